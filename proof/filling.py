@@ -41,7 +41,7 @@ async def _fill(state: Path, command_id: str, count: int) -> None:
         # With a signer the ledger takes no batch that leaves too many records unsigned, but signs the log first.
         signer = CheckpointSigner(ledger, load_or_make_key(state), await ledger.gateway_id(),
                                   open_sink(state, settings.audit, clock))
-        original = await ledger.command(command_id)
+        original = await ledger.command(command_id, "default")
         assert original is not None, f"there is no command {command_id}"
         session = await ledger.session(original.session_id)
         assert session is not None

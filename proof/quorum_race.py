@@ -73,7 +73,7 @@ async def race(dice: random.Random, rounds: int) -> dict[str, Any]:
                   if not isinstance(one, Problem) or PROBLEMS[one.code].status >= 500]
         log = [msgspec.json.decode(one.body) for one in await table.ledger.audit("default", 0, 10_000)]
         expected = earned([one for one in log if one.get("approval_id") == approval_id])
-        record = await table.ledger.approval(approval_id)
+        record = await table.ledger.approval(approval_id, "default")
         assert record is not None
         releases = [frame.payload.decision for frame in table.wire.sent
                     if frame.type == "control.interaction.response"]

@@ -230,7 +230,7 @@ class Table:
         await self.say(session_id, "session.usage", USAGE)
 
     async def state(self, command_id: str) -> str:
-        record = await self.ledger.command(command_id)
+        record = await self.ledger.command(command_id, "default")
         assert record is not None
         return record.command.state
 

@@ -27,7 +27,7 @@ async def pending(table: Table) -> list[Approval]:
 
 
 async def now(table: Table, command: Command) -> Command:
-    found = await table.ledger.command(command.id)
+    found = await table.ledger.command(command.id, "default")
     assert found is not None
     return found.command
 
@@ -66,13 +66,13 @@ async def test_the_card_shows_the_box_and_the_row_cannot_be_given_another_one() 
     session_id = await calling(table)
     asked = (await pending(table))[0]
     assert "behind walls (namespace): open network; writes are not held" in names(asked)
-    record = await table.ledger.approval(asked.id)
+    record = await table.ledger.approval(asked.id, "default")
     assert record is not None
     table.ledger._approvals[asked.id] = msgspec.structs.replace(
         record, approval=msgspec.structs.replace(asked, box=CLOSED))
     table.begin()
     await table.reattach(session_id, 9)
-    stored = await table.ledger.approval(asked.id)
+    stored = await table.ledger.approval(asked.id, "default")
     assert stored is not None
     assert stored.approval.state == "void", "the audit record of its opening names another box"
 
@@ -155,7 +155,7 @@ async def test_an_edited_row_does_not_start_without_its_box() -> None:
     session_id = first.target.session_id
     await table.opened(session_id)
     second = await table.execute("more", target=Target(session_id=session_id))
-    record = await table.ledger.command(second.id)
+    record = await table.ledger.command(second.id, "default")
     assert record is not None
     assert record.needs_box == CLOSED
     table.begin()

@@ -61,12 +61,12 @@ class Room(Table):
         return msgspec.json.decode(record.machine, type=LaneState)
 
     async def state(self, command_id: str | None) -> str:
-        record = await self.ledger.command(command_id or "")
+        record = await self.ledger.command(command_id or "", "default")
         assert record is not None
         return record.command.state
 
     async def prompt(self, command_id: str | None) -> str:
-        record = await self.ledger.command(command_id or "")
+        record = await self.ledger.command(command_id or "", "default")
         assert record is not None
         return msgspec.json.decode(bytes(record.command.payload))["messages"][0]["content"][0]["value"]
 
@@ -141,7 +141,7 @@ async def test_new_begins_a_session_under_the_key_and_the_rest_is_its_first_mess
     assert (entry.label, entry.thinking_level, entry.model_override) == ("work", "high", "opus")
     # The old one's work has ended, and its record stays.
     assert (await room.row(first.session_id)).opening == "closing"
-    old = await room.ledger.command(first.command_id or "")
+    old = await room.ledger.command(first.command_id or "", "default")
     assert old is not None
     assert old.command.state == "canceling"
     assert (await room.hear("more")).session_id == second.session_id
@@ -193,7 +193,7 @@ async def test_the_daily_hour_begins_a_new_session_at_the_next_message() -> None
     told = await room.hear("good morning")
     assert (told.reset, told.session_id != first.session_id) == ("daily", True)
     # What still runs there runs to its end, and then its agent ends.
-    old = await room.ledger.command(first.command_id or "")
+    old = await room.ledger.command(first.command_id or "", "default")
     assert old is not None
     assert (old.command.state, old.close_after) == ("dispatched", True)
 

@@ -137,7 +137,7 @@ async def test_a_vote_whose_makers_were_removed_from_its_row_is_refused() -> Non
     carl, _ = await table.person("carl", DAVE)
     held = await table.execute()
     await table.vote(held.approval_id, "grant", bob)
-    record = await table.ledger.approval(held.approval_id)
+    record = await table.ledger.approval(held.approval_id, "default")
     assert record is not None
     votes = [msgspec.structs.replace(one, key_makers=[]) for one in record.approval.votes]
     await table.ledger.commit(WriteBatch([PutApproval(msgspec.structs.replace(

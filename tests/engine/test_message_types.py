@@ -97,7 +97,7 @@ async def answered() -> Any:
         [file] = chunks(kind, File("a", kind, BYTES, "output"))
         await table.say(session_id, "agent.file.transfer", file)
     await table.ended(session_id, "awaiting_input", exit_code=0)
-    record = await table.ledger.command(command.id)
+    record = await table.ledger.command(command.id, "default")
     assert record is not None
     assert record.command.result is not None
     return json.loads(msgspec.json.encode(record.command.result.output))

@@ -178,7 +178,7 @@ async def _until(true: Any) -> None:
 async def test_an_approval_that_was_edited_is_not_shown_to_anybody(change: dict[str, Any]) -> None:
     table, inbox = Table(), Inbox()
     approval_id = await held(table, "rm -rf build")
-    record = await table.ledger.approval(approval_id)
+    record = await table.ledger.approval(approval_id, "default")
     assert record is not None
     edited = msgspec.structs.replace(record, approval=msgspec.structs.replace(record.approval, **change))
     await table.ledger.commit(WriteBatch([PutApproval(edited)]))

@@ -62,7 +62,7 @@ async def test_a_delivery_becomes_a_command_of_a_session_of_its_own() -> None:
         assert told["session_key"].startswith("agent:shell:hook:")
         assert first.headers["location"] == f"/v1/commands/{told['command_id']}"
         assert await room.prompt(told["command_id"]) == "Pull request: Fix it"
-        record = await room.ledger.command(told["command_id"])
+        record = await room.ledger.command(told["command_id"], "default")
         assert record is not None
         assert (record.origin, record.command.actor.id) == ("hook", "hook:github")
         other = await knock(gateway, b"{}", **signed(b"{}"))

@@ -82,7 +82,7 @@ async def test_a_command_whose_turn_ended_after_the_copy_is_closed_and_its_sessi
     async with house.attached(seen(session_id)) as runner:
         closing = await runner.frame("control.session.close")
         assert closing.seq is not None
-        record = await house.ledger.command(command.id)
+        record = await house.ledger.command(command.id, "default")
         assert record is not None
         assert record.command.error is not None
         assert (record.command.state, record.command.error.code) == ("failed", CODE)
@@ -146,7 +146,7 @@ async def test_a_command_that_may_have_run_since_the_copy_is_not_run_again(house
     async with house.attached(seen(session_id, control_seq=9, state="running", turn_id=NEXT_TURN)) as runner:
         closing = await runner.frame("control.session.close")
         assert (closing.seq or 0) > 9  # A number that the runner has seen would be taken for an old frame.
-        record = await house.ledger.command(waiting.id)
+        record = await house.ledger.command(waiting.id, "default")
         assert record is not None
         assert record.command.error is not None
         assert (record.command.state, record.command.error.code) == ("canceled", CODE)
@@ -165,7 +165,7 @@ async def test_a_session_that_its_runner_has_forgotten_is_closed_and_nothing_of_
     async with house.attached(forgotten=[gone]) as runner:
         states = {}
         for command in (first, waiting):
-            record = await house.ledger.command(command.id)
+            record = await house.ledger.command(command.id, "default")
             assert record is not None
             assert record.command.error is not None
             states[command.id] = (record.command.state, record.command.error.code)
@@ -217,7 +217,7 @@ async def test_a_forgotten_session_that_the_ledger_has_is_no_finding(house: Hous
         await running(house, runner, session_id)
     gone = p.ForgottenSession(session_id=session_id, acked_seq=3, control_seq=2)
     async with house.attached(forgotten=[gone, p.ForgottenSession(session_id="old", acked_seq=9, control_seq=9)]):
-        record = await house.ledger.command(command.id)
+        record = await house.ledger.command(command.id, "default")
         assert record is not None
         assert record.command.error is not None
         assert record.command.error.code == "AgentLost", "the runner must list what runs"

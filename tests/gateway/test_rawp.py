@@ -181,7 +181,7 @@ async def test_the_same_gap_again_ends_that_session_once_and_leaves_the_link(hou
         error = await runner.frame("session.error")
         assert (error.payload.error_code, error.payload.fatal) == ("INTERNAL", True)
         await runner.acked(5)
-        record = await house.ledger.command(command_id)
+        record = await house.ledger.command(command_id, "default")
         assert record is not None
         assert (record.command.state, record.command.error.code) == ("failed", "INTERNAL")  # type: ignore[union-attr]
         assert await house.kinds(session_id) == ["session.capabilities", "agent.error", "agent.error", "session.closed"]
@@ -206,7 +206,7 @@ async def test_a_history_is_applied_as_if_live_and_what_it_lost_is_told_once(hou
         runner.say("agent.error", warning(), session_id=session_id, seq=6)
         await runner.acked(6)
         assert await house.kinds(session_id) == ["session.capabilities", *["agent.error"] * 3]
-        record = await house.ledger.command(command_id)
+        record = await house.ledger.command(command_id, "default")
         assert record is not None
         lost = [notice.lost_frame_count for notice in record.command.notices if notice.code == "Truncated"]
         assert lost == [2]
@@ -242,7 +242,7 @@ async def test_a_history_that_says_truncated_and_nothing_of_ranges_is_reported_o
             runner.say("session.history", lossy(session_id, (2, 3), count, "m1", policy), session_id=session_id)
         runner.say("agent.error", warning(), session_id=session_id, seq=4)
         await runner.acked(4)
-    record = await house.ledger.command(command_id)
+    record = await house.ledger.command(command_id, "default")
     notices = [n for n in record.command.notices if n.code == "Truncated"]  # type: ignore[union-attr]
     assert [notice.lost_frame_count for notice in notices] == [count or None]
     assert notices[0].message.startswith(sentence)

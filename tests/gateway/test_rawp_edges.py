@@ -34,7 +34,7 @@ async def test_a_frame_that_breaks_its_lane_is_refused_when_it_comes_again() -> 
                                  context=p.InteractionContext(tool_name="shell"))
 
     async with house.session() as (runner, session_id, command_id):
-        record = await house.ledger.command(command_id)
+        record = await house.ledger.command(command_id, "default")
         runner.say("session.turn.start", p.TurnStart(turn_id=TURN, turn_index=0), session_id=session_id, seq=2,
                    metadata={"prompt_id": record.prompt_id})  # type: ignore[union-attr]
         await runner.acked(2)

@@ -253,8 +253,8 @@ async def test_a_refused_batch_leaves_nothing_behind(ledger: Ledger) -> None:
     assert await ledger.audit_tenants() == ["t1"]
     assert await ledger.session("S1") == session()
     assert await ledger.session("S2") is None
-    assert await ledger.command("c1") is None
-    assert await ledger.approval("a1") is None
+    assert await ledger.command("c1", "t1") is None
+    assert await ledger.approval("a1", "t1") is None
     assert await ledger.idempotency("k2") is None
     assert await ledger.runner("r1", "t1") is None
     assert await ledger.key("h1") is None
@@ -526,7 +526,7 @@ async def test_executes_are_listed_apart_from_orders(ledger: Ledger) -> None:
 async def test_a_command_comes_back_with_the_bytes_of_its_payload(ledger: Ledger) -> None:
     record = command(remaining_ms=7, cancel_cause="timeout")
     await put(ledger, PutCommand(record))
-    found = await ledger.command("c1")
+    found = await ledger.command("c1", "t1")
     assert found is not None
     assert isinstance(found.command.payload, msgspec.Raw)
     assert bytes(found.command.payload) == b'{"messages": [1e2],"b" :"\xc3\xa9"}'
@@ -564,7 +564,7 @@ async def test_approvals_are_listed_newest_first_and_live_ones_by_session(ledger
     for i, state in enumerate(["pending", "granted", "denied", "pending", "consumed"]):
         await put(ledger, PutApproval(approval(f"a{i}", state)))
     await put(ledger, PutApproval(approval("b", tenant_id="t2", session_id="S2")))
-    found = await ledger.approval("a0")
+    found = await ledger.approval("a0", "t1")
     assert found is not None
     assert bytes(found.approval.input) == b'{"a" : 1.0}'
     assert msgspec.json.encode(found) == msgspec.json.encode(approval("a0"))
@@ -580,7 +580,7 @@ async def test_approvals_are_listed_newest_first_and_live_ones_by_session(ledger
     assert [record.approval.id for record in await ledger.live_approvals("S1", "t1")] == ["a0", "a1", "a3"]
     await put(ledger, PutApproval(approval("a1", "consumed")))
     assert [record.approval.id for record in await ledger.live_approvals("S1", "t1")] == ["a0", "a3"]
-    assert await ledger.approval("none") is None
+    assert await ledger.approval("none", "t1") is None
 
 
 # --- the rest ---

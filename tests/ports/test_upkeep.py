@@ -89,7 +89,7 @@ async def test_an_old_session_is_forgotten_but_for_its_rows_and_its_numbers(ledg
     assert await ledger.file("old", "f") is None
     assert [one.seq for one in await ledger.controls("old", 0)] == [2]  # The runner has not confirmed it.
     assert await ledger.session("old") is not None
-    assert await ledger.command("cmd_old") is not None
+    assert await ledger.command("cmd_old", "t") is not None
     assert await ledger.head("s/old") == 3
     assert (await ledger.commit(WriteBatch([Append("s/old", "C", 1, b"{}")]))).numbers == [4]
     assert [event.n for event in await ledger.events("s/old", 0, 9)] == [4]

@@ -44,7 +44,7 @@ async def test_a_commands_last_record_has_the_digest_of_its_result_and_of_each_t
     await ran(table, session_id, "x" * (MAX_RESULT_BYTES + 1), "i2")
     await table.say(session_id, "agent.text.done", p.TextDone(turn_id="t1", block_id="b", text="Done."))
     await table.ended(session_id)
-    record = await table.ledger.command(command.id)
+    record = await table.ledger.command(command.id, "default")
     assert record is not None
     assert record.command.result is not None
     shown = json.loads(msgspec.json.encode(record.command.result))["output"]["output"]

@@ -214,7 +214,7 @@ class SmallDesk:
         return Append(command_stream(command_id), "status", NOW, msgspec.json.encode(event))
 
     async def finish(self, command_id: str) -> None:
-        record = await self.ledger.command(command_id)
+        record = await self.ledger.command(command_id, "default")
         assert record is not None
         ended = msgspec.structs.replace(record, command=msgspec.structs.replace(record.command, state="succeeded"))
         await self.commit([PutCommand(ended), self.status(command_id, event="state", state="succeeded"),
@@ -236,7 +236,7 @@ class SmallDesk:
 
     async def vote(self, principal: Principal, approval_id: str, body: GrantBody, remember: Remember,
                    stored: StoredBallot | None = None) -> Approval:
-        record = await self.ledger.approval(approval_id)
+        record = await self.ledger.approval(approval_id, "default")
         assert record is not None
         if record.approval.state != "pending":
             raise Problem("Conflict", "This approval is decided already.")
@@ -250,7 +250,7 @@ class SmallDesk:
 
     async def withdraw(self, principal: Principal, approval_id: str, remember: Remember,
                        stored: StoredBallot | None = None) -> Approval:
-        record = await self.ledger.approval(approval_id)
+        record = await self.ledger.approval(approval_id, "default")
         assert record is not None
         approval = withdraw(record.approval, principal.actor, iso(NOW))
         await self.commit([PutApproval(msgspec.structs.replace(record, approval=approval)),
@@ -259,7 +259,7 @@ class SmallDesk:
 
     async def report_cards(self, principal: Principal, approval_id: str, body: CardsBody, remember: Remember,
                            stored: StoredBallot | None = None) -> Approval:
-        record = await self.ledger.approval(approval_id)
+        record = await self.ledger.approval(approval_id, "default")
         assert record is not None
         cards = [ApprovalCard(service=body.service, chat=chat, reported_by=named(principal.actor))
                  for chat in body.chats]
@@ -270,7 +270,7 @@ class SmallDesk:
 
     async def answer(self, principal: Principal, approval_id: str, text: str | None, remember: Remember,
                      stored: StoredBallot | None = None) -> Approval:
-        record = await self.ledger.approval(approval_id)
+        record = await self.ledger.approval(approval_id, "default")
         assert record is not None
         if record.approval.kind != "question":
             raise Problem("Conflict", "This is no question.")

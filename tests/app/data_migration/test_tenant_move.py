@@ -338,7 +338,7 @@ async def test_a_row_that_the_destination_has_under_the_same_name_stops_the_move
 
 async def test_a_tenant_at_work_is_not_moved(clusters: Clusters) -> None:
     async with clusters.ledger() as ledger:
-        found = await ledger.command("cmd-acme")
+        found = await ledger.command("cmd-acme", "acme")
         assert found is not None
         running = msgspec.structs.replace(found.command, id="cmd-runs", state="queued", ended_at=None)
         await ledger.commit(WriteBatch([PutCommand(msgspec.structs.replace(found, command=running))]))

@@ -94,7 +94,7 @@ async def test_what_is_not_decided_in_a_chat_has_a_link_and_a_press_on_it_decide
             forged = ButtonPress("press", ANN, f"g:apr_1:{digest[:DIGEST_SHOWN]}")
             await approvals.pressed(forged)
             assert api.answers["press"].startswith("✖️")
-    found_now = await gateway.desk.ledger.approval("apr_1")
+    found_now = await gateway.desk.ledger.approval("apr_1", "default")
     assert found_now is not None
     assert found_now.approval.state == "pending"
 
@@ -162,7 +162,7 @@ async def test_the_chats_that_have_a_card_are_named_at_the_gateway_and_again_aft
     await gateway.desk.add_approval("apr_1", door="tool", digest=hashlib.sha256(b"{}").hexdigest())
 
     async def cards() -> list[tuple[str, str]]:
-        found = await gateway.desk.ledger.approval("apr_1")
+        found = await gateway.desk.ledger.approval("apr_1", "default")
         assert found is not None
         return [(card.service, card.chat) for card in found.approval.cards]
 

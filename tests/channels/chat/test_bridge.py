@@ -71,7 +71,7 @@ async def test_a_press_decides_what_the_same_key_decides_over_rest(service: str,
                     approvals = Approvals(key, bot, {PERSON: key}, [], places, lambda: None, str)
                     await approvals.pressed(ButtonPress(
                         chat, PERSON, f"{decision[0]}:{chat}:{DIGEST[:DIGEST_SHOWN]}", SPOT, CARD))
-                record = await gateway.desk.ledger.approval(chat)
+                record = await gateway.desk.ledger.approval(chat, "default")
                 assert record is not None
                 outcomes.add(expected)
                 if record.approval.state != (expected if expected in ("granted", "denied") else "pending"):

@@ -49,7 +49,7 @@ async def test_a_tool_call_is_held_until_a_person_says_yes() -> None:
     await table.asked(session_id, "rm -r build")
     held = table.wire.last("x-interlock.interaction.held").payload
     assert "control.interaction.response" not in table.wire.types()
-    approval = (await table.ledger.approval(held.approval_id)).approval  # type: ignore[union-attr]
+    approval = (await table.ledger.approval(held.approval_id, "default")).approval  # type: ignore[union-attr]
     assert (approval.door, approval.state, approval.tool_name) == ("tool", "pending", "shell")
     assert bytes(approval.input) == b'{"command":"rm -r build"}'
     table.clock.advance(10 * 60_000)  # the timeout of one minute stands while a person is asked
@@ -57,7 +57,7 @@ async def test_a_tool_call_is_held_until_a_person_says_yes() -> None:
     answer = table.wire.last("control.interaction.response").payload
     assert (answer.decision, answer.by) == ("allow", "user:owner")
     await table.resolved(session_id, "allowed")
-    assert (await table.ledger.approval(approval.id)).approval.state == "consumed"  # type: ignore[union-attr]
+    assert (await table.ledger.approval(approval.id, "default")).approval.state == "consumed"  # type: ignore[union-attr]
     await table.result(session_id)
     await table.ended(session_id)
     assert await table.state(command.id) == "succeeded"
@@ -172,7 +172,7 @@ async def test_a_vote_that_was_overtaken_is_told_so_and_not_that_it_decided() ->
     _, session_id = await running(table)
     await table.asked(session_id)
     approval_id = held(table)
-    stale = await table.ledger.approval(approval_id)
+    stale = await table.ledger.approval(approval_id, "default")
     real = table.ledger.approval
     reads = 0
 
@@ -238,6 +238,6 @@ async def test_a_yes_is_used_where_the_runner_says_so_and_void_where_it_came_to_
     approval_id = await asked_and_held(table, session_id)
     await table.vote(approval_id, "grant")
     await table.resolved(session_id, outcome)
-    record = await table.ledger.approval(approval_id)
+    record = await table.ledger.approval(approval_id, "default")
     assert record is not None
     assert record.approval.state == state

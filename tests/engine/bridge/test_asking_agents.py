@@ -66,7 +66,7 @@ async def test_a_question_is_answered_and_never_voted_on() -> None:
         await table.engine.answer(OWNER, question.id, "other", remember)
     await table.say(session_id, "x-interlock.interaction.resolved", p.InteractionResolved(
         interaction_id="q1", outcome="allowed", decided_at=""))
-    record = await table.ledger.approval(question.id)
+    record = await table.ledger.approval(question.id, "default")
     assert record is not None
     assert record.approval.state == "consumed"
 
@@ -178,7 +178,7 @@ async def test_a_setting_that_the_agent_refuses_fails_the_command_by_name() -> N
     await table.say(session_id, "session.error", p.SessionError(
         error_code="UNSUPPORTED_CAPABILITY", message="This agent does not offer plan_mode.", fatal=False),
         in_reply_to=prompt.message_id)
-    record = await table.ledger.command(command.id)
+    record = await table.ledger.command(command.id, "default")
     assert record is not None
     assert record.command.error is not None
     assert (record.command.state, record.command.error.code) == ("failed", "UNSUPPORTED_CAPABILITY")

@@ -115,7 +115,7 @@ async def test_without_a_yes_the_command_is_canceled_and_the_runner_is_told_whic
     assert table.wire.last("session.error").payload.fatal is False
     assert (table.wire.types()[-1], await table.state(command.id)) == ("control.turn.cancel", "canceling")
     await table.ended(session_id, "cancelled")
-    record = await table.ledger.command(command.id)
+    record = await table.ledger.command(command.id, "default")
     assert record is not None
     assert record.command.error is not None
     assert (record.command.state, record.command.error.code) == ("canceled", "QuotaExceeded")
@@ -222,7 +222,7 @@ async def test_a_prompt_that_a_no_meets_in_the_queue_ends_as_quota_exceeded() ->
                            key=lambda one: one.command_id)
     assert (first.command_id, second.command_id) == (command.id, waiting.id)
     await table.vote(second.id, "deny")
-    record = await table.ledger.command(waiting.id)
+    record = await table.ledger.command(waiting.id, "default")
     assert (record.command.state, record.command.error.code) == ("canceled", "QuotaExceeded")  # type: ignore[union-attr]
     assert await table.state(command.id) == "pausing"  # Another session's no is not this one's.
 
@@ -241,7 +241,7 @@ async def test_sessions_that_share_a_pot_stop_and_go_on_together() -> None:
     await settle(table, two.target.session_id)
     assert [await table.state(command.id) for command in (one, two)] == ["running", "running"]
     assert await pending(table) == 0
-    record = await table.ledger.approval(asked[two.id].id)
+    record = await table.ledger.approval(asked[two.id].id, "default")
     assert record is not None
     assert record.approval.state == "void"
 

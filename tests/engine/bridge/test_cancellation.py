@@ -39,7 +39,7 @@ async def command_running(table: Table) -> tuple[Any, str]:
 
 async def ended(table: Table, command: Any) -> tuple[str, str | None]:
     """The command's state, and the code of its error."""
-    record = await table.ledger.command(command.id)
+    record = await table.ledger.command(command.id, "default")
     assert record is not None
     return record.command.state, record.command.error.code if record.command.error is not None else None
 

@@ -29,7 +29,7 @@ def held(table: Table) -> str:
 
 
 async def shown(table: Table, command_id: str) -> Any:
-    record = await table.ledger.command(command_id)
+    record = await table.ledger.command(command_id, "default")
     assert record is not None
     return record.command
 
@@ -124,7 +124,7 @@ async def test_the_queues_clock_begins_with_the_yes_and_not_before() -> None:
     assert await table.state(held.id) == "queued"
     await time_passes(table, session_id, 1)
     assert await table.state(held.id) == "expired"
-    record = await table.ledger.approval(held.approval_id)
+    record = await table.ledger.approval(held.approval_id, "default")
     assert record is not None
     assert record.approval.state == "void", "a yes that nothing used is no yes to anything else"
 

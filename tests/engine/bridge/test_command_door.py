@@ -18,7 +18,7 @@ SWITCHED = "The agent was switched to its mode 'auto', in which it is not known 
 
 
 async def now(table: Table, command: Command) -> Command:
-    found = await table.ledger.command(command.id)
+    found = await table.ledger.command(command.id, "default")
     assert found is not None
     return found.command
 
@@ -42,7 +42,7 @@ async def test_the_first_command_of_an_agent_that_opens_without_asking_waits_for
     assert (held.state, held.started_at) == ("pending_approval", None)
     assert [(one.code, SENTENCE in one.message) for one in held.notices] == [("ToolsNotGated", True)]
     assert held.approval_id is not None
-    stored = await table.ledger.approval(held.approval_id)
+    stored = await table.ledger.approval(held.approval_id, "default")
     assert (stored.approval.door, stored.approval.rule, stored.approval.digest) == (
         "command", "ask before an execute", held.payload_sha256)
     await table.vote(held.approval_id, "grant")
@@ -79,7 +79,7 @@ async def test_a_row_that_was_edited_to_run_without_an_asking_agent_does_not_run
     await table.opened(first.target.session_id)
     second = await table.execute("more", target=Target(session_id=first.target.session_id))
     table.begin()
-    record = await table.ledger.command(second.id)
+    record = await table.ledger.command(second.id, "default")
     assert record is not None
     assert record.needs_asking
     table.ledger._commands[second.id] = msgspec.structs.replace(record, needs_asking=False)
@@ -206,7 +206,7 @@ async def test_a_command_that_a_new_policy_frees_from_its_condition_outlives_a_r
     table.policy = TRUSTED
     table.engine.configure(TRUSTED, table.limits)
     await switched(table, asks=False, session_id=session_id)
-    record = await table.ledger.command(queued.id)
+    record = await table.ledger.command(queued.id, "default")
     assert record is not None
     assert (record.command.state, record.needs_asking) == ("queued", False)
     assert (await table.actions()).count("reevaluate") == 1
@@ -242,7 +242,7 @@ async def test_a_row_that_gets_its_condition_back_by_sql_does_not_run() -> None:
     table.engine.configure(TRUSTED, table.limits)
     await switched(table, asks=False, session_id=session_id)
     await table.restart()
-    record = await table.ledger.command(queued.id)
+    record = await table.ledger.command(queued.id, "default")
     assert record is not None
     table.ledger._commands[queued.id] = msgspec.structs.replace(record, needs_asking=True)
     await table.reattach(session_id, 9)

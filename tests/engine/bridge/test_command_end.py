@@ -29,7 +29,7 @@ async def held(table: Table) -> tuple[str, str, str]:
 
 
 async def approval_state(table: Table, approval_id: str) -> str:
-    record = await table.ledger.approval(approval_id)
+    record = await table.ledger.approval(approval_id, "default")
     assert record is not None
     return record.approval.state
 
@@ -102,7 +102,7 @@ async def test_a_command_whose_runner_ended_the_turn_by_itself_says_why(metadata
     table = Table()
     command_id, session_id, _ = await held(table)
     await table.ended(session_id, "cancelled", **metadata)
-    record = await table.ledger.command(command_id)
+    record = await table.ledger.command(command_id, "default")
     assert record is not None
     assert record.command.error is not None
     assert (record.command.state, record.canceled_by, record.command.error.message) == ("canceled", by, message)
@@ -114,7 +114,7 @@ async def test_a_person_who_canceled_first_is_named_whatever_the_runner_says() -
     command_id, session_id, _ = await held(table)
     await table.cancel(command_id)
     await table.ended(session_id, "cancelled", reason="the runner is stopping")
-    record = await table.ledger.command(command_id)
+    record = await table.ledger.command(command_id, "default")
     assert record is not None
     assert record.command.error is not None
     assert record.command.error.message == f"canceled by {record.canceled_by}"

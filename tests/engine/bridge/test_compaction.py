@@ -255,7 +255,7 @@ async def test_what_nobody_asked_for_is_told_with_the_next_command() -> None:
     command = await room.ask("next")
     (notice,) = await room.notices("AutoCompacted")
     assert "🧹 Auto-compaction complete (1 in this session)" in notice
-    record = await room.ledger.command(command)
+    record = await room.ledger.command(command, "default")
     assert record is not None
     assert [one.code for one in record.command.notices] == ["AutoCompacted"]
     await room.answer("fine")
@@ -523,7 +523,7 @@ async def test_a_transcript_that_cannot_be_read_cancels_what_waits_for_it_by_nam
     os.mkfifo(file)
     commands = [await room.ask(text) for text in ("and now", "and then")]
     for command_id in commands:
-        record = await room.ledger.command(command_id)
+        record = await room.ledger.command(command_id, "default")
         assert record is not None
         assert record.command.state == "canceled"
         assert record.command.error is not None

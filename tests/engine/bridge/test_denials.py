@@ -28,7 +28,7 @@ async def at_work(policy: RuleSet | None = None) -> tuple[Table, Any]:
 
 
 async def denials(table: Table, command: Any) -> list[Denial]:
-    record = await table.ledger.command(command.id)
+    record = await table.ledger.command(command.id, "default")
     assert record is not None
     return record.command.denials
 

@@ -38,13 +38,13 @@ async def command_running(table: Table) -> tuple[Any, str]:
 
 async def ended(table: Table, command: Any) -> tuple[str, str | None]:
     """The command's state, and the code of its error."""
-    record = await table.ledger.command(command.id)
+    record = await table.ledger.command(command.id, "default")
     assert record is not None
     return record.command.state, record.command.error.code if record.command.error is not None else None
 
 
 async def shown(table: Table, command_id: str) -> Any:
-    record = await table.ledger.command(command_id)
+    record = await table.ledger.command(command_id, "default")
     assert record is not None
     return record.command
 
@@ -92,7 +92,7 @@ async def test_an_agent_that_cannot_start_fails_its_command_with_its_own_words()
     await table.say(session_id, "session.error", p.SessionError(
         error_code="AGENT_START_FAILED", message="goose: not found", fatal=True))
     await table.say(session_id, "session.closed", p.SessionClosed(reason="start failed"))
-    record = await table.ledger.command(command.id)
+    record = await table.ledger.command(command.id, "default")
     assert record.command.state == "failed"  # type: ignore[union-attr]
     assert record.command.error.message == "goose: not found"  # type: ignore[union-attr]
 

@@ -69,7 +69,7 @@ def given(data: bytes, transfer_id: str = "f1", name: str = "plot.png", purpose:
 
 
 async def output(table: Table, command: Any) -> Any:
-    record = await table.ledger.command(command.id)
+    record = await table.ledger.command(command.id, "default")
     assert record is not None
     assert record.command.result is not None
     return record.command.result.output

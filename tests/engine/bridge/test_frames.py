@@ -36,7 +36,7 @@ async def command_running(table: Table) -> tuple[Any, str]:
 
 async def ended(table: Table, command: Any) -> tuple[str, str | None]:
     """The command's state, and the code of its error."""
-    record = await table.ledger.command(command.id)
+    record = await table.ledger.command(command.id, "default")
     assert record is not None
     return record.command.state, record.command.error.code if record.command.error is not None else None
 
@@ -50,7 +50,7 @@ async def restarted(table: Table, session_id: str) -> None:
 
 
 async def shown(table: Table, command_id: str) -> Any:
-    record = await table.ledger.command(command_id)
+    record = await table.ledger.command(command_id, "default")
     assert record is not None
     return record.command
 
@@ -91,7 +91,7 @@ async def test_an_exit_code_of_the_wrong_kind_is_left_out(exit_code: Any) -> Non
     table = Table()
     command_id, session_id = await running(table)
     await table.ended(session_id, exit_code=exit_code)
-    record = await table.ledger.command(command_id)
+    record = await table.ledger.command(command_id, "default")
     assert record.command.result.output.exit_code is None  # type: ignore[union-attr]
     row = await table.ledger.session(session_id)
     assert msgspec.json.decode(row.machine, type=LaneState).session_id == session_id  # type: ignore[union-attr]
@@ -176,7 +176,7 @@ async def test_a_turns_end_is_its_commands_end(
             severity="error", error_code="MODEL_OVERLOADED", message="try later", turn_id="t1"))
     await table.ended(session_id, stop_reason, **meta)
     assert await ended(table, command) == (state, code)
-    record = await table.ledger.command(command.id)
+    record = await table.ledger.command(command.id, "default")
     assert record is not None
     assert record.command.result is not None
     output = record.command.result.output
@@ -197,7 +197,7 @@ async def test_a_query_runs_until_its_last_turn_and_its_clock_is_one() -> None:
         assert await ended(table, command) == ("running", None)
         await table.say(session_id, "session.turn.start", p.TurnStart(turn_id=f"t{number + 1}", turn_index=number),
                         prompt_id=prompt_id)
-    record = await table.ledger.command(command.id)
+    record = await table.ledger.command(command.id, "default")
     assert record is not None
     assert record.command.turn_id == turn_uuid("t3")
     table.clock.advance(2_000)

@@ -36,7 +36,7 @@ async def audited(table: Table, action: str) -> list[str]:
 
 
 async def approval(table: Table, approval_id: str) -> Approval:
-    record = await table.ledger.approval(approval_id)
+    record = await table.ledger.approval(approval_id, "default")
     assert record is not None
     return record.approval
 

@@ -22,7 +22,7 @@ async def command_running(table: Table) -> tuple[Any, str]:
 
 async def ended(table: Table, command: Any) -> tuple[str, str | None]:
     """The command's state, and the code of its error."""
-    record = await table.ledger.command(command.id)
+    record = await table.ledger.command(command.id, "default")
     assert record is not None
     return record.command.state, record.command.error.code if record.command.error is not None else None
 
@@ -40,7 +40,7 @@ async def test_a_command_becomes_a_prompt_and_the_turns_end_its_result() -> None
     assert await table.state(command.id) == "running"
     await table.say(session_id, "agent.text.done", p.TextDone(turn_id="t1", block_id="b1", text="hi"))
     await table.ended(session_id, exit_code=0)
-    record = await table.ledger.command(command.id)
+    record = await table.ledger.command(command.id, "default")
     assert record is not None
     assert record.command.state == "succeeded"
     assert record.command.result is not None
@@ -93,11 +93,11 @@ async def test_after_kill_9_every_state_is_the_one_last_acknowledged(moment: str
         await table.order("resume", command.id)
     if moment == "canceling":
         await table.cancel(command.id)
-    before = await table.ledger.command(command.id)
+    before = await table.ledger.command(command.id, "default")
     table.begin()
     await table.engine.start()
     await table.reattach(session_id, 100)
-    after = await table.ledger.command(command.id)
+    after = await table.ledger.command(command.id, "default")
     assert after == before
     assert after is not None
     assert after.command.state == moment

@@ -95,7 +95,7 @@ async def test_a_dump_from_before_a_session_ended_and_was_forgotten_runs_nothing
         await put_back(house, older)
         assert [await house.state(one.id) for one in (first, waiting)] == ["running", "pending_approval"]
         async with house.attached(forgotten=[p.ForgottenSession(session_id=session_id, acked_seq=7, control_seq=2)]):
-            records = [await older.command(one.id) for one in (first, waiting)]
+            records = [await older.command(one.id, "default") for one in (first, waiting)]
             assert [(one.command.state, one.command.error.code) for one in records] == [
                 ("failed", CODE), ("canceled", CODE)]
             assert not await older.approvals("default", "pending", None, 10)

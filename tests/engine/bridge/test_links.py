@@ -35,7 +35,7 @@ async def refused_prompt(table: Table, session_id: str, code: str) -> None:
 
 async def ended(table: Table, command: Any) -> tuple[str, str | None]:
     """The command's state, and the code of its error."""
-    record = await table.ledger.command(command.id)
+    record = await table.ledger.command(command.id, "default")
     assert record is not None
     return record.command.state, record.command.error.code if record.command.error is not None else None
 
@@ -69,13 +69,13 @@ async def test_losing_the_link_is_told_and_is_not_losing_the_agent() -> None:
     await shell.call(RunnerDetached())
     assert await table.state(command.id) == "running"
     await table.reattach(session_id, control_seq=3)
-    record = await table.ledger.command(command.id)
+    record = await table.ledger.command(command.id, "default")
     assert [n.code for n in record.command.notices] == ["Detached", "Reattached"]  # type: ignore[union-attr]
     await shell.call(AgentVouched(False))
     assert await table.state(command.id) == "running"
     await shell.call(AgentVouched(False))
     assert await table.state(command.id) == "failed"
-    assert (await table.ledger.command(command.id)).command.error.code == "AgentLost"  # type: ignore[union-attr]
+    assert (await table.ledger.command(command.id, "default")).command.error.code == "AgentLost"  # type: ignore[union-attr]
 
 
 @pytest.mark.req("C-8", "D-6", "D-7")
@@ -102,7 +102,7 @@ async def test_a_runner_that_comes_back_without_the_session_has_lost_its_agent()
     await shell.call(RunnerDetached())
     await shell.attach(table.wire, RunnerAttached(0, None))
     assert await table.state(command_id) == "failed"
-    assert (await table.ledger.approval(approval_id)).approval.state == "void"  # type: ignore[union-attr]
+    assert (await table.ledger.approval(approval_id, "default")).approval.state == "void"  # type: ignore[union-attr]
     again = await table.execute("again", target=Target(session_id=session_id))
     assert await table.state(again.id) == "dispatched"
 
@@ -146,7 +146,7 @@ async def test_an_agent_that_is_no_longer_vouched_for_takes_its_questions_with_i
     for _ in range(2):
         await shell.call(AgentVouched(False))
     assert await table.state(command_id) == "failed"
-    assert (await table.ledger.approval(held(table))).approval.state == "void"  # type: ignore[union-attr]
+    assert (await table.ledger.approval(held(table), "default")).approval.state == "void"  # type: ignore[union-attr]
 
 
 @pytest.mark.req("C-7")

@@ -36,13 +36,13 @@ def command(**changes: Any) -> Callable[[CommandRecord], CommandRecord]:
 
 
 async def change_approval(table: Table, approval_id: str, change: Callable[[ApprovalRecord], ApprovalRecord]) -> None:
-    record = await table.ledger.approval(approval_id)
+    record = await table.ledger.approval(approval_id, "default")
     assert record is not None
     await table.ledger.commit(WriteBatch([PutApproval(change(record))]))
 
 
 async def change_command(table: Table, command_id: str, change: Callable[[CommandRecord], CommandRecord]) -> None:
-    record = await table.ledger.command(command_id)
+    record = await table.ledger.command(command_id, "default")
     assert record is not None
     await table.ledger.commit(WriteBatch([PutCommand(change(record))]))
 
@@ -97,7 +97,7 @@ async def test_a_held_command_whose_approvals_row_was_changed_does_not_run(what:
     await change_approval(table, held.approval_id, APPROVALS[what])
     await restarted(table, held.target.session_id)
     assert await table.state(held.id) == "canceled"
-    record = await table.ledger.approval(held.approval_id)
+    record = await table.ledger.approval(held.approval_id, "default")
     assert record is not None
     assert record.approval.state == "void"
     assert "tampered" in await table.actions()

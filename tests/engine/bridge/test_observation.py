@@ -50,7 +50,7 @@ async def test_a_turn_whose_control_is_lost_is_followed_to_its_end_and_what_wait
     sent = len(table.wire.sent)
     await changed(table, session_id, OTHER)
     assert await table.state(second.id) == "canceled"
-    record = await table.ledger.command(second.id)
+    record = await table.ledger.command(second.id, "default")
     assert record is not None
     assert record.command.error is not None
     assert (record.command.error.code, OTHER in record.command.error.message) == ("NOT_CONTROLLER", True)

@@ -97,7 +97,7 @@ async def test_a_pause_has_a_clock_of_its_own() -> None:
     await due(table, session_id)
     assert (await table.state(command.id), table.wire.types()[-1]) == ("canceling", "control.turn.cancel")
     await table.ended(session_id, "cancelled")
-    record = await table.ledger.command(command.id)
+    record = await table.ledger.command(command.id, "default")
     assert record is not None
     assert (record.command.state, record.command.error.message) == (  # type: ignore[union-attr]
         "timed_out", "it was paused for too long")
@@ -112,7 +112,7 @@ async def test_an_agent_that_cannot_pause_works_on_and_the_pause_fails_naming_th
     await table.say(command.target.session_id, "session.error", p.SessionError(
         error_code="UNSUPPORTED_CAPABILITY", message="This agent does not offer pause.", fatal=False),
         in_reply_to=asked.message_id)
-    record = await table.ledger.command(pause.id)
+    record = await table.ledger.command(pause.id, "default")
     assert record is not None
     assert (record.command.state, record.command.error.code) == ("failed", "UnsupportedCapability")  # type: ignore[union-attr]
     assert "pause" in record.command.error.message  # type: ignore[union-attr]
@@ -171,7 +171,7 @@ async def test_an_approval_keeps_its_clock_under_a_pause_and_its_answer_is_sent(
     assert table.wire.last("control.interaction.response").payload.decision == "allow"
     table.clock.advance(9_000)
     await due(table, session_id)
-    assert (await table.ledger.approval(second)).approval.state == "expired"  # type: ignore[union-attr]
+    assert (await table.ledger.approval(second, "default")).approval.state == "expired"  # type: ignore[union-attr]
     table.clock.advance(120_000)  # Neither the pause nor the questions have used the command's time.
     await table.order("resume", command.id)
     await table.told_state(session_id, "running", "paused")

@@ -44,7 +44,7 @@ async def held(subject: dict[str, Any], policy: RuleSet) -> tuple[Table, Approva
     await table.say(session_id, "agent.interaction.request", p.InteractionRequest(
         interaction_id="x1", interaction_type="PERMISSION", title="it", context=p.InteractionContext(
             tool_name=str(subject["tool_name"]), subject=msgspec.Raw(msgspec.json.encode(subject)))))
-    record = await table.ledger.approval(table.wire.last("x-interlock.interaction.held").payload.approval_id)
+    record = await table.ledger.approval(table.wire.last("x-interlock.interaction.held").payload.approval_id, "default")
     assert record is not None
     return table, record
 

@@ -38,7 +38,7 @@ async def test_a_command_for_an_agent_that_never_asks_waits_for_its_own_yes() ->
     assert await table.state(command.id) == "dispatched"
     await table.opened(command.target.session_id)
     await table.started(command.target.session_id)
-    record = await table.ledger.command(command.id)
+    record = await table.ledger.command(command.id, "default")
     assert [notice.code for notice in record.command.notices] == ["ToolsNotGated"]  # type: ignore[union-attr]
 
 
@@ -74,7 +74,7 @@ async def test_an_approval_that_a_command_asks_for_only_tightens_what_policy_ask
     if required == 0:
         assert (command.state, command.approval_id) == ("queued", None)
         return
-    record = await table.ledger.approval(command.approval_id)
+    record = await table.ledger.approval(command.approval_id, "default")
     assert record is not None
     assert (command.state, record.approval.required) == ("pending_approval", required)
 
@@ -107,7 +107,7 @@ async def test_a_turn_that_is_not_the_commands_does_not_share_its_tools() -> Non
     await table.say(session_id, "session.turn.start", p.TurnStart(turn_id="t1", turn_index=0), prompt_id="another")
     await table.asked(session_id)
     assert table.wire.sent[-1].type == "x-interlock.interaction.held"
-    record = await table.ledger.approval(table.wire.sent[-1].payload.approval_id)
+    record = await table.ledger.approval(table.wire.sent[-1].payload.approval_id, "default")
     assert record is not None
     assert (record.approval.command_id, record.approval.requested_by) == (None, None)
 

@@ -38,7 +38,7 @@ async def fatal(table: Table, session_id: str, code: str = "UPSTREAM_ERROR") -> 
 
 
 async def failure(table: Table, command_id: str) -> tuple[str, str, str]:
-    record = await table.ledger.command(command_id)
+    record = await table.ledger.command(command_id, "default")
     assert record is not None
     assert record.command.error is not None
     return record.command.state, record.command.error.code, record.command.error.message
@@ -64,7 +64,7 @@ async def test_a_fatal_error_closes_the_session_and_its_command_fails_with_all_t
     await table.say(session_id, "agent.text.done", p.TextDone(turn_id=TURN, block_id="b", text="half"))
     await table.ended(session_id, stop_reason)
     assert await failure(table, command_id) == ("failed", "UPSTREAM_ERROR", "it broke")
-    record = await table.ledger.command(command_id)
+    record = await table.ledger.command(command_id, "default")
     assert record.command.result.output.output[0]["content"][0]["value"] == "half"  # type: ignore[union-attr]
     await table.say(session_id, "session.closed", p.SessionClosed(reason="fatal"))
     assert (await table.lane(session_id)).lane.session_state() == "closed"
@@ -80,7 +80,7 @@ async def test_a_fatal_error_of_a_runner_that_does_nothing_more_ends_the_command
     await fatal(table, session_id)
     await due(table, session_id)
     assert (await failure(table, command_id))[:2] == ("failed", "UPSTREAM_ERROR")
-    approval = await table.ledger.approval(approval_id)
+    approval = await table.ledger.approval(approval_id, "default")
     assert approval.approval.state == "void"  # type: ignore[union-attr]
     again = await table.execute("again", target=Target(session_id=session_id))
     assert table.wire.types()[-2:] == ["control.session.open", "control.prompt.request"]
@@ -180,7 +180,7 @@ async def test_a_lost_turn_that_comes_back_is_canceled_and_waited_for(return_by:
     assert await table.state(second.id) == "dispatched"
     assert [kind for kind in table.wire.types() if kind.startswith("control.")][-2:] == [
         "control.session.open", "control.prompt.request"]
-    record = await table.ledger.command(second.id)
+    record = await table.ledger.command(second.id, "default")
     assert record.command.attempt == 1  # type: ignore[union-attr]
 
 
@@ -197,7 +197,7 @@ async def test_a_prompt_that_meets_a_lost_turn_is_sent_once_more_at_that_turns_e
     assert await table.state(second.id) == "queued"
     await table.ended(session_id, "cancelled")
     assert await table.state(second.id) == "dispatched"
-    record = await table.ledger.command(second.id)
+    record = await table.ledger.command(second.id, "default")
     assert record.command.attempt == 2  # type: ignore[union-attr]
     assert count(table, "control.prompt.request") == 3
 

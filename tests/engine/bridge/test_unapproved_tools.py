@@ -26,7 +26,7 @@ async def ran(table: Table, code: str = "RAN_UNASKED") -> Command:
 
 
 async def now(table: Table, command: Command) -> Command:
-    found = await table.ledger.command(command.id)
+    found = await table.ledger.command(command.id, "default")
     assert found is not None
     return found.command
 

@@ -68,7 +68,7 @@ async def test_what_is_held_stands_in_the_inbox_and_a_grant_lets_it_through_once
     assert "control.session.close" not in table.wire.types(), "a grant does nothing by itself"
     await closing(table, session_id)
     assert table.wire.types().count("control.session.close") == 1
-    record = await table.ledger.approval(approval_id)
+    record = await table.ledger.approval(approval_id, "default")
     assert record is not None
     assert record.approval.state == "consumed"
     assert await held(closing(table, session_id)) != approval_id
@@ -104,7 +104,7 @@ async def test_a_grant_that_nobody_uses_is_over_in_its_time() -> None:
     await table.vote(approval_id, "grant")
     table.clock.advance(3_600_000)
     assert await held(closing(table, session_id)) != approval_id
-    record = await table.ledger.approval(approval_id)
+    record = await table.ledger.approval(approval_id, "default")
     assert record is not None
     assert record.approval.state == "void"
 
@@ -146,7 +146,7 @@ async def test_a_drain_waits_in_the_same_inbox_although_it_has_no_session() -> N
     await held(table.engine.drains.undrain(OWNER, body, remember))
     shell = await table.engine.lanes.lane("house:default")
     assert shell is not None
-    record = await table.ledger.approval(again)
+    record = await table.ledger.approval(again, "default")
     assert record is not None
     assert record.approval.state == "expired"
     await table.engine.stop()

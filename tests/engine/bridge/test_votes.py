@@ -55,7 +55,7 @@ async def cast(table: Table, approval_id: str, who: Principal = OWNER, **body: A
 
 
 async def shown(table: Table, approval_id: str) -> Any:
-    record = await table.ledger.approval(approval_id)
+    record = await table.ledger.approval(approval_id, "default")
     assert record is not None
     return record.approval
 
@@ -187,7 +187,7 @@ async def test_what_a_rule_marks_as_dangerous_is_stated_bound_and_never_remember
     assert (await shown(table, approval_id)).dangerous
     with pytest.raises(Problem, match="marked dangerous"):
         await cast(table, approval_id, remember=Remembering(scope="session"))
-    record = await table.ledger.approval(approval_id)
+    record = await table.ledger.approval(approval_id, "default")
     assert record is not None
     harmless = msgspec.structs.replace(record, approval=msgspec.structs.replace(record.approval, dangerous=False))
     found = read(await table.ledger.audit_about("default", record.approval.command_id or approval_id))

@@ -59,7 +59,7 @@ async def settled(table: Table, session_id: str) -> None:
 
 
 async def now(table: Table, command: Any) -> Any:
-    found = await table.ledger.command(command.id)
+    found = await table.ledger.command(command.id, "default")
     assert found is not None
     return found.command
 

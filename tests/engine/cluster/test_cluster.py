@@ -284,7 +284,7 @@ async def test_clocks_of_a_dead_gateways_sessions_run_on_at_another_within_5_s(t
         assert len(owners) == 1
 
         async def detached() -> bool:
-            record = await town.ledger.command(command["id"])
+            record = await town.ledger.command(command["id"], "default")
             return record is not None and record.detach_deadline_ms is not None
 
         await eventually(detached)
@@ -292,7 +292,7 @@ async def test_clocks_of_a_dead_gateways_sessions_run_on_at_another_within_5_s(t
 
     async def ended() -> bool:
         await town.beat(b, c)
-        record = await town.ledger.command(command["id"])
+        record = await town.ledger.command(command["id"], "default")
         return record is not None and record.command.state == "failed"
 
     await eventually(ended)

@@ -77,14 +77,14 @@ async def begun(gateway: Gateway, receiver: Receiver) -> tuple[TaskPushes, Any]:
 
 
 async def command_of(gateway: Gateway, command_id: str) -> Any:
-    record = await gateway.desk.ledger.command(command_id)
+    record = await gateway.desk.ledger.command(command_id, "default")
     assert record is not None
     return record.command
 
 
 async def turned(gateway: Gateway, command_id: str, state: Any) -> None:
     """Have a command change its state."""
-    record = await gateway.desk.ledger.command(command_id)
+    record = await gateway.desk.ledger.command(command_id, "default")
     assert record is not None
     changed = msgspec.structs.replace(record, command=msgspec.structs.replace(record.command, state=state))
     await gateway.desk.commit([PutCommand(changed), gateway.desk.status(command_id, event="state", state=state)])

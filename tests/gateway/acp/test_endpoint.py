@@ -326,7 +326,7 @@ async def test_a_client_that_offers_forms_is_asked_a_question_in_one(gateway: Ga
     await gateway.desk.add_session()
     command = await gateway.execute(target={"agent_id": "shell", "session_id": "s1"})
     await gateway.desk.add_approval("apr_1", door="tool", kind="question", title="Left or right?", command_id=command)
-    record = await gateway.desk.ledger.command(command)
+    record = await gateway.desk.ledger.command(command, "default")
     assert record is not None
     running = msgspec.structs.replace(record, command=msgspec.structs.replace(record.command, state="running"))
     await gateway.desk.commit([PutCommand(running), gateway.desk.status(

@@ -190,7 +190,7 @@ async def test_the_approval_of_a_command_in_the_seeds_shape(gateway: Gateway) ->
              Vote(by="user:lee", at="3", decision="deny", method="acl"),
              Vote(by="user:ann", at="4", decision="grant", method="signature")]
     await gateway.desk.add_approval("apr_1", command_id=command_id, required=2, deny_threshold=2, votes=votes)
-    held = await gateway.desk.ledger.command(command_id)
+    held = await gateway.desk.ledger.command(command_id, "default")
     assert held is not None
     await gateway.desk.commit([PutCommand(msgspec.structs.replace(held, command=msgspec.structs.replace(
         held.command, approval_id="apr_1")))])

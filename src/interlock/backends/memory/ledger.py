@@ -101,10 +101,10 @@ class MemoryLedger(MemoryTables, MemoryUpkeep, Ledger):
         found = (self._sessions[one] for one in sorted(set(session_ids)) if one in self._sessions)
         return [SessionClock(one.session_id, one.runner_id, one.state, one.deadline_ms, one.tenant_id) for one in found]
 
-    async def command(self, command_id: str, tenant_id: str | None = None) -> CommandRecord | None:
+    async def command(self, command_id: str, tenant_id: str) -> CommandRecord | None:
         self._check_open()
         record = self._commands.get(command_id)
-        return record if record is not None and tenant_id in (None, record.command.tenant_id) else None
+        return record if record is not None and tenant_id == record.command.tenant_id else None
 
     async def commands(self, query: CommandQuery) -> list[CommandRecord]:
         tenants = {key: record for key, record in self._commands.items()
@@ -121,10 +121,10 @@ class MemoryLedger(MemoryTables, MemoryUpkeep, Ledger):
                 if record.session_id == session_id and record.command.tenant_id == tenant_id
                 and record.command.state not in TERMINAL]
 
-    async def approval(self, approval_id: str, tenant_id: str | None = None) -> ApprovalRecord | None:
+    async def approval(self, approval_id: str, tenant_id: str) -> ApprovalRecord | None:
         self._check_open()
         record = self._approvals.get(approval_id)
-        return record if record is not None and tenant_id in (None, record.approval.tenant_id) else None
+        return record if record is not None and tenant_id == record.approval.tenant_id else None
 
     async def approvals(
         self, tenant_id: str, state: str | None, before: str | None, limit: int

@@ -70,7 +70,7 @@ SELECT session_id, deadline_ms, state FROM session WHERE deadline_ms IS NOT NULL
 """
 
 # --- commands ---
-COMMAND = "SELECT body FROM command WHERE id = $1 AND ($2::text IS NULL OR tenant_id = $2)"
+COMMAND = "SELECT body FROM command WHERE id = $1 AND tenant_id = $2"
 LIVE_COMMANDS = "SELECT body FROM command WHERE session_id = $1 AND tenant_id = $2 AND ended_ms IS NULL ORDER BY place"
 EXECUTES_SINCE = """
 SELECT count(*) FROM command
@@ -89,7 +89,7 @@ def commands(filters: tuple[str, ...], *, paged: bool) -> str:
 
 
 # --- approvals ---
-APPROVAL = "SELECT body FROM approval WHERE id = $1 AND ($2::text IS NULL OR tenant_id = $2)"
+APPROVAL = "SELECT body FROM approval WHERE id = $1 AND tenant_id = $2"
 BALLOT = """
 SELECT approval.body, command.body, session.runner_id FROM approval
 LEFT JOIN session ON session.tenant_id = $2 AND session.session_id = approval.session_id

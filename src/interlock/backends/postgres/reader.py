@@ -100,7 +100,7 @@ class PostgresReading(Ledger):
     async def lane_histories(self, asked: Sequence[LaneQuestion], events: int, seals: int) -> list[LaneHistory]:
         return await stored_lanes.histories(self._lane_readers, asked, events, seals)
 
-    async def command(self, command_id: str, tenant_id: str | None = None) -> CommandRecord | None:
+    async def command(self, command_id: str, tenant_id: str) -> CommandRecord | None:
         found = await self._readers.row(queries.COMMAND, command_id, tenant_id)
         return rows.command_of(found) if found else None
 
@@ -120,7 +120,7 @@ class PostgresReading(Ledger):
     async def live_commands(self, session_id: str, tenant_id: str) -> list[CommandRecord]:
         return [rows.command_of(row) for row in await self._readers.rows(queries.LIVE_COMMANDS, session_id, tenant_id)]
 
-    async def approval(self, approval_id: str, tenant_id: str | None = None) -> ApprovalRecord | None:
+    async def approval(self, approval_id: str, tenant_id: str) -> ApprovalRecord | None:
         found = await self._readers.row(queries.APPROVAL, approval_id, tenant_id)
         return rows.approval_of(found) if found else None
 

@@ -152,7 +152,7 @@ class SqliteLedger(AuditedLedger, SqliteUpkeep, Ledger):
         wanted = msgspec.json.encode(list(session_ids)).decode()
         return [SessionClock(*row) for row in await self._readers.rows(queries.SESSION_CLOCKS, (wanted,))]
 
-    async def command(self, command_id: str, tenant_id: str | None = None) -> CommandRecord | None:
+    async def command(self, command_id: str, tenant_id: str) -> CommandRecord | None:
         found = await self._readers.row(queries.COMMAND, (command_id, tenant_id))
         return rows.command_of(found) if found else None
 
@@ -175,7 +175,7 @@ class SqliteLedger(AuditedLedger, SqliteUpkeep, Ledger):
         found = await self._readers.rows(queries.LIVE_COMMANDS, (session_id, tenant_id))
         return [rows.command_of(row) for row in found]
 
-    async def approval(self, approval_id: str, tenant_id: str | None = None) -> ApprovalRecord | None:
+    async def approval(self, approval_id: str, tenant_id: str) -> ApprovalRecord | None:
         found = await self._readers.row(queries.APPROVAL, (approval_id, tenant_id))
         return rows.approval_of(found) if found else None
 

@@ -110,7 +110,7 @@ ON CONFLICT (id) DO UPDATE SET
     tenant_id = excluded.tenant_id, session_id = excluded.session_id, state = excluded.state,
     agent_id = excluded.agent_id, actor_id = excluded.actor_id, ended_ms = excluded.ended_ms, body = excluded.body
 """)
-COMMAND = "SELECT body FROM command WHERE id = ?1 AND (?2 IS NULL OR tenant_id = ?2)"
+COMMAND = "SELECT body FROM command WHERE id = ? AND +tenant_id = ?"
 LIVE_COMMANDS = "SELECT body FROM command WHERE session_id = ? AND +tenant_id = ? AND ended_ms IS NULL ORDER BY place"
 """A `+` keeps SQLite at the index of what is live."""
 
@@ -139,7 +139,7 @@ INSERT INTO approval (id, tenant_id, session_id, state, body) VALUES (?,?,?,?,?)
 ON CONFLICT (id) DO UPDATE SET
     tenant_id = excluded.tenant_id, session_id = excluded.session_id, state = excluded.state, body = excluded.body
 """
-APPROVAL = "SELECT body FROM approval WHERE id = ?1 AND (?2 IS NULL OR tenant_id = ?2)"
+APPROVAL = "SELECT body FROM approval WHERE id = ? AND +tenant_id = ?"
 LIVE_APPROVALS = """
 SELECT body FROM approval WHERE session_id = ? AND +tenant_id = ? AND state IN ('pending', 'granted') ORDER BY place
 """
