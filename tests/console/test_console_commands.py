@@ -28,6 +28,7 @@ def test_a_tasks_steps_appear_as_they_happen_and_lead_to_their_records(browser: 
         assert steps(page)[:3] == ["Submitted", "Sent to the runner", "Running"]
         answered(house, approval, "grant")
         page.get_by_role("heading", name="Succeeded: shell").wait_for()
+        page.locator(".timeline strong", has_text="Used: the tool ran").wait_for()
         page.get_by_text("Audit record").nth(5).wait_for()
         said = steps(page)
         assert said[said.index("Waits for approval"):][:3] == ["Waits for approval", "Allowed", "Used: the tool ran"]

@@ -12,7 +12,7 @@ import pytest
 from proof.house import House
 from proof.swift import Swift
 from tests.console.forging import CLAIM, FORGED
-from tests.console.pages import asked, origin, page_of
+from tests.console.pages import answered, asked, origin, page_of
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore"),
               pytest.mark.req("H-4", "J-5", "J-16")]
@@ -58,7 +58,7 @@ def forged(house: House, request: pytest.FixtureRequest) -> Iterator[dict[str, A
     """The approval that the agent's request of this name makes."""
     approval = asked(house, request.param, request.param, "forger")
     yield house.get(f"/v1/approvals/{approval}")
-    house.post(f"/v1/approvals/{approval}/grants", {"decision": "deny"}, f"forged-{request.param}")
+    answered(house, approval, "deny")
 
 
 def font(place: Any) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from proof.house import House
-from tests.console.pages import answered, asked, interlock, page_of
+from tests.console.pages import answered, asked, interlock, page_of, ran
 from tests.console.payloads import HOSTILE
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore")]
@@ -57,9 +57,8 @@ def test_a_prompt_from_the_page_is_answered_there_and_its_output_streams(browser
 def test_what_an_agent_prints_is_shown_and_never_run(browser: Any, house: House) -> None:
     lines = "\n".join(HOSTILE)
     (house.workspace / "hostile").write_text(lines)
-    approval = asked(house, "cat hostile", "hostile-output")
-    answered(house, approval, "grant")
-    with page_of(browser, house, f"/console/sessions/{session_of(house, 'hostile-output')}") as page:
+    session = ran(house, "shell", "cat hostile", "hostile-output")
+    with page_of(browser, house, f"/console/sessions/{session}") as page:
         page.get_by_label("Output").wait_for()
         page.get_by_role("button", name="Show earlier").click()
         shown = page.get_by_label("Output").inner_text()
