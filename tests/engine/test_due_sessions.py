@@ -27,12 +27,11 @@ class Reading:
 
 async def test_what_is_due_is_read_in_its_order_a_few_together() -> None:
     reading = Reading()
-    names = [f"s{number}" for number in range(READ_TOGETHER * 3)]
+    names = [f"s{number}" for number in range(READ_TOGETHER * (READ_AT_ONCE + 1))]
     reading.due.read_soon(names)
     await asyncio.sleep(0)
 
-    assert reading.read == [names[:READ_TOGETHER], names[READ_TOGETHER:READ_TOGETHER * 2]]
-    assert len(reading.read) == READ_AT_ONCE
+    assert reading.read == [names[READ_TOGETHER * at:READ_TOGETHER * (at + 1)] for at in range(READ_AT_ONCE)]
     assert reading.due.unread() == READ_TOGETHER
     reading.go_on.set()
     await reading.due.settled()
@@ -50,10 +49,10 @@ async def test_a_session_that_is_named_twice_is_read_once() -> None:
 
 async def test_what_waits_can_be_put_off_and_comes_back_to_who_asked() -> None:
     reading = Reading()
-    reading.due.read_soon([f"s{number}" for number in range(READ_TOGETHER * 2 + 1)])
+    reading.due.read_soon([f"s{number}" for number in range(READ_TOGETHER * READ_AT_ONCE + 1)])
     await asyncio.sleep(0)
 
-    assert reading.due.put_off() == [f"s{READ_TOGETHER * 2}"]
+    assert reading.due.put_off() == [f"s{READ_TOGETHER * READ_AT_ONCE}"]
     assert reading.due.unread() == 0
     reading.go_on.set()
     await reading.due.settled()
