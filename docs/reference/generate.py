@@ -226,7 +226,7 @@ MEANING = {
     "runner.outbox_bytes": "what a session may hold back while the link is down; past it, output is lost and counted",
     "gateway.tls_cert": "PEM file with the certificate and its chain; SIGHUP reads it again",
     "gateway.tls_key": "PEM file with the certificate's key, not encrypted",
-    "gateway.behind_proxy": "a TLS proxy stands in front: X-Forwarded-For of trusted ones counts, and a public address "
+    "gateway.behind_proxy": "a TLS proxy is in front: X-Forwarded-For of trusted ones counts, and a public address "
     "may be bound, which then takes clear connections from them alone",
     "gateway.trusted_proxies": "addresses or networks of the proxies; loopback always is one",
     "runner.drain_ms": "after SIGTERM turns that run may end by themselves for so long; no new one begins; 0: they are "
@@ -503,7 +503,7 @@ def config_page() -> str:
         "`[redaction]`, `[webhooks]`, `[ntfy]`, `[apprise]`, `[push]`, the TLS certificate and",
         "`[outgoing]` for what asks then again; the runner",
         "`[agents.ID]` and `runner.roots`, which its gateways receive in another hello. Everything else needs `up`",
-        "to start anew. A file with an error changes nothing, and the verb and both logs say what is wrong.")
+        "to start again. A file with an error changes nothing, and the verb and both logs say what is wrong.")
     for section in msgspec.structs.fields(config.Config):
         if section.name in ("policy", "budgets", "agents", "oidc", "redaction", "webhooks", "ntfy", "apprise",
                             "push", "bindings", "telegram", "slack", "hooks", "cron", "defaults"):

@@ -355,7 +355,7 @@ def _limits(config: Config) -> Limits:
 async def _pair_own(pairings: Pairings, token_file: Path) -> None:
     token = (await asyncio.to_thread(token_file.read_text, "ascii")).strip()
     if not await pairings.take_own(LOCAL_RUNNER, OWNER_TENANT, token, os.uname().nodename):
-        log.warning("local_runner_is_revoked", remedy=f"remove {token_file} and start anew to pair it again")
+        log.warning("local_runner_is_revoked", remedy=f"remove {token_file} and start again to pair it")
 
 
 def _cluster_place(section: GatewaySection, others: Others | None) -> ClusterPlace | None:

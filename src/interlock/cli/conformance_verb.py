@@ -69,7 +69,7 @@ def _register(*, json: bool) -> int:
     try:
         rows = requirements()
     except RegisterMissing as error:
-        raise Trouble("RegisterMissing", str(error), "Install the package anew.") from None
+        raise Trouble("RegisterMissing", str(error), "Install the package again.") from None
     if json:
         print_json(msgspec.json.encode({"requirements": rows, "totals": _totals(rows)}))
         return ExitStatus.DONE

@@ -259,7 +259,7 @@ def _pairings(state: Path) -> Iterator[HostFinding]:
         mode = stat.S_IMODE(token.stat().st_mode) if token.exists() else None
         name = f"paired with {one.paired.url}"
         if mode is None:
-            yield HostFinding(name, False, f"{token} does not exist.", "Pair it anew: interlock runner pair CODE")
+            yield HostFinding(name, False, f"{token} does not exist.", "Pair it again: interlock runner pair CODE")
         else:
             yield HostFinding(name, not mode & 0o077, f"as {one.paired.runner_id} ({token}, {mode:04o}).",
                               f"Close it: chmod 600 {token}")

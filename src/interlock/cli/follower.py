@@ -91,12 +91,12 @@ class Follower:
             return
         stream = SseStream(self._link, GET_FRAMES.at(self._session_id), self._cursor)
         away = False
-        async for heard in stream:
-            if not isinstance(heard, SseEvent):
-                away = isinstance(heard, StreamLost)
-                self._screen.remark(link_sentence(heard), "bold", "lost" if away else "reattached")
+        async for item in stream:
+            if not isinstance(item, SseEvent):
+                away = isinstance(item, StreamLost)
+                self._screen.remark(link_sentence(item), "bold", "lost" if away else "reattached")
             elif not self._part.is_over:
-                self._take_frame(heard)
+                self._take_frame(item)
             self._cursor = stream.cursor
             if self._part.is_over and not away:  # A loss that was reported is followed by its outcome.
                 return
@@ -119,13 +119,13 @@ class Follower:
                 if approval.command_id == self._command_id:
                     await self._approvals.take(approval.id, "pending", group)
         stream = SseStream(self._link, GET_STATUS.at(self._command_id), self._status_cursor)
-        async for heard in stream:
+        async for item in stream:
             self._status_cursor = stream.cursor
-            if not isinstance(heard, SseEvent):
+            if not isinstance(item, SseEvent):
                 continue  # The frames' stream says the same of the same link.
             if self._events:
-                _event_line("status", heard)
-            event = heard.data
+                _event_line("status", item)
+            event = item.data
             if event.get("event") == "approval":
                 await self._approvals.take(str(event.get("approval_id")), str(event.get("approval_state")), group)
             elif event.get("event") == "state":
@@ -186,9 +186,9 @@ class _Approvals:
                 return False
 
 
-def link_sentence(heard: StreamLost | StreamResumed | CursorForgotten) -> str:
+def link_sentence(item: StreamLost | StreamResumed | CursorForgotten) -> str:
     """Say the outcome of the connection."""
-    match heard:
+    match item:
         case StreamLost(why):
             cause = f" ({why})" if why else ""
             return f"the connection to the gateway was lost{cause}; the work continues, reconnecting"

@@ -144,7 +144,7 @@ def _show_once(raw: bytes, path: str, *, json: bool) -> None:
     made = decoded(raw, MadeKey, path)
     result(made.key)
     good = f"good for {until(made.expires_at)}" if made.expires_at else "good until it is revoked"
-    say(f"{made.key_id}, {good}; it is shown this once. Whoever has it sets $INTERLOCK_KEY")
+    say(f"{made.key_id}, {good}; it is shown this once. To use it, set $INTERLOCK_KEY")
 
 
 def _state(key: Key) -> str:

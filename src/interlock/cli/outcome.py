@@ -73,7 +73,7 @@ _REMEDIES = {
 _BY_STATE = {
     "timed_out": "Give it longer with --timeout.",
     "expired": "Run it again, and answer within the time.",
-    "rejected": "Ask whoever decided, or change what it does.",
+    "rejected": "Ask the person who decided, or change what it does.",
     "canceled": "Run it again if it is still wanted.",
 }
 

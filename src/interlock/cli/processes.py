@@ -41,7 +41,7 @@ def gateway(
     port: Annotated[int | None, Parameter(help="Port to listen on (else the config's); 0 takes a free one.")] = None,
     tls_cert: Annotated[Path | None, Parameter(help="PEM file with the certificate and its chain.")] = None,
     tls_key: Annotated[Path | None, Parameter(help="PEM file with the certificate's key.")] = None,
-    behind_proxy: Annotated[bool, Parameter(help="A TLS proxy stands in front, at an address of the config's "
+    behind_proxy: Annotated[bool, Parameter(help="A TLS proxy is in front, at an address of the config's "
                                                  "trusted_proxies.")] = False,
     store: Annotated[str | None, Parameter(help="PostgreSQL database that several gateways share, postgresql://… (else "
                                                 "the config's, else a file of the state).")] = None,
@@ -152,7 +152,7 @@ def runner(
     named = where.url or os.environ.get("INTERLOCK_URL")
     if where.url and len(known) > 1:
         raise usage(f"This host is paired with {len(known)} gateways, and --url names one.",
-                    "Leave it out: the runner serves all of them. One that has moved is paired anew.")
+                    "Leave it out: the runner serves all of them. One that has moved is paired again.")
     dialled = [
         Dialled(url=(url := checked_url(where.url or one.paired.url)), token=_token(one.token_file),
                 runner_id=one.paired.runner_id,

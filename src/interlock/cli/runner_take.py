@@ -37,9 +37,9 @@ def take(
         except TimeoutError:
             raise Trouble("Timeout", "The runner did not answer in time.", "Look at its log, and try again.") from None
         if not answer.ok:
-            raise Trouble("Conflict", answer.sentence, "A gateway's id stands in its `interlock doctor`.")
+            raise Trouble("Conflict", answer.sentence, "A gateway's `interlock doctor` shows its id.")
         result(session)
-        say(f"gateway {to} controls it now; questions that wait are asked there anew")
+        say(f"gateway {to} controls it now; questions that wait are asked there again")
         return ExitStatus.DONE
     raise Trouble("Unreachable", f"No runner runs on {directory}.", "Start it with: interlock runner")
 

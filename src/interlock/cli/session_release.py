@@ -58,5 +58,5 @@ async def _release(named: str, to: str, where: Where, *, json: bool) -> int:
         print_json(msgspec.json.encode(after))
         return ExitStatus.DONE
     result(after.session_id)
-    say(f"gateway {to} controls it now; questions that wait are asked there anew")
+    say(f"gateway {to} controls it now; questions that wait are asked there again")
     return ExitStatus.DONE

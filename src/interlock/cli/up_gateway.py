@@ -250,7 +250,7 @@ class Up:
         if not child.is_running:
             if child is self._runner and await child.wait() == ExitStatus.NOT_AUTHORISED:
                 raise Trouble("Unauthorized", f"The runner of {self._state} was revoked.",
-                              f"To pair it anew, remove {self._state / RUNNER_TOKEN_FILE} and start again.")
+                              f"To pair it again, remove {self._state / RUNNER_TOKEN_FILE} and start again.")
             raise _not_started(child, f"it {ending(await child.wait())}")
         await asyncio.sleep(POLL_S)
 

@@ -199,7 +199,7 @@ class _Check:
         since = f"records after {kept}, up to there," if kept else "records up to there"
         return _Found(Tampering.REWRITTEN, kept + 1 if kept else head.size,
                       f"The log is consistent in itself, but up to record {head.size} it is not the one that was "
-                      f"signed: {since} were written anew.")
+                      f"signed: {since} were written again.")
 
     def _check_others(self, others: Sequence[Checkpoint]) -> None:
         for other in others:

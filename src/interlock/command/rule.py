@@ -342,7 +342,7 @@ def _check_types(types: str | list[str] | None, effect: Effect) -> None:
         if name not in COMMAND_TYPES:
             raise ValueError(f"type: there is no {name}; the types are {', '.join(COMMAND_TYPES)}")
         if name == "cancel" and effect != "allow":
-            raise ValueError("type: a cancel is never held; whoever may send it may stop what runs")
+            raise ValueError("type: a cancel is never held: a person who may send it may stop what runs")
 
 
 def _check_zone(zone: str) -> None:

@@ -1,7 +1,7 @@
 """An engine among others: what it releases, takes over, sends and receives (C-4). An engine that works alone has none
 of this.
 
-Which runners are attached anywhere stands in the rows of their links; what each says of itself comes by hints, and is
+Which runners are attached anywhere is in the rows of their links; what each says of itself comes by hints, and is
 read again when one may have been lost.
 """
 
@@ -122,7 +122,7 @@ class Neighbours(Holder):
 
     # --- runners ---
     async def attach(self, present: Present) -> None:
-        """A runner has come: its sessions are to be had here alone. Raises Overtaken where its hello was heard late,
+        """A runner has come: its sessions are to be had here alone. Raises Overtaken if its hello was received late,
         LedgerError."""
         record, known = present.record, facts_of(present)
         await self.cluster.attach(record.runner_id, record.tenant_id, present.link_id, known, present.hello.link_number)

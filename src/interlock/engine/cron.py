@@ -1,6 +1,6 @@
 """Cron jobs: each is sent to its agent once when it is due, over restarts and clocks that are set (R-4).
 
-Up to which instant a job is settled stands in the ledger, and moves on in the transaction that keeps the command.
+Up to which instant a job is settled is a row of the ledger, and moves on in the transaction that keeps the command.
 When it is due next follows from that and its schedule alone.
 """
 

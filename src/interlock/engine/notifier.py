@@ -122,7 +122,7 @@ class Notifier:
         how = await self._differs(delivery, found)
         if how is not None:
             log.error("row_differs", sentence=f"the stored row of {delivery.approval_id}: {how}",
-                      remedy="nobody was asked about it here: see `interlock audit verify --database`")
+                      remedy="no approver was asked about it here: see `interlock audit verify --database`")
             return _ended(record, "dead", f"it differs from the audit record, so it is not shown: {how}")
         channel = (self._devices(delivery.tenant_id) if delivery.channel == DEVICES
                    else self._channels.get((delivery.tenant_id, delivery.channel)))

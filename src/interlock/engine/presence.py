@@ -1,6 +1,6 @@
 """Which runners are here, or at another gateway of the cluster; what they offer and vouch for.
 
-Only memory: a runner says it again at each attach, and what other gateways know of theirs stands in its link's row.
+Only memory: a runner says it again at each attach, and what other gateways know of theirs is in its link's row.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Present:
         """The gateway that it is attached to, if that is another one."""
         self.link_id = link_id
         self.has_vouched = False
-        """Whether what it vouches for was heard from there, since its link was learnt."""
+        """Whether what it vouches for was received from there since its link became known."""
         self._arriving: asyncio.Event | None = None
 
     def connect(self, link: LaneRunnerLink) -> None:
@@ -144,7 +144,7 @@ class RunnerPresence:
         self._of_tenant: dict[str, dict[str, None]] = {}
         """Every runner that was ever known, by the tenants it was known under."""
         self._newest: dict[str, int] = {}
-        """The largest number of each runner's hellos that was heard here."""
+        """The largest number of each runner's hellos that was received here."""
 
     def learn(self, seen: Links) -> list[str]:
         """Take where runners are attached now. Returns those whose newest link is another gateway's though one is here
@@ -228,7 +228,7 @@ class RunnerPresence:
         self._newest[runner_id] = max(number, self._newest.get(runner_id, 0))
 
     def greet(self, runner_id: str, number: int) -> int | None:
-        """Take the number of a hello. Where a newer one was heard before, that came late: returns the newer number."""
+        """Take the number of a hello. Returns the newer number if a newer one was received before."""
         newest = self._newest.get(runner_id, 0)
         if 0 < number <= newest:
             return newest
@@ -236,7 +236,7 @@ class RunnerPresence:
         return None
 
     def overtook(self, runner_id: str, number: int) -> int | None:
-        """The number of a newer hello that was heard since this one was greeted."""
+        """The number of a newer hello that was received since this one was welcomed."""
         newest = self._newest.get(runner_id, 0)
         return newest if 0 < number < newest else None
 

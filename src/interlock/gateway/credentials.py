@@ -102,7 +102,7 @@ async def ensure_owner_key(state_dir: Path, ledger: Ledger, clock: Clock, entrop
         )
         writes += [Put(known), *await _replacing(ledger, known, now, shared=shared)]
     elif known.revoked:
-        log.warning("owner_key_is_revoked", remedy=f"remove {state_dir / OWNER_FILE} and start anew for another one")
+        log.warning("owner_key_is_revoked", remedy=f"remove {state_dir / OWNER_FILE} and start again for another one")
     if writes:
         await ledger.commit(WriteBatch(writes))
     return known

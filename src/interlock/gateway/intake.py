@@ -209,7 +209,7 @@ class Intake:
                 if not gap.again:
                     raise Closing(CloseCode.GAP, str(gap)) from None
                 await self._push(gap.session_id, GapGivenUp(gap.expected, gap.got - 1))
-                # What comes now is the session's end, which must be heard though frames before it are missing.
+                # What comes now is the session's end, which must be received though frames before it are missing.
                 self._inflow.expect(gap.session_id, gap.got)
 
     async def _one(self, frame: Frame, raw: bytes) -> None:

@@ -237,5 +237,5 @@ class Metrics:
         return write(self.registry), content_type
 
     def labels(self) -> set[str]:
-        """Name every label that stands in the figures now."""
+        """Name every label that the figures have now."""
         return {label for family in self.registry.collect() for sample in family.samples for label in sample.labels}

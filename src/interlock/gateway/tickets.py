@@ -1,4 +1,4 @@
-"""Tickets by which a browser opens a stream: it can send no header there, and a key never stands in a URL (K-2)."""
+"""Tickets by which a browser opens a stream: it can send no header there, and a key is never part of a URL (K-2)."""
 
 from __future__ import annotations
 

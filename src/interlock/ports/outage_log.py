@@ -1,7 +1,7 @@
 """What is logged of a server that is away: its first failure, a summary now and then, and its return.
 
-Whoever depends on a server asks it again several times a second while it is away. A line for each of those would bury
-what else the log says.
+A part that depends on a server asks it again several times a second while it is away. A line for each of those would
+bury what else the log says.
 """
 
 from __future__ import annotations

@@ -68,8 +68,8 @@ def _fits(binding: Binding, chat: Chat) -> bool:
     said = {name: value for names in _RANKS for name in names if (value := getattr(binding, name)) is not None}
     if "channel" in said:
         said["channel"] = said["channel"].lower()
-    heard = chat._replace(channel=chat.channel.lower())
-    return all(getattr(heard, name) == value for name, value in said.items())
+    lowered = chat._replace(channel=chat.channel.lower())
+    return all(getattr(lowered, name) == value for name, value in said.items())
 
 
 def _rank(binding: Binding) -> tuple[int, int]:

@@ -41,7 +41,7 @@ def test_no_file_is_nothing_kept(tmp_path: Path) -> None:
 @pytest.mark.parametrize("raw", [b"", b"{", b"[]", b'{"sessions":7}'])
 def test_a_file_that_is_not_ours_is_left_alone_with_a_sentence(tmp_path: Path, raw: bytes) -> None:
     (tmp_path / "x.json").write_bytes(raw)
-    with pytest.raises(ValueError, match="Move it away to begin anew"):
+    with pytest.raises(ValueError, match="Move it away to begin again"):
         PlacesFile(tmp_path / "x.json")
     assert (tmp_path / "x.json").read_bytes() == raw
 

@@ -177,7 +177,7 @@ class LocalBus(Bus):
 def _take_out(table: dict[str, list[_Reader]] | dict[str, deque[_Served]], subject: str, one: object) -> None:
     row = table.get(subject)
     if row is not None and one in row:
-        row.remove(one)  # pyright: ignore[reportArgumentType] - it stands in this row
+        row.remove(one)  # pyright: ignore[reportArgumentType] - it is in this row
         if not row:
             del table[subject]
 

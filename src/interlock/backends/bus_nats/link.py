@@ -52,7 +52,7 @@ class NatsSubscription:
 
 class _Strict(Client):
     """The library's client, which goes on in clear where a server does not ask for TLS, whatever its address says: then
-    anyone who stands in between reads every credential."""
+    anyone in between reads every credential."""
 
     async def _process_info(self, info: dict[str, Any], initial_connection: bool = False) -> None:
         if initial_connection and self.options.get("tls") is not None and not info.get("tls_required"):

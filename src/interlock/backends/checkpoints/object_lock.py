@@ -61,7 +61,7 @@ class LockedCheckpoints(CheckpointSink):
     def set_aside(self, tenant_id: str) -> None:
         if self._names(self._folder(tenant_id)):
             raise OSError(f"{self._bucket.name} keeps checkpoints of this log as it was, under {self._bucket.prefix}, "
-                          "and nobody can take them back: name another s3_prefix under [audit], and start again.")
+                          "and cannot be taken back: name another s3_prefix under [audit], and start again.")
 
     def tenants(self) -> list[str]:
         names = self._names(self._bucket.prefix + "/")

@@ -192,7 +192,7 @@ class TranscriptFiles:
             return
         with self.settled(path) as old:
             kept = self.replace(old, [line for line in upgraded(old.lines()) if line])
-        log.info("a transcript of an older version was written anew; the old file is kept", file=str(path), kept=kept)
+        log.info("a transcript of an older version was rewritten; the old file is kept", file=str(path), kept=kept)
 
     def append(self, header: TranscriptHeader, lines: Sequence[TranscriptLine]) -> None:
         """Append what the file does not have, and make it survive power loss. Raises OSError that names the file:

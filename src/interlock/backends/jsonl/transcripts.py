@@ -100,7 +100,7 @@ class JsonlTranscripts(TranscriptStore):
                 kept = await self._on_thread(partial(self._files.replace, file, made))
             if kept is not None:
                 return kept
-        raise OSError(f"the transcript of session {session_id} grows faster than it can be written anew")
+        raise OSError(f"the transcript of session {session_id} grows faster than it can be rewritten")
 
     async def close(self) -> None:
         """Finish what was handed over, then end the threads. The next process finds indexes of what is there now."""

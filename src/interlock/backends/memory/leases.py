@@ -163,4 +163,4 @@ class MemoryLeases(Leases):
 
     def _check(self, instance_id: str) -> None:
         if not self._alive(instance_id):
-            raise Gone(f"The instance {instance_id} was not heard of for too long, and is taken for dead.")
+            raise Gone(f"The instance {instance_id} did not renew for too long, and is taken for dead.")

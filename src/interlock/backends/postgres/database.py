@@ -242,7 +242,7 @@ class PostgresReaders:
     def _has_read(self, shared: asyncio.Task[list[Row]]) -> None:
         self._shared.discard(shared)
         if not shared.cancelled():
-            shared.exception()  # Whoever waited may have been cancelled.
+            shared.exception()  # The one who waited may have been cancelled.
 
     async def _once(self, sql: str, values: tuple[Any, ...], asked: _Asked | None = None) -> list[Row]:
         async with self._room:

@@ -141,7 +141,7 @@ class PostgresTranscripts(TranscriptStore):
             kept = f"{session_id}.jsonl.kept-{iso(self._clock.now_ms())}-{grown_to[0]}"
             if await _kept(self._replace((session_id, agent_id), int(grown_to[0]), made, kept)):
                 return kept
-        raise OSError(f"the transcript of session {session_id} grows faster than it can be written anew")
+        raise OSError(f"the transcript of session {session_id} grows faster than it can be rewritten")
 
     async def _replace(self, name: tuple[str, str], grown_to: int, made: Sequence[bytes], kept: str) -> bool:
         session_id, agent_id = name

@@ -1,4 +1,4 @@
-"""The audit table as it stands in the file, read past the ledger: for checking, with the gateway up or down."""
+"""The audit table as the file has it, read past the ledger: for checking, with the gateway up or down."""
 
 from __future__ import annotations
 

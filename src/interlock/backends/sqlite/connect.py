@@ -73,7 +73,7 @@ def open_writer(path: Path) -> SqliteDatabase:
         connection.close()
         raise NotASqliteLedger(f"{path} is not a ledger, or is damaged: {error}. Restore it from a backup, or move it "
                                f"away "
-                               "to begin anew.") from error
+                               "to begin again.") from error
     except apsw.Error as error:
         connection.close()
         raise Full(f"The ledger at {path} cannot be opened: {error}.") from error

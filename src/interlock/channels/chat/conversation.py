@@ -117,10 +117,10 @@ class Conversation:
     async def _follow(self) -> None:
         while True:
             try:
-                async for heard in self._gateway.sessions.follow(self._session_id, since=self._place.since):
-                    if isinstance(heard, StreamEvent):
+                async for item in self._gateway.sessions.follow(self._session_id, since=self._place.since):
+                    if isinstance(item, StreamEvent):
                         async with self._lock:
-                            await self._take(heard.data, heard.cursor)
+                            await self._take(item.data, item.cursor)
             except CursorExpired:
                 self._place.since = None  # What is no longer kept was sent, or is in the transcript.
             except InterlockError as error:

@@ -42,7 +42,7 @@ class FollowedSession(msgspec.Struct):
 
 
 class AskedQuestion(msgspec.Struct):
-    """A question as it stands in chats."""
+    """A question as chats show it."""
 
     title: str
     messages: list[tuple[Spot, Id]] = []
@@ -73,7 +73,7 @@ class PlacesFile:
         except FileNotFoundError:
             self.now = Places()
         except msgspec.DecodeError as error:
-            raise ValueError(f"{path} is not what was written there: {error}. Move it away to begin anew.") from None
+            raise ValueError(f"{path} is not what was written there: {error}. Move it away to begin again.") from None
 
     def save(self) -> None:
         """Make it durable. Raises OSError."""

@@ -33,7 +33,7 @@ class Prepared(NamedTuple):
 
 
 class Travelling(NamedTuple):
-    """What stands in a frame for a context, the files that go before the frame, and the last entry that it brings."""
+    """What a frame has for a context, the files that go before the frame, and the last entry that it brings."""
 
     context: dict[str, Any]
     transfers: list[FileTransfer]

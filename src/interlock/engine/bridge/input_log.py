@@ -37,7 +37,7 @@ class LogLine(msgspec.Struct, frozen=True, kw_only=True, tag_field="line", tag=T
 
 
 class FoldedLine(NamedTuple):
-    """A frame of the open turn, as it stands in a log."""
+    """A frame of the open turn, as a log has it."""
 
     received: bool
     frame: str

@@ -27,7 +27,7 @@ def control_changed(lane: Lane, gateway_id: str) -> None:
     if not controller:
         lane.audit("session_reset", who, {"reason": "control taken"})
         lane.notice(Notice(code="ControlTaken", message="this gateway controls the session now; what waits for an "
-                           "answer is asked here anew"))
+                           "answer is asked here again"))
         return
     lane.audit("lease_lost", who, {"controller": controller})
     lane.notice(Notice(code="ControlLost", message=f"gateway {controller} controls the session now; this one observes"))

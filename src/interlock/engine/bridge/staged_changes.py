@@ -21,7 +21,7 @@ MAX_NAMED = 5
 
 
 def reported(lane: Lane, payload: p.ChangesReport) -> None:
-    """Keep where the report stands in the session's stream, and record what changed the workspace or the staged files.
+    """Keep the report's place in the session's stream, and record what changed the workspace or the staged files.
     """
     if payload.event == "staged":
         lane.state.staged_n = lane.state.n if payload.count or payload.refused_count else 0

@@ -381,7 +381,7 @@ class Cluster(Room):
             task.add_done_callback(lambda _: waiting.close())
 
     async def settled(self) -> None:
-        """Return when every hint that was heard is taken."""
+        """Return when every hint that was received is handled."""
         while self._unread:
             await asyncio.gather(*self._unread, return_exceptions=True)
 

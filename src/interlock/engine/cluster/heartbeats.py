@@ -50,7 +50,7 @@ class HeartbeatNote(msgspec.Struct, array_like=True):
 
 class _Asked(NamedTuple):
     n: int
-    """The last note that was heard."""
+    """The last note that was received."""
     at_ms: int | None
     """When everything was asked for."""
 

@@ -4,7 +4,7 @@ A note carries numbers, and transient frames with their bodies, in the order in 
 viewers; who reads it replays just that order. So a transient frame is given out after the events that came before it,
 and is dropped where its block was closed since. Whatever is lost is found again: numbers by the next note, by a slow
 look at the heads, or after a gap; text by asking the writer for the text so far of open blocks, which overlaps with
-what is there and never doubles it, since text stands at its offset (E-4).
+what is there and never doubles it, since text has its offset (E-4).
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ class PushConfigs:
 
 
 def _shown(push: TaskPush) -> dict[str, Any]:
-    """Return a config without its token and credentials, which are sent to its URL and to nobody else."""
+    """Return a config without its token and credentials, which are sent to its URL alone."""
     shown: dict[str, Any] = {"id": push.config_id, "taskId": push.task_id, "url": push.url}
     if push.scheme:
         shown["authentication"] = {"scheme": push.scheme}

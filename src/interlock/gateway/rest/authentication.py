@@ -74,7 +74,7 @@ class Authentication:
         path: str = scope["path"]
         url = path.encode() if not query else b"\n".join((query, unquote_to_bytes(query), path.encode()))
         if _NEVER_IN_A_URL.search(url) is not None:
-            raise Problem("Unauthorized", "A credential stands in the URL, where logs and histories keep it.",
+            raise Problem("Unauthorized", "The URL holds a credential, and logs and histories keep URLs.",
                           hint="Revoke it, and send another as `Authorization: Bearer`.")
         if ADMITTED in scope:
             return await self._admitted(scope)

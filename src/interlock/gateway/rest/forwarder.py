@@ -122,8 +122,8 @@ def _unavailable(failed: BusError) -> Problem:
                 else "Whether it was done is not known, as it was lost while that was asked")
         detail = (f"The gateways cannot reach one another: {failed.where} does not answer, and another gateway has "
                   f"this session or its runner. {done}; sessions whose runners are attached here go on.")
-        hint = ("Send it again under the same idempotency key, here or at another gateway. If it lasts, whoever runs "
-                "the gateways looks at NATS, and at what `bus` of `[cluster]` names.")
+        hint = ("Send it again under the same idempotency key, here or at another gateway. If it lasts, look at "
+                "NATS, and at what `bus` of `[cluster]` names.")
     else:
         detail = f"Another gateway of the cluster has this session, and it could not be asked: {failed}"
         hint = "Send it again under the same idempotency key: if it was done, that answer is given again."

@@ -1,4 +1,4 @@
-"""What a session's agent reported last of its plan and its settings, read where it stands in the stream (J-14)."""
+"""What a session's agent reported last of its plan and its settings, read at its place in the stream (J-14)."""
 
 from __future__ import annotations
 

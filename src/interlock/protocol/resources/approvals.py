@@ -85,7 +85,7 @@ class PreviewPart(Resource, frozen=True, kw_only=True):
 
 
 class AgentPreview(Resource, frozen=True, kw_only=True):
-    """What an agent shows of its call beside the input (J-12): its own word, which nobody has compared with what the
+    """What an agent shows of its call beside the input (J-12): its own word, which is not compared with what the
     tool does. `left_out` counts further parts."""
 
     parts: list[PreviewPart]
