@@ -35,7 +35,7 @@ class Gateways(UpCluster):
         """Serve until SIGTERM, which also ends a start."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._told.set)
+            loop.add_signal_handler(number, self._stop_asked.set)
         keeping: list[asyncio.Task[None]] = []
         try:
             if await self._unless_stopped(self._start_gateways()):

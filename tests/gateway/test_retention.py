@@ -24,7 +24,7 @@ async def old_command(gateway: Gateway) -> str:
     await gateway.desk.finish(command)
     await gateway.desk.add_session()
     session = await gateway.desk.ledger.session("s1")
-    record = await gateway.desk.ledger.command(command)
+    record = await gateway.desk.ledger.command(command, "default")
     assert record is not None
     assert session is not None
     ended = msgspec.structs.replace(record.command, ended_at=iso(NOW - 40 * DAY_MS))
