@@ -460,6 +460,8 @@ class Lanes:
                 self._keep_shell(self._shell(read, epoch))
             elif read is not None:
                 self._try_later(session_id, read)
+            else:  # It was deleted meanwhile.
+                self.room.give_back(session_id, epoch)
 
     def _try_later(self, session_id: str, error: BaseException) -> None:
         log.error("a lane cannot be read", session_id=session_id, error=str(error))
