@@ -33,8 +33,8 @@ async def test_a_gateway_whose_database_is_away_ends_when_it_is_told_to(
             stdin=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE)
         try:
             assert gateway.stderr is not None
-            while b"listens on" not in await asyncio.wait_for(gateway.stderr.readline(), PATIENCE_S):
-                pass
+            while b"listens on" not in (line := await gateway.stderr.readline()):
+                assert line, "it ended before it listened"
             proxy.down = True
             proxy.cut()
 

@@ -79,7 +79,10 @@ class Terminal:
         os.write(self._descriptor, keys.encode())
 
     def read_until(self, text: str) -> None:
-        """Read until this text, which follows what was read before."""
+        """Read until this text, which follows what was read before. How long the program loads until it writes
+        anything says nothing of it, and one that ends has no terminal any more: OSError."""
+        if not self.seen:
+            select.select([self._descriptor], [], [])
         until_s = time.monotonic() + PATIENCE_S
         while text not in self.seen[self._read_to:]:
             ready = select.select([self._descriptor], [], [], max(0.0, until_s - time.monotonic()))[0]
