@@ -79,6 +79,16 @@ async def test_a_loop_that_does_not_turn_at_all_is_given_up(leases: PostgresLeas
     assert not await leases.renew("a", LIFE_MS)
 
 
+async def test_a_loop_that_turns_too_seldom_to_ask_keeps_its_lease(leases: PostgresLeases, other: Any,
+                                                                   monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(renewal_thread, "BUSY_LIMIT_S", 0.8)
+    assert await leases.renew("a", LIFE_MS)
+    for _ in range(7):  # Longer than the limit and the lease.
+        stand_still(0.3)
+        await asyncio.sleep(0)
+    assert await lives(other)
+
+
 async def test_a_gateway_that_has_left_is_not_renewed(leases: PostgresLeases, other: Any) -> None:
     assert await leases.renew("a", LIFE_MS)
     await leases.leave("a")

@@ -21,7 +21,7 @@ from interlock.ports.leases import RENEW_EVERY_MS
 from interlock.ports.ledger import LedgerError
 
 BUSY_LIMIT_S = 10.0
-"""Since the gateway's loop last asked for a renewal: after this the thread renews for it no more."""
+"""Since the gateway's loop last turned: after this the thread renews for it no more."""
 LATE_S = 1.5 * RENEW_EVERY_MS / 1000
 """A renewal is late when the last one is as old as this."""
 LOOK_S = 0.1
@@ -49,7 +49,7 @@ class RenewalThread:
         self._thread = threading.Thread(target=self._run, name="lease renewal", daemon=True)
         self._gateway: asyncio.AbstractEventLoop | None = None
         self._asked: _Asked | None = None
-        self._renewed_s = 0.0
+        self._renewed_s = self._turned_s = 0.0
         self._watch: asyncio.Task[None] | None = None
         self._ending = False
 
@@ -98,7 +98,9 @@ class RenewalThread:
         while not self._ending:
             await asyncio.sleep(LOOK_S)
             asked, now_s = self._asked, self._loop.time()
-            if asked is None or now_s < self._renewed_s + LATE_S or now_s > asked.at_s + BUSY_LIMIT_S:
+            if asked is None or now_s < self._renewed_s + LATE_S:
+                continue
+            if now_s > max(asked.at_s, self._turned_s) + BUSY_LIMIT_S:
                 continue
             if await self._turns() or asked is not self._asked:
                 continue
@@ -112,9 +114,14 @@ class RenewalThread:
     async def _turns(self) -> bool:
         """Return whether the gateway's loop comes to what it is asked within TURN_S; it will ask for a renewal then."""
         turned = asyncio.Event()
+
+        def note() -> None:
+            self._turned_s = self._loop.time()
+            turned.set()
+
         assert self._gateway is not None, "the thread is started from it"
         try:
-            self._gateway.call_soon_threadsafe(self._loop.call_soon_threadsafe, turned.set)
+            self._gateway.call_soon_threadsafe(self._loop.call_soon_threadsafe, note)
         except RuntimeError:  # It is closed.
             return True
         with suppress(TimeoutError):
