@@ -11,7 +11,7 @@ import pytest
 
 from engine.conversation import USAGE
 from gateway.raw_runner import CAPABILITIES, House
-from gateway.test_signing_key import signer
+from gateway.test_checkpoints import signer
 from interlock.command.policy import Rule, RuleSet
 from interlock.engine.bridge.ledger_restore import CODE
 from interlock.gateway.ledger_restore import RestoredLogs
