@@ -136,8 +136,10 @@ async def running(
     there = Gateway(desk, port_of(listener))
     there.server = server
     there.access = front.access
-    yield there
-    server.should_exit = True
-    await serving
-    await there.http.aclose()
-    listener.close()
+    try:
+        yield there
+    finally:
+        server.should_exit = True
+        await serving
+        await there.http.aclose()
+        listener.close()

@@ -227,6 +227,37 @@ async def test_an_index_that_does_not_fit_is_not_asked_for_ids(
     await again.close()
 
 
+@pytest.mark.req("X-7")
+async def test_an_append_that_waits_for_the_survey_of_its_file_is_answered_before_the_store_closes(
+    tmp_path: Path, file: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(files, "LARGE_BYTES", 1)
+    long_file(file, 10)
+    store = JsonlTranscripts(tmp_path / "state", StandingClock())
+    busy, free, ended = threading.Event(), threading.Event(), threading.Event()
+    shutdown = store._readers.shutdown
+
+    def hold() -> None:
+        busy.set()
+        free.wait()
+
+    def end_readers() -> None:
+        shutdown()
+        ended.set()
+
+    monkeypatch.setattr(store._readers, "shutdown", end_readers)
+    store._thread.submit(hold)
+    await asyncio.to_thread(busy.wait)
+    appending = asyncio.create_task(store.append(HEADER, [line("a", "e9")]))
+    await asyncio.sleep(0)
+    closing = asyncio.create_task(store.close())
+    await asyncio.to_thread(ended.wait, 0.05)
+    free.set()
+    await asyncio.wait_for(appending, 10)
+    await closing
+    assert b'"a"' in file.read_bytes().splitlines()[-1]
+
+
 @pytest.mark.req("X-4")
 def test_a_line_as_long_as_a_file_is_joined_once(tmp_path: Path) -> None:
     path = tmp_path / "long.jsonl"

@@ -104,9 +104,15 @@ class JsonlTranscripts(TranscriptStore):
 
     async def close(self) -> None:
         """Finish what was handed over, then end the threads. The next process finds indexes of what is there now."""
+        while waiting := await self._on_thread(self._unanswered):
+            await asyncio.gather(*map(asyncio.wrap_future, waiting), return_exceptions=True)
         await asyncio.to_thread(self._readers.shutdown)
         await asyncio.to_thread(self._thread.shutdown)
         await asyncio.to_thread(self._renew_indexes)
+
+    def _unanswered(self) -> list[Future[None]]:
+        """Return the appends whose file is being surveyed: the readers must outlive them."""
+        return [job.answer for jobs in self._surveying.values() for job in jobs]
 
     def _renew_indexes(self) -> None:
         for file in self._files.grown(RENEWED_AT_CLOSE):
