@@ -166,7 +166,7 @@ class House:
 
     async def standing(self, approval: dict[str, Any]) -> tuple[str, int]:
         """The approval's state and its votes, as the ledger has them."""
-        record = await self.inside.ledger.approval(approval["id"], "default")
+        record = await self.inside.ledger.approval(approval["id"], approval["tenant_id"])
         assert record is not None
         return record.approval.state, len(record.approval.votes)
 

@@ -47,7 +47,10 @@ def test_an_agent_that_can_start_says_nothing_against_it(tmp_path: Path) -> None
     "'no-such' is not on the"),
     ("acp", {"command": "/bin/sh", "mcp": {"docs": McpSpec(url="https://d.example", header_env={"X": "DOCS_TOKEN"})}},
      "its MCP server docs needs DOCS_TOKEN, which the runner was started without; set it where `interlock up` or"),
-    ("claude", {"mcp": {"files": McpSpec(command="no-such-server")}}, "no-such-server, the program of its MCP server"),
+    ("acp", {"command": "/bin/sh", "mcp": {"files": McpSpec(command="no-such-server")}},
+     "no-such-server, the program of its MCP server"),
+    pytest.param("claude", {"mcp": {"files": McpSpec(command="no-such-server")}},
+                 "no-such-server, the program of its MCP server", marks=pytest.mark.needs("claude-sdk")),
     ("builtin", {}, "no model is named and no API key was found"),
     ("builtin", {"model": "mistral/x"}, "the provider 'mistral' is not known"),
 ])
