@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from cli.scripted import Script, answer, link_to
 from interlock import config
 from interlock.agents.registry import offers
+from interlock.cli import agents
 from interlock.cli.dispatch import dispatch
 from interlock.cli.known_agents import KNOWN, KnownAgent, snippet
 
@@ -77,3 +79,20 @@ def test_only_acp_agents_take_modes(line: str, tmp_path: Path) -> None:
     (tmp_path / "interlock.toml").write_text(f'[agents.x]\nadapter = "exec"\ncommand = "cat"\n{line}\n')
     with pytest.raises(config.ConfigError, match="only agents of the adapter acp"):
         config.load(tmp_path / "interlock.toml")
+
+
+@pytest.mark.req("G-4")
+def test_an_agent_that_cannot_start_is_not_listed_as_online(
+    programs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    node = {"node_id": "local", "device_name": "h", "status": "online", "last_seen": "", "capabilities": [],
+            "agents": [{"agent_id": "shell", "adapter": "exec"},
+                       {"agent_id": "own", "adapter": "acp", "unavailable": "'own' is not on the PATH"}],
+            "active_sessions_count": 0, "config_versions": {"limits": "1", "capabilities": "1"}}
+    script = Script({"GET /v1/edge/nodes": [answer({"nodes": [node]})]})
+    monkeypatch.setattr(agents, "GatewayLink", lambda _: link_to(script, programs))
+    assert dispatch(["agents"]) == 0
+    shown = capsys.readouterr()
+    rows = {row.split()[0]: " ".join(row.split()[2:4]) for row in shown.out.splitlines()[:3]}
+    assert rows == {"AGENT": "STATUS ADAPTER", "shell": "online exec", "own": "cannot start"}
+    assert "own cannot be started on local: 'own' is not on the PATH" in shown.err

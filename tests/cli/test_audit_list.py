@@ -59,6 +59,14 @@ def test_records_are_listed_over_short_and_empty_pages(scripted: Any, capsys: py
     assert [one.get("since") for one in asked] == [None, "c9", "c5"]
 
 
+def test_of_a_digest_the_beginning_is_shown(scripted: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    login = line(4, approval_id=None, meta={"row": f"browser_login/{'0a' * 32}"})
+    script, where = scripted({"GET /v1/audit": [answer({"items": [login], "next_cursor": "c", "has_more": False})]})
+    assert audit_list.records(where=where) == ExitStatus.DONE
+    assert capsys.readouterr().out.splitlines()[1].split()[-1] == "browser_login/0a0a0a0a0a0a…"
+    assert len(script.asked) == 1
+
+
 def test_no_more_is_fetched_than_is_shown(scripted: Any, capsys: pytest.CaptureFixture[str]) -> None:
     script, where = scripted({"GET /v1/audit": [page(9, more="c9"), page(8, more="c8")]})
     assert audit_list.records(limit=2, json=True, where=where) == ExitStatus.DONE

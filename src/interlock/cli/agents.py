@@ -95,7 +95,8 @@ async def _offers(where: Where) -> tuple[list[dict[str, Any]], str | None]:
 
 def _print_offers(offered: list[dict[str, Any]], unreached: str | None) -> None:
     if offered:
-        print_table([[str(one.get("agent_id", "")), str(one["runner_id"]), str(one["status"]),
+        print_table([[str(one.get("agent_id", "")), str(one["runner_id"]),
+                      "cannot start" if one.get("unavailable") else str(one["status"]),
                       str(one.get("adapter", "")), str(one["held"]), boxed(one)]
                      for one in offered], ("AGENT", "RUNNER", "STATUS", "ADAPTER", "IS HELD", "BOX"), COLUMNS)
         for sentence in unwalled(offered):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -37,6 +38,8 @@ ACTS_MAX = 100
 DAY = Layout(text=("WHAT", "ABOUT", "WHO"), extra=("ABOUT",), drop=("STEP", "ACTION"))
 KINDS = {"session": short_ids.SESSION, "command": short_ids.COMMAND, "approval": short_ids.APPROVAL}
 COLUMNS = Layout(text=("ABOUT", "WHO"), drop=("ABOUT", "WHEN"))
+DIGEST = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{52}\b")
+"""A SHA-256 in hexadecimal, of which a list shows the beginning."""
 ABOUT = ("approval_id", "command_id", "session_id")
 
 Json = Annotated[bool, Parameter(help="Print one JSON document.")]
@@ -146,7 +149,7 @@ def _row(seq: int, record: dict[str, Any]) -> list[str]:
     step = meta.get("to") or meta.get("step") or meta.get("decision") or ""
     about = next((str(record[name]) for name in ABOUT if record.get(name)), str(meta.get("row") or ""))
     return [str(seq), ago(str(record.get("at"))), str(record.get("who", {}).get("id")),
-            str(record.get("action")), str(step), about]
+            str(record.get("action")), str(step), DIGEST.sub(r"\1…", about)]
 
 
 def _clock(at: str) -> str:
