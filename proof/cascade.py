@@ -21,7 +21,7 @@ import time
 from collections import Counter
 from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
@@ -29,7 +29,8 @@ from urllib.parse import parse_qs, urlsplit
 import httpx2
 import msgspec
 
-from interlock.backends.postgres.database import connect, read_settings
+from interlock.backends.postgres.database import close_quietly, connect, read_settings
+from interlock.backends.postgres.faults import LINK_FAULTS
 from proof import clustered
 from proof.asking import http, insist, until_state
 from proof.crew import TERMINAL
@@ -67,7 +68,9 @@ tenant_a_minute = 0
 SESSIONS_A_RUNNER = 1_000
 """Of one runner with `inner`."""
 OPENED_TIMEOUT_S = 1_800.0
-"""So long may it take until every session has a turn under way, and until a takeover is over."""
+"""So long may it take until every session has a turn under way."""
+TAKEN_TIMEOUT_S = 300.0
+"""So long may a takeover take."""
 JOINED = re.compile(r"instance_joined\s+instance_id=(\S+)")
 LANES = re.compile(r"^interlock_lanes ([0-9.e+]+)$", re.MULTILINE)
 OWNED = "SELECT count(*) FROM lane WHERE instance_id = $1"
@@ -150,6 +153,7 @@ class Trial:
         self._draw = draw
         self._inner = inner
         self._people = ThreadPoolExecutor(AT_ONCE)
+        self._watcher = ThreadPoolExecutor(1)
         self._given = 0
         self.acknowledged: dict[str, str] = {}
         """Command id → the name that it writes."""
@@ -163,14 +167,25 @@ class Trial:
     def begin(self) -> None:
         """Open every session, with `inner` with a turn that stays under way."""
         began = time.monotonic()
-        self._wait(self._give(range(self._sessions), how=" hold" if self._inner else ""))
         if self._inner:
-            done = self._house.workspace / DONE
-            while not done.exists() or done.read_bytes().count(b"\n") < self._sessions:
-                if time.monotonic() - began > OPENED_TIMEOUT_S:
-                    raise NotReady(f"{self._sessions} turns do not begin")
-                time.sleep(0.1)
+            self._begin_turns()
             print(f"  {self._sessions:,} sessions are at work after {time.monotonic() - began:.0f} s", flush=True)
+        else:
+            self._wait(self._give(range(self._sessions)))
+
+    def _begin_turns(self) -> None:
+        """Give each session a turn that stays under way. Raises NotReady."""
+        began, before = time.monotonic(), self._lines()
+        self._wait(self._give(range(self._sessions), how=" hold"))
+        while self._lines() < before + self._sessions:
+            if time.monotonic() - began > OPENED_TIMEOUT_S:
+                raise NotReady(f"{self._sessions} turns do not begin")
+            time.sleep(0.1)
+
+    def _lines(self) -> int:
+        """Return how many commands have begun."""
+        done = self._house.workspace / DONE
+        return done.read_bytes().count(b"\n") if done.exists() else 0
 
     def kill(self, trouble: str) -> None:
         """Kill one gateway, make the network worse, and wait until all is well."""
@@ -184,8 +199,7 @@ class Trial:
         worse.start()
         self._house.gateways.kill(number)
         began = time.monotonic()
-        taking = threading.Thread(target=self._watch_takeover, args=(dying, number, began, trouble == RUNNERS_DIE))
-        taking.start()
+        taking = self._watcher.submit(self._watch_takeover, dying, number, began, trouble == RUNNERS_DIE)
         if trouble == RUNNERS_DIE:
             self._have_runners_die()
         after = self._give(chosen[half:])
@@ -193,7 +207,7 @@ class Trial:
         self._wait(after)
         self.served_s.append(time.monotonic() - began)
         worse.join()
-        taking.join()
+        taking.result()
         self._house.gateways.start(number)
         self._house.until(lambda: self._house.gateways.answers(number))
         self._house.ready()
@@ -208,6 +222,8 @@ class Trial:
                      f"waited {spent.waited_s:.1f} s for a core)")
         print(f"    kill {self.troubles.total()}, {trouble}: served again after {self.served_s[-1]:.1f} s{taken} "
               f"({time.monotonic() - begin:.0f} s in all, load {os.getloadavg()[0]:.0f})", flush=True)
+        if self._inner and trouble == RUNNERS_DIE:
+            self._begin_turns()  # The turns have died with the runners.
 
     def _instance(self, number: int) -> str:
         log = (self._house.place / f"g{number}.log").read_text(errors="replace")
@@ -283,6 +299,7 @@ class Trial:
         (self._house.workspace / RELEASED).touch()
         ending = wait_for_ends(list(self.acknowledged), self._state, self._give_another)
         self._people.shutdown()
+        self._watcher.shutdown()
         done = self._house.workspace / DONE
         lines = Counter(done.read_text().split() if done.exists() else ())
         return ending, sum(count > 1 for count in lines.values())
@@ -303,18 +320,27 @@ class Trial:
 
 async def _until_taken(store: str, dead: str, living: Sequence[str], headers: dict[str, str], sessions: int) -> None:
     """Return when no lane has a dead owner, and gateways that live have read so many."""
+    until = time.monotonic() + TAKEN_TIMEOUT_S
+    async with httpx2.AsyncClient(timeout=10, headers=headers) as client:  # To make one takes some time.
+        while time.monotonic() < until:
+            with suppress(*LINK_FAULTS):  # The links to PostgreSQL break, too.
+                await _until_owned(store, dead, until)
+                break
+        while time.monotonic() < until:
+            if sum(await asyncio.gather(*(_lanes(client, url) for url in living))) >= sessions:
+                return
+            await asyncio.sleep(0.1)
+    raise NotReady(f"the lanes of {dead} are not taken over")
+
+
+async def _until_owned(store: str, dead: str, until: float) -> None:
+    """Return when no lane has a dead owner. Raises what asyncpg raises."""
     connection = await connect(read_settings(store))
     try:
-        until = time.monotonic() + OPENED_TIMEOUT_S
-        async with httpx2.AsyncClient(timeout=10, headers=headers) as client:  # To make one takes some time.
-            while time.monotonic() < until and await connection.fetchval(OWNED, dead):  # noqa: ASYNC110
-                await asyncio.sleep(0.02)
-            while time.monotonic() < until:
-                if sum(await asyncio.gather(*(_lanes(client, url) for url in living))) >= sessions:
-                    return
-                await asyncio.sleep(0.1)
+        while time.monotonic() < until and await connection.fetchval(OWNED, dead):  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
     finally:
-        await connection.close()
+        await close_quietly(connection)
 
 
 async def _lanes(client: httpx2.AsyncClient, url: str) -> float:
