@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -11,8 +12,11 @@ import pytest
 
 from gateway.raw_runner import CAPABILITIES, TOKEN, House, warning
 from interlock.engine.inbox import RUN_FRAMES
-from interlock.ports.ledger import Receipt, WriteBatch
+from interlock.gateway import rawp
+from interlock.ports.ledger import LedgerError, Receipt, WriteBatch
+from interlock.ports.stored_lanes import StoredLane
 from interlock.protocol import payloads as p
+from interlock.protocol.codes import CloseCode
 from interlock.protocol.envelope import DPS_VERSION
 from interlock.protocol.frames import Direction, decode
 from interlock.protocol.resources import Target
@@ -378,13 +382,11 @@ async def test_what_comes_in_one_message_is_decided_committed_and_acknowledged_t
         assert len(await house.ledger.events(f"s/{session_id}", 0, 500)) >= RUN_FRAMES + 10
 
 
-@pytest.mark.req("L-4", "C-4")
-async def test_the_sessions_of_a_runner_that_comes_back_are_compared_side_by_side(house: House) -> None:
-    """A lane that was read notes its runner's absence first: one commit each, which must not wait for one another."""
-    names = ("one", "two", "three")
+async def _three_sessions(house: House) -> list[p.HelloSession]:
+    """Open three, restart the gateway, and return them as their runner lists them."""
     async with house.attached() as runner:
         opened = [await house.execute(target=Target(agent_id="shell", session_key=f"agent:shell:{name}"))
-                  for name in names]
+                  for name in ("one", "two", "three")]
         sessions = [command.target.session_id for command in opened]
         for session_id in sessions:
             await runner.frame("control.prompt.request")
@@ -392,7 +394,14 @@ async def test_the_sessions_of_a_runner_that_comes_back_are_compared_side_by_sid
         for _ in sessions:
             await runner.frame("session.capabilities")
     await house.restart()
-    together, first, commit = asyncio.Barrier(len(names)), set(sessions), house.ledger.commit
+    return [p.HelloSession(session_id=one, last_seq_sent=1, control_seq=2, state="idle") for one in sessions]
+
+
+@pytest.mark.req("L-4", "C-4")
+async def test_the_sessions_of_a_runner_that_comes_back_are_compared_side_by_side(house: House) -> None:
+    """A lane that was read notes its runner's absence first: one commit each, which must not wait for one another."""
+    listed = await _three_sessions(house)
+    together, first, commit = asyncio.Barrier(len(listed)), {one.session_id for one in listed}, house.ledger.commit
 
     async def commit_together(batch: WriteBatch) -> Receipt:
         for lane, _ in batch.epochs:
@@ -402,7 +411,51 @@ async def test_the_sessions_of_a_runner_that_comes_back_are_compared_side_by_sid
         return await commit(batch)
 
     house.ledger.commit = commit_together  # type: ignore[method-assign]
-    async with house.attached(*(p.HelloSession(session_id=one, last_seq_sent=1, control_seq=2, state="idle")
-                                for one in sessions)):
-        notices = [await house.has_notice(one, "Detached") for one in sessions]
+    async with house.attached(*listed):
+        notices = [await house.has_notice(one.session_id, "Detached") for one in listed]
     assert notices == [True, True, True]
+
+
+@pytest.mark.req("L-4", "C-4")
+async def test_portions_of_a_runners_sessions_are_read_side_by_side(
+        house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of them waits for several round trips in a row."""
+    listed = await _three_sessions(house)
+    monkeypatch.setattr(rawp, "ATTACHED_TOGETHER", 1)
+    together, read = asyncio.Barrier(len(listed)), house.ledger.stored_lanes
+
+    async def read_together(session_ids: Sequence[str], recent: int) -> dict[str, StoredLane]:
+        async with asyncio.timeout(10):  # One behind the other would wait for ever.
+            await together.wait()
+        return await read(session_ids, recent)
+
+    house.ledger.stored_lanes = read_together  # type: ignore[method-assign]
+    async with house.link() as runner:
+        runner.hello(*listed)
+        await runner.next()
+        welcome = await runner.frame("x-interlock.welcome")
+    assert {one.session_id: one.last_durable_seq for one in welcome.payload.sessions} == {
+        one.session_id: 1 for one in listed}
+
+
+@pytest.mark.req("L-4", "C-4")
+async def test_no_portion_is_begun_after_one_that_cannot_be_read(
+        house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The link is closed at once, whatever number of sessions its runner has."""
+    listed = await _three_sessions(house)
+    monkeypatch.setattr(rawp, "ATTACHED_TOGETHER", 1)
+    monkeypatch.setattr(rawp, "PORTIONS_AT_ONCE", 2)
+    asked, whole = list[str](), asyncio.Barrier(2)
+
+    async def fail(session_ids: Sequence[str], _recent: int) -> dict[str, StoredLane]:
+        asked.extend(session_ids)
+        async with asyncio.timeout(10):
+            await whole.wait()
+        raise LedgerError("the ledger is gone")
+
+    house.ledger.stored_lanes = fail  # type: ignore[method-assign]
+    async with house.link() as runner:
+        runner.hello(*listed)
+        await runner.next()
+        assert (await runner.closed())[0] == CloseCode.LEDGER
+    assert sorted(asked) == sorted(one.session_id for one in listed[:2])

@@ -61,6 +61,9 @@ TOKENS_AT_ONCE = 500
 """Runners whose tokens are read again in one look at the ledger."""
 ATTACHED_TOGETHER = 32
 """Sessions of a runner that are read, compared and attached with the round trips of one."""
+PORTIONS_AT_ONCE = 3
+"""How many such portions go on side by side: each waits for several round trips in a row. Reads of many lanes have as
+many connections."""
 LIMITS_TOLD = {
     "max_frame_bytes": MAX_FRAME_BYTES, "max_message_bytes": MAX_MESSAGE_BYTES, "ack_frames": ACK_FRAMES,
     "ack_delay_ms": ACK_DELAY_MS, "heartbeat_interval_ms": HEARTBEAT_INTERVAL_MS,
@@ -289,7 +292,8 @@ class RawpEndpoint:
         records = {r.session_id: r for r in stored}
         durable: list[p.WelcomeSession] = []
         named = list(dict.fromkeys([*listed, *records]))
-        for together in _portions(named):
+
+        async def compare(together: list[str]) -> None:
             await self._engine.lanes.read_together(one for one in together if one in records)
             # Side by side: what was read has its runner's absence to commit first, and commits share transactions.
             seqs = await _all(self._compared(session_id, hello, listed.get(session_id), present)
@@ -300,13 +304,17 @@ class RawpEndpoint:
                 inflow.expect(session_id, seq + 1)
                 if session_id in listed:
                     durable.append(p.WelcomeSession(session_id=session_id, last_durable_seq=seq))
+
+        async def attach(together: list[str]) -> None:
+            await _all(self._attach_lane(session_id, present, listed.get(session_id), outflow)
+                       for session_id in together)
+
+        await _by_portions(named, compare)
         known_as = self._engine.lanes.known_as(present.record.tenant_id)
         outflow.send_now(self._link_frame("x-interlock.welcome", p.Welcome(
             version=DPS_VERSION, link_id=present.link_id, gateway_id=known_as, limits=LIMITS_TOLD,
             sessions=durable, features=[BATCH])), batch=BATCH in hello.features)
-        for together in _portions(named):
-            await _all(self._attach_lane(session_id, present, listed.get(session_id), outflow)
-                       for session_id in together)
+        await _by_portions(named, attach)
         present.connect(outflow)
         for shell in self._engine.lanes.of_runners(hello.runner_id):
             if shell.link is not outflow:
@@ -394,6 +402,23 @@ async def _all(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
             raise one
         answers.append(one)
     return answers
+
+
+async def _by_portions(session_ids: list[str], do: Callable[[list[str]], Awaitable[None]]) -> None:
+    """Call `do` with portions of the sessions, PORTIONS_AT_ONCE side by side. Raises what it raised, once those that
+    were under way have ended; none is begun after that."""
+    rest = _portions(session_ids)
+
+    async def work() -> None:
+        for together in rest:
+            try:
+                await do(together)
+            except BaseException:
+                for _ in rest:  # Nothing is begun any more.
+                    pass
+                raise
+
+    await _all(work() for _ in range(PORTIONS_AT_ONCE))
 
 
 def _portions(session_ids: list[str]) -> Iterator[list[str]]:
