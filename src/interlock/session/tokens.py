@@ -123,7 +123,7 @@ def _json(value: Any) -> str:
         return str(value)
 
 
-class Calibration(msgspec.Struct, frozen=True):
+class Calibration(msgspec.Struct, frozen=True, omit_defaults=True):
     """How a session's model counts, against the estimate: learned from how both grow between two reports, so that what
     every request carries beside the conversation (instructions, tools) does not pass for long words."""
 

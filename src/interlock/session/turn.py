@@ -51,7 +51,7 @@ class Refusal(Exception):
         self.sentence = sentence
 
 
-class OpenTool(msgspec.Struct):
+class OpenTool(msgspec.Struct, omit_defaults=True):
     """A tool call without a result yet. `input` is the bytes as received (P-2)."""
 
     tool_name: str
@@ -60,7 +60,7 @@ class OpenTool(msgspec.Struct):
     kind: str | None = None
 
 
-class OpenTurn(msgspec.Struct):
+class OpenTurn(msgspec.Struct, omit_defaults=True):
     """The turn that is open, or whose usage is owed."""
 
     turn_id: str
@@ -79,7 +79,7 @@ def _check_interaction(interaction_id: str, turn: OpenTurn) -> None:
         raise Refusal(Code.INVALID_FRAME, f"an interaction_id has 1 to {MAX_ID_CHARS} characters")
 
 
-class TurnMachine(msgspec.Struct):
+class TurnMachine(msgspec.Struct, omit_defaults=True):
     """A session's state, as its frames report it."""
 
     phase: Phase = "closed"

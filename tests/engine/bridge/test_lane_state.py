@@ -1,4 +1,4 @@
-"""Each field of a lane's state has one module that writes it."""
+"""Each field of a lane's state has one module that writes it, and is stored where it differs from its default."""
 
 from __future__ import annotations
 
@@ -6,12 +6,81 @@ import ast
 from collections import defaultdict
 from collections.abc import Iterator
 
+import msgspec
 import pytest
 from benchmarks.house import SOURCE
 
-from interlock.engine.bridge.lane_state import LaneState
+from interlock.engine.bridge.context_state import ContextState, PendingCompaction
+from interlock.engine.bridge.lane_state import EndedTurn, Incoming, LaneState
+from interlock.session.tokens import Calibration
+from interlock.session.turn import OpenTool, OpenTurn, TurnMachine
 
 MUTATING = {"append", "pop", "setdefault", "clear", "extend", "update", "remove", "insert", "add", "discard"}
+
+
+LEFT_OUT: dict[type[msgspec.Struct], dict[str, object]] = {
+    LaneState: {
+        "workspace_access": "rw", "opening": "closed", "open_message_id": "", "permission": "never", "holding": None,
+        "let_through": "", "trusted_kinds": False, "offered_box": None, "box": None, "fell": False, "unasked": None,
+        "staged_n": 0, "start_commit": None, "plan_n": 0, "settings_n": 0, "features": {}, "control_seq": 0,
+        "control_acked": 0, "noop_seq": None, "noop_chosen": False, "last_seq": 0, "n": 0, "upload_seq": 0,
+        "uploads": [], "incoming": {}, "agent_session": "", "compacting": None, "prompt_message_id": "",
+        "turn_start_n": 0, "turns": 0, "machine": {}, "active": None, "ended": None, "last_error": None, "fatal": None,
+        "close_deadline_ms": None, "lost_turn": "", "orphan": None, "cancels": {}, "holds": {}, "pause_message_id": "",
+        "controller": "", "attached": False, "detached_since_ms": None, "silent_heartbeats": 0, "stage": "",
+        "stage_told": "", "percent": None, "percent_told_ms": 0, "input_tokens": 0, "output_tokens": 0,
+        "context_tokens": None, "context_estimated": False, "cost_usd": 0.0, "cost_told": None, "turn_tokens": 0,
+        "turn_raised": {}, "budget_pause": False, "held_answers": [], "lost_frames": 0, "lost_ahead": 0,
+        "lost_above": 0, "lost_synced": "", "lost_count": 0, "lost_uncounted": False, "transcript_leaf": None,
+        "model": "", "updated_ms": 0, "entry": {}, "first_line": "", "leaves": "", "leaves_asked": False, "wished": [],
+        "context": {}},
+    EndedTurn: {"exit_code": None, "unanswered": False, "timed_out": False, "reason": ""},
+    Incoming: {"seq": 0, "chunks": 0, "size": 0, "objects": [], "over": False},
+    ContextState: {
+        "owner": "agent", "leaf": None, "window_told": None, "reported": None, "calibration": {}, "due": "",
+        "due_reply": "", "instructions": None, "pending": None, "failures": 0, "question": "", "rests": False,
+        "untold": "", "sent": None, "turn_entry": "", "next_entry": ""},
+    PendingCompaction: {
+        "leaf": None, "first_kept": "", "entries": 0, "tokens_before": 0, "tokens_kept": 0, "tokens_summarised": 0,
+        "supplied": "", "read_files": [], "modified_files": [], "instructions": None, "waits_for_trust": False},
+    Calibration: {"factor": 1.0, "reported": 0, "estimated": 0},
+    TurnMachine: {"phase": "closed", "turn": None, "next_index": 0},
+    OpenTurn: {"tools": {}, "interactions": {}},
+    OpenTool: {"title": None, "kind": None},
+}
+"""What a stored state does not say because every version that reads it assumes the same."""
+
+
+@pytest.mark.parametrize("part", LEFT_OUT)
+def test_a_default_that_a_stored_state_leaves_out_stays_what_it_was(part: type[msgspec.Struct]) -> None:
+    """Another default would change the meaning of what is stored: a field gets a new name instead."""
+    defaults: dict[str, object] = {}
+    for field in msgspec.structs.fields(part):
+        if field.default_factory is not msgspec.NODEFAULT:
+            defaults[field.name] = msgspec.to_builtins(field.default_factory())
+        elif field.default is not msgspec.NODEFAULT:
+            defaults[field.name] = msgspec.to_builtins(field.default)
+    assert {name: defaults[name] for name in LEFT_OUT[part]} == LEFT_OUT[part]
+
+
+def test_a_state_is_stored_as_what_differs_from_the_defaults() -> None:
+    """It is written with every command, so each field that says nothing would be written each time."""
+    state = LaneState(session_id="s", tenant_id="t", session_key="k", agent_id="a", runner_id="r", workspace="/w",
+                      created_ms=0, opening="open")
+    stored = msgspec.json.encode(state)
+    assert msgspec.json.decode(stored) == {
+        "session_id": "s", "tenant_id": "t", "session_key": "k", "agent_id": "a", "runner_id": "r", "workspace": "/w",
+        "created_ms": 0, "opening": "open", "machine": {}, "context": {}}
+    assert msgspec.json.decode(stored, type=LaneState) == state
+
+
+def test_a_state_that_names_every_default_is_read_as_one_that_names_none() -> None:
+    """Versions before this one wrote all fields."""
+    required = {"session_id": "s", "tenant_id": "t", "session_key": "k", "agent_id": "a", "runner_id": "r",
+                "workspace": "/w", "created_ms": 0}
+    full = msgspec.json.encode({**required, **LEFT_OUT[LaneState], "machine": LEFT_OUT[TurnMachine],
+                                "context": LEFT_OUT[ContextState]})
+    assert msgspec.json.decode(full, type=LaneState) == LaneState(**required)  # pyright: ignore[reportArgumentType]
 
 
 def test_no_field_of_a_lanes_state_is_assigned_by_several_modules() -> None:

@@ -28,7 +28,7 @@ class CompactionRules(NamedTuple):
     """What of old tool results an agent sends to its model (Z-7); it travels with the context."""
 
 
-class PendingCompaction(msgspec.Struct, kw_only=True):
+class PendingCompaction(msgspec.Struct, kw_only=True, omit_defaults=True):
     """A compaction that the agent was asked for, and what its report must fit. Sizes in tokens."""
 
     request_id: str
@@ -53,7 +53,7 @@ class PendingCompaction(msgspec.Struct, kw_only=True):
     """Files configure the agent, so it was not started: it is asked again once they are allowed (H-13)."""
 
 
-class ContextState(msgspec.Struct, kw_only=True):
+class ContextState(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Kept over a restart, in `LaneState.context`."""
 
     owner: Literal["agent", "gateway"] = "agent"

@@ -49,7 +49,7 @@ class Limits(NamedTuple):
     compaction: CompactionRules = CompactionRules()
 
 
-class EndedTurn(msgspec.Struct):
+class EndedTurn(msgspec.Struct, omit_defaults=True):
     """A turn that ended and whose usage has not come yet."""
 
     stop_reason: StopReason
@@ -61,7 +61,7 @@ class EndedTurn(msgspec.Struct):
     """Why the runner cancelled it by itself."""
 
 
-class Incoming(msgspec.Struct):
+class Incoming(msgspec.Struct, omit_defaults=True):
     """A file of the runner that is under way. `first` is its first chunk, without content."""
 
     first: FileTransfer
@@ -83,7 +83,7 @@ class Orphan(msgspec.Struct):
     deadline_ms: int
 
 
-class LaneState(msgspec.Struct, kw_only=True):
+class LaneState(msgspec.Struct, kw_only=True, omit_defaults=True):
     """What a lane must remember over a restart; kept as `SessionRecord.machine`."""
 
     session_id: str
