@@ -33,7 +33,7 @@ def without_noes(lane: Lane, inputs: Sequence[LaneInput], conditions: Conditions
         if isinstance(write, PutControl) and NO in write.record.body:
             body = write.record.body.replace(NO, YES)
             lane.out.sends[:] = [body if raw == write.record.body else raw for raw in lane.out.sends]
-            lane.out.writes[place] = PutControl(msgspec.structs.replace(write.record, body=body))
+            lane.out.writes[place] = PutControl(msgspec.structs.replace(write.record, body=body), write.tenant_id)
             lane.unconfirmed[write.record.seq] = body
     return answers
 

@@ -43,6 +43,7 @@ from interlock.ports.ledger import (
     PutCommand,
     PutControl,
     PutFact,
+    PutFile,
     PutIdempotency,
     PutSession,
     PutTranscript,
@@ -65,6 +66,7 @@ from interlock.protocol.records import (
     DeliveryRecord,
     DrainRecord,
     Event,
+    FileRecord,
     IdempotencyRecord,
     KeyRecord,
     PairingRecord,
@@ -238,13 +240,13 @@ async def test_recent_message_ids_are_those_of_received_frames(ledger: Ledger) -
 @pytest.mark.req("C-4", "M-2")
 async def test_a_refused_batch_leaves_nothing_behind(ledger: Ledger) -> None:
     await put(ledger, append(), AuditAppend(draft()), PutIdempotency(answer()), PutSession(session()),
-              PutControl(ControlRecord(session_id="S1", seq=1, message_id="m", body=b"")),
+              PutControl(ControlRecord(session_id="S1", seq=1, message_id="m", body=b""), "t1"),
               PutTranscript(TranscriptLine(session_id="S1", entry_id="e1", line=b"1")),
               PutTranscript(TranscriptLine(session_id="S1", entry_id="e2", line=b"2")))
     with pytest.raises(NameTaken):
         await put(ledger, append(), append("s/new"), AuditAppend(draft()), AuditAppend(draft(tenant_id="t2")),
                   PutCommand(command()), PutSession(session(state="closed")), PutSession(session("S2")),
-                  PutApproval(approval()), DropControls("S1", 9), DropTranscript("S1", ("e1",)), Put(runner()),
+                  PutApproval(approval()), DropControls("t1", "S1", 9), DropTranscript("S1", ("e1",)), Put(runner()),
                   Put(key()), PutIdempotency(answer("k2")), PutIdempotency(answer()))
     assert await ledger.head("s/1") == 1
     assert await ledger.head("s/new") == 0
@@ -258,7 +260,7 @@ async def test_a_refused_batch_leaves_nothing_behind(ledger: Ledger) -> None:
     assert await ledger.idempotency("k2") is None
     assert await ledger.runner("r1", "t1") is None
     assert await ledger.key("h1") is None
-    assert len(await ledger.controls("S1", 0)) == 1
+    assert len(await ledger.controls("S1", "t1", 0)) == 1
     assert [line.entry_id for line in await ledger.transcript_pending()] == ["e1", "e2"]
     receipt = await ledger.commit(WriteBatch([append(), append("s/new"), AuditAppend(draft())]))
     assert receipt.numbers == [2, 1]
@@ -437,8 +439,8 @@ async def test_many_lanes_are_read_as_each_of_them_is_read_alone(ledger: Ledger)
                   *(PutCommand(command(f"{name}-{state}", state, session_id=name, tenant_id=f"t{i % 2}"))
                     for state in ("queued", "running", "succeeded")),
                   PutApproval(approval(f"a-{name}", session_id=name, tenant_id=f"t{i % 2}")),
-                  *(PutControl(ControlRecord(session_id=name, seq=seq, message_id=f"m{seq}", body=b"\x00"))
-                    for seq in (2, 1, 3)),
+                  *(PutControl(ControlRecord(session_id=name, seq=seq, message_id=f"m{seq}", body=b"\x00"),
+                               f"t{i % 2}") for seq in (2, 1, 3)),
                   *(append(f"s/{name}", kind, message_id=f"{kind}-{name}-{n}") for n in range(3)
                     for kind in ("C", "M", "refused")),
                   *(PutTranscript(TranscriptLine(session_id=name, entry_id=f"e{n}-{name}", line=b"{}"))
@@ -450,7 +452,7 @@ async def test_many_lanes_are_read_as_each_of_them_is_read_alone(ledger: Ledger)
         assert [one.command.id for one in lane.commands] == [f"{name}-queued", f"{name}-running"]
         assert lane.commands == await ledger.live_commands(name, lane.session.tenant_id)
         assert lane.approvals == await ledger.live_approvals(name, lane.session.tenant_id) != []
-        assert lane.controls == await ledger.controls(name, 0)
+        assert lane.controls == await ledger.controls(name, lane.session.tenant_id, 0) != []
         assert lane.received == await ledger.recent_message_ids(f"s/{name}", 4)
         assert lane.received == [f"C-{name}-1", f"refused-{name}-1", f"C-{name}-2", f"refused-{name}-2"]
         assert lane.pending == [line.entry_id for line in await ledger.transcript_pending(name)]
@@ -591,12 +593,27 @@ async def test_control_frames_are_kept_until_they_are_dropped(ledger: Ledger) ->
     def frame(seq: int, body: bytes = b"x", session_id: str = "S1") -> ControlRecord:
         return ControlRecord(session_id=session_id, seq=seq, message_id=f"m{seq}", body=body)
 
-    await put(ledger, *(PutControl(frame(seq)) for seq in (3, 1, 2)), PutControl(frame(1, session_id="S2")))
-    await put(ledger, PutControl(frame(2, b"no-op")))
-    assert await ledger.controls("S1", 1) == [frame(2, b"no-op"), frame(3)]
-    await put(ledger, DropControls("S1", 2))
-    assert await ledger.controls("S1", 0) == [frame(3)]
-    assert await ledger.controls("S2", 0) == [frame(1, session_id="S2")]
+    await put(ledger, PutSession(session()), PutSession(session("S2", tenant_id="t2")),
+              *(PutControl(frame(seq), "t1") for seq in (3, 1, 2)), PutControl(frame(1, session_id="S2"), "t2"))
+    await put(ledger, PutControl(frame(2, b"no-op"), "t1"))
+    assert await ledger.controls("S1", "t1", 1) == [frame(2, b"no-op"), frame(3)]
+    await put(ledger, DropControls("t1", "S1", 2))
+    assert await ledger.controls("S1", "t1", 0) == [frame(3)]
+    assert await ledger.controls("S2", "t2", 0) == [frame(1, session_id="S2")]
+    assert await ledger.controls("S2", "t1", 0) == []
+
+
+@pytest.mark.req("K-1")
+async def test_the_files_of_a_session_are_there_for_its_tenant_alone(ledger: Ledger) -> None:
+    def file(transfer_id: str) -> FileRecord:
+        return FileRecord(session_id="S1", transfer_id=transfer_id, name="a", media_type="x", size=1, sha256="",
+                          purpose="output", created_ms=1, objects=["o1", "o2"])
+
+    await put(ledger, PutSession(session()), PutFile(file("f1"), "t1"), PutFile(file("f2"), "t1"))
+    assert await ledger.file("S1", "t1", "f2") == file("f2")
+    assert [record for _, record in await ledger.files("S1", "t1", 0, 9)] == [file("f1"), file("f2")]
+    assert await ledger.file("S1", "t2", "f2") is None
+    assert await ledger.files("S1", "t2", 0, 9) == []
 
 
 @pytest.mark.req("M-1", "M-2")

@@ -66,8 +66,8 @@ async def session(ledger: Ledger, name: str, ended_ms: int | None = BEFORE - 1, 
         PutSession(SessionRecord(session_id=name, tenant_id="t", session_key="k", agent_id="a", runner_id="r",
                                  workspace="", state="idle", created_ms=1, updated_ms=updated_ms, deadline_ms=None,
                                  machine=machine, usage={})),
-        command(name, name, ended_ms), PutFile(file),
-        *(PutControl(ControlRecord(session_id=name, seq=seq, message_id=str(seq), body=b"{}")) for seq in (1, 2)),
+        command(name, name, ended_ms), PutFile(file, "t"),
+        *(PutControl(ControlRecord(session_id=name, seq=seq, message_id=str(seq), body=b"{}"), "t") for seq in (1, 2)),
         *(Append(f"s/{name}", "C", 1, b"{}") for _ in range(3)),
         *(Append(f"c/cmd_{name}", "status", 1, b"{}") for _ in range(2)),
     ]))
@@ -86,8 +86,8 @@ async def test_an_old_session_is_forgotten_but_for_its_rows_and_its_numbers(ledg
     assert await ledger.forget_session("old", BEFORE) == PrunedRows()
     assert await ledger.old_sessions("t", BEFORE, "", 10) == []
     assert (await ledger.events("s/old", 0, 9), await ledger.events("c/cmd_old", 0, 9)) == ([], [])
-    assert await ledger.file("old", "f") is None
-    assert [one.seq for one in await ledger.controls("old", 0)] == [2]  # The runner has not confirmed it.
+    assert await ledger.file("old", "t", "f") is None
+    assert [one.seq for one in await ledger.controls("old", "t", 0)] == [2]  # The runner has not confirmed it.
     assert await ledger.session("old") is not None
     assert await ledger.command("cmd_old", "t") is not None
     assert await ledger.head("s/old") == 3

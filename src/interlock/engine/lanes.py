@@ -324,7 +324,8 @@ class Lanes:
             for runner in await self.ledger.runners(tenant.tenant_id):
                 for record in await self.ledger.runner_sessions(runner.runner_id, tenant.tenant_id):
                     state = decode_state(record.machine)
-                    found |= seals.adopted(state, await self.ledger.controls(state.session_id, state.control_acked))
+                    found |= seals.adopted(state, await self.ledger.controls(
+                        record.session_id, record.tenant_id, state.control_acked))
         return found
 
     async def keep_objects(self, pieces: Iterable[bytes]) -> None:

@@ -83,7 +83,9 @@ class LaneReads(StreamReads, Protocol):
         """Approvals of a session in state pending or granted, oldest first."""
         ...
 
-    async def controls(self, session_id: str, after: int) -> list[ControlRecord]: ...
+    async def controls(self, session_id: str, tenant_id: str, after: int) -> list[ControlRecord]:
+        """Control frames of a session that are kept, those after a number, in order."""
+        ...
 
     async def audit_about(self, tenant_id: str, subject_id: str) -> list[AuditRecord]:
         """Records that name a command, or an approval without a command, in order; without their personal values."""
@@ -113,8 +115,8 @@ class LaneReads(StreamReads, Protocol):
             return None
         commands, approvals, ids, controls, pending = await asyncio.gather(
             self.live_commands(session_id, session.tenant_id), self.live_approvals(session_id, session.tenant_id),
-            self.recent_message_ids(session_stream(session_id), received), self.controls(session_id, 0),
-            self.transcript_pending(session_id))
+            self.recent_message_ids(session_stream(session_id), received),
+            self.controls(session_id, session.tenant_id, 0), self.transcript_pending(session_id))
         return StoredLane(session, commands, approvals, ids, controls, [line.entry_id for line in pending])
 
     async def lane_histories(self, asked: Sequence[LaneQuestion], events: int, seals: int) -> list[LaneHistory]:

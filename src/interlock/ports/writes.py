@@ -64,20 +64,23 @@ class PutApproval(LedgerWrite, frozen=True):
 
 
 class PutControl(LedgerWrite, frozen=True):
-    """Insert or replace by (session_id, seq)."""
+    """Insert or replace by (tenant_id, session_id, seq)."""
 
     record: ControlRecord
+    tenant_id: str
 
 
 class PutFile(LedgerWrite, frozen=True):
     """Insert; a transfer that the session has already stays as it is."""
 
     record: FileRecord
+    tenant_id: str
 
 
 class DropControls(LedgerWrite, frozen=True):
     """Forget the control frames of a session up to and including `seq`."""
 
+    tenant_id: str
     session_id: str
     seq: int
 

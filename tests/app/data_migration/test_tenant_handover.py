@@ -77,7 +77,7 @@ async def test_a_tenant_is_the_same_there_and_comes_back_with_what_it_did_meanwh
     assert there.known_as == ours, "its runners know the gateway by the id that they were paired with"
     async with pair.clusters.ledger_there() as ledger:
         assert await seen(ledger) == before
-        await ledger.commit(WriteBatch([Append("s/S-acme", "C", 5, b"5", "m5"), DropControls("S-acme", 1)]))
+        await ledger.commit(WriteBatch([Append("s/S-acme", "C", 5, b"5", "m5"), DropControls("acme", "S-acme", 1)]))
         after = await seen(ledger)
     await pair.clusters.check()
     await pair.move(back=True)
@@ -175,8 +175,8 @@ async def test_a_later_pass_copies_what_has_changed_and_removes_what_is_gone(pai
         whole = await copy.run()
         assert await copy.run() < whole / 10
         await ledger.commit(WriteBatch([
-            DropControls("S-acme", 1),
-            PutControl(ControlRecord(session_id="S-acme", seq=2, message_id="n", body=b"{}")),
+            DropControls("acme", "S-acme", 1),
+            PutControl(ControlRecord(session_id="S-acme", seq=2, message_id="n", body=b"{}"), "acme"),
             Append("s/S-acme", "C", 5, b"5", "m5"), Append("c/cmd-new", "status", 5, b"{}"),
             Note(RUNNERS, "acme", "r-acme", 99),
             PutTranscript(TranscriptLine(session_id="S-acme", entry_id="b",

@@ -127,9 +127,10 @@ def rows_of(tenant_id: str) -> list[LedgerWrite]:
             runner_id=f"r-{tenant_id}", workspace="/w\0", state="idle", created_ms=1, updated_ms=2, deadline_ms=3,
             machine=msgspec.json.encode(machine), usage={"input_tokens": 1})),
         PutCommand(CommandRecord(command=command, session_id=session_id, created_ms=1)),
-        PutControl(ControlRecord(session_id=session_id, seq=1, message_id="m", body=b'{"type":"session.usage"}')),
+        PutControl(ControlRecord(session_id=session_id, seq=1, message_id="m", body=b'{"type":"session.usage"}'),
+                   tenant_id),
         PutFile(FileRecord(session_id=session_id, transfer_id="f", name="f", media_type="x", size=1, sha256="",
-                           purpose="in", created_ms=1, objects=["ab" * 32])),
+                           purpose="in", created_ms=1, objects=["ab" * 32]), tenant_id),
         PutIdempotency(IdempotencyRecord(scope=f"scope-{tenant_id}", fingerprint="f", status=202, headers={}, body=b"",
                                          created_ms=1, command_id=command.id)),
         PutFact(f"cron/{tenant_id}/daily", "{}"),
@@ -236,7 +237,8 @@ async def seen(ledger: Any) -> dict[str, Any]:
     sessions = await ledger.sessions("acme", 10)
     return {
         "sessions": sessions, "command": await ledger.command("cmd-acme", "acme"),
-        "controls": await ledger.controls("S-acme", 0), "files": await ledger.file("S-acme", "f"),
+        "controls": await ledger.controls("S-acme", "acme", 0),
+        "files": await ledger.file("S-acme", "acme", "f"),
         "kept": await ledger.idempotency("scope-acme"), "cron": await ledger.fact("cron/acme/daily"),
         "streams": [await ledger.events(name, 0, 99) for name in ("s/S-acme", "c/cmd-acme", "t/acme")],
         "keys": await ledger.keys("acme"), "runners": await ledger.runners("acme"),

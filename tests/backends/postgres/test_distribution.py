@@ -137,8 +137,8 @@ OF_ALL_TENANTS = {
     "entities.expire browser_login", "entities.expire daily_usage", "entities.expire pairing",
     "entities.expire spending", "entities.next_delivery_ms(due_ms)", "entities.rules()", "entities.rules(revoked)",
     "entities.spending(day)", "entities.tenants()", "leases.LINKS", "leases.SINCE", "queries.AUDIT_TENANTS",
-    "queries.COUNTS", "queries.DUE_SESSIONS", "queries.UNDER_WAY", "statements.PRUNE_IDEMPOTENCY",
-    "tenant_moves.MOVES",
+    "queries.COUNTS", "queries.DUE_SESSIONS", "queries.FILE_OBJECTS", "queries.UNDER_WAY",
+    "statements.PRUNE_IDEMPOTENCY", "tenant_moves.MOVES",
 }
 """Statements about all tenants at once. They are of no command."""
 BY_PLAN = {"queries.IF_OLD", "queries.OLD_SESSIONS"}
@@ -204,8 +204,8 @@ async def test_what_a_commands_transaction_reaches_outside_its_tenant_is_what_th
     await connection.close()
     reached, page = carried.tables(plan), written()
     assert {one for one in reached if page[one] == SHARED} == {"writer"}
-    assert {one for one in reached if page[one] == NO_TENANT} == {"control", "event", "idempotency", "lane", "stream"}
-    assert {"command", "session", "audit", "audit_head"} <= reached
+    assert {one for one in reached if page[one] == NO_TENANT} == {"event", "idempotency", "lane", "stream"}
+    assert {"command", "session", "control", "audit", "audit_head"} <= reached
 
 
 def command_taken_in() -> WriteBatch:
@@ -219,7 +219,7 @@ def command_taken_in() -> WriteBatch:
     answer = IdempotencyRecord(scope="s", fingerprint="f", status=202, headers={}, body=b"", created_ms=1)
     return WriteBatch([
         PutCommand(CommandRecord(command=command, session_id="S1", created_ms=1)), PutSession(session),
-        PutControl(ControlRecord(session_id="S1", seq=1, message_id="m", body=b"{}")),
+        PutControl(ControlRecord(session_id="S1", seq=1, message_id="m", body=b"{}"), "t1"),
         Append("s/S1", "M", 1, b"{}"), Append("t/t1", "feed", 1, b"{}"), PutIdempotency(answer),
         AuditAppend(AuditDraft(tenant_id="t1", at=iso(1), who={"id": "u", "role": "owner"}, action="enqueue")),
     ], [("S1", 1)])

@@ -12,6 +12,7 @@ import asyncpg
 import pytest
 
 from backends.postgres.statements import all_statements
+from interlock.backends.postgres import schema
 from interlock.backends.postgres.database import PostgresSettings
 from interlock.backends.postgres.faults import NotAPostgresLedger, WrongSchema
 from interlock.backends.postgres.ledger import open_ledger
@@ -94,6 +95,36 @@ async def test_every_statement_of_this_program_fits_the_schema(postgres: Postgre
     for sql in found.values():
         await connection.prepare(sql)
     await connection.close()
+
+
+SESSION = """
+INSERT INTO session (session_id, tenant_id, session_key, agent_id, runner_id, workspace, state, created_ms, updated_ms,
+                     usage, machine) VALUES ($1, $2, '', '', '', '', '', 0, 0, '', '')
+"""
+OF_SESSIONS = {
+    "control": "INSERT INTO control (session_id, seq, message_id, body) VALUES ($1, $2, '', '')",
+    "file": "INSERT INTO file (session_id, transfer_id, objects, body) VALUES ($1, $2::bigint::text, '{}', '')",
+}
+"""How a program of before the tenant stood in these tables writes a row of a session."""
+
+
+@pytest.mark.parametrize("table", OF_SESSIONS)
+async def test_a_row_that_an_older_program_writes_gets_the_tenant_of_its_session(
+    empty_database: str, monkeypatch: pytest.MonkeyPatch, table: str,
+) -> None:
+    connection, insert = await asyncpg.connect(empty_database), OF_SESSIONS[table]
+    monkeypatch.setattr(schema, "migrations", lambda: migrations()[:14])
+    await schema.migrate(connection, empty_database)
+    await connection.execute(SESSION, "S1", "t1")
+    await connection.execute(insert, "S1", 1)
+    monkeypatch.undo()
+    await schema.migrate(connection, empty_database)
+    await connection.execute(insert, "S1", 2)
+    together = SESSION.replace("$1", "$3").replace("$2", "$4")
+    await connection.execute(f"WITH one AS ({insert}), other AS ({together}) SELECT $1", "S2", 1, "S2", "t2")
+    found = await connection.fetch(f"SELECT session_id, tenant_id FROM {table} ORDER BY session_id")
+    await connection.close()
+    assert [tuple(row) for row in found] == [("S1", "t1"), ("S1", "t1"), ("S2", "t2")]
 
 
 def test_a_migration_takes_nothing_away_from_an_older_gateway() -> None:

@@ -45,7 +45,7 @@ async def events(table: Table, session_id: str, kind: str) -> list[Any]:
 
 
 async def read(table: Table, session_id: str, transfer_id: str) -> bytes:
-    record = await table.ledger.file(session_id, transfer_id)
+    record = await table.ledger.file(session_id, "default", transfer_id)
     assert record is not None
     return b"".join([piece async for piece in whole(record, table.objects)])
 
@@ -131,7 +131,7 @@ async def test_a_cancel_replaces_a_prompt_and_what_of_its_files_is_not_acked(ack
     uploads = [block["transfer_id"] for block in content_of(table.wire.last("control.prompt.request").payload)]
     await detach_all(table, session_id)
     await table.cancel(command.id)
-    kept = [decode(one.body, Direction.M) for one in await table.ledger.controls(session_id, acked)]
+    kept = [decode(one.body, Direction.M) for one in await table.ledger.controls(session_id, "default", acked)]
     assert [frame.type for frame in kept if frame.seq is not None and frame.seq <= 4] == (
         ["control.turn.cancel"] * (4 - acked))
     noop = next(frame for frame in kept if frame.seq == 4)
@@ -171,7 +171,7 @@ async def test_a_file_of_the_agent_is_kept_and_a_small_one_is_in_the_result() ->
             for n in said.notices] == [("Truncated", True, True)]
     frames = [f for f in await events(table, session_id, "C") if f.type == "agent.file.transfer"]
     assert {f.payload.content for f in frames} == {""}
-    assert [name for _, record in await table.ledger.files(session_id, 0, 10) for name in [record.name]] == [
+    assert [name for _, record in await table.ledger.files(session_id, "default", 0, 10) for name in [record.name]] == [
         "plot.png", "big.png"]
 
 
@@ -220,7 +220,7 @@ async def test_a_file_that_is_not_right_is_told_once_and_not_kept(fault: str, se
     await give(table, session_id, *broken(fault))
     refused = [frame.payload for frame in table.wire.sent if frame.type == "session.error"]
     assert [(one.error_code, sentence in one.message) for one in refused] == [("INVALID_FRAME", True)]
-    assert await table.ledger.files(session_id, 0, 10) == []
+    assert await table.ledger.files(session_id, "default", 0, 10) == []
     await give(table, session_id, *given(b"next", "f9"))
     assert await read(table, session_id, "f9") == b"next"
     await table.ended(session_id)
@@ -251,7 +251,7 @@ async def test_a_file_whose_chunks_a_buffer_lost_is_told_and_nobody_is_blamed(lo
     assert sum(n.lost_frame_count or 0 for n in notices) == len(lost)
     assert [n.code for n in notices if "not whole" in n.message] == ["Truncated"]
     assert "session.error" not in table.wire.types()
-    assert await table.ledger.files(session_id, 0, 10) == []
+    assert await table.ledger.files(session_id, "default", 0, 10) == []
 
 
 async def test_files_under_way_are_bounded() -> None:
@@ -281,14 +281,14 @@ async def test_a_store_that_fails_leaves_nothing_acknowledged() -> None:
     with pytest.raises(Problem, match="disk is full"):
         await give(table, session_id, *given(b"x"))
     assert table.wire.acks[session_id] == acked
-    assert await table.ledger.files(session_id, 0, 10) == []
+    assert await table.ledger.files(session_id, "default", 0, 10) == []
 
 
 async def test_a_damaged_chunk_is_never_given_as_whole() -> None:
     table = Table()
     _, session_id = await in_turn(table)
     await give(table, session_id, *given(IMAGE + b"!"))
-    record = await table.ledger.file(session_id, "f1")
+    record = await table.ledger.file(session_id, "default", "f1")
     assert record is not None
     swapped = msgspec.structs.replace(record, objects=record.objects[::-1])
     with pytest.raises(ObjectDamaged):

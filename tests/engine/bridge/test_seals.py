@@ -38,8 +38,8 @@ async def restarted(table: Table, session_id: str) -> None:
 
 async def put(table: Table, session_id: str, seq: int, change: dict[str, Any] | None) -> None:
     """Change, or with None remove, a stored control frame; one that is not there is inserted as a copy of the last."""
-    controls = {one.seq: one for one in await table.ledger.controls(session_id, 0)}
-    await table.ledger.commit(WriteBatch([DropControls(session_id, max(controls))]))
+    controls = {one.seq: one for one in await table.ledger.controls(session_id, "default", 0)}
+    await table.ledger.commit(WriteBatch([DropControls("default", session_id, max(controls))]))
     if change is None:
         del controls[seq]
     else:
@@ -48,7 +48,7 @@ async def put(table: Table, session_id: str, seq: int, change: dict[str, Any] | 
         frame["payload"].update(change)
         controls[seq] = ControlRecord(session_id=session_id, seq=seq, message_id=frame["message_id"],
                                       body=msgspec.json.encode(frame))
-    await table.ledger.commit(WriteBatch([PutControl(one) for one in controls.values()]))
+    await table.ledger.commit(WriteBatch([PutControl(one, "default") for one in controls.values()]))
 
 
 async def edit_state(table: Table, session_id: str, change: dict[str, Any]) -> None:

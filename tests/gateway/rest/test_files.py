@@ -23,7 +23,8 @@ async def keep(gateway: Gateway, transfer_id: str, *parts: bytes, **fields: Any)
     given = {"name": "plot.png", "media_type": "image/png", "purpose": "output", "sha256":
              hashlib.sha256(whole).hexdigest(), **fields}
     await gateway.desk.ledger.commit(WriteBatch([PutFile(FileRecord(
-        session_id="s1", transfer_id=transfer_id, size=len(whole), created_ms=0, objects=names, **given))]))
+        session_id="s1", transfer_id=transfer_id, size=len(whole), created_ms=0, objects=names, **given),
+        "default")]))
     return whole
 
 

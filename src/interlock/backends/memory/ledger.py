@@ -137,18 +137,19 @@ class MemoryLedger(MemoryTables, MemoryUpkeep, Ledger):
                 if record.approval.session_id == session_id and record.approval.tenant_id == tenant_id
                 and record.approval.state in ("pending", "granted")]
 
-    async def controls(self, session_id: str, after: int) -> list[ControlRecord]:
-        found = [record for key, record in self._controls.items() if key[0] == session_id and key[1] > after]
+    async def controls(self, session_id: str, tenant_id: str, after: int) -> list[ControlRecord]:
+        found = [record for key, record in self._controls.items()
+                 if key[:2] == (tenant_id, session_id) and key[2] > after]
         return sorted(found, key=lambda record: record.seq)
 
-    async def file(self, session_id: str, transfer_id: str) -> FileRecord | None:
+    async def file(self, session_id: str, tenant_id: str, transfer_id: str) -> FileRecord | None:
         self._check_open()
-        return self._files.get((session_id, transfer_id))
+        return self._files.get((tenant_id, session_id, transfer_id))
 
-    async def files(self, session_id: str, after: int, limit: int) -> list[tuple[int, FileRecord]]:
+    async def files(self, session_id: str, tenant_id: str, after: int, limit: int) -> list[tuple[int, FileRecord]]:
         self._check_open()
-        placed = [(place, record) for place, record in enumerate(self._files.values(), 1)
-                  if record.session_id == session_id and place > after]
+        placed = [(place, record) for place, (key, record) in enumerate(self._files.items(), 1)
+                  if key[:2] == (tenant_id, session_id) and place > after]
         return placed[:limit]
 
     async def idempotency(self, scope: str) -> IdempotencyRecord | None:

@@ -56,8 +56,8 @@ class MemoryTables(AuditedLedger, MemoryEntities):
         self._sessions: dict[str, SessionRecord] = {}
         self._commands: dict[str, CommandRecord] = {}
         self._approvals: dict[str, ApprovalRecord] = {}
-        self._controls: dict[tuple[str, int], ControlRecord] = {}
-        self._files: dict[tuple[str, str], FileRecord] = {}
+        self._controls: dict[tuple[str, str, int], ControlRecord] = {}
+        self._files: dict[tuple[str, str, str], FileRecord] = {}
         self._idempotency: dict[str, IdempotencyRecord] = {}
         self._audit = MemoryAudit()
         self._facts: dict[str, str] = {}
@@ -107,13 +107,15 @@ class MemoryTables(AuditedLedger, MemoryEntities):
                 self._audit.erase(tenant_id, seqs, undo)
             case PutApproval(record):
                 put(self._approvals, record.approval.id, record, undo)
-            case PutControl(record):
-                put(self._controls, (record.session_id, record.seq), record, undo)
-            case PutFile(record):
-                if (record.session_id, record.transfer_id) not in self._files:
-                    put(self._files, (record.session_id, record.transfer_id), record, undo)
-            case DropControls(session_id, seq):
-                drop(self._controls, [key for key in self._controls if key[0] == session_id and key[1] <= seq], undo)
+            case PutControl(record, tenant_id):
+                put(self._controls, (tenant_id, record.session_id, record.seq), record, undo)
+            case PutFile(record, tenant_id):
+                key = (tenant_id, record.session_id, record.transfer_id)
+                if key not in self._files:
+                    put(self._files, key, record, undo)
+            case DropControls(tenant_id, session_id, seq):
+                drop(self._controls, [key for key in self._controls
+                                      if key[:2] == (tenant_id, session_id) and key[2] <= seq], undo)
             case BeginLane(lane):
                 if lane in self.lanes:
                     raise Fenced(f"The lane {lane} is begun, and has been taken before.")

@@ -30,8 +30,8 @@ class MemoryUpkeep(Upkeep):
     _approvals: dict[str, ApprovalRecord]
     _tables: dict[str, Table]
     _sessions: dict[str, SessionRecord]
-    _controls: dict[tuple[str, int], ControlRecord]
-    _files: dict[tuple[str, str], FileRecord]
+    _controls: dict[tuple[str, str, int], ControlRecord]
+    _files: dict[tuple[str, str, str], FileRecord]
     _streams: Streams
 
     async def counts(self) -> Counts:
@@ -60,7 +60,7 @@ class MemoryUpkeep(Upkeep):
         gone = self._would_forget(session_id)
         for name in self._names(session_id):
             self._streams.forget(name, self._streams.kept(name))
-        for key in [key for key in self._files if key[0] == session_id]:
+        for key in self._files_of(session_id):
             del self._files[key]
         for key in self._confirmed(session_id):
             del self._controls[key]
@@ -112,13 +112,18 @@ class MemoryUpkeep(Upkeep):
         return [*(command_stream(one.command.id) for one in self._commands.values() if one.session_id == session_id),
                 session_stream(session_id)]
 
-    def _confirmed(self, session_id: str) -> list[tuple[str, int]]:
-        acked = _machine(self._sessions[session_id]).get("control_acked", 0)
-        return [key for key in self._controls if key[0] == session_id and key[1] <= acked]
+    def _confirmed(self, session_id: str) -> list[tuple[str, str, int]]:
+        session = self._sessions[session_id]
+        acked = _machine(session).get("control_acked", 0)
+        return [key for key in self._controls if key[:2] == (session.tenant_id, session_id) and key[2] <= acked]
+
+    def _files_of(self, session_id: str) -> list[tuple[str, str, str]]:
+        tenant_id = self._sessions[session_id].tenant_id
+        return [key for key in self._files if key[:2] == (tenant_id, session_id)]
 
     def _would_forget(self, session_id: str) -> PrunedRows:
         return PrunedRows(sum(self._streams.kept(name) for name in self._names(session_id)),
-                          sum(key[0] == session_id for key in self._files), len(self._confirmed(session_id)))
+                          len(self._files_of(session_id)), len(self._confirmed(session_id)))
 
 
 def _machine(record: SessionRecord) -> dict[str, Any]:

@@ -46,7 +46,9 @@ SELECT session_id, tenant_id, session_key, agent_id, runner_id, workspace, usage
 WHERE session_id > $1 ORDER BY session_id LIMIT $2
 """
 CONTROLS_OF = """
-SELECT session_id, seq, message_id, body FROM control WHERE session_id = ANY($1::text[]) ORDER BY session_id, seq
+SELECT c.session_id, c.seq, c.message_id, c.body
+FROM unnest($1::text[], $2::text[]) AS asked (tenant_id, session_id)
+JOIN control AS c ON c.tenant_id = asked.tenant_id AND c.session_id = asked.session_id ORDER BY c.session_id, c.seq
 """
 HAS_AUDIT = "SELECT to_regclass('audit_head') IS NOT NULL"
 
@@ -101,7 +103,9 @@ class PostgresAuditRows:
         after = ""
         while page := self._run(self._connection.fetch(SESSIONS, after, PAGE)):
             controls: dict[str, list[ControlRecord]] = {name: [] for name, *_ in page}
-            for name, seq, message_id, body in self._run(self._connection.fetch(CONTROLS_OF, list(controls))):
+            tenants = [tenant_id for _, tenant_id, *_ in page]
+            for name, seq, message_id, body in self._run(
+                    self._connection.fetch(CONTROLS_OF, tenants, list(controls))):
                 controls[name].append(ControlRecord(
                     session_id=given(name), seq=seq, message_id=given(message_id), body=body))
             for name, *texts, usage, machine in page:

@@ -56,7 +56,9 @@ LANE_PARTS = """
 SELECT session_id, 'command', place, '', body FROM command WHERE session_id = ANY ($1::text[]) AND ended_ms IS NULL
 UNION ALL SELECT session_id, 'approval', place, '', body FROM approval
     WHERE session_id = ANY ($1::text[]) AND state IN ('pending', 'granted')
-UNION ALL SELECT session_id, 'control', seq, message_id, body FROM control WHERE session_id = ANY ($1::text[])
+UNION ALL SELECT s.session_id, 'control', c.seq, c.message_id, c.body
+    FROM session AS s JOIN control AS c ON c.tenant_id = s.tenant_id AND c.session_id = s.session_id
+    WHERE s.session_id = ANY ($1::text[])
 UNION ALL SELECT asked.session_id, 'received', latest.n, latest.message_id, ''::bytea
     FROM unnest($1::text[]) AS asked (session_id) JOIN stream ON stream.name = 's/' || asked.session_id
     CROSS JOIN LATERAL (SELECT n, message_id FROM event WHERE stream_id = stream.id AND kind IN ('C', 'refused')
@@ -117,9 +119,13 @@ def usage(by: Set[UsageDimension]) -> str:
 
 
 # --- control frames, files, answers ---
-CONTROLS_AFTER = "SELECT seq, message_id, body FROM control WHERE session_id = $1 AND seq > $2 ORDER BY seq"
-FILE = "SELECT body FROM file WHERE session_id = $1 AND transfer_id = $2"
-FILES = "SELECT place, body FROM file WHERE session_id = $1 AND place > $2 ORDER BY place LIMIT $3"
+CONTROLS_AFTER = """
+SELECT seq, message_id, body FROM control WHERE session_id = $1 AND tenant_id = $2 AND seq > $3 ORDER BY seq
+"""
+FILE = "SELECT body FROM file WHERE session_id = $1 AND tenant_id = $2 AND transfer_id = $3"
+FILES = """
+SELECT place, body FROM file WHERE session_id = $1 AND tenant_id = $2 AND place > $3 ORDER BY place LIMIT $4
+"""
 IDEMPOTENCY = "SELECT fingerprint, status, headers, body, created_ms, command_id FROM idempotency WHERE scope = $1"
 
 # --- audit ---
@@ -212,10 +218,12 @@ UNION ALL SELECT stream.id FROM stream WHERE stream.name = 's/' || s.session_id
 OLD_SESSIONS = f"""
 SELECT s.session_id FROM session AS s WHERE s.tenant_id = $1 AND s.session_id > $3 AND s.created_ms < $2 {_STILL}
   AND (EXISTS (SELECT 1 FROM ({_STREAMS}) AS t JOIN event ON event.stream_id = t.id)
-       OR EXISTS (SELECT 1 FROM file WHERE file.session_id = s.session_id))
+       OR EXISTS (SELECT 1 FROM file WHERE file.tenant_id = s.tenant_id AND file.session_id = s.session_id))
 ORDER BY s.session_id LIMIT $4
 """
-IF_OLD = f"SELECT s.machine FROM session AS s WHERE s.session_id = $1 AND s.created_ms < $2 {_STILL} FOR UPDATE OF s"
+IF_OLD = f"""
+SELECT s.tenant_id, s.machine FROM session AS s WHERE s.session_id = $1 AND s.created_ms < $2 {_STILL} FOR UPDATE OF s
+"""
 """The row is held: nothing begins in the session until the step is done."""
 STREAMS_OF_SESSION = """
 SELECT 'c/' || c.id FROM session AS s JOIN command AS c ON c.tenant_id = s.tenant_id AND c.session_id = s.session_id
@@ -225,8 +233,8 @@ UNION ALL SELECT 's/' || $1
 WOULD_FORGET = f"""
 SELECT s.machine,
     (SELECT count(*) FROM ({_STREAMS}) AS t JOIN event ON event.stream_id = t.id),
-    (SELECT count(*) FROM file WHERE file.session_id = s.session_id),
-    ARRAY (SELECT seq FROM control WHERE control.session_id = s.session_id)
+    (SELECT count(*) FROM file WHERE file.tenant_id = s.tenant_id AND file.session_id = s.session_id),
+    ARRAY (SELECT seq FROM control WHERE control.tenant_id = s.tenant_id AND control.session_id = s.session_id)
 FROM session AS s WHERE s.session_id = $1
 """
 FORGET_EVENTS = """
@@ -235,10 +243,11 @@ DELETE FROM event USING (
 ) AS old WHERE event.stream_id = old.stream_id AND event.n = old.n
 """
 FORGET_FILES = """
-DELETE FROM file USING (SELECT place FROM file WHERE session_id = $1 ORDER BY place LIMIT $2) AS old
-WHERE file.session_id = $1 AND file.place = old.place
+DELETE FROM file USING (
+    SELECT place FROM file WHERE tenant_id = $1 AND session_id = $2 ORDER BY place LIMIT $3
+) AS old WHERE file.tenant_id = $1 AND file.session_id = $2 AND file.place = old.place
 """
-FORGET_CONTROLS = "DELETE FROM control WHERE session_id = $1 AND seq <= $2"
+FORGET_CONTROLS = "DELETE FROM control WHERE tenant_id = $1 AND session_id = $2 AND seq <= $3"
 _OLD_FEED = """
 SELECT event.stream_id, event.n FROM stream JOIN event ON event.stream_id = stream.id
 WHERE stream.name = $1 AND event.n < coalesce(

@@ -143,19 +143,19 @@ class PostgresReading(Ledger):
         found = await self._readers.rows(queries.LIVE_APPROVALS, session_id, tenant_id)
         return [rows.approval_of(row) for row in found]
 
-    async def controls(self, session_id: str, after: int) -> list[ControlRecord]:
-        found = await self._readers.rows(queries.CONTROLS_AFTER, session_id, after)
+    async def controls(self, session_id: str, tenant_id: str, after: int) -> list[ControlRecord]:
+        found = await self._readers.rows(queries.CONTROLS_AFTER, session_id, tenant_id, after)
         return [
             ControlRecord(session_id=session_id, seq=seq, message_id=message_id, body=body)
             for seq, message_id, body in found
         ]
 
-    async def file(self, session_id: str, transfer_id: str) -> FileRecord | None:
-        found = await self._readers.row(queries.FILE, session_id, transfer_id)
+    async def file(self, session_id: str, tenant_id: str, transfer_id: str) -> FileRecord | None:
+        found = await self._readers.row(queries.FILE, session_id, tenant_id, transfer_id)
         return rows.file_of(found[0]) if found else None
 
-    async def files(self, session_id: str, after: int, limit: int) -> list[tuple[int, FileRecord]]:
-        found = await self._readers.rows(queries.FILES, session_id, after, limit)
+    async def files(self, session_id: str, tenant_id: str, after: int, limit: int) -> list[tuple[int, FileRecord]]:
+        found = await self._readers.rows(queries.FILES, session_id, tenant_id, after, limit)
         return [(int(place), rows.file_of(body)) for place, body in found]
 
     async def idempotency(self, scope: str) -> IdempotencyRecord | None:

@@ -83,19 +83,20 @@ ON CONFLICT (tenant_id, id) DO UPDATE SET
     session_id = excluded.session_id, state = excluded.state, body = excluded.body
 """
 PUT_CONTROL = """
-INSERT INTO control (session_id, seq, message_id, body)
-SELECT * FROM unnest($1::text[], $2::bigint[], $3::text[], $4::bytea[])
-ON CONFLICT (session_id, seq) DO UPDATE SET message_id = excluded.message_id, body = excluded.body
+INSERT INTO control (tenant_id, session_id, seq, message_id, body)
+SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::bytea[])
+ON CONFLICT (tenant_id, session_id, seq) DO UPDATE SET message_id = excluded.message_id, body = excluded.body
 """
 DROP_CONTROLS = """
-DELETE FROM control USING unnest($1::text[], $2::bigint[]) AS old (session_id, seq)
-WHERE control.session_id = old.session_id AND control.seq <= old.seq
+DELETE FROM control USING unnest($1::text[], $2::text[], $3::bigint[]) AS old (tenant_id, session_id, seq)
+WHERE control.tenant_id = old.tenant_id AND control.session_id = old.session_id AND control.seq <= old.seq
 """
 ADD_FILE = """
-INSERT INTO file (session_id, transfer_id, body, objects)
-SELECT session_id, transfer_id, body, string_to_array(objects, chr(10))
-FROM unnest($1::text[], $2::text[], $3::bytea[], $4::text[]) AS given (session_id, transfer_id, body, objects)
-ON CONFLICT (session_id, transfer_id) DO NOTHING
+INSERT INTO file (tenant_id, session_id, transfer_id, body, objects)
+SELECT tenant_id, session_id, transfer_id, body, string_to_array(objects, chr(10))
+FROM unnest($1::text[], $2::text[], $3::text[], $4::bytea[], $5::text[])
+    AS given (tenant_id, session_id, transfer_id, body, objects)
+ON CONFLICT (tenant_id, session_id, transfer_id) DO NOTHING
 """
 """The names of objects have no line feed in them; arrays of arrays of different lengths there are none."""
 ADD_IDEMPOTENCY = """

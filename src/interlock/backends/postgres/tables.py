@@ -41,12 +41,12 @@ def _command(write: PutCommand) -> Row:
 
 
 def _file(write: PutFile) -> Row:
-    return (*rows.file_row(write.record), "\n".join(write.record.objects))
+    return (write.tenant_id, *rows.file_row(write.record), "\n".join(write.record.objects))
 
 
 def _control(write: PutControl) -> Row:
     record = write.record
-    return record.session_id, record.seq, record.message_id, record.body
+    return write.tenant_id, record.session_id, record.seq, record.message_id, record.body
 
 
 def _line(write: PutTranscript) -> Row:
@@ -68,10 +68,10 @@ OPS: dict[type[LedgerWrite], RowOperation] = {
     PutCommand: RowOperation("command", statements.PUT_COMMAND, keyed(_command)),
     PutApproval: RowOperation("approval", statements.PUT_APPROVAL,
                               keyed(lambda write: rows.approval_row(write.record))),
-    PutControl: RowOperation("control", statements.PUT_CONTROL, keyed(_control, 2)),
+    PutControl: RowOperation("control", statements.PUT_CONTROL, keyed(_control, 3)),
     DropControls: RowOperation("control", statements.DROP_CONTROLS,
-                               keyed(lambda write: (write.session_id, write.seq), 2)),
-    PutFile: RowOperation("file", statements.ADD_FILE, keyed(_file, 2), keep_first),
+                               keyed(lambda write: (write.tenant_id, write.session_id, write.seq), 3)),
+    PutFile: RowOperation("file", statements.ADD_FILE, keyed(_file, 3), keep_first),
     PutIdempotency: RowOperation("idempotency", statements.ADD_IDEMPOTENCY,
                        unkeyed(lambda write: rows.idempotency_row(write.record))),
     AdvanceFact: RowOperation("store", statements.ADVANCE_FACT, keyed(lambda write: (write.name, write.value))),
@@ -97,8 +97,8 @@ def controls_apart(steps: Iterable[TableStatement]) -> list[TableStatement] | No
     for step in steps:
         (puts if step.op is puts.op else drops).add(step.rows.items())
     upto: dict[Any, int] = {}
-    for session_id, seq in drops.rows.values():
+    for _, session_id, seq in drops.rows.values():
         upto[session_id] = max(seq, upto.get(session_id, seq))
-    if any(seq <= upto.get(session_id, 0) for session_id, seq, *_ in puts.rows.values()):
+    if any(seq <= upto.get(session_id, 0) for _, session_id, seq, *_ in puts.rows.values()):
         return None
     return [step for step in (puts, drops) if step.rows]

@@ -103,17 +103,18 @@ class PostgresUpkeep(Upkeep):
 async def _forget_session(connection: PostgresConnection, session_id: str, before_ms: int) -> PrunedRows:
     """Take one step; nothing where the session is not old, or all is done."""
     name = held(session_id)
-    machine = await connection.fetchval(queries.IF_OLD, name, before_ms)
-    if machine is None:
+    old = await connection.fetchrow(queries.IF_OLD, name, before_ms)
+    if old is None:
         return PrunedRows()
+    tenant_id, machine = old
     events = 0
     for (stream,) in await connection.fetch(queries.STREAMS_OF_SESSION, name):
         # Its own stream comes last: while it holds something, the session is found again after a broken run.
         events += await changed(connection, queries.FORGET_EVENTS, stream, STEP_ROWS - events)
         if events >= STEP_ROWS:
             return PrunedRows(events)
-    files = await changed(connection, queries.FORGET_FILES, name, STEP_ROWS)
-    controls = await changed(connection, queries.FORGET_CONTROLS, name, _read(machine).control_acked)
+    files = await changed(connection, queries.FORGET_FILES, tenant_id, name, STEP_ROWS)
+    controls = await changed(connection, queries.FORGET_CONTROLS, tenant_id, name, _read(machine).control_acked)
     return PrunedRows(events, files, controls)
 
 

@@ -99,7 +99,7 @@ class AuditRows:
             for session_id, *texts, usage, machine in page:
                 after = session_id
                 tenant_id, session_key, agent_id, runner_id, workspace = map(str, texts)
-                controls = self._database.execute(queries.CONTROLS_AFTER, (session_id, -1)).fetchall()
+                controls = self._database.execute(queries.CONTROLS_AFTER, (session_id, texts[0], -1)).fetchall()
                 yield StoredSession(
                     session_id=str(session_id), tenant_id=tenant_id, session_key=session_key, agent_id=agent_id,
                     runner_id=runner_id, workspace=workspace, usage=_bytes(usage), machine=_bytes(machine),

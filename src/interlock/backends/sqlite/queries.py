@@ -164,11 +164,14 @@ def usage(by: Set[UsageDimension]) -> str:
 
 
 # --- control frames ---
+_IS_OF_TENANT = "EXISTS (SELECT 1 FROM session WHERE session_id = ?1 AND tenant_id = ?2)"
 PUT_CONTROLS = BufferedTable(
     "INSERT INTO control (session_id, seq, message_id, body) VALUES", 4,
     "ON CONFLICT (session_id, seq) DO UPDATE SET message_id = excluded.message_id, body = excluded.body")
 DROP_CONTROLS = "DELETE FROM control WHERE session_id = ? AND seq <= ?"
-CONTROLS_AFTER = "SELECT seq, message_id, body FROM control WHERE session_id = ? AND seq > ? ORDER BY seq"
+CONTROLS_AFTER = f"""
+SELECT seq, message_id, body FROM control WHERE session_id = ?1 AND {_IS_OF_TENANT} AND seq > ?3 ORDER BY seq
+"""
 
 # --- idempotency ---
 ADD_IDEMPOTENCY = BufferedTable(
@@ -186,8 +189,10 @@ DELETE FROM idempotency WHERE scope IN (
 ADD_FILE = """
 INSERT INTO file (session_id, transfer_id, body) VALUES (?,?,?) ON CONFLICT (session_id, transfer_id) DO NOTHING
 """
-FILE = "SELECT body FROM file WHERE session_id = ? AND transfer_id = ?"
-FILES = "SELECT place, body FROM file WHERE session_id = ? AND place > ? ORDER BY place LIMIT ?"
+FILE = f"SELECT body FROM file WHERE session_id = ?1 AND {_IS_OF_TENANT} AND transfer_id = ?3"
+FILES = f"""
+SELECT place, body FROM file WHERE session_id = ?1 AND {_IS_OF_TENANT} AND place > ?3 ORDER BY place LIMIT ?4
+"""
 
 # --- audit ---
 ADD_AUDIT = BufferedTable("INSERT INTO audit (tenant_id, seq, hash, body) VALUES", 4)

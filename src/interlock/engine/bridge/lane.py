@@ -264,7 +264,7 @@ class Lane:
         raw = encode(frame)
         self.out.writes.append(
             PutControl(ControlRecord(session_id=self.state.session_id, seq=self.state.control_seq,
-                                     message_id=frame.message_id, body=raw))
+                                     message_id=frame.message_id, body=raw), self.state.tenant_id)
         )
         if kind not in UNSEALED:
             self.controls[self.state.control_seq] = raw
@@ -283,7 +283,7 @@ class Lane:
         raw = encode(frame)
         self.out.writes.append(
             PutControl(ControlRecord(session_id=self.state.session_id, seq=frame.seq, message_id=frame.message_id,
-                                     body=raw))
+                                     body=raw), self.state.tenant_id)
         )
         self.controls[frame.seq] = raw
         self.append("M", raw, frame.message_id)

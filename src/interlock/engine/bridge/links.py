@@ -88,7 +88,7 @@ def confirm(lane: Lane, seq: int) -> None:
     if seq <= state.control_acked:
         return
     state.control_acked = min(seq, state.control_seq)
-    lane.out.writes.append(DropControls(state.session_id, state.control_acked))
+    lane.out.writes.append(DropControls(state.tenant_id, state.session_id, state.control_acked))
     for stored in [known for known in lane.unconfirmed if known <= state.control_acked]:
         del lane.unconfirmed[stored]
     record = lane.active

@@ -204,7 +204,7 @@ def refuse(lane: Lane, broken: SealMismatch) -> None:
     lane.notice(Notice(code="Tampered", message=SENTENCE.format(how)))
     state, active = lane.state, lane.active
     if broken.skipped:
-        lane.out.writes.append(DropControls(state.session_id, state.control_acked))
+        lane.out.writes.append(DropControls(state.tenant_id, state.session_id, state.control_acked))
     if broken.state:
         held.distrust(state)
         state.forget_grants()

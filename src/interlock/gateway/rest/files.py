@@ -36,11 +36,12 @@ async def whole(record: FileRecord, objects: Objects) -> AsyncIterator[bytes]:
 
 async def listing(call: ApiRequest) -> ASGIApp:
     """GET /sessions/{id}/files."""
-    session_id = (await find_session(call)).session_id
+    session = await find_session(call)
+    session_id, tenant_id = session.session_id, session.tenant_id
     limit = call.number("limit")
     place, text = f"files/{session_id}", call.query("cursor")
     after = int(cursors.place(place, text, "cursor")) if text else 0
-    found = await call.front.desk.ledger.files(session_id, after, limit + 1)
+    found = await call.front.desk.ledger.files(session_id, tenant_id, after, limit + 1)
     shown, has_more = found[:limit], len(found) > limit
     following = cursors.cursor(place, shown[-1][0]) if has_more else None
     return json_answer(FilePage([_resource(record) for _, record in shown], following, has_more))
@@ -48,9 +49,10 @@ async def listing(call: ApiRequest) -> ASGIApp:
 
 async def content(call: ApiRequest) -> ASGIApp:
     """GET /sessions/{id}/files/{transfer_id}."""
-    session_id, transfer_id = (await find_session(call)).session_id, call.path["transfer_id"]
+    session, transfer_id = await find_session(call), call.path["transfer_id"]
+    session_id = session.session_id
     desk = call.front.desk
-    record = await desk.ledger.file(session_id, transfer_id)
+    record = await desk.ledger.file(session_id, session.tenant_id, transfer_id)
     if record is None or desk.objects is None:
         raise Problem("NotFound", f"The session {session_id} has no file {transfer_id}.",
                       hint=f"List them with `GET /v1/sessions/{session_id}/files`.")
