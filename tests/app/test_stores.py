@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import cycle
 from pathlib import Path
 
 import pytest
 
-from interlock.app.place import SystemClock
-from interlock.app.stores import LedgerClock, open_stores
+from interlock.app.place import Sources, SystemClock
+from interlock.app.stores import TRIES, LedgerClock, open_stores
 from interlock.backends.memory.leases import MemoryLeases
 from interlock.backends.postgres.database import PostgresSettings, connect
 from interlock.config import ClusterSection
@@ -41,6 +42,42 @@ async def test_the_machines_clock_counts_until_the_stores_time_is_known() -> Non
     await clock.start(MemoryLeases({}, Fixed(NOW)))
     try:
         assert abs(clock.now_ms() - NOW) < 60_000
+    finally:
+        await clock.stop()
+
+
+class Store(MemoryLeases, Sources):
+    """A store that is reached over a line: each of its answers waits on the way there, and on the way back."""
+
+    def __init__(self, ways_ms: list[tuple[int, int]]) -> None:
+        super().__init__({}, Fixed(0))
+        self.boot_ms = 0
+        self._ways_ms = cycle(ways_ms)
+
+    def since_boot_ms(self) -> int:
+        return self.boot_ms
+
+    def true_ms(self) -> int:
+        return NOW + self.boot_ms
+
+    async def now_ms(self) -> int:
+        there_ms, back_ms = next(self._ways_ms)
+        self.boot_ms += there_ms
+        answer = self.true_ms()
+        self.boot_ms += back_ms
+        return answer
+
+
+@pytest.mark.parametrize(("ways_ms", "behind_ms"), [
+    ([(5, 5)], 5), ([(400, 1), (2, 3)], 1), ([(1, 400), (90, 7)], 7), ([(50, 50), (0, 0)], 0)])
+async def test_the_time_is_never_ahead_of_the_stores_however_long_an_answer_waited(
+        ways_ms: list[tuple[int, int]], behind_ms: int) -> None:
+    store = Store(ways_ms)
+    clock = LedgerClock(Fixed(NOW + HOUR_MS), store)
+    await clock.start(store)
+    assert len(ways_ms) <= TRIES
+    try:
+        assert store.true_ms() - clock.now_ms() == behind_ms
     finally:
         await clock.stop()
 

@@ -29,7 +29,7 @@ NATS = "interlock.backends.bus_nats"
 LOOK_S = 10.0
 """The store's time is asked for so often: a machine's own runs a little too fast or too slow."""
 TRIES = 5
-"""Of so many answers the one that came soonest is believed."""
+"""Of so many answers the one that says the latest time counts."""
 log = structlog.get_logger("interlock.gateway")
 
 
@@ -98,16 +98,14 @@ class LedgerClock:
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def look(self) -> None:
-        """Ask for the time. Raises LedgerError."""
+        """Ask for the time. Raises LedgerError.
+
+        An answer says no more than that the store's time was read before it arrived: how long it had waited on the way
+        there is not known. So the time is behind the store's by what the fastest answer took back, and never ahead: a
+        deadline may ring that much late, and not early."""
         assert self._leases is not None, "it was started"
-        best_ms, offset_ms = 0, 0
-        for attempt in range(TRIES):
-            before = self._sources.since_boot_ms()
-            there = await self._leases.now_ms()
-            took_ms = self._sources.since_boot_ms() - before
-            if attempt == 0 or took_ms < best_ms:
-                best_ms, offset_ms = took_ms, there - before - took_ms // 2
-        self._offset_ms = offset_ms
+        offsets = [await self._leases.now_ms() - self._sources.since_boot_ms() for _ in range(TRIES)]
+        self._offset_ms = max(offsets)
 
     async def _look_on(self) -> None:
         while True:

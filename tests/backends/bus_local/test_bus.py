@@ -8,7 +8,7 @@ import pytest
 
 from interlock.backends.bus_local import bus as module
 from interlock.backends.bus_local.bus import Hub, LocalBus
-from interlock.ports.bus import NobodyThere
+from interlock.ports.bus import BusError, NobodyThere
 
 pytestmark = pytest.mark.anyio
 
@@ -64,3 +64,27 @@ async def test_who_is_busy_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None
     gate.set()
     assert await first == b"1"
     await bus.close()
+
+
+async def test_requests_that_wait_when_the_bus_is_closed_end_in_their_order() -> None:
+    """Else the same seed would not decide the same in a simulation."""
+    hub = Hub()
+    asking, answering = LocalBus(hub), LocalBus(hub)
+    ended = list[int]()
+
+    async def wait(_body: bytes) -> bytes:
+        await asyncio.Event().wait()
+        return b""
+
+    async def ask(number: int) -> None:
+        with pytest.raises(BusError):
+            await asking.request("x", b"", 60_000)
+        ended.append(number)
+
+    await answering.serve("x", wait)
+    asks = [asyncio.create_task(ask(number)) for number in range(32)]
+    await asyncio.sleep(0)
+    await asking.close()
+    await asyncio.gather(*asks)
+    assert ended == list(range(32))
+    await answering.close()

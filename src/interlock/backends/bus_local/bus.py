@@ -55,7 +55,8 @@ class LocalBus(Bus):
         self._gaps: list[Callable[[], None]] = []
         self._away = False
         self._closed = False
-        self._asked = set[asyncio.Future[bytes]]()
+        self._asked: dict[asyncio.Future[bytes], None] = {}
+        """Requests that wait for their answers, in their order: they end in it, too."""
         self._published = self._dropped = self._missed = 0
 
     def publish(self, subject: str, body: bytes) -> None:
@@ -89,7 +90,7 @@ class LocalBus(Bus):
         asked.rotate(-1)
         answering = free[0].begin(body)
         waiting = asyncio.shield(answering)  # The one who answers goes on, no matter who still waits for it.
-        self._asked.add(waiting)
+        self._asked[waiting] = None
         try:
             return await asyncio.wait_for(waiting, timeout_ms / 1000)
         except TimeoutError as error:
@@ -99,7 +100,7 @@ class LocalBus(Bus):
                 raise BusError("The bus was closed.") from None
             raise
         finally:
-            self._asked.discard(waiting)
+            self._asked.pop(waiting, None)
 
     async def serve(self, subject: str, answer: Answer) -> Subscription:
         check_subject(subject)
