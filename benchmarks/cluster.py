@@ -176,8 +176,8 @@ async def _commands(ledger: PostgresLedger, seconds: float, round_: int) -> floa
                 Append(f"c/{name}", "status", 1, BODY), Append("t/t", "feed", 1, BODY),
                 AuditAppend(AuditDraft(tenant_id="t", at=iso(1), who={"id": "u", "role": "owner"}, action="enqueue",
                                        command_id=name)),
-                PutIdempotency(IdempotencyRecord(scope=name, fingerprint="f", status=202, headers={}, body=BODY,
-                                                 created_ms=1)),
+                PutIdempotency(IdempotencyRecord(tenant_id="t", scope=name, fingerprint="f", status=202, headers={},
+                                                 body=BODY, created_ms=1)),
             ]))
 
     begin = time.perf_counter()

@@ -102,23 +102,23 @@ async def _measure(url: str, link: SlowLink, rtts_ms: Sequence[float], times: in
         await ledger.commit(WriteBatch([Append("s/S0", "C", 1, b"." * 400, "m"), PutFact("a", str(number))], held))
 
     async def command(number: int) -> None:
-        await ledger.idempotency(f"k{number}")
+        await ledger.idempotency(f"k{number}", "t")
         await ledger.commit(WriteBatch([
             Append("s/S0", "C", 1, b"." * 400, "m"), Append("t/t", "feed", 1, b"{}"),
             AuditAppend(AuditDraft(tenant_id="t", at=iso(1), who={"id": "u", "role": "owner"}, action="enqueue")),
-            PutIdempotency(IdempotencyRecord(scope=f"k{number}", fingerprint="f", status=202, headers={}, body=b"",
-                                             created_ms=1))], held))
+            PutIdempotency(IdempotencyRecord(tenant_id="t", scope=f"k{number}", fingerprint="f", status=202, headers={},
+                                             body=b"", created_ms=1))], held))
 
     async def vote(number: int) -> None:
-        await asyncio.gather(ledger.idempotency(f"v{number}"), ledger.ballot("a", "default"))
+        await asyncio.gather(ledger.idempotency(f"v{number}", "t"), ledger.ballot("a", "default"))
         await ledger.commit(WriteBatch([
             Append("s/S0", "C", 1, b"." * 400, "m"), Append("t/t", "feed", 1, b"{}"),
             AuditAppend(AuditDraft(tenant_id="t", at=iso(1), who={"id": "u", "role": "owner"}, action="vote")),
-            PutIdempotency(IdempotencyRecord(scope=f"v{number}", fingerprint="f", status=200, headers={}, body=b"",
-                                             created_ms=1))], held))
+            PutIdempotency(IdempotencyRecord(tenant_id="t", scope=f"v{number}", fingerprint="f", status=200, headers={},
+                                             body=b"", created_ms=1))], held))
 
     async def session(number: int) -> None:
-        await ledger.idempotency(f"o{number}")
+        await ledger.idempotency(f"o{number}", "t")
         await asyncio.gather(ledger.session(f"O{number}"), leases.begin(f"O{number}", "i_bench", "r", "t"))
         await ledger.commit(WriteBatch([Append(f"s/O{number}", "C", 1, b"{}")], [(f"O{number}", 1)]))
 

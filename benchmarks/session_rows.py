@@ -102,8 +102,8 @@ class _Remember:
         self._number = number
 
     def __call__(self, _made: Any) -> IdempotencyRecord:
-        return IdempotencyRecord(scope=f"update-{self._number}", fingerprint="", status=200, headers={}, body=b"",
-                                 created_ms=0)
+        return IdempotencyRecord(tenant_id="default", scope=f"update-{self._number}", fingerprint="", status=200,
+                                 headers={}, body=b"", created_ms=0)
 
 
 def _listed(state: Path, count: int) -> dict[str, float]:

@@ -77,8 +77,9 @@ def _stages() -> dict[str, Callable[[], object]]:
         return CommandRecord(command=command, session_id=SESSION, created_ms=0)
 
     record = make()
-    answer = IdempotencyRecord(scope="s" * 64, fingerprint="f" * 64, status=202, headers={"Location": id_},
-                               body=encoder.encode(record.command), created_ms=0, command_id=id_)
+    answer = IdempotencyRecord(tenant_id="default", scope="s" * 64, fingerprint="f" * 64, status=202,
+                               headers={"Location": id_}, body=encoder.encode(record.command), created_ms=0,
+                               command_id=id_)
 
     def sealed() -> None:
         frontier.grow(bytes.fromhex(seal(draft, frontier.size + 1, FIRST_PREV).hash))

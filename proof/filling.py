@@ -66,8 +66,8 @@ async def _fill(state: Path, command_id: str, count: int) -> None:
                 writes += [AuditAppend(msgspec.structs.replace(draft, command_id=new_id, session_id=session_id))
                            for draft in drafts]
                 writes.append(PutIdempotency(IdempotencyRecord(
-                    scope=f"filled-{number}", fingerprint="0" * 64, status=202, headers={}, body=b"{}" * 200,
-                    created_ms=original.created_ms, command_id=new_id)))
+                    tenant_id=original.command.tenant_id, scope=f"filled-{number}", fingerprint="0" * 64, status=202,
+                    headers={}, body=b"{}" * 200, created_ms=original.created_ms, command_id=new_id)))
             await ledger.commit(WriteBatch(writes))
         await signer.sign_tenant(original.command.tenant_id)
     finally:

@@ -130,8 +130,8 @@ class Gateway:
 
     def remember(self, _shown: Any) -> IdempotencyRecord:
         self.answers += 1
-        return IdempotencyRecord(scope=f"{self.entropy(8).hex()}-{self.answers}", fingerprint="", status=200,
-                                 headers={}, body=b"", created_ms=0)
+        return IdempotencyRecord(tenant_id="default", scope=f"{self.entropy(8).hex()}-{self.answers}", fingerprint="",
+                                 status=200, headers={}, body=b"", created_ms=0)
 
     async def execute(self, agent: str, text: str) -> Any:
         payload = msgspec.json.encode({"messages": [{"role": "user",

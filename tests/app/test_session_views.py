@@ -50,8 +50,8 @@ class Desk(Table):
     async def hear(self, peer: str, text: str = "hello") -> str:
         def remember(_told: Any) -> IdempotencyRecord:
             self.said += 1
-            return IdempotencyRecord(scope=f"m-{self.said}", fingerprint="", status=202, headers={}, body=b"",
-                                     created_ms=0)
+            return IdempotencyRecord(tenant_id="default", scope=f"m-{self.said}", fingerprint="", status=202,
+                                     headers={}, body=b"", created_ms=0)
 
         message = InboundMessage(Chat("irc", "direct", peer=peer), peer, text, [], None, {})
         return (await self.engine.chats.arrive(OWNER, message, remember)).session_id
@@ -78,7 +78,8 @@ class Desk(Table):
         record = await self.ledger.session_by_key("default", key)
         assert record is not None
         self.said += 1
-        told = IdempotencyRecord(scope=f"l-{self.said}", fingerprint="", status=200, headers={}, body=b"", created_ms=0)
+        told = IdempotencyRecord(tenant_id="default", scope=f"l-{self.said}", fingerprint="", status=200, headers={},
+                                 body=b"", created_ms=0)
         await self.engine.sessions.patch(OWNER, record.session_id, {"label": label, **fields}, lambda _record: told)
 
     def edit(self, key: str = KEY, **fields: Any) -> None:
@@ -179,8 +180,8 @@ async def test_an_edit_is_taken_field_by_field_as_audited_updates(desk: Desk) ->
 async def test_an_old_text_takes_nothing_back_that_changed_since(desk: Desk) -> None:
     opened = desk.view()
     await desk.engine.sessions.patch(OWNER, opened[KEY]["sessionId"], {"label": "theirs", "subject": "s"},
-                                    lambda _record: IdempotencyRecord(scope="p", fingerprint="", status=200, headers={},
-                                                                      body=b"", created_ms=0))
+                                    lambda _record: IdempotencyRecord(tenant_id="default", scope="p", fingerprint="",
+                                                                      status=200, headers={}, body=b"", created_ms=0))
     # The editor had the file open since before, and saves before it was written again.
     opened[KEY]["thinkingLevel"] = "high"
     desk.put(json.dumps(opened))
@@ -304,8 +305,8 @@ async def test_two_edits_before_it_is_written_again_are_each_taken_once(desk: De
         await desk.views.look()
     assert (await desk.entry())["label"] == "mine"
     await desk.engine.sessions.patch(OWNER, desk.view()[KEY]["sessionId"], {"label": "theirs"}, lambda _record:
-                                    IdempotencyRecord(scope="p", fingerprint="", status=200, headers={}, body=b"",
-                                                      created_ms=0))
+                                    IdempotencyRecord(tenant_id="default", scope="p", fingerprint="", status=200,
+                                                      headers={}, body=b"", created_ms=0))
     desk.edit(subject="s")
     for _ in range(2):
         await desk.views.look()
@@ -343,8 +344,8 @@ async def test_an_end_in_the_middle_of_writing_is_no_edit(desk: Desk, monkeypatc
         await desk.look(1)
     monkeypatch.undo()
     await desk.engine.sessions.patch(OWNER, desk.view()[KEY]["sessionId"], {"label": "later"}, lambda _record:
-                                    IdempotencyRecord(scope="p", fingerprint="", status=200, headers={}, body=b"",
-                                                      created_ms=0))
+                                    IdempotencyRecord(tenant_id="default", scope="p", fingerprint="", status=200,
+                                                      headers={}, body=b"", created_ms=0))
     desk.begin_views()
     await desk.views.find()
     assert await desk.look() == []

@@ -49,13 +49,13 @@ def test_a_command_has_its_end_in_a_column_of_its_own_only_once_it_has_ended() -
 
 
 def test_a_kept_answer_and_a_file_are_read_as_they_were_put() -> None:
-    kept = IdempotencyRecord(scope="s", fingerprint="f", status=202, headers={"Location": "/x"}, body=b"\x00",
-                             created_ms=1, command_id="cmd_1")
+    kept = IdempotencyRecord(tenant_id="t1", scope="s", fingerprint="f", status=202, headers={"Location": "/x"},
+                             body=b"\x00", created_ms=1, command_id="cmd_1")
     file = FileRecord(session_id="s1", transfer_id="tr", name="a", media_type="text/plain", size=1, sha256="0" * 64,
                       purpose="output", created_ms=1, objects=["0" * 64])
     scope, *columns = rows.idempotency_row(kept)
 
-    assert rows.idempotency_of(scope, tuple(columns)) == kept
+    assert rows.idempotency_of("t1", scope, tuple(columns)) == kept
     assert rows.file_of(rows.file_row(file)[-1]) == file
 
 

@@ -252,7 +252,8 @@ class Table:
 def remember(resource: Any) -> IdempotencyRecord:
     """An idempotency row that no other test request shares."""
     remember.count = getattr(remember, "count", 0) + 1  # type: ignore[attr-defined]
-    return IdempotencyRecord(scope=f"s{remember.count}", fingerprint="", status=202, headers={}, body=b"",  # type: ignore[attr-defined]
+    scope = f"s{remember.count}"  # type: ignore[attr-defined]
+    return IdempotencyRecord(tenant_id="default", scope=scope, fingerprint="", status=202, headers={}, body=b"",
                              created_ms=0)
 
 

@@ -45,8 +45,8 @@ class Room(Table):
 
     def remember(self, _made: Any) -> IdempotencyRecord:
         self.kept += 1
-        return IdempotencyRecord(scope=f"chat-{self.kept}", fingerprint="", status=202, headers={}, body=b"",
-                                 created_ms=0)
+        return IdempotencyRecord(tenant_id="default", scope=f"chat-{self.kept}", fingerprint="", status=202, headers={},
+                                 body=b"", created_ms=0)
 
     async def hear(self, text: str, chat: Chat = ANN, *attachments: dict[str, Any]) -> Received:
         message = InboundMessage(chat, "ann", text, list(attachments), None, {"displayName": "Ann"})

@@ -99,8 +99,8 @@ class Place:
 
     def remember(self, _shown: Any) -> IdempotencyRecord:
         self.answers += 1
-        return IdempotencyRecord(scope=str(self.answers), fingerprint="", status=200, headers={}, body=b"",
-                                 created_ms=0)
+        return IdempotencyRecord(tenant_id="default", scope=str(self.answers), fingerprint="", status=200, headers={},
+                                 body=b"", created_ms=0)
 
     async def key(self, person: str = "ann", role: str = "viewer") -> tuple[str, str]:
         made = await self.keys.make(OWNER, KeyBody(principal=Actor(type="user", id=person), roles=[role]),

@@ -151,8 +151,8 @@ def approval(approval_id: str = "a1", state: Any = "pending", tenant_id: str = "
 
 
 def answer(scope: str = "k1", created_ms: int = 10, command_id: str | None = None) -> IdempotencyRecord:
-    return IdempotencyRecord(scope=scope, fingerprint="f", status=202, headers={"Location": "/x"}, body=b"\x00{}",
-                             created_ms=created_ms, command_id=command_id)
+    return IdempotencyRecord(tenant_id="t1", scope=scope, fingerprint="f", status=202, headers={"Location": "/x"},
+                             body=b"\x00{}", created_ms=created_ms, command_id=command_id)
 
 
 def runner(runner_id: str = "r1", token: str = "h1", **changes: Any) -> RunnerRecord:
@@ -257,7 +257,7 @@ async def test_a_refused_batch_leaves_nothing_behind(ledger: Ledger) -> None:
     assert await ledger.session("S2") is None
     assert await ledger.command("c1", "t1") is None
     assert await ledger.approval("a1", "t1") is None
-    assert await ledger.idempotency("k2") is None
+    assert await ledger.idempotency("k2", "t1") is None
     assert await ledger.runner("r1", "t1") is None
     assert await ledger.key("h1") is None
     assert len(await ledger.controls("S1", "t1", 0)) == 1
@@ -292,7 +292,7 @@ async def test_only_the_faulty_batches_of_a_crowd_fail(ledger: Ledger) -> None:
 async def test_two_answers_under_one_key_in_one_batch_are_refused(ledger: Ledger) -> None:
     with pytest.raises(NameTaken):
         await put(ledger, PutIdempotency(answer()), PutIdempotency(answer()))
-    assert await ledger.idempotency("k1") is None
+    assert await ledger.idempotency("k1", "t1") is None
 
 
 @pytest.mark.req("C-4")
@@ -623,11 +623,11 @@ async def test_an_answer_is_kept_byte_by_byte_until_it_and_its_command_are_old(l
               PutIdempotency(answer("just ended", 10, "c3")), PutIdempotency(answer("gone", 10, "c9")),
               PutCommand(command("c1")), PutCommand(command("c2", "failed", ended_at=iso(50))),
               PutCommand(command("c3", "failed", ended_at=iso(150))))
-    assert await ledger.idempotency("ended") == answer("ended", 10, "c2")
-    assert await ledger.idempotency("none") is None
+    assert await ledger.idempotency("ended", "t1") == answer("ended", 10, "c2")
+    assert await ledger.idempotency("none", "t1") is None
     assert await ledger.prune_idempotency(100) == 3
     left = [scope for scope in ("plain", "young", "running", "ended", "just ended", "gone")
-            if await ledger.idempotency(scope)]
+            if await ledger.idempotency(scope, "t1")]
     assert left == ["young", "running", "just ended"]
     assert await ledger.prune_idempotency(100) == 0
     await put(ledger, PutIdempotency(answer("plain", 300)))

@@ -100,19 +100,19 @@ def approval_of(row: Row) -> ApprovalRecord:
 
 
 def idempotency_row(record: IdempotencyRecord) -> Row:
-    """Columns of ADD_IDEMPOTENCY."""
+    """Columns of ADD_IDEMPOTENCY but for the tenant."""
     return (
         record.scope, record.fingerprint, record.status, _encode(record.headers), record.body, record.created_ms,
         record.command_id,
     )  # fmt: skip
 
 
-def idempotency_of(scope: str, row: Row) -> IdempotencyRecord:
+def idempotency_of(tenant_id: str, scope: str, row: Row) -> IdempotencyRecord:
     """Read the columns of IDEMPOTENCY."""
     fingerprint, status, headers, body, created_ms, command_id = row
     return IdempotencyRecord(
-        scope=scope, fingerprint=fingerprint, status=status, headers=_headers.decode(headers), body=body,
-        created_ms=created_ms, command_id=command_id,
+        tenant_id=tenant_id, scope=scope, fingerprint=fingerprint, status=status, headers=_headers.decode(headers),
+        body=body, created_ms=created_ms, command_id=command_id,
     )  # fmt: skip
 
 

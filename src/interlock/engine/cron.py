@@ -184,8 +184,8 @@ class Crons:
         """Give the agent the job's message; the command and the job's standing are one transaction."""
         principal = Principal(tenant_id=job.tenant_id, actor=Actor(type="agent", id=f"cron:{job.id}"), role="operator",
                               key_id="")
-        once = IdempotencyRecord(scope=f"{job.fact}/{due_ms}", fingerprint="", status=202, headers={}, body=b"",
-                                 created_ms=self._wall.now_ms())
+        once = IdempotencyRecord(tenant_id=job.tenant_id, scope=f"{job.fact}/{due_ms}", fingerprint="", status=202,
+                                 headers={}, body=b"", created_ms=self._wall.now_ms())
 
         def writes(received: Received) -> list[LedgerWrite]:
             # Of two gateways on one ledger the second is refused by this row.

@@ -94,7 +94,7 @@ class Hooks:
         turn = self._turns.setdefault(f"{hook.name}/{delivery or fingerprint}", asyncio.Lock())
         async with turn:
             for scope in scopes:
-                before = await self._ledger.idempotency(scope)
+                before = await self._ledger.idempotency(scope, hook.tenant_id)
                 if before is not None and (delivery or now_ms - before.created_ms < SAME_MS):
                     if before.fingerprint != fingerprint:
                         raise Problem("IdempotencyKeyReused", f"The delivery {delivery} came before with another body.")
@@ -123,7 +123,8 @@ class Hooks:
 
         def writes(received: Received) -> list[LedgerWrite]:
             location = {"Location": f"/v1/commands/{received.command_id}"} if received.command_id else {}
-            kept.append(IdempotencyRecord(scope=scope, fingerprint=fingerprint, status=202, headers=location,
+            kept.append(IdempotencyRecord(tenant_id=hook.tenant_id, scope=scope,
+                                          fingerprint=fingerprint, status=202, headers=location,
                                           body=msgspec.json.encode(received), created_ms=self._clock.now_ms(),
                                           command_id=received.command_id))
             return [PutIdempotency(kept[-1])]

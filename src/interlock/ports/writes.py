@@ -86,7 +86,7 @@ class DropControls(LedgerWrite, frozen=True):
 
 
 class PutIdempotency(LedgerWrite, frozen=True):
-    """Insert; a scope that exists already fails the whole batch with `Taken`."""
+    """Insert; a scope that its tenant has already fails the whole batch with `NameTaken`."""
 
     record: IdempotencyRecord
 

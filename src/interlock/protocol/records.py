@@ -236,6 +236,8 @@ class StoredSession(Record, frozen=True, kw_only=True):
 class IdempotencyRecord(Record, frozen=True, kw_only=True):
     """A finished answer, given again byte by byte (M-1, M-2)."""
 
+    tenant_id: str
+    """Whose request it was. SQLite, where a scope is looked for without it, does not keep it."""
     scope: str
     fingerprint: str
     status: int

@@ -117,8 +117,8 @@ def everything() -> list[Any]:
         PutControl(ControlRecord(session_id="S1", seq=4, message_id="m", body=b"\x00"), "t1"),
         PutFile(FileRecord(session_id="S1", transfer_id="f", name="f", media_type="x", size=1, sha256="", purpose="in",
                            created_ms=1, objects=["o1", "o2"]), "t1"),
-        PutIdempotency(IdempotencyRecord(scope="k", fingerprint="f", status=202, headers={}, body=b"\xff",
-                                         created_ms=1)),
+        PutIdempotency(IdempotencyRecord(tenant_id="t1", scope="k", fingerprint="f", status=202, headers={},
+                                         body=b"\xff", created_ms=1)),
         Put(RunnerRecord(runner_id="r1", tenant_id="t1", token_sha256="h", device_name="d", created_ms=1,
                          last_seen_ms=2)),
         Put(BrowserLoginRecord(

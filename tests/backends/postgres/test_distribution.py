@@ -204,8 +204,8 @@ async def test_what_a_commands_transaction_reaches_outside_its_tenant_is_what_th
     await connection.close()
     reached, page = carried.tables(plan), written()
     assert {one for one in reached if page[one] == SHARED} == {"writer"}
-    assert {one for one in reached if page[one] == NO_TENANT} == {"event", "idempotency", "lane", "stream"}
-    assert {"command", "session", "control", "audit", "audit_head"} <= reached
+    assert {one for one in reached if page[one] == NO_TENANT} == {"event", "lane", "stream"}
+    assert {"command", "session", "control", "idempotency", "audit", "audit_head"} <= reached
 
 
 def command_taken_in() -> WriteBatch:
@@ -216,7 +216,8 @@ def command_taken_in() -> WriteBatch:
     session = SessionRecord(session_id="S1", tenant_id="t1", session_key="k", agent_id="shell", runner_id="r",
                             workspace="/w", state="running", created_ms=1, updated_ms=2, deadline_ms=None,
                             machine=b"{}", usage={})
-    answer = IdempotencyRecord(scope="s", fingerprint="f", status=202, headers={}, body=b"", created_ms=1)
+    answer = IdempotencyRecord(tenant_id="t1", scope="s", fingerprint="f", status=202, headers={}, body=b"",
+                               created_ms=1)
     return WriteBatch([
         PutCommand(CommandRecord(command=command, session_id="S1", created_ms=1)), PutSession(session),
         PutControl(ControlRecord(session_id="S1", seq=1, message_id="m", body=b"{}"), "t1"),

@@ -82,7 +82,8 @@ def draft(tenant_id: str = "t1", **fields: Any) -> AuditDraft:
 
 
 def answer(scope: str) -> IdempotencyRecord:
-    return IdempotencyRecord(scope=scope, fingerprint="f", status=202, headers={}, body=b"", created_ms=1)
+    return IdempotencyRecord(tenant_id="t1", scope=scope, fingerprint="f", status=202, headers={}, body=b"",
+                             created_ms=1)
 
 
 def session(session_id: str = "S1", **changes: Any) -> SessionRecord:
@@ -213,6 +214,17 @@ async def test_a_server_that_stays_away_is_said_and_the_ledger_goes_on_when_it_i
     proxy.down = False
     assert (await ledger.commit(WriteBatch([append(body=b"kept")]))).numbers == [1]
     await ledger.close()
+
+
+async def test_an_answer_is_found_by_its_tenant_or_if_it_has_none(ledger: PostgresLedger, postgres: PostgresSettings
+                                                                  ) -> None:
+    await ledger.commit(WriteBatch([PutIdempotency(answer("k")), PutIdempotency(answer("older"))]))
+    connection = await asyncpg.connect(postgres.dsn)
+    await connection.execute("UPDATE idempotency SET tenant_id = '' WHERE scope = 'older'")
+    await connection.close()
+    assert await ledger.idempotency("k", "t1") == answer("k")
+    assert await ledger.idempotency("k", "t2") is None
+    assert await ledger.idempotency("older", "t1") == answer("older")
 
 
 @pytest.mark.req("C-4")

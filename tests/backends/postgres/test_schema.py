@@ -97,6 +97,36 @@ async def test_every_statement_of_this_program_fits_the_schema(postgres: Postgre
     await connection.close()
 
 
+COMMAND = """
+INSERT INTO command (id, tenant_id, session_id, state, actor_id, type, created_ms, body)
+VALUES ($1, $2, '', '', '', '', 0, '')
+"""
+ANSWER = """
+INSERT INTO idempotency (scope, fingerprint, status, headers, body, created_ms, command_id)
+VALUES ($1, '', 0, '', '', 0, $2)
+"""
+
+
+async def test_an_answer_that_an_older_program_keeps_gets_the_tenant_of_its_command(
+    empty_database: str, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    connection = await asyncpg.connect(empty_database)
+    monkeypatch.setattr(schema, "migrations", lambda: migrations()[:14])
+    await schema.migrate(connection, empty_database)
+    await connection.execute(COMMAND, "c1", "t1")
+    await connection.execute(ANSWER, "before", "c1")
+    await connection.execute(ANSWER, "about nothing before", None)
+    monkeypatch.undo()
+    await schema.migrate(connection, empty_database)
+    await connection.execute(ANSWER, "later", "c1")
+    await connection.execute(ANSWER, "about nothing", None)
+    together = COMMAND.replace("$2", "$3").replace("$1", "$2")
+    await connection.execute(f"WITH one AS ({ANSWER}), other AS ({together}) SELECT $1", "together", "c2", "t2")
+    found = dict(await connection.fetch("SELECT scope, tenant_id FROM idempotency"))
+    await connection.close()
+    assert found == {"before": "t1", "later": "t1", "together": "t2", "about nothing before": "", "about nothing": ""}
+
+
 SESSION = """
 INSERT INTO session (session_id, tenant_id, session_key, agent_id, runner_id, workspace, state, created_ms, updated_ms,
                      usage, machine) VALUES ($1, $2, '', '', '', '', '', 0, 0, '', '')

@@ -152,12 +152,12 @@ class MemoryLedger(MemoryTables, MemoryUpkeep, Ledger):
                   if key[:2] == (tenant_id, session_id) and place > after]
         return placed[:limit]
 
-    async def idempotency(self, scope: str) -> IdempotencyRecord | None:
+    async def idempotency(self, scope: str, tenant_id: str) -> IdempotencyRecord | None:
         self._check_open()
-        return self._idempotency.get(scope)
+        return self._idempotency.get((tenant_id, scope))
 
     async def prune_idempotency(self, before_ms: int) -> int:
-        old = [scope for scope, record in self._idempotency.items()
+        old = [key for key, record in self._idempotency.items()
                if record.created_ms < before_ms and self._ended_before(record.command_id, before_ms)]
         drop(self._idempotency, old, [])
         return len(old)

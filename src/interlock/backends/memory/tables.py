@@ -58,7 +58,7 @@ class MemoryTables(AuditedLedger, MemoryEntities):
         self._approvals: dict[str, ApprovalRecord] = {}
         self._controls: dict[tuple[str, str, int], ControlRecord] = {}
         self._files: dict[tuple[str, str, str], FileRecord] = {}
-        self._idempotency: dict[str, IdempotencyRecord] = {}
+        self._idempotency: dict[tuple[str, str], IdempotencyRecord] = {}
         self._audit = MemoryAudit()
         self._facts: dict[str, str] = {}
 
@@ -100,9 +100,9 @@ class MemoryTables(AuditedLedger, MemoryEntities):
                 ended_ms(record)
                 put(self._commands, record.command.id, record, undo)
             case PutIdempotency(record):
-                if record.scope in self._idempotency:
+                if (record.tenant_id, record.scope) in self._idempotency:
                     raise NameTaken("An answer is kept under this idempotency key already.")
-                put(self._idempotency, record.scope, record, undo)
+                put(self._idempotency, (record.tenant_id, record.scope), record, undo)
             case EraseAudit(tenant_id, seqs):
                 self._audit.erase(tenant_id, seqs, undo)
             case PutApproval(record):

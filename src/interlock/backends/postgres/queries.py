@@ -126,7 +126,11 @@ FILE = "SELECT body FROM file WHERE session_id = $1 AND tenant_id = $2 AND trans
 FILES = """
 SELECT place, body FROM file WHERE session_id = $1 AND tenant_id = $2 AND place > $3 ORDER BY place LIMIT $4
 """
-IDEMPOTENCY = "SELECT fingerprint, status, headers, body, created_ms, command_id FROM idempotency WHERE scope = $1"
+IDEMPOTENCY = """
+SELECT fingerprint, status, headers, body, created_ms, command_id FROM idempotency
+WHERE scope = $1 AND tenant_id IN ($2, '')
+"""
+"""An answer without a tenant is of a gateway that did not write it yet."""
 
 # --- audit ---
 AUDIT_HEAD = "SELECT count, last_hash FROM audit_head WHERE tenant_id = $1 AND count > 0"

@@ -158,9 +158,9 @@ class PostgresReading(Ledger):
         found = await self._readers.rows(queries.FILES, session_id, tenant_id, after, limit)
         return [(int(place), rows.file_of(body)) for place, body in found]
 
-    async def idempotency(self, scope: str) -> IdempotencyRecord | None:
-        found = await self._readers.row(queries.IDEMPOTENCY, scope)
-        return rows.idempotency_of(scope, found) if found else None
+    async def idempotency(self, scope: str, tenant_id: str) -> IdempotencyRecord | None:
+        found = await self._readers.row(queries.IDEMPOTENCY, scope, tenant_id)
+        return rows.idempotency_of(tenant_id, scope, found) if found else None
 
     async def usage(self, query: UsageQuery) -> UsageSums:
         asked = usage_sums.parameters(query)

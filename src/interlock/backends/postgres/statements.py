@@ -100,8 +100,8 @@ ON CONFLICT (tenant_id, session_id, transfer_id) DO NOTHING
 """
 """The names of objects have no line feed in them; arrays of arrays of different lengths there are none."""
 ADD_IDEMPOTENCY = """
-INSERT INTO idempotency (scope, fingerprint, status, headers, body, created_ms, command_id)
-SELECT * FROM unnest($1::text[], $2::text[], $3::int[], $4::bytea[], $5::bytea[], $6::bigint[], $7::text[])
+INSERT INTO idempotency (tenant_id, scope, fingerprint, status, headers, body, created_ms, command_id)
+SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::int[], $5::bytea[], $6::bytea[], $7::bigint[], $8::text[])
 """
 PUT_FACT = """
 INSERT INTO store (name, value) SELECT * FROM unnest($1::text[], $2::text[])
@@ -116,7 +116,8 @@ WHERE coalesce(substring(store.value FROM '^[0-9]{1,18}')::bigint, 0)
 ADD_FACT = "INSERT INTO store (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING"
 PRUNE_IDEMPOTENCY = """
 DELETE FROM idempotency WHERE scope IN (
-    SELECT scope FROM idempotency LEFT JOIN command ON command.id = idempotency.command_id
+    SELECT scope FROM idempotency
+    LEFT JOIN command ON command.tenant_id = idempotency.tenant_id AND command.id = idempotency.command_id
     WHERE idempotency.created_ms < $1 AND (command.id IS NULL OR command.ended_ms < $1)
     LIMIT $2)
 """

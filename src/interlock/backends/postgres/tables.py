@@ -73,7 +73,7 @@ OPS: dict[type[LedgerWrite], RowOperation] = {
                                keyed(lambda write: (write.tenant_id, write.session_id, write.seq), 3)),
     PutFile: RowOperation("file", statements.ADD_FILE, keyed(_file, 3), keep_first),
     PutIdempotency: RowOperation("idempotency", statements.ADD_IDEMPOTENCY,
-                       unkeyed(lambda write: rows.idempotency_row(write.record))),
+                       unkeyed(lambda write: (write.record.tenant_id, *rows.idempotency_row(write.record)))),
     AdvanceFact: RowOperation("store", statements.ADVANCE_FACT, keyed(lambda write: (write.name, write.value))),
     PutFact: RowOperation("store", statements.PUT_FACT, keyed(lambda write: (write.name, write.value))),
     EraseAudit: RowOperation("audit_personal", statements.ERASE_PERSONAL, _erased),

@@ -207,13 +207,13 @@ class SqliteLedger(AuditedLedger, SqliteUpkeep, Ledger):
         found = await self._readers.rows(queries.FILES, (session_id, tenant_id, after, limit))
         return [(int(place), rows.file_of(body)) for place, body in found]
 
-    async def idempotency(self, scope: str) -> IdempotencyRecord | None:
+    async def idempotency(self, scope: str, tenant_id: str) -> IdempotencyRecord | None:
         if self._learning is None:
             self._learning = asyncio.create_task(self._learn_scopes())
         elif self._earlier is not None and scope in self._earlier and scope in self._writer.absent_scopes:
             return None
         found = await self._readers.row(queries.IDEMPOTENCY, (scope,))
-        return rows.idempotency_of(scope, found) if found else None
+        return rows.idempotency_of(tenant_id, scope, found) if found else None
 
     async def _learn_scopes(self) -> None:
         """Learn what an earlier run has left; until all is known, every key is looked up."""

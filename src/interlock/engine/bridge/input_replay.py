@@ -30,7 +30,8 @@ from interlock.protocol.records import IdempotencyRecord
 from interlock.session.transcript import TranscriptFold
 from interlock.session.turn_output import TurnFold
 
-_KEPT = PutIdempotency(IdempotencyRecord(scope="", fingerprint="", status=0, headers={}, body=b"", created_ms=0))
+_KEPT = PutIdempotency(IdempotencyRecord(tenant_id="", scope="", fingerprint="", status=0, headers={}, body=b"",
+                                         created_ms=0))
 """What is stored in a replay with each answer that was stored."""
 
 

@@ -25,10 +25,12 @@ _KEY = re.compile(rf"[\x21-\x7e]{{{IDEMPOTENCY_KEY_MIN},{IDEMPOTENCY_KEY_MAX}}}"
 
 
 class RequestClaim(NamedTuple):
-    """One request under its key. `scope` names tenant, principal, method, path and key; both are SHA-256, hex."""
+    """One request under its key. `scope` names tenant, principal, method, path and key; it and the body's `fingerprint`
+    are SHA-256, hex."""
 
     scope: str
     fingerprint: str
+    tenant_id: str
     seal: bytes | None = None
     """Set where the answer holds a secret: it is kept encrypted under this, which only the request itself gives."""
 
@@ -46,7 +48,8 @@ class Memory:
         """Write the row; the last one that was asked for is the answer."""
         seal = self._claim.seal
         self.record = IdempotencyRecord(
-            scope=self._claim.scope, fingerprint=self._claim.fingerprint, status=status, headers=headers,
+            tenant_id=self._claim.tenant_id, scope=self._claim.scope, fingerprint=self._claim.fingerprint,
+            status=status, headers=headers,
             body=body if seal is None else _sealed(seal, body),
             created_ms=self._now_ms, command_id=command_id,
         )
@@ -77,7 +80,8 @@ def claim_of(principal: Principal, method: str, path: str, key: str, form: bytes
     actor = principal.actor
     scope = msgspec.json.encode([principal.tenant_id, actor.type, actor.id, method, path, key])
     seal = hashlib.sha256(b"answer\n" + scope).digest() if secret else None
-    return RequestClaim(hashlib.sha256(scope).hexdigest(), hashlib.sha256(form).hexdigest(), seal)
+    return RequestClaim(hashlib.sha256(scope).hexdigest(), hashlib.sha256(form).hexdigest(), principal.tenant_id,
+                        seal)
 
 
 class IdempotentAnswers:
@@ -106,7 +110,7 @@ class IdempotentAnswers:
                 return await make(found)
             except NameTaken:
                 # Another gateway on the same ledger was quicker.
-                known = await self._ledger.idempotency(claim.scope)
+                known = await self._ledger.idempotency(claim.scope, claim.tenant_id)
                 if known is None:
                     raise _in_use() from None
                 return _replayed(known, claim)
@@ -116,8 +120,9 @@ class IdempotentAnswers:
     async def _known(self, claim: RequestClaim, reading: Awaitable[Any] | None) -> tuple[IdempotencyRecord | None, Any]:
         """The kept answer, and what was read beside it: a result, or the error that it raised."""
         if reading is None:
-            return await self._ledger.idempotency(claim.scope), None
-        known, found = await asyncio.gather(self._ledger.idempotency(claim.scope), reading, return_exceptions=True)
+            return await self._ledger.idempotency(claim.scope, claim.tenant_id), None
+        known, found = await asyncio.gather(self._ledger.idempotency(claim.scope, claim.tenant_id), reading,
+                                            return_exceptions=True)
         if isinstance(known, BaseException):
             raise known
         return known, found
