@@ -12,6 +12,7 @@ from interlock.cli.gateway_reply import LISTED, decoded, refusal
 from interlock.cli.verb_error import Trouble
 from interlock.cli.verbs import below, names
 from interlock.protocol.answers import Health
+from interlock.protocol.problems import PROBLEMS
 
 pytestmark = pytest.mark.req("F-1", "G-7")
 
@@ -55,6 +56,14 @@ def test_a_wait_is_the_remedy_where_there_is_no_other() -> None:
     assert refused(429, "30", hint="Wait.").remedy == "Wait."
     assert refused(429, "30").retry_after_s == 30
     assert refused(429, "soon").retry_after_s is None
+
+
+@pytest.mark.req("Y-10", "W-2")
+@pytest.mark.parametrize(("code", "retry_after", "remedy"), [
+    ("Unavailable", "2", "Try again in 2 s."), ("Unavailable", None, "Try again in a few seconds."),
+    ("RateLimited", "30", "Wait 30 s."), ("IdempotencyKeyInUse", "1", "Wait 1 s and send the same again.")])
+def test_a_hint_says_how_long_to_wait_in_place_of_the_header(code: str, retry_after: str | None, remedy: str) -> None:
+    assert refused(503, retry_after, code=code, hint=PROBLEMS[code].hint).remedy == remedy
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b'{"detail":"x"}', b"\xff", b'{"code":7}'])

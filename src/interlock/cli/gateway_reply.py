@@ -9,7 +9,7 @@ import msgspec
 
 from interlock.cli.exit_status import BY_HTTP, ExitStatus
 from interlock.cli.verb_error import Trouble
-from interlock.sdk.problems import seconds
+from interlock.sdk.problems import for_people, seconds
 
 T = TypeVar("T")
 
@@ -48,7 +48,7 @@ def refusal(status: int, body: bytes, path: str, retry_after: str | None = None)
     hint = problem.hint or (f"Send it again in {wait_s:.0f} s." if wait_s is not None else problem.hint)
     places = "; ".join(f"{place.get('pointer', '')}: {place.get('detail', '')}" for place in problem.errors)
     return Trouble(problem.code, f"{sentence} ({places})" if places and places not in sentence else sentence,
-                   in_verbs(hint), retry_after_s=wait_s)
+                   in_verbs(for_people(hint, wait_s)), retry_after_s=wait_s)
 
 
 def in_verbs(hint: str) -> str:

@@ -235,7 +235,8 @@ class _Started:
 
     def _trouble(self, error: InterlockError) -> Trouble:
         if isinstance(error, problems.Refused):
-            trouble = Trouble(error.problem, error.detail or str(error), error.hint)
+            trouble = Trouble(error.problem, error.detail or str(error),
+                              problems.for_people(error.hint, error.retry_after_s))
         else:
             trouble = Trouble(type(error).__name__, str(error),
                               "Check --url, or $INTERLOCK_URL, and that the gateway runs.")

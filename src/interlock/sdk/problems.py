@@ -240,3 +240,9 @@ def refusal(status: int, body: bytes, retry_after: str | None, location: str | N
 def seconds(retry_after: str | None) -> float | None:
     """Read `Retry-After` in its form of seconds; None for any other."""
     return float(retry_after) if retry_after is not None and retry_after.isascii() and retry_after.isdigit() else None
+
+
+def for_people(hint: str, retry_after_s: float | None) -> str:
+    """Say how long to wait in a hint that names `Retry-After`: a person at a terminal sees no headers."""
+    wait = "a few seconds" if retry_after_s is None else f"{retry_after_s:.0f} s"
+    return hint.replace("after `Retry-After`", f"in {wait}").replace("for `Retry-After`", wait)

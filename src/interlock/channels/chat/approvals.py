@@ -27,7 +27,7 @@ from interlock.protocol.limits import MAX_CARD_CHATS, PAGE_MAX
 from interlock.protocol.resources import Approval, FeedEvent, Remembering, RuleMatch
 from interlock.sdk import AsyncInterlock
 from interlock.sdk.follower import StreamEvent
-from interlock.sdk.problems import CursorExpired, Forbidden, InterlockError, NotFound, Refused
+from interlock.sdk.problems import CursorExpired, Forbidden, InterlockError, NotFound, Refused, for_people
 
 AGAIN_S = 5.0
 THREAD_CHARS = 500
@@ -248,7 +248,7 @@ class Approvals:
                 comment=f"by {self._bot.name.capitalize()}", remember=DESCRIBED if wanted.with_kind else None,
                 idempotency_key=f"{self._bot.name}-press:{press.press_id}"))
         except Refused as no:
-            return refused(no.problem, no.detail, no.hint)
+            return refused(no.problem, no.detail, for_people(no.hint, no.retry_after_s))
         except InterlockError as error:
             return f"The gateway could not be reached: {error}"
 

@@ -18,7 +18,7 @@ from interlock.ports.chat_service import ButtonPress, ChatMessage, ChatRefused, 
 from interlock.protocol.inbound import Attachment
 from interlock.protocol.limits import MAX_INLINE_BINARY_BYTES
 from interlock.sdk import AsyncInterlock
-from interlock.sdk.problems import InterlockError, Refused, Unreachable
+from interlock.sdk.problems import InterlockError, Refused, Unreachable, for_people
 
 AGAIN_S = 2.0
 MAX_STRANGERS = 1_000
@@ -111,7 +111,8 @@ class Bridge:
                 log.warning("message_not_taken_yet", error=str(error))
                 await asyncio.sleep(AGAIN_S)
             except Refused as no:
-                await self._send(message.spot, refused(no.problem, no.detail, no.hint), message.message_id)
+                hint = for_people(no.hint, no.retry_after_s)
+                await self._send(message.spot, refused(no.problem, no.detail, hint), message.message_id)
                 return
             except InterlockError as error:
                 await self._send(message.spot, f"✖️ {error}", message.message_id)
