@@ -82,6 +82,21 @@ async def test_fields_of_another_shape_are_no_output(meta: dict[str, Any]) -> No
     assert recorder.said[-1] == ("result", "ok", "empty", "")
 
 
+@pytest.mark.req("H-3", "A-7")
+@pytest.mark.parametrize(("meta", "ran"), [
+    ({"terminal_exit": ended(None)}, False), ({"terminal_exit": {"terminal_id": "c1"}}, False),
+    ({"terminal_exit": ended(0)}, True), ({"terminal_exit": ended(1)}, True),
+    ({"terminal_exit": ended(None, "SIGKILL")}, True),
+    ({"terminal_exit": ended(None), "terminal_output_delta": said("x")}, True),
+])
+async def test_a_terminal_that_is_closed_without_an_end_of_its_program_has_run_nothing(
+    meta: dict[str, Any], ran: bool
+) -> None:
+    """codex closes the terminal of a denied call so."""
+    recorder, _, _ = await play([announced(), terminal("failed", **meta), END])
+    assert [printed for _, _, printed in recorder.ran] == ([True] if ran else [])
+
+
 @pytest.mark.req("A-7")
 async def test_qwen_names_its_tools() -> None:
     recorder, _, _ = await play([

@@ -105,10 +105,11 @@ class AcpToolCall:
         return update.status == "completed" or self.printed(update)
 
     def printed(self, update: AcpToolCallWire) -> bool:
-        """Return whether an update contains output of the call's program, or its end."""
+        """Return whether an update contains output of the call's program, or how it ended. codex closes the terminal of
+        a denied call without an exit code or a signal: nothing has run."""
         meta = update.meta or {}
         printed = _own_stream(meta) or _terminal_stream(meta) or self._goose_stream(meta)
-        return bool(printed) or _at(meta, "terminal_exit") is not None
+        return bool(printed) or any(_at(meta, "terminal_exit", how) is not None for how in ("exit_code", "signal"))
 
     def live(self, update: AcpToolCallWire) -> list[tuple[Channel, str]]:
         """Return output in this update that was not streamed yet."""
