@@ -156,14 +156,14 @@ async def turns(state: Path, compacted: Path) -> dict[str, float]:
     path = state / "agents/shell/sessions/S.jsonl"
     path.parent.mkdir(parents=True)
     shutil.copy(compacted, path)
-    header = TranscriptHeader("S", "shell", "/w", AT)
+    header = TranscriptHeader("S", "shell", "/w", AT, "t1")
     await asyncio.sleep(0.2)  # A file that changed just now is not indexed yet.
     began = time.perf_counter()
-    leaf, taken = await store.leaf("S", "shell"), await store.trunk("S", "shell")
+    leaf, taken = await store.leaf("S", "shell", "t1"), await store.trunk("S", "shell", "t1")
     found = {"first_s": time.perf_counter() - began, "entries": float(len(taken.nodes))}
     await store.close()  # The index is made when no one waits for it.
     store = JsonlTranscripts(state, _Clock())
-    leaf = await store.leaf("S", "shell")
+    leaf = await store.leaf("S", "shell", "t1")
     for name, read in (("turn_s", store.trunk), ("whole_s", store.tree)):
         spent: list[float] = []
         for number in range(TURNS):
@@ -171,7 +171,7 @@ async def turns(state: Path, compacted: Path) -> dict[str, float]:
             line = msgspec.json.encode({"type": "message", "id": entry_id, "parentId": leaf, "timestamp": AT,
                                         "message": _said(number)})
             began = time.perf_counter()
-            await store.append(header, [TranscriptLine(session_id="S", entry_id=entry_id, line=line)])
+            await store.append(header, [TranscriptLine(tenant_id="t1", session_id="S", entry_id=entry_id, line=line)])
             await read("S", "shell")
             spent.append(time.perf_counter() - began)
             leaf = entry_id
@@ -191,8 +191,8 @@ class _Clock:
 def appends(directory: Path, count: int) -> dict[str, float]:
     """Appends a second: ours (durable), a bare append with fdatasync, a bare append without."""
     files = TranscriptFiles(directory, _Clock())
-    header = TranscriptHeader("S", "shell", "/w", AT)
-    lines = [TranscriptLine(session_id="S", entry_id=f"{number:08x}", line=msgspec.json.encode(
+    header = TranscriptHeader("S", "shell", "/w", AT, "t1")
+    lines = [TranscriptLine(tenant_id="t1", session_id="S", entry_id=f"{number:08x}", line=msgspec.json.encode(
         {"type": "message", "id": f"{number:08x}", "parentId": None, "timestamp": AT, "message": _said(number)}))
         for number in range(count)]
     began = time.perf_counter()

@@ -107,8 +107,8 @@ def appends(seed: int, rounds: int | None = None) -> dict[str, Any]:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(whole[:at])
             line = entry_line(Custom("x", {}), "ffffffff", None, iso(0))
-            files.append(TranscriptHeader(session_id, "shell", "/w", AT),
-                         [TranscriptLine(session_id=session_id, entry_id="ffffffff", line=line)])
+            files.append(TranscriptHeader(session_id, "shell", "/w", AT, "default"),
+                         [TranscriptLine(tenant_id="default", session_id=session_id, entry_id="ffffffff", line=line)])
             data = path.read_bytes()
             aside = b"".join(one.read_bytes() for one in path.parent.glob(f"{path.name}.*"))
             before = data[: -len(line) - 1]

@@ -98,7 +98,8 @@ def _entries(town: Town) -> Iterator[str]:
     for record in town.store.all_commands():
         if record.command.type != "execute" or not any(record.command.id in one.started for one in town.runners):
             continue
-        lines = town.transcripts.lines(record.session_id, record.command.target.agent_id or "")
+        lines = town.transcripts.lines(record.session_id, record.command.target.agent_id or "",
+                                       record.command.tenant_id)
         name = bytes(record.command.payload).decode().rsplit("~ ", 1)[-1][:21].encode()
         # The title of an approval at the command door quotes the message too; only the message's own entry counts.
         messages = [line for line in lines if msgspec.json.decode(line)["type"] == "message"]

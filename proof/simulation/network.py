@@ -162,14 +162,14 @@ class Store(MemoryLedger):
 class KeptTranscripts(MemoryTranscripts):
     """The transcripts of all, as a check reads them."""
 
-    def lines(self, session_id: str, agent_id: str) -> list[bytes]:
+    def lines(self, session_id: str, agent_id: str, tenant_id: str) -> list[bytes]:
         """A whole transcript."""
-        return self._files.get((session_id, agent_id), [])
+        return self._files.get((session_id, agent_id, tenant_id), [])
 
     def all_ids(self) -> Iterator[tuple[str, list[str]]]:
         """The ids of the entries of each session."""
-        for session_id, agent_id in self._files:
-            yield session_id, self._entry_ids(session_id, agent_id)
+        for session_id, agent_id, tenant_id in self._files:
+            yield session_id, self._entry_ids(session_id, agent_id, tenant_id)
 
 
 class Reached:

@@ -120,7 +120,7 @@ async def test_where_the_policy_is_silence_the_message_is_recorded_and_nothing_a
     told = await room.hear("psst")
     assert (told.denied, told.command_id) == (True, None)
     assert room.wire.types() == []
-    lines = await room.ledger.transcript_pending(told.session_id)
+    lines = await room.ledger.transcript_pending((told.session_id, "default"))
     assert b"psst" in lines[0].line
     assert [one["meta"]["rule"] for one in await room.audits("reject")] == ["sendPolicy"]
     # A session's own policy comes before the config's.
@@ -215,7 +215,7 @@ async def test_where_the_policy_is_silence_system_traffic_is_recorded_and_moves_
     room.clock.advance(HOUR)
     told = await room.system("psst", origin="hook")
     assert (told.denied, told.command_id, told.session_id) == (True, None, first.session_id)
-    assert any(b"psst" in one.line for one in await room.ledger.transcript_pending(first.session_id))
+    assert any(b"psst" in one.line for one in await room.ledger.transcript_pending((first.session_id, "default")))
     assert entries.clocks_of(await room.row(first.session_id)) == clocks
     assert not (await room.system("tick", origin="cron")).denied
 
@@ -281,7 +281,8 @@ async def test_status_tells_how_a_session_stands_and_is_not_for_the_agent() -> N
         f"session agent:shell:main · {first.session_id} · begun 3 h ago\n"
         "queue 1 running, 1 waiting its turn")
     assert entries.clocks_of(await room.row(first.session_id)).interacted_ms == clocks.interacted_ms
-    assert b"STATUS" not in b"".join(one.line for one in await room.ledger.transcript_pending(first.session_id))
+    lines = await room.ledger.transcript_pending((first.session_id, "default"))
+    assert b"STATUS" not in b"".join(one.line for one in lines)
     # Also where a reset is due: asking how it stands begins nothing.
     room.clock.advance(48 * HOUR)
     assert (await room.hear("/status")).session_id == first.session_id

@@ -97,7 +97,7 @@ async def test_a_conversation_becomes_its_file() -> None:
     await table.engine.start()
     session_id = await talk(table)
     await table.engine.stop()
-    lines = await transcripts.read(session_id, "shell")
+    lines = await transcripts.read(session_id, "shell", "default")
     assert shape(lines) == ["session", *WHOLE]
     assert msgspec.json.decode(lines[0]) == {"type": "session", "version": 3, "id": session_id, "cwd": "/w",
                                              "timestamp": "2027-01-15T08:00:00.000Z"}
@@ -222,8 +222,8 @@ async def test_a_conversation_goes_on_below_what_another_program_wrote() -> None
     session_id = await talk(table)
     await table.engine.stop()
     entry = b'{"type":"session_info","id":"0000abcd","parentId":null,"timestamp":"","name":"x"}'
-    header = TranscriptHeader(session_id, "shell", "/w", "")
-    await transcripts.append(header, [TranscriptLine(session_id=session_id, entry_id="0000abcd", line=entry)])
+    header = TranscriptHeader(session_id, "shell", "/w", "", "default")
+    await transcripts.append(header, [msgspec.structs.replace(line("0000abcd", session_id), line=entry)])
     table.begin()
     await table.execute("again", target=Target(agent_id="shell", session_id=session_id))
     assert read_entries(await pending(table))[0]["parentId"] == "0000abcd"
@@ -237,7 +237,7 @@ async def test_an_id_that_the_file_has_is_drawn_again() -> None:
     waiting = await table.ledger.transcript_pending()
     taken = [waiting[0].entry_id, "0000abcd"]
     session_id = command.target.session_id
-    header = TranscriptHeader(session_id, "shell", "/w", "")
+    header = TranscriptHeader(session_id, "shell", "/w", "", "default")
     await transcripts.append(header, [line("0000abcd", session_id)])
     draws, entropy = iter([*taken, "0000beef"]), table.entropy
     table.entropy = lambda count: bytes.fromhex(next(draws)) if count == 4 else entropy(count)
@@ -249,13 +249,13 @@ async def test_an_id_that_the_file_has_is_drawn_again() -> None:
 
 def line(entry_id: str, session_id: str = "S1", parent: str | None = None) -> TranscriptLine:
     body = msgspec.json.encode({"type": "custom", "id": entry_id, "parentId": parent, "timestamp": ""})
-    return TranscriptLine(session_id=session_id, entry_id=entry_id, line=body)
+    return TranscriptLine(tenant_id="default", session_id=session_id, entry_id=entry_id, line=body)
 
 
 async def ledger_with(*lines: TranscriptLine) -> MemoryLedger:
     ledger = MemoryLedger()
     rows = [PutSession(SessionRecord(
-        session_id=session_id, tenant_id="t", session_key="k", agent_id="shell", runner_id="r", workspace="/w",
+        session_id=session_id, tenant_id="default", session_key="k", agent_id="shell", runner_id="r", workspace="/w",
         state="idle", created_ms=0, updated_ms=0, deadline_ms=None, machine=b"{}", usage={}))
         for session_id in {one.session_id for one in lines}]
     await ledger.commit(WriteBatch([*rows, *map(PutTranscript, lines)]))
@@ -265,11 +265,11 @@ async def ledger_with(*lines: TranscriptLine) -> MemoryLedger:
 @pytest.mark.req("X-3")
 async def test_what_an_earlier_gateway_left_is_written_at_the_start() -> None:
     ledger, transcripts = await ledger_with(line("a"), line("b"), line("z", "S2")), WatchedTranscripts()
-    await transcripts.append(TranscriptHeader("S1", "shell", "/w", ""), [line("a")])
+    await transcripts.append(TranscriptHeader("S1", "shell", "/w", "", "default"), [line("a")])
     writer = TranscriptWriter(ledger, transcripts)
     writer.start()
     await writer.stop()
-    assert [len(await transcripts.read(session_id, "shell")) for session_id in ("S1", "S2")] == [3, 2]
+    assert [len(await transcripts.read(session_id, "shell", "default")) for session_id in ("S1", "S2")] == [3, 2]
     assert await ledger.transcript_pending() == []
 
 
@@ -294,7 +294,7 @@ async def test_a_batch_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     await writer.stop()
     sizes = [len(transcripts.written.get_nowait()) for _ in range(transcripts.written.qsize())]
     assert sizes == [4, 4, 2]
-    assert len(await transcripts.read("S1", "shell")) == 11
+    assert len(await transcripts.read("S1", "shell", "default")) == 11
 
 
 @pytest.mark.req("X-3")
@@ -315,7 +315,7 @@ async def test_a_file_that_cannot_be_written_waits_and_holds_up_no_other(monkeyp
         transcripts.broken.clear()
         assert await transcripts.written.get() == ["b0", "b1"]
         await writer.stop()
-    assert shape(await transcripts.read("bad", "shell")) == ["session", *["custom"] * 5]
+    assert shape(await transcripts.read("bad", "shell", "default")) == ["session", *["custom"] * 5]
     assert [(entry["log_level"], entry["session_id"]) for entry in said] == [("error", "bad"), ("info", "bad")]
 
 
@@ -347,7 +347,7 @@ async def test_a_ledger_that_cannot_forget_doubles_nothing(monkeypatch: pytest.M
     writer.start()
     assert [await transcripts.written.get(), await transcripts.written.get()] == [["a"], ["a"]]
     await writer.stop()
-    assert len(await transcripts.read("S1", "shell")) == 2
+    assert len(await transcripts.read("S1", "shell", "default")) == 2
     assert await ledger.transcript_pending() == []
 
 
@@ -374,7 +374,7 @@ async def test_kill_9_loses_and_doubles_no_entry(tmp_path: Path) -> None:
     writer.start()
     await writer.stop()
     assert await ledger.transcript_pending() == []
-    lines = await transcripts.read("S1", "shell")
+    lines = await transcripts.read("S1", "shell", "default")
     await transcripts.close()
     await ledger.close()
     ids = [entry["id"] for entry in read_entries(lines)]

@@ -44,7 +44,7 @@ async def main(state: Path) -> None:
                                     "timestamp": "", "customType": "x", "data": {"n": n, "text": "x" * 2_000}})
         await ledger.commit(WriteBatch([
             Append("s/1", "C", 0, b""), PutSession(row),
-            PutTranscript(TranscriptLine(session_id="S1", entry_id=entry_id, line=line)),
+            PutTranscript(TranscriptLine(tenant_id="t", session_id="S1", entry_id=entry_id, line=line)),
         ]))
         writer.nudge()
         os.write(1, f"{entry_id}\n".encode())

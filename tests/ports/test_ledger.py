@@ -241,13 +241,13 @@ async def test_recent_message_ids_are_those_of_received_frames(ledger: Ledger) -
 async def test_a_refused_batch_leaves_nothing_behind(ledger: Ledger) -> None:
     await put(ledger, append(), AuditAppend(draft()), PutIdempotency(answer()), PutSession(session()),
               PutControl(ControlRecord(session_id="S1", seq=1, message_id="m", body=b""), "t1"),
-              PutTranscript(TranscriptLine(session_id="S1", entry_id="e1", line=b"1")),
-              PutTranscript(TranscriptLine(session_id="S1", entry_id="e2", line=b"2")))
+              PutTranscript(TranscriptLine(tenant_id="t1", session_id="S1", entry_id="e1", line=b"1")),
+              PutTranscript(TranscriptLine(tenant_id="t1", session_id="S1", entry_id="e2", line=b"2")))
     with pytest.raises(NameTaken):
         await put(ledger, append(), append("s/new"), AuditAppend(draft()), AuditAppend(draft(tenant_id="t2")),
                   PutCommand(command()), PutSession(session(state="closed")), PutSession(session("S2")),
-                  PutApproval(approval()), DropControls("t1", "S1", 9), DropTranscript("S1", ("e1",)), Put(runner()),
-                  Put(key()), PutIdempotency(answer("k2")), PutIdempotency(answer()))
+                  PutApproval(approval()), DropControls("t1", "S1", 9), DropTranscript("t1", "S1", ("e1",)),
+                  Put(runner()), Put(key()), PutIdempotency(answer("k2")), PutIdempotency(answer()))
     assert await ledger.head("s/1") == 1
     assert await ledger.head("s/new") == 0
     assert (await ledger.audit_head("t1"))[0] == 1
@@ -443,8 +443,8 @@ async def test_many_lanes_are_read_as_each_of_them_is_read_alone(ledger: Ledger)
                                f"t{i % 2}") for seq in (2, 1, 3)),
                   *(append(f"s/{name}", kind, message_id=f"{kind}-{name}-{n}") for n in range(3)
                     for kind in ("C", "M", "refused")),
-                  *(PutTranscript(TranscriptLine(session_id=name, entry_id=f"e{n}-{name}", line=b"{}"))
-                    for n in (1, 0)))
+                  *(PutTranscript(TranscriptLine(tenant_id=f"t{i % 2}", session_id=name, entry_id=f"e{n}-{name}",
+                                                 line=b"{}")) for n in (1, 0)))
     found = await ledger.stored_lanes(["S3", "none", "S0", "S1", "S0"], 4)
     assert sorted(found) == ["S0", "S1", "S3"]
     for name, lane in found.items():
@@ -455,7 +455,8 @@ async def test_many_lanes_are_read_as_each_of_them_is_read_alone(ledger: Ledger)
         assert lane.controls == await ledger.controls(name, lane.session.tenant_id, 0) != []
         assert lane.received == await ledger.recent_message_ids(f"s/{name}", 4)
         assert lane.received == [f"C-{name}-1", f"refused-{name}-1", f"C-{name}-2", f"refused-{name}-2"]
-        assert lane.pending == [line.entry_id for line in await ledger.transcript_pending(name)]
+        assert lane.pending == [line.entry_id for line in await ledger.transcript_pending(
+            (name, lane.session.tenant_id))] != []
     assert await ledger.stored_lanes([], 4) == {}
 
 
@@ -807,17 +808,19 @@ async def test_a_row_of_another_tenant_is_not_there(ledger: Ledger) -> None:
 @pytest.mark.req("X-3")
 async def test_transcript_lines_wait_in_the_order_they_were_written(ledger: Ledger) -> None:
     def line(entry_id: str, session_id: str = "S1") -> TranscriptLine:
-        return TranscriptLine(session_id=session_id, entry_id=entry_id, line=b"\xff" + entry_id.encode())
+        return TranscriptLine(tenant_id="t1", session_id=session_id, entry_id=entry_id,
+                              line=b"\xff" + entry_id.encode())
 
+    await put(ledger, PutSession(session()), PutSession(session("S2")))
     await put(ledger, PutTranscript(line("z")), PutTranscript(line("a", "S2")), PutTranscript(line("m")))
     await put(ledger, PutTranscript(line("b")))
     await put(ledger, PutTranscript(line("z")))
     assert await ledger.transcript_pending() == [line("z"), line("a", "S2"), line("m"), line("b")]
     assert await ledger.transcript_pending(limit=2) == [line("z"), line("a", "S2")]
-    assert await ledger.transcript_pending("S1") == [line("z"), line("m"), line("b")]
-    assert await ledger.transcript_pending("S1", limit=2) == [line("z"), line("m")]
-    assert await ledger.transcript_pending("S3") == []
-    await put(ledger, DropTranscript("S1", ("m", "z", "not there")), DropTranscript("S2", ("b",)))
+    assert await ledger.transcript_pending(("S1", "t1")) == [line("z"), line("m"), line("b")]
+    assert await ledger.transcript_pending(("S1", "t1"), limit=2) == [line("z"), line("m")]
+    assert await ledger.transcript_pending(("S3", "t1")) == []
+    await put(ledger, DropTranscript("t1", "S1", ("m", "z", "not there")), DropTranscript("t1", "S2", ("b",)))
     assert await ledger.transcript_pending() == [line("a", "S2"), line("b")]
 
 

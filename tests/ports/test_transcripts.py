@@ -20,7 +20,7 @@ from interlock.protocol.records import TranscriptLine
 from interlock.session.entries import BadLine, header_line
 
 pytestmark = pytest.mark.anyio
-HEADER = TranscriptHeader("S1", "shell", "/w", "2026-01-01T00:00:00.000Z")
+HEADER = TranscriptHeader("S1", "shell", "/w", "2026-01-01T00:00:00.000Z", "t1")
 
 
 class StandingClock:
@@ -53,14 +53,14 @@ async def transcripts(place: str | PostgresSettings, tmp_path: Path) -> AsyncIte
 
 def line(entry_id: str, parent: str | None = None, session_id: str = "S1") -> TranscriptLine:
     body = msgspec.json.encode({"type": "custom", "id": entry_id, "parentId": parent, "timestamp": ""})
-    return TranscriptLine(session_id=session_id, entry_id=entry_id, line=body)
+    return TranscriptLine(tenant_id="t1", session_id=session_id, entry_id=entry_id, line=body)
 
 
 @pytest.mark.req("X-3")
 async def test_where_nothing_was_written_there_is_nothing(transcripts: TranscriptStore) -> None:
-    assert await transcripts.leaf("S1", "shell") is None
-    assert await transcripts.ids("S1", "shell") == set()
-    assert await transcripts.read("S1", "shell") == []
+    assert await transcripts.leaf("S1", "shell", "t1") is None
+    assert await transcripts.ids("S1", "shell", "t1") == set()
+    assert await transcripts.read("S1", "shell", "t1") == []
 
 
 @pytest.mark.req("X-3")
@@ -68,12 +68,12 @@ async def test_a_file_is_its_header_then_the_lines_in_order(transcripts: Transcr
     a, b, c = line("a"), line("b", "a"), line("c", "b")
     await transcripts.append(HEADER, [a, b])
     await transcripts.append(HEADER, [c])
-    header, *rest = await transcripts.read("S1", "shell")
+    header, *rest = await transcripts.read("S1", "shell", "t1")
     assert msgspec.json.decode(header) == {"type": "session", "version": 3, "id": "S1", "cwd": "/w",
                                            "timestamp": "2026-01-01T00:00:00.000Z"}
     assert rest == [a.line, b.line, c.line]
-    assert await transcripts.leaf("S1", "shell") == "c"
-    assert await transcripts.ids("S1", "shell") == {"a", "b", "c"}
+    assert await transcripts.leaf("S1", "shell", "t1") == "c"
+    assert await transcripts.ids("S1", "shell", "t1") == {"a", "b", "c"}
 
 
 @pytest.mark.req("X-3")
@@ -82,7 +82,7 @@ async def test_an_entry_is_never_doubled(transcripts: TranscriptStore) -> None:
     await transcripts.append(HEADER, [a, b, b])
     await transcripts.append(HEADER, [a, b, c])
     await transcripts.append(HEADER, [c])
-    assert (await transcripts.read("S1", "shell"))[1:] == [a.line, b.line, c.line]
+    assert (await transcripts.read("S1", "shell", "t1"))[1:] == [a.line, b.line, c.line]
 
 
 @pytest.mark.req("X-3")
@@ -90,17 +90,18 @@ async def test_sessions_do_not_know_each_other(transcripts: TranscriptStore) -> 
     other = HEADER._replace(session_id="S2")
     await asyncio.gather(transcripts.append(HEADER, [line("a")]), transcripts.append(other, [line("a", None, "S2")]),
                          transcripts.append(HEADER, [line("b", "a")]))
-    assert await transcripts.ids("S1", "shell") == {"a", "b"}
-    assert await transcripts.ids("S2", "shell") == {"a"}
-    assert await transcripts.ids("S1", "other") == set()
+    assert await transcripts.ids("S1", "shell", "t1") == {"a", "b"}
+    assert await transcripts.ids("S2", "shell", "t1") == {"a"}
+    assert await transcripts.ids("S1", "other", "t1") == set()
 
 
 @pytest.mark.req("X-3", "C-4")
 async def test_the_entries_of_many_transcripts_are_read_as_those_of_each(transcripts: TranscriptStore) -> None:
     await transcripts.append(HEADER, [line("a"), line("c", "a"), line("b", "c")])
     await transcripts.append(HEADER._replace(session_id="S2", agent_id="goose"), [line("x", None, "S2")])
-    await transcripts.rewrite("S1", "shell", lambda data: data.splitlines()[:-1])
-    names = [("S2", "goose"), ("none", "shell"), ("S1", "shell"), ("S1", "goose"), ("S2", "goose")]
+    await transcripts.rewrite("S1", "shell", "t1", lambda data: data.splitlines()[:-1])
+    names = [("S2", "goose", "t1"), ("none", "shell", "t1"), ("S1", "shell", "t1"), ("S1", "goose", "t1"),
+             ("S2", "goose", "t1")]
     found = await transcripts.kept_entries(names)
     assert found == [(await transcripts.ids(*one), await transcripts.leaf(*one)) for one in names]
     assert found[2] == ({"a", "c"}, "c")
@@ -111,48 +112,48 @@ async def test_the_entries_of_many_transcripts_are_read_as_those_of_each(transcr
 async def test_a_line_that_is_not_its_entry_is_refused_and_nothing_written(transcripts: TranscriptStore) -> None:
     with pytest.raises(BadLine):
         await transcripts.append(HEADER, [line("a"), msgspec.structs.replace(line("b"), entry_id="c")])
-    assert await transcripts.read("S1", "shell") == []
+    assert await transcripts.read("S1", "shell", "t1") == []
 
 
 @pytest.mark.req("X-3")
 async def test_what_was_read_is_the_readers_own(transcripts: TranscriptStore) -> None:
     await transcripts.append(HEADER, [line("a")])
-    (await transcripts.ids("S1", "shell")).add("b")
-    (await transcripts.read("S1", "shell")).clear()
+    (await transcripts.ids("S1", "shell", "t1")).add("b")
+    (await transcripts.read("S1", "shell", "t1")).clear()
     await transcripts.append(HEADER, [line("b", "a")])
-    assert len(await transcripts.read("S1", "shell")) == 3
+    assert len(await transcripts.read("S1", "shell", "t1")) == 3
 
 
 @pytest.mark.req("X-3")
 async def test_many_appends_at_once_keep_their_order(transcripts: TranscriptStore) -> None:
     names = [f"{n:04x}" for n in range(300)]
     await asyncio.gather(*(transcripts.append(HEADER, [line(name)]) for name in names))
-    written = (await transcripts.read("S1", "shell"))[1:]
+    written = (await transcripts.read("S1", "shell", "t1"))[1:]
     assert [msgspec.json.decode(one)["id"] for one in written] == names
 
 
 @pytest.mark.req("X-1", "X-7")
 async def test_tree_page_and_context_are_those_of_the_file(transcripts: TranscriptStore) -> None:
-    assert (await transcripts.tree("S1", "shell")).nodes == []
-    assert await transcripts.page("S1", "shell", 0, 5) == ([], 0)
-    assert (await transcripts.context("S1", "shell")).messages == []
+    assert (await transcripts.tree("S1", "shell", "t1")).nodes == []
+    assert await transcripts.page("S1", "shell", "t1", 0, 5) == ([], 0)
+    assert (await transcripts.context("S1", "shell", "t1")).messages == []
     told = [said("a", None), said("b", "a"), said("c", "a")]
     await transcripts.append(HEADER, told)
-    assert (await transcripts.tree("S1", "shell")).children() == {None: [0], 0: [1, 2]}
-    assert await transcripts.page("S1", "shell", 1, 1) == ([told[1].line], 3)
-    assert await transcripts.page("S1", "shell", 3, 1) == ([], 3)
-    assert [one["content"] for one in (await transcripts.context("S1", "shell")).messages] == ["a", "c"]
+    assert (await transcripts.tree("S1", "shell", "t1")).children() == {None: [0], 0: [1, 2]}
+    assert await transcripts.page("S1", "shell", "t1", 1, 1) == ([told[1].line], 3)
+    assert await transcripts.page("S1", "shell", "t1", 3, 1) == ([], 3)
+    assert [one["content"] for one in (await transcripts.context("S1", "shell", "t1")).messages] == ["a", "c"]
 
 
 @pytest.mark.req("X-6")
 async def test_a_published_transcript_is_whole_and_takes_no_others_place(transcripts: TranscriptStore) -> None:
     lines = [header_line("S1", HEADER.timestamp, "/w"), said("a", None).line]
-    await transcripts.publish("S1", "shell", lines)
-    assert await transcripts.read("S1", "shell") == lines
+    await transcripts.publish("S1", "shell", "t1", lines)
+    assert await transcripts.read("S1", "shell", "t1") == lines
     with pytest.raises(FileExistsError):
-        await transcripts.publish("S1", "shell", [])
+        await transcripts.publish("S1", "shell", "t1", [])
     await transcripts.append(HEADER, [said("b", "a")])
-    assert await transcripts.read("S1", "shell") == [*lines, said("b", "a").line]
+    assert await transcripts.read("S1", "shell", "t1") == [*lines, said("b", "a").line]
 
 
 @pytest.mark.req("X-1", "X-4")
@@ -162,31 +163,31 @@ async def test_what_other_programs_escape_hides_no_entry(transcripts: Transcript
             said("b", "a").line.replace(b'"content":"b"', b'"content":"\xff"'),
             said("nul", "b").line.replace(b'"nul"', rb'"n\u0000l"', 1),
             said("d", None).line.replace(b'"parentId":null', rb'"parentId":"n\u0000l","x":"\udc00"')]
-    await transcripts.publish("S1", "shell", [header_line("S1", HEADER.timestamp, "/w"), *told])
-    assert (await transcripts.read("S1", "shell"))[1:] == told
-    assert await transcripts.ids("S1", "shell") == {"a", "b", "n\0l", "d"}
-    assert await transcripts.leaf("S1", "shell") == "d"
-    assert await transcripts.page("S1", "shell", 0, 9) == (told, 4)
-    assert [one["content"] for one in (await transcripts.context("S1", "shell")).messages] == [
+    await transcripts.publish("S1", "shell", "t1", [header_line("S1", HEADER.timestamp, "/w"), *told])
+    assert (await transcripts.read("S1", "shell", "t1"))[1:] == told
+    assert await transcripts.ids("S1", "shell", "t1") == {"a", "b", "n\0l", "d"}
+    assert await transcripts.leaf("S1", "shell", "t1") == "d"
+    assert await transcripts.page("S1", "shell", "t1", 0, 9) == (told, 4)
+    assert [one["content"] for one in (await transcripts.context("S1", "shell", "t1")).messages] == [
         "\ufffd\0", "\ufffd", "nul", "d"]
     await transcripts.append(HEADER, [said("e", "d")])
-    assert len((await transcripts.context("S1", "shell")).messages) == 5
+    assert len((await transcripts.context("S1", "shell", "t1")).messages) == 5
 
 
 @pytest.mark.req("X-4")
 async def test_a_transcript_written_anew_is_gone_on_in(transcripts: TranscriptStore) -> None:
     await transcripts.append(HEADER, [said("a", None), said("b", "a")])
-    assert await transcripts.rewrite("S1", "shell", lambda _: None) is None
-    old = await transcripts.read("S1", "shell")
-    kept = await transcripts.rewrite("S1", "shell", lambda data: data.split(b"\n")[:2])
+    assert await transcripts.rewrite("S1", "shell", "t1", lambda _: None) is None
+    old = await transcripts.read("S1", "shell", "t1")
+    kept = await transcripts.rewrite("S1", "shell", "t1", lambda data: data.split(b"\n")[:2])
     assert kept is not None
-    assert await transcripts.read("S1", "shell") == old[:2]
-    assert (await transcripts.leaf("S1", "shell"), await transcripts.ids("S1", "shell")) == ("a", {"a"})
+    assert await transcripts.read("S1", "shell", "t1") == old[:2]
+    assert (await transcripts.leaf("S1", "shell", "t1"), await transcripts.ids("S1", "shell", "t1")) == ("a", {"a"})
     await transcripts.append(HEADER, [said("b", "a")])
-    assert await transcripts.read("S1", "shell") == old
+    assert await transcripts.read("S1", "shell", "t1") == old
 
 
 def said(entry_id: str, parent: str | None) -> TranscriptLine:
     body = {"type": "message", "id": entry_id, "parentId": parent, "timestamp": "",
             "message": {"role": "user", "content": entry_id, "timestamp": 1}}
-    return TranscriptLine(session_id="S1", entry_id=entry_id, line=msgspec.json.encode(body))
+    return TranscriptLine(tenant_id="t1", session_id="S1", entry_id=entry_id, line=msgspec.json.encode(body))

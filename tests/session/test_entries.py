@@ -51,11 +51,11 @@ def test_lines_say_what_the_format_asks_for() -> None:
     assert msgspec.json.decode(line) | {"data": 0} == {
         "type": "custom", "id": "0000000a", "parentId": None, "timestamp": "at", "customType": "interlock.notice",
         "data": 0}
-    check_line(TranscriptLine(session_id="S", entry_id="0000000a", line=line))
+    check_line(TranscriptLine(tenant_id="t1", session_id="S", entry_id="0000000a", line=line))
     for entry_id, bad in (("0000000b", line), ("x", b'{"type":"session","id":"x"}'), ("x", b'{"id":"x"}'),
                           ("x", b'{"type":"a",\n"id":"x"}'), ("x", b"\0\0"), ("x", b'["x"]')):
         with pytest.raises(BadLine):
-            check_line(TranscriptLine(session_id="S", entry_id=entry_id, line=bad))
+            check_line(TranscriptLine(tenant_id="t1", session_id="S", entry_id=entry_id, line=bad))
 
 
 @pytest.mark.req("X-3", "X-8")

@@ -145,7 +145,7 @@ class Compactor:
             return False
         session_id = shell.lane.state.session_id
         try:
-            read = await self._read(session_id, view)
+            read = await self._read(shell, view)
         except (OSError, ValueError) as error:
             sentence = f"its transcript cannot be read: {error}"
             log.error("a context cannot be read", session_id=session_id, error=str(error))  # noqa: TRY400
@@ -193,7 +193,7 @@ class Compactor:
             await shell.call(CompactionChecked(instructions))
             view: ContextView = await shell.call(ContextViewed())
             try:
-                read = await self._read(shell.lane.state.session_id, view)
+                read = await self._read(shell, view)
             except (OSError, ValueError) as error:
                 raise Problem("Unavailable", f"the transcript cannot be read: {error}") from None
             try:
@@ -219,9 +219,10 @@ class Compactor:
             await asyncio.wait([working])
 
     # --- reading and planning ---
-    async def _read(self, session_id: str, view: ContextView) -> _Read:
-        await self._writer.settle(session_id)
-        tree = await self._transcripts.trunk(session_id, view.agent_id)
+    async def _read(self, shell: LaneShell, view: ContextView) -> _Read:
+        state = shell.lane.state
+        await self._writer.settle(state.session_id, state.tenant_id)
+        tree = await self._transcripts.trunk(state.session_id, view.agent_id, state.tenant_id)
         return await asyncio.to_thread(_understood, tree, view.tip)
 
     async def _plan(self, view: ContextView, read: _Read, keep: int | None) -> CompactionPlan:

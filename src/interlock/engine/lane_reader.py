@@ -100,12 +100,12 @@ class LaneReader:
     async def _entries(self, states: Sequence[LaneState]) -> Mapping[str, KeptEntries | OSError]:
         if self._from.transcripts is None or not states:
             return {}
-        names = [(state.session_id, state.agent_id) for state in states]
+        names = [(state.session_id, state.agent_id, state.tenant_id) for state in states]
         try:
             found = await self._from.transcripts.kept_entries(names)
         except OSError as error:
             found = [error for _ in names]
-        return {session_id: one for (session_id, _), one in zip(names, found, strict=True)}
+        return {session_id: one for (session_id, *_), one in zip(names, found, strict=True)}
 
     async def _made(self, parts: _Parts, owners: Register, history: LaneHistory, entries: KeptEntries | OSError | None
                     ) -> ReadLane:
@@ -149,5 +149,5 @@ def _transcriber(state: LaneState, pending: Sequence[str], entries: KeptEntries 
     else:
         ids |= entries.ids
         leaf = pending[-1] if pending else entries.leaf
-    return Transcriber(state.session_id, TranscriptFold(state.agent_id, state.model), leaf, ids,
+    return Transcriber(state.tenant_id, state.session_id, TranscriptFold(state.agent_id, state.model), leaf, ids,
                        state.context.leaf, state.context.next_entry)

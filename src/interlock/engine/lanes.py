@@ -276,7 +276,7 @@ class Lanes:
         """Begin a lane that the ledger has not. Only a tenant's own keeps approvals."""
         transcriber = None
         if self.transcripts is not None:
-            transcriber = Transcriber(fresh.session_id, TranscriptFold(fresh.agent_id), None, set())
+            transcriber = Transcriber(fresh.tenant_id, fresh.session_id, TranscriptFold(fresh.agent_id), None, set())
         lane = Lane(fresh, [], kept, TurnFold(), self.entropy, self.limits, self.home_of(fresh.tenant_id), transcriber)
         findings = await self._examined(lane) if kept else []
         link = self._link_of(fresh.runner_id)

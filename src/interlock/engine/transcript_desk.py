@@ -124,23 +124,24 @@ class TranscriptDesk:
     async def tree(self, record: SessionRecord) -> Tree:
         """The whole transcript as it is now."""
         await self._settle(record)
-        return await self._kept(self._transcripts.tree(record.session_id, record.agent_id))
+        return await self._kept(self._transcripts.tree(record.session_id, record.agent_id, record.tenant_id))
 
     async def page(self, record: SessionRecord, after: int, limit: int) -> tuple[list[bytes], int]:
         """Lines of the entries behind the first `after`, and how many entries there are."""
         await self._settle(record)
-        found = await self._kept(self._transcripts.page(record.session_id, record.agent_id, after, limit))
+        found = await self._kept(self._transcripts.page(record.session_id, record.agent_id, record.tenant_id, after,
+                                                        limit))
         return found.lines, found.entries
 
     async def context(self, record: SessionRecord) -> ModelContext:
         """What the transcript puts before a model (X-1)."""
         await self._settle(record)
-        return await self._kept(self._transcripts.context(record.session_id, record.agent_id))
+        return await self._kept(self._transcripts.context(record.session_id, record.agent_id, record.tenant_id))
 
     async def lines(self, record: SessionRecord) -> list[bytes]:
         """Every line as the file has it, the header first."""
         await self._settle(record)
-        return await self._kept(self._transcripts.read(record.session_id, record.agent_id))
+        return await self._kept(self._transcripts.read(record.session_id, record.agent_id, record.tenant_id))
 
     async def leaving(self, record: SessionRecord) -> Leaving:
         """Every line as it may leave: with the rules of redaction applied to its text (K-4)."""
@@ -261,7 +262,7 @@ class TranscriptDesk:
     async def _begin(self, principal: Principal, fresh: LaneState, lines: Iterable[bytes], meta: dict[str, Any],
                      report: Report | None, remember: Callable[[Begun], IdempotencyRecord]) -> Begun:
         await self._lanes.meet(fresh.session_id, TenantRunner(fresh.tenant_id, fresh.runner_id))
-        name = (fresh.session_id, fresh.agent_id)
+        name = (fresh.session_id, fresh.agent_id, fresh.tenant_id)
         await self._kept(self._transcripts.publish(*name, lines))
         # What a session begins with is what the store has of it: it is read there before the session is there.
         ids, leaf = await self._kept(self._transcripts.ids(*name)), await self._kept(self._transcripts.leaf(*name))
@@ -302,7 +303,7 @@ class TranscriptDesk:
         after = await self.examine(record)
         if not after.sound:
             raise Problem("InternalError", f"the repaired transcript is not sound: {', '.join(after.counts)}")
-        ids = await self._kept(self._transcripts.ids(record.session_id, record.agent_id))
+        ids = await self._kept(self._transcripts.ids(record.session_id, record.agent_id, record.tenant_id))
 
         shell = await self._lanes.lane(record.session_id)
         assert shell is not None, "the session is there, and sessions are never removed"
@@ -322,13 +323,13 @@ class TranscriptDesk:
 
     async def _settle(self, record: SessionRecord) -> None:
         try:
-            await self._writer.settle(record.session_id)
+            await self._writer.settle(record.session_id, record.tenant_id)
         except (OSError, ValueError) as error:
             raise _unavailable(error) from None
 
     async def _rewrite(self, record: SessionRecord, change: Callable[[bytes], list[bytes] | None]) -> str | None:
         try:
-            return await self._transcripts.rewrite(record.session_id, record.agent_id, change)
+            return await self._transcripts.rewrite(record.session_id, record.agent_id, record.tenant_id, change)
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as error:

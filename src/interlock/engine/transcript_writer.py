@@ -53,12 +53,12 @@ class TranscriptWriter:
         """Say that a commit left lines in the ledger. Never blocks."""
         self._wake.set()
 
-    async def settle(self, session_id: str) -> None:
+    async def settle(self, session_id: str, tenant_id: str) -> None:
         """Return when the file has all that the ledger holds for it by now. A line is never written twice, so that it
         does not matter that the writer is about to. Raises OSError and ValueError: the lines wait on in the ledger."""
-        lines = await self._ledger.transcript_pending(session_id)
+        lines = await self._ledger.transcript_pending((session_id, tenant_id))
         if lines:
-            await self._transcripts.append(await self._header(session_id), lines)
+            await self._transcripts.append(await self._header(session_id, tenant_id), lines)
 
     def start(self) -> None:
         """Begin with what an earlier gateway left."""
@@ -112,35 +112,39 @@ class TranscriptWriter:
                 limit = min(2 * limit, BATCH_LINES_MAX)
 
     async def _write(self, groups: dict[str, list[TranscriptLine]]) -> None:
+        tenants = {session_id: lines[0].tenant_id for session_id, lines in groups.items()}
         for session_id in [one for one in groups if one not in self._headers]:
             # What a power cut left in a file is known by all that waits for it, not by a part (Transcripts.append).
-            groups[session_id] = await self._ledger.transcript_pending(session_id, BATCH_LINES_MAX)
-        kept = await asyncio.gather(*(self._append(session_id, lines) for session_id, lines in groups.items()))
+            groups[session_id] = await self._ledger.transcript_pending((session_id, tenants[session_id]),
+                                                                       BATCH_LINES_MAX)
+        kept = await asyncio.gather(*(self._append((session_id, tenants[session_id]), lines)
+                                      for session_id, lines in groups.items()))
         drops = [
-            DropTranscript(session_id, tuple(line.entry_id for line in lines))
+            DropTranscript(tenants[session_id], session_id, tuple(line.entry_id for line in lines))
             for (session_id, lines), done in zip(groups.items(), kept, strict=True) if done
         ]
         if drops:
             await self._ledger.commit(WriteBatch(drops))
 
-    async def _append(self, session_id: str, lines: list[TranscriptLine]) -> bool:
+    async def _append(self, of: tuple[str, str], lines: list[TranscriptLine]) -> bool:
         """Append one session's lines; False where they must wait."""
+        session_id, tenant_id = of
         try:
-            await self._transcripts.append(await self._header(session_id), lines)
+            await self._transcripts.append(await self._header(session_id, tenant_id), lines)
         except (OSError, ValueError) as error:
             self._failed(session_id, error)
             return False
         self._recovered(session_id)
         return True
 
-    async def _header(self, session_id: str) -> TranscriptHeader:
+    async def _header(self, session_id: str, tenant_id: str) -> TranscriptHeader:
         header = self._headers.get(session_id)
         if header is None:
-            record = await self._ledger.session(session_id)
+            record = await self._ledger.session(session_id, tenant_id)
             if record is None:
                 raise ValueError(f"there is no session {session_id}")
             header = TranscriptHeader(session_id, record.agent_id, record.workspace, iso(record.created_ms),
-                                      topic_of(record.session_key))
+                                      tenant_id, topic_of(record.session_key))
             self._headers[session_id] = header
             if len(self._headers) > KNOWN_HEADERS:
                 self._headers.popitem(last=False)

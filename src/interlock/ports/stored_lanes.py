@@ -97,10 +97,10 @@ class LaneReads(StreamReads, Protocol):
         ...
 
     async def transcript_pending(
-        self, session_id: str | None = None, limit: int | None = None
+        self, of: tuple[str, str] | None = None, limit: int | None = None
     ) -> list[TranscriptLine]:
-        """Lines that no file is known to have, of one session or of all, in the order they were written; the first
-        `limit` of them."""
+        """Lines that no file is known to have, of one session (its id and its tenant) or of all, in the order they were
+        written; the first `limit` of them."""
         ...
 
     async def stored_lanes(self, session_ids: Sequence[str], received: int) -> dict[str, StoredLane]:
@@ -116,7 +116,7 @@ class LaneReads(StreamReads, Protocol):
         commands, approvals, ids, controls, pending = await asyncio.gather(
             self.live_commands(session_id, session.tenant_id), self.live_approvals(session_id, session.tenant_id),
             self.recent_message_ids(session_stream(session_id), received),
-            self.controls(session_id, session.tenant_id, 0), self.transcript_pending(session_id))
+            self.controls(session_id, session.tenant_id, 0), self.transcript_pending((session_id, session.tenant_id)))
         return StoredLane(session, commands, approvals, ids, controls, [line.entry_id for line in pending])
 
     async def lane_histories(self, asked: Sequence[LaneQuestion], events: int, seals: int) -> list[LaneHistory]:

@@ -17,6 +17,7 @@ class TranscriptHeader(NamedTuple):
     agent_id: str
     cwd: str
     timestamp: str
+    tenant_id: str
     topic: str = ""
     """The topic of a chat whose session it is: a file bears it in its name."""
 
@@ -52,53 +53,54 @@ class TranscriptStore(Protocol):
         a line whose id or type is not what it is said to be."""
         ...
 
-    async def ids(self, session_id: str, agent_id: str) -> set[str]:
+    async def ids(self, session_id: str, agent_id: str, tenant_id: str) -> set[str]:
         """Ids of all entries in the file: a new one must not be among them (X-3)."""
         ...
 
-    async def leaf(self, session_id: str, agent_id: str) -> str | None:
+    async def leaf(self, session_id: str, agent_id: str, tenant_id: str) -> str | None:
         """Id of the last entry in the file, None when there is none."""
         ...
 
-    async def kept_entries(self, of: Sequence[tuple[str, str]]) -> list[KeptEntries | OSError]:
-        """Return ids and leaf of each of these transcripts, by session and agent, or why that one cannot be read. A
-        store behind a network reads all of them in one round trip."""
+    async def kept_entries(self, of: Sequence[tuple[str, str, str]]) -> list[KeptEntries | OSError]:
+        """Return ids and leaf of each of these transcripts, by session, agent and tenant, or why that one cannot be
+        read. A store behind a network reads all of them in one round trip."""
         return [await self._kept_entries(*one) for one in of]
 
-    async def _kept_entries(self, session_id: str, agent_id: str) -> KeptEntries | OSError:
+    async def _kept_entries(self, session_id: str, agent_id: str, tenant_id: str) -> KeptEntries | OSError:
         try:
-            return KeptEntries(await self.ids(session_id, agent_id), await self.leaf(session_id, agent_id))
+            return KeptEntries(await self.ids(session_id, agent_id, tenant_id),
+                               await self.leaf(session_id, agent_id, tenant_id))
         except OSError as error:
             return error
 
-    async def read(self, session_id: str, agent_id: str) -> list[bytes]:
+    async def read(self, session_id: str, agent_id: str, tenant_id: str) -> list[bytes]:
         """Every line, the header first; [] when there is no file."""
         ...
 
-    async def tree(self, session_id: str, agent_id: str) -> Tree:
+    async def tree(self, session_id: str, agent_id: str, tenant_id: str) -> Tree:
         """The whole transcript as a tree; without header and entries when there is no file (X-1)."""
         ...
 
-    async def trunk(self, session_id: str, agent_id: str) -> Tree:
+    async def trunk(self, session_id: str, agent_id: str, tenant_id: str) -> Tree:
         """The path to the leaf, from what the last compaction kept on, or more of the tree: what a turn or the next
         compaction needs, at a cost that does not grow with what is left behind (X-7)."""
         ...
 
-    async def page(self, session_id: str, agent_id: str, after: int, limit: int) -> TranscriptPage:
+    async def page(self, session_id: str, agent_id: str, tenant_id: str, after: int, limit: int) -> TranscriptPage:
         """Entries behind the first `after` ones, `limit` at the most."""
         ...
 
-    async def context(self, session_id: str, agent_id: str) -> ModelContext:
+    async def context(self, session_id: str, agent_id: str, tenant_id: str) -> ModelContext:
         """What the transcript puts before a model (X-1)."""
         ...
 
-    async def publish(self, session_id: str, agent_id: str, lines: Iterable[bytes]) -> None:
+    async def publish(self, session_id: str, agent_id: str, tenant_id: str, lines: Iterable[bytes]) -> None:
         """Make a new transcript of whole lines, the header first: all of it survives power loss, or there is none. The
         lines may be gone through more than once, and on another thread.
         Raises FileExistsError where the session has one."""
         ...
 
-    async def rewrite(self, session_id: str, agent_id: str, change: Rewrite) -> str | None:
+    async def rewrite(self, session_id: str, agent_id: str, tenant_id: str, change: Rewrite) -> str | None:
         """Put a whole transcript in the place of the one that is there, atomically and among the appends; the old one
         is kept. Gives the name under which it is kept, None where nothing was to change."""
         ...

@@ -180,5 +180,6 @@ class PutTranscript(LedgerWrite, frozen=True):
 class DropTranscript(LedgerWrite, frozen=True):
     """Forget lines that are in the file."""
 
+    tenant_id: str
     session_id: str
     entry_ids: tuple[str, ...]

@@ -391,6 +391,7 @@ class TenantRecord(Record, frozen=True, kw_only=True):
 class TranscriptLine(Record, frozen=True, kw_only=True):
     """A finished transcript line that the file does not have yet (X-3)."""
 
+    tenant_id: str
     session_id: str
     entry_id: str
     line: bytes

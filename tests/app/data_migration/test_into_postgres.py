@@ -93,7 +93,7 @@ CLOCK = StandingClock()
 
 
 def line(entry_id: str, session_id: str = "S1") -> TranscriptLine:
-    return TranscriptLine(session_id=session_id, entry_id=entry_id,
+    return TranscriptLine(tenant_id="t1", session_id=session_id, entry_id=entry_id,
                           line=b'{"type":"custom","id":"%s","parentId":null}' % entry_id.encode())
 
 
@@ -156,7 +156,7 @@ async def state(tmp_path: Path) -> Path:
     await ledger.commit(WriteBatch(everything()))
     await ledger.commit(WriteBatch([EraseAudit("t1", (7,))]))
     transcripts = JsonlTranscripts(directory, CLOCK)
-    await transcripts.append(TranscriptHeader("S1", "shell", "/w", DAY), [line("a"), line("b"), line("c")])
+    await transcripts.append(TranscriptHeader("S1", "shell", "/w", DAY, "t1"), [line("a"), line("b"), line("c")])
     await transcripts.close()
     await ledger.close()
     return directory
@@ -185,9 +185,9 @@ async def test_there_and_back_it_is_the_same_ledger(state: Path, empty_database:
     transcripts = PostgresTranscripts(ledger, CLOCK)
     assert await ledger.gateway_id() == moved.gateway_id
     assert [event.body for event in await ledger.events("s/S1", 2, 9)] == [b"2", b"3", b"4"]
-    assert (await transcripts.read("S1", "shell"))[1:] == [line(one).line for one in "abcd"]
-    assert await transcripts.ids("S1", "shell") == {"a", "b", "c", "d"}
-    assert await transcripts.leaf("S2", "shell") == "x"
+    assert (await transcripts.read("S1", "shell", "t1"))[1:] == [line(one).line for one in "abcd"]
+    assert await transcripts.ids("S1", "shell", "t1") == {"a", "b", "c", "d"}
+    assert await transcripts.leaf("S2", "shell", "t1") == "x"
     assert (await ledger.audit("t1", 6, 1))[0].personal == {}
     found = await ledger.session("S1")
     assert found is not None
@@ -215,7 +215,7 @@ async def test_there_and_back_it_is_the_same_ledger(state: Path, empty_database:
     assert verify_records(await reopened.audit("t1", 0, 1_000), None).records == 300
     await reopened.close()
     files = JsonlTranscripts(back, CLOCK)
-    assert (await files.read("S1", "shell"))[1:] == [line(one).line for one in "abcd"]
+    assert (await files.read("S1", "shell", "t1"))[1:] == [line(one).line for one in "abcd"]
     await files.close()
     with pytest.raises(NotAPostgresLedger, match="was moved to"):
         await open_in_postgres(PostgresSettings(empty_database), CLOCK)

@@ -179,7 +179,7 @@ async def test_a_later_pass_copies_what_has_changed_and_removes_what_is_gone(pai
             PutControl(ControlRecord(session_id="S-acme", seq=2, message_id="n", body=b"{}"), "acme"),
             Append("s/S-acme", "C", 5, b"5", "m5"), Append("c/cmd-new", "status", 5, b"{}"),
             Note(RUNNERS, "acme", "r-acme", 99),
-            PutTranscript(TranscriptLine(session_id="S-acme", entry_id="b",
+            PutTranscript(TranscriptLine(tenant_id="acme", session_id="S-acme", entry_id="b",
                                          line=b'{"type":"custom","id":"b","parentId":null}'))]))
         changed = await copy.run(last=True)
         assert 0 < changed < 12

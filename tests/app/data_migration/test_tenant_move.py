@@ -219,8 +219,9 @@ async def clusters(request: pytest.FixtureRequest, tmp_path: Path, empty_databas
     await ledger.close()
     transcripts = JsonlTranscripts(source, CLOCK)
     for name in ("acme", "stays"):
-        await transcripts.append(TranscriptHeader(f"S-{name}", "shell", "/w", DAY), [
-            TranscriptLine(session_id=f"S-{name}", entry_id="a", line=b'{"type":"custom","id":"a","parentId":null}')])
+        await transcripts.append(TranscriptHeader(f"S-{name}", "shell", "/w", DAY, name), [
+            TranscriptLine(tenant_id=name, session_id=f"S-{name}", entry_id="a",
+                           line=b'{"type":"custom","id":"a","parentId":null}')])
     await transcripts.close()
     store = None
     if request.param == "a database":
@@ -263,8 +264,8 @@ async def test_a_tenant_is_the_same_at_its_destination_and_the_source_says_where
     async with clusters.ledger_there() as there:
         assert await seen(there) == before
         lines = PostgresTranscripts(there, CLOCK)
-        assert await lines.ids("S-acme", "shell") == {"a"}
-        assert await lines.ids("S-stays", "shell") == set()
+        assert await lines.ids("S-acme", "shell", "acme") == {"a"}
+        assert await lines.ids("S-stays", "shell", "stays") == set()
         assert await there.session("S-stays") is None
         # It goes on: new numbers follow the moved ones.
         receipt = await there.commit(WriteBatch([Append("s/S-acme", "C", 5, b"5", "m5"), draft("acme")]))

@@ -21,7 +21,7 @@ from interlock.ports.transcripts import TranscriptHeader
 from interlock.protocol.records import TranscriptLine
 
 pytestmark = pytest.mark.anyio
-HEADER = TranscriptHeader("S1", "shell", "/w", "2026-01-01T00:00:00.000Z")
+HEADER = TranscriptHeader("S1", "shell", "/w", "2026-01-01T00:00:00.000Z", "t1")
 
 
 class StandingClock:
@@ -34,7 +34,7 @@ class StandingClock:
 
 def line(entry_id: str, parent: str | None = None) -> TranscriptLine:
     body = msgspec.json.encode({"type": "custom", "id": entry_id, "parentId": parent, "timestamp": ""})
-    return TranscriptLine(session_id="S1", entry_id=entry_id, line=body)
+    return TranscriptLine(tenant_id="t1", session_id="S1", entry_id=entry_id, line=body)
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ class ReadBytes:
 @pytest.mark.parametrize("tail", [line("b").line[:-5], b"\0" * 5_000, b"\0" * 10 + line("b").line, b"{", b"\xff\xfe"])
 async def test_a_torn_tail_is_set_aside_and_told(transcripts: JsonlTranscripts, file: Path, tail: bytes) -> None:
     whole = damaged(file, tail)
-    assert await transcripts.leaf("S1", "shell") == "a"
+    assert await transcripts.leaf("S1", "shell", "t1") == "a"
     assert file.read_bytes() == whole + tail, "reading changes nothing"
     with capture_logs() as said:
         await transcripts.append(HEADER, [line("b", "a")])
@@ -142,7 +142,7 @@ async def test_what_a_power_cut_kept_behind_what_it_took_is_written_again_in_ord
         await transcripts.append(HEADER, [line("b", "a"), line("c", "b"), line("d", "c")])
     entries = [one for one in file.read_bytes().splitlines() if not one.startswith(b"\0")]
     assert [msgspec.json.decode(one).get("id") for one in entries] == ["S1", "a", "b", "c", "d"]
-    assert await transcripts.leaf("S1", "shell") == "d"
+    assert await transcripts.leaf("S1", "shell", "t1") == "d"
     assert any("a part of a write" in entry["event"] for entry in said)
     assert b"".join(path.read_bytes() for path in file.parent.glob("*.torn-*")) in held
 
@@ -219,7 +219,7 @@ async def test_a_file_that_is_forgotten_is_read_again(
     monkeypatch.setattr(files, "KNOWN_FILES", 1)
     for session_id in ("S1", "S2", "S1", "S2"):
         await transcripts.append(HEADER._replace(session_id=session_id), [line("a")])
-    assert [len(await transcripts.read(session_id, "shell")) for session_id in ("S1", "S2")] == [2, 2]
+    assert [len(await transcripts.read(session_id, "shell", "t1")) for session_id in ("S1", "S2")] == [2, 2]
 
 
 @pytest.mark.req("X-7")
@@ -246,4 +246,4 @@ async def test_a_long_file_that_was_forgotten_for_others_is_not_read_again(
     counted = ReadBytes(file, monkeypatch)
     await transcripts.append(HEADER, [line("c", "b")])
     assert counted.count < 1024
-    assert len(await transcripts.ids("S1", "shell")) == 1_503
+    assert len(await transcripts.ids("S1", "shell", "t1")) == 1_503

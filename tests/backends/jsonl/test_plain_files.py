@@ -17,7 +17,7 @@ from interlock.ports.transcripts import TranscriptHeader
 from interlock.protocol.records import TranscriptLine
 
 pytestmark = pytest.mark.anyio
-HEADER = TranscriptHeader("S1", "shell", "/w", "2026-01-01T00:00:00.000Z")
+HEADER = TranscriptHeader("S1", "shell", "/w", "2026-01-01T00:00:00.000Z", "t1")
 
 
 class StandingClock:
@@ -30,7 +30,7 @@ class StandingClock:
 
 def line(entry_id: str, parent: str | None = None) -> TranscriptLine:
     body = msgspec.json.encode({"type": "custom", "id": entry_id, "parentId": parent, "timestamp": ""})
-    return TranscriptLine(session_id="S1", entry_id=entry_id, line=body)
+    return TranscriptLine(tenant_id="t1", session_id="S1", entry_id=entry_id, line=body)
 
 
 @pytest.fixture
@@ -76,18 +76,18 @@ async def test_what_is_no_regular_file_is_refused_and_holds_up_nobody(
     other = HEADER._replace(session_id="S2")
     refused = rf"it is {kind}, and no regular file: '.*S1\.jsonl'"
     async with asyncio.timeout(20):
-        for call in (lambda: transcripts.append(HEADER, [line("a")]), lambda: transcripts.ids("S1", "shell"),
-                     lambda: transcripts.leaf("S1", "shell"), lambda: transcripts.read("S1", "shell"),
-                     lambda: transcripts.tree("S1", "shell"), lambda: transcripts.context("S1", "shell"),
-                     lambda: transcripts.page("S1", "shell", 0, 1),
-                     lambda: transcripts.rewrite("S1", "shell", lambda _: None)):
+        for call in (lambda: transcripts.append(HEADER, [line("a")]), lambda: transcripts.ids("S1", "shell", "t1"),
+                     lambda: transcripts.leaf("S1", "shell", "t1"), lambda: transcripts.read("S1", "shell", "t1"),
+                     lambda: transcripts.tree("S1", "shell", "t1"), lambda: transcripts.context("S1", "shell", "t1"),
+                     lambda: transcripts.page("S1", "shell", "t1", 0, 1),
+                     lambda: transcripts.rewrite("S1", "shell", "t1", lambda _: None)):
             with pytest.raises(OSError, match=refused):
                 await call()
         # So is what lies where an index, or the draft of one, would be.
         await transcripts.append(other, [line("a")])
         make(file.with_name("S2.jsonl.index"))
         make(file.with_name(".S2.jsonl.index.new"))
-        assert (await transcripts.page("S2", "shell", 0, 5)).entries == 1
+        assert (await transcripts.page("S2", "shell", "t1", 0, 5)).entries == 1
 
 
 async def test_a_link_is_not_followed(transcripts: JsonlTranscripts, file: Path, tmp_path: Path) -> None:

@@ -142,9 +142,9 @@ class Grown:
         self.read = 0
 
     def append(self, entries: list[dict[str, Any]]) -> None:
-        lines = [TranscriptLine(session_id="S", entry_id=entry["id"], line=line)
+        lines = [TranscriptLine(tenant_id="t1", session_id="S", entry_id=entry["id"], line=line)
                  for entry, line in zip(entries, lines_of(entries, None), strict=True)]
-        self.files.append(TranscriptHeader("S", "shell", "/w", AT), lines)
+        self.files.append(TranscriptHeader("S", "shell", "/w", AT, "t1"), lines)
 
     def trunk(self) -> tuple[bool, Any, Any]:
         """Whether it came of the index, and the context by it and by the file."""

@@ -21,7 +21,7 @@ from interlock.protocol.records import TranscriptLine
 from interlock.session.keys import topic_of, transcript_name
 
 pytestmark = pytest.mark.anyio
-HEADER = TranscriptHeader("S1", "shell", "/w", "2026-01-01T00:00:00.000Z")
+HEADER = TranscriptHeader("S1", "shell", "/w", "2026-01-01T00:00:00.000Z", "t1")
 
 
 class StandingClock:
@@ -34,7 +34,7 @@ class StandingClock:
 
 def line(entry_id: str, parent: str | None = None) -> TranscriptLine:
     body = msgspec.json.encode({"type": "custom", "id": entry_id, "parentId": parent, "timestamp": ""})
-    return TranscriptLine(session_id="S1", entry_id=entry_id, line=body)
+    return TranscriptLine(tenant_id="t1", session_id="S1", entry_id=entry_id, line=body)
 
 
 @pytest.fixture
@@ -69,9 +69,9 @@ async def test_what_another_program_added_is_seen(transcripts: JsonlTranscripts,
     await transcripts.append(HEADER, [line("a")])
     with file.open("ab") as other:
         other.write(line("p", "a").line + b"\n")
-    assert await transcripts.leaf("S1", "shell") == "p"
+    assert await transcripts.leaf("S1", "shell", "t1") == "p"
     await transcripts.append(HEADER, [line("p", "a"), line("b", "p")])
-    assert await transcripts.ids("S1", "shell") == {"a", "p", "b"}
+    assert await transcripts.ids("S1", "shell", "t1") == {"a", "p", "b"}
     assert file.read_bytes().count(b'"p"') == 2, "once as an id, once as a parent"
 
 
@@ -96,7 +96,7 @@ async def test_an_entry_hangs_below_what_another_program_wrote_meanwhile(transcr
     with file.open("ab") as other:
         other.write(line("r", "d").line + b"\n")
     chosen = line("e", "a").line.replace(b'"type":"custom"', b'"type":"custom","customType":"interlock.branch"')
-    await transcripts.append(HEADER, [TranscriptLine(session_id="S1", entry_id="e", line=chosen), line("f", "e")])
+    await transcripts.append(HEADER, [msgspec.structs.replace(line("e"), line=chosen), line("f", "e")])
     assert (parents()["e"], parents()["f"]) == ("a", "e")
     again = JsonlTranscripts(file.parents[3], StandingClock())
     with file.open("ab") as other:
@@ -122,7 +122,7 @@ async def test_a_name_leads_nowhere_else(transcripts: JsonlTranscripts, name: st
         with pytest.raises(ValueError, match="cannot name a transcript"):
             await transcripts.append(HEADER._replace(session_id=session_id, agent_id=agent_id), [line("a")])
         with pytest.raises(ValueError, match="cannot name a transcript"):
-            await transcripts.read(session_id, agent_id)
+            await transcripts.read(session_id, agent_id, "t1")
 
 
 @pytest.mark.req("X-4", "X-7")
@@ -143,15 +143,15 @@ async def test_a_long_file_holds_up_no_other_session(
     monkeypatch.setattr(Snapshot, "lines", slowly)
     waiting = [asyncio.ensure_future(transcripts.append(HEADER, [line("c", "b")])),
                asyncio.ensure_future(transcripts.append(HEADER, [line("d", "c")])),
-               asyncio.ensure_future(transcripts.tree("S1", "shell"))]
+               asyncio.ensure_future(transcripts.tree("S1", "shell", "t1"))]
     assert await asyncio.to_thread(reading.wait, 20)
     async with asyncio.timeout(20):
         await transcripts.append(HEADER._replace(session_id="S2"), [line("a")])
-        assert await transcripts.leaf("S2", "shell") == "a"
+        assert await transcripts.leaf("S2", "shell", "t1") == "a"
     go_on.set()
     await asyncio.gather(*waiting)
-    assert await transcripts.leaf("S1", "shell") == "d"
-    assert [node.id for node in (await transcripts.tree("S1", "shell")).nodes] == ["a", "b", "c", "d"]
+    assert await transcripts.leaf("S1", "shell", "t1") == "d"
+    assert [node.id for node in (await transcripts.tree("S1", "shell", "t1")).nodes] == ["a", "b", "c", "d"]
 
 
 def long_file(file: Path, entries: int) -> None:
@@ -196,7 +196,7 @@ async def test_the_first_append_of_a_process_reads_the_last_entry_of_a_long_file
         again = JsonlTranscripts(tmp_path / "state", StandingClock())
         await again.append(HEADER, [line(fresh, parent), line("e7", "e6")])
         assert counted.count < 1024
-        assert (await again.leaf("S1", "shell"), len(await again.ids("S1", "shell"))) == (
+        assert (await again.leaf("S1", "shell", "t1"), len(await again.ids("S1", "shell", "t1"))) == (
             fresh, entries + "abcdf".index(fresh) + 1), "an entry that is there is not written twice"
         assert counted.count < 1024
         await again.close()
@@ -223,7 +223,7 @@ async def test_an_index_that_does_not_fit_is_not_asked_for_ids(
     again = JsonlTranscripts(tmp_path / "state", StandingClock())
     expected = ({f"e{at}" for at in range(1_500)} | {"a"} | ({"b"} if change == "append" else set())
                 | ({"e!"} if change == "edit" else set())) - ({"e7"} if change == "edit" else set())
-    assert await again.ids("S1", "shell") == expected
+    assert await again.ids("S1", "shell", "t1") == expected
     await again.close()
 
 
@@ -281,13 +281,14 @@ async def test_a_file_that_cannot_be_read_is_named(
 
     monkeypatch.setattr(os, "pread", failing)
     with pytest.raises(OSError, match=r"Input/output error: '.*S1\.jsonl'"):
-        await transcripts.tree("S1", "shell")
+        await transcripts.tree("S1", "shell", "t1")
 
 
 @pytest.mark.req("X-3", "R-1")
 def test_the_file_of_a_topic_bears_it_in_its_name_and_is_found_again(tmp_path: Path) -> None:
     store = files.TranscriptFiles(tmp_path, StandingClock())
-    line = TranscriptLine(session_id="S1", entry_id="0000000a", line=b'{"type":"custom","id":"0000000a"}')
+    line = TranscriptLine(tenant_id="t1", session_id="S1", entry_id="0000000a",
+                          line=b'{"type":"custom","id":"0000000a"}')
     store.append(HEADER._replace(topic="42"), [line])
     place = tmp_path / "agents/shell/sessions/S1-topic-42.jsonl"
     assert [transcript_name("S1", topic) for topic in ("42", "", "../x")] == [place.name, "S1.jsonl", "S1.jsonl"]
@@ -298,7 +299,8 @@ def test_the_file_of_a_topic_bears_it_in_its_name_and_is_found_again(tmp_path: P
         assert again.path("S2", "shell").name == "S2.jsonl"
     plain = HEADER._replace(session_id="S3")
     store.append(plain, [line])
-    store.append(plain._replace(topic="42"), [TranscriptLine(session_id="S3", entry_id="0000000b", line=b"{}")])
+    store.append(plain._replace(topic="42"), [
+        TranscriptLine(tenant_id="t1", session_id="S3", entry_id="0000000b", line=b"{}")])
     assert sorted(path.name for path in place.parent.glob("*.jsonl")) == ["S1-topic-42.jsonl", "S3.jsonl"]
     # A topic that could lead elsewhere names nothing.
     assert store.path("S4", "shell", "../../x").name == "S4.jsonl"

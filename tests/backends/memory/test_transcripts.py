@@ -10,13 +10,13 @@ from interlock.ports.transcripts import TranscriptHeader
 from interlock.protocol.records import TranscriptLine
 
 pytestmark = pytest.mark.anyio
-HEADER = TranscriptHeader("s1", "shell", "2026-01-01T00:00:00.000Z", "/w")
+HEADER = TranscriptHeader("s1", "shell", "2026-01-01T00:00:00.000Z", "/w", "t1")
 
 
 def line(entry_id: str, parent: str | None = None) -> TranscriptLine:
     entry = {"type": "custom", "id": entry_id, "parentId": parent, "timestamp": "2026-01-01T00:00:00.000Z",
              "customType": "x", "data": {}}
-    return TranscriptLine(session_id="s1", entry_id=entry_id, line=msgspec.json.encode(entry))
+    return TranscriptLine(tenant_id="t1", session_id="s1", entry_id=entry_id, line=msgspec.json.encode(entry))
 
 
 async def test_an_entry_that_comes_again_is_there_once() -> None:
@@ -24,27 +24,28 @@ async def test_an_entry_that_comes_again_is_there_once() -> None:
     await store.append(HEADER, [line("aaaaaaaa"), line("bbbbbbbb", "aaaaaaaa")])
     await store.append(HEADER, [line("bbbbbbbb", "aaaaaaaa")])
 
-    assert await store.ids("s1", "shell") == {"aaaaaaaa", "bbbbbbbb"}
-    assert await store.leaf("s1", "shell") == "bbbbbbbb"
-    assert len(await store.read("s1", "shell")) == 3  # With the header.
-    assert (await store.leaf("s2", "shell"), await store.read("s2", "shell")) == (None, [])
+    assert await store.ids("s1", "shell", "t1") == {"aaaaaaaa", "bbbbbbbb"}
+    assert await store.ids("s1", "shell", "t2") == set()
+    assert await store.leaf("s1", "shell", "t1") == "bbbbbbbb"
+    assert len(await store.read("s1", "shell", "t1")) == 3  # With the header.
+    assert (await store.leaf("s2", "shell", "t1"), await store.read("s2", "shell", "t1")) == (None, [])
 
 
 async def test_a_page_begins_behind_a_number_and_says_how_many_there_are() -> None:
     store = MemoryTranscripts()
     await store.append(HEADER, [line("aaaaaaaa"), line("bbbbbbbb", "aaaaaaaa"), line("cccccccc", "bbbbbbbb")])
-    page = await store.page("s1", "shell", 1, 1)
+    page = await store.page("s1", "shell", "t1", 1, 1)
 
-    assert (len(page[0]), page[1]) == (1, len((await store.tree("s1", "shell")).lines))
+    assert (len(page[0]), page[1]) == (1, len((await store.tree("s1", "shell", "t1")).lines))
 
 
 async def test_a_file_is_published_once_and_rewritten_only_if_something_changes() -> None:
     store = MemoryTranscripts()
-    await store.publish("s1", "shell", [b"{}"])
+    await store.publish("s1", "shell", "t1", [b"{}"])
     with pytest.raises(FileExistsError):
-        await store.publish("s1", "shell", [b"{}"])
+        await store.publish("s1", "shell", "t1", [b"{}"])
 
-    assert await store.rewrite("s1", "shell", lambda _old: None) is None
-    assert await store.read("s1", "shell") == [b"{}"]
-    assert await store.rewrite("s1", "shell", lambda old: [old.strip(), b"[]"]) is not None
-    assert await store.read("s1", "shell") == [b"{}", b"[]"]
+    assert await store.rewrite("s1", "shell", "t1", lambda _old: None) is None
+    assert await store.read("s1", "shell", "t1") == [b"{}"]
+    assert await store.rewrite("s1", "shell", "t1", lambda old: [old.strip(), b"[]"]) is not None
+    assert await store.read("s1", "shell", "t1") == [b"{}", b"[]"]

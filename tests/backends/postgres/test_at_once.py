@@ -111,9 +111,9 @@ async def test_a_batch_that_is_refused_raises_as_step_by_step_and_keeps_nothing(
 
 async def test_writes_that_depend_on_each_other_are_done_in_turn(gateway: Opening) -> None:
     ledger, reasons = await gateway()
-    await ledger.commit(WriteBatch([PutTranscript(line("e1")), DropTranscript("S1", ("e1",))]))
+    await ledger.commit(WriteBatch([PutTranscript(line("e1")), DropTranscript("t1", "S1", ("e1",))]))
     assert reasons == ["writes"]
-    assert await ledger.transcript_pending("S1") == []
+    assert await ledger.transcript_pending(("S1", "t1")) == []
 
 
 async def test_a_take_and_other_work_have_a_transaction_of_their_own(gateway: Opening) -> None:

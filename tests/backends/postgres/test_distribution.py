@@ -124,7 +124,7 @@ def test_a_table_that_the_page_does_not_name_is_refused() -> None:
 # --- statements ---
 BY_KEY = {
     "entities.key_by_id(key_id)",
-    "entities.signing_key(key_id)", "entries.HEADERS", "queries.LANE_PARTS",
+    "entities.signing_key(key_id)", "queries.LANE_PARTS",
     "queries.SESSION", "queries.SESSIONS_NAMED", "queries.SESSION_CLOCKS",
 }
 """Statements that find a tenant's row by a key without its tenant. What a distributed form still needs: the list may
@@ -137,8 +137,8 @@ OF_ALL_TENANTS = {
     "entities.expire browser_login", "entities.expire daily_usage", "entities.expire pairing",
     "entities.expire spending", "entities.next_delivery_ms(due_ms)", "entities.rules()", "entities.rules(revoked)",
     "entities.spending(day)", "entities.tenants()", "leases.LINKS", "leases.SINCE", "queries.AUDIT_TENANTS",
-    "queries.COUNTS", "queries.DUE_SESSIONS", "queries.FILE_OBJECTS", "queries.UNDER_WAY",
-    "statements.PRUNE_IDEMPOTENCY", "tenant_moves.MOVES",
+    "queries.COUNTS", "queries.DUE_SESSIONS", "queries.FILE_OBJECTS",
+    "queries.TRANSCRIPT_PENDING", "queries.UNDER_WAY", "statements.PRUNE_IDEMPOTENCY", "tenant_moves.MOVES",
 }
 """Statements about all tenants at once. They are of no command."""
 BY_PLAN = {"queries.IF_OLD", "queries.OLD_SESSIONS"}

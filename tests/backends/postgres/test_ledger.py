@@ -96,7 +96,7 @@ def session(session_id: str = "S1", **changes: Any) -> SessionRecord:
 
 
 def line(entry_id: str, session_id: str = "S1") -> TranscriptLine:
-    return TranscriptLine(session_id=session_id, entry_id=entry_id,
+    return TranscriptLine(tenant_id="t1", session_id=session_id, entry_id=entry_id,
                           line=b'{"type":"custom","id":"%s","parentId":null}' % entry_id.encode())
 
 
@@ -370,21 +370,23 @@ async def test_a_transcript_is_written_in_the_transaction_that_makes_it(postgres
     await ledger.commit(WriteBatch([PutTranscript(line("a")), PutSession(session()), PutTranscript(line("b"))],
                                    [("S1", epoch)]))
     assert await ledger.transcript_pending() == []
-    assert await transcripts.ids("S1", "shell") == {"a", "b"}
-    header, *lines = await transcripts.read("S1", "shell")
+    assert await transcripts.ids("S1", "shell", "t1") == {"a", "b"}
+    assert await transcripts.ids("S1", "shell", "t2") == set()
+    header, *lines = await transcripts.read("S1", "shell", "t1")
     assert b'"cwd":"/w"' in header
     assert lines == [line("a").line, line("b").line]
     results = await asyncio.gather(
         ledger.commit(WriteBatch([PutTranscript(line("c"))], [("S1", epoch - 1)])),
         ledger.commit(WriteBatch([PutTranscript(line("d")), PutTranscript(line("a"))])),
         ledger.commit(WriteBatch([PutTranscript(line("x", "S9"))])),
-        ledger.commit(WriteBatch([PutTranscript(TranscriptLine(session_id="S1", entry_id="e", line=b"{}"))])),
+        ledger.commit(WriteBatch([PutTranscript(TranscriptLine(tenant_id="t1", session_id="S1", entry_id="e",
+                                                               line=b"{}"))])),
         ledger.commit(WriteBatch([PutTranscript(line("f")), PutSession(session("S2")),
                                   PutTranscript(line("g", "S2"))])),
         return_exceptions=True)
     assert [isinstance(one, LedgerError) for one in results] == [True, False, True, True, False]
-    assert [one.split(b'"')[7] for one in (await transcripts.read("S1", "shell"))[1:]] == [b"a", b"b", b"d", b"f"]
-    assert await transcripts.leaf("S2", "shell") == "g"
+    assert [one.split(b'"')[7] for one in (await transcripts.read("S1", "shell", "t1"))[1:]] == [b"a", b"b", b"d", b"f"]
+    assert await transcripts.leaf("S2", "shell", "t1") == "g"
     await ledger.close()
 
 

@@ -133,6 +133,10 @@ INSERT INTO session (session_id, tenant_id, session_key, agent_id, runner_id, wo
 """
 OF_SESSIONS = {
     "control": "INSERT INTO control (session_id, seq, message_id, body) VALUES ($1, $2, '', '')",
+    "transcript_pending": "INSERT INTO transcript_pending (session_id, entry_id, line) "
+                          "VALUES ($1, $2::bigint::text, '')",
+    "transcript": "INSERT INTO transcript (session_id, kept, agent_id, lines) VALUES ($1, $2::bigint::text, '', 0)",
+    "transcript_line": "INSERT INTO transcript_line (session_id, n, line) VALUES ($1, $2, '')",
     "file": "INSERT INTO file (session_id, transfer_id, objects, body) VALUES ($1, $2::bigint::text, '{}', '')",
 }
 """How a program of before the tenant stood in these tables writes a row of a session."""

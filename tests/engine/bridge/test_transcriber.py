@@ -23,7 +23,7 @@ def entropy() -> Any:
 
 
 def transcriber(leaf: str | None = None, ids: set[str] | None = None, **more: str) -> Transcriber:
-    return Transcriber("s1", TranscriptFold("shell"), leaf, ids or set(), **more)
+    return Transcriber("default", "s1", TranscriptFold("shell"), leaf, ids or set(), **more)
 
 
 def prompt() -> Any:

@@ -61,35 +61,35 @@ class JsonlTranscripts(TranscriptStore):
         self._thread.submit(self._serve)
         await asyncio.wrap_future(job.answer)
 
-    async def leaf(self, session_id: str, agent_id: str) -> str | None:
+    async def leaf(self, session_id: str, agent_id: str, tenant_id: str) -> str | None:
         known = await self._known(session_id, agent_id)
         return known.leaf if known is not None else None
 
-    async def ids(self, session_id: str, agent_id: str) -> set[str]:
+    async def ids(self, session_id: str, agent_id: str, tenant_id: str) -> set[str]:
         known = await self._known(session_id, agent_id)
         return set(known.ids) if known is not None else set()
 
-    async def read(self, session_id: str, agent_id: str) -> list[bytes]:
+    async def read(self, session_id: str, agent_id: str, tenant_id: str) -> list[bytes]:
         return await self._read(session_id, agent_id, lambda file: [line for line in file.lines() if line], [])
 
-    async def tree(self, session_id: str, agent_id: str) -> Tree:
+    async def tree(self, session_id: str, agent_id: str, tenant_id: str) -> Tree:
         return await self._read(session_id, agent_id, lambda file: read_tree(file.lines()), read_tree(()))
 
-    async def trunk(self, session_id: str, agent_id: str) -> Tree:
+    async def trunk(self, session_id: str, agent_id: str, tenant_id: str) -> Tree:
         return await self._opened(session_id, agent_id, lambda file: file.trunk())
 
-    async def page(self, session_id: str, agent_id: str, after: int, limit: int) -> TranscriptPage:
+    async def page(self, session_id: str, agent_id: str, tenant_id: str, after: int, limit: int) -> TranscriptPage:
         return await self._opened(session_id, agent_id, lambda file: TranscriptPage(file.page(after, limit),
                                                                                    file.entries))
 
-    async def context(self, session_id: str, agent_id: str) -> ModelContext:
+    async def context(self, session_id: str, agent_id: str, tenant_id: str) -> ModelContext:
         return await self._opened(session_id, agent_id, lambda file: file.context())
 
-    async def publish(self, session_id: str, agent_id: str, lines: Iterable[bytes]) -> None:
+    async def publish(self, session_id: str, agent_id: str, tenant_id: str, lines: Iterable[bytes]) -> None:
         path = await self._on_thread(lambda: self._files.path(session_id, agent_id))
         await self._on_readers(lambda: self._files.publish(path, lines))
 
-    async def rewrite(self, session_id: str, agent_id: str, change: Rewrite) -> str | None:
+    async def rewrite(self, session_id: str, agent_id: str, tenant_id: str, change: Rewrite) -> str | None:
         for _ in range(REWRITE_TRIES):
             file = await self._on_thread(lambda: self._files.settled(self._files.path(session_id, agent_id)))
 

@@ -232,9 +232,9 @@ class MemoryLedger(MemoryTables, MemoryUpkeep, Ledger):
         return self._audit.tenants()
 
     async def transcript_pending(
-        self, session_id: str | None = None, limit: int | None = None
+        self, of: tuple[str, str] | None = None, limit: int | None = None
     ) -> list[TranscriptLine]:
-        lines = [line for line in self._transcript.values() if session_id in (None, line.session_id)]
+        lines = [line for line in self._transcript.values() if of in (None, (line.session_id, line.tenant_id))]
         return lines[:limit]
 
     async def close(self) -> None:

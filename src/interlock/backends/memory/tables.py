@@ -63,7 +63,7 @@ class MemoryTables(AuditedLedger, MemoryEntities):
         self._facts: dict[str, str] = {}
 
         self._room = AuditRoom()
-        self._transcript: dict[tuple[str, str], TranscriptLine] = {}
+        self._transcript: dict[tuple[str, str, str], TranscriptLine] = {}
 
     async def commit(self, batch: WriteBatch) -> Receipt:
         return await self._room.commit(batch, self._write)
@@ -121,9 +121,9 @@ class MemoryTables(AuditedLedger, MemoryEntities):
                     raise Fenced(f"The lane {lane} is begun, and has been taken before.")
                 put(self.lanes, lane, FIRST_EPOCH, undo)
             case PutTranscript(line):
-                put(self._transcript, (line.session_id, line.entry_id), line, undo)
-            case DropTranscript(session_id, entry_ids):
-                drop(self._transcript, [(session_id, entry_id) for entry_id in entry_ids], undo)
+                put(self._transcript, (line.tenant_id, line.session_id, line.entry_id), line, undo)
+            case DropTranscript(tenant_id, session_id, entry_ids):
+                drop(self._transcript, [(tenant_id, session_id, entry_id) for entry_id in entry_ids], undo)
             case PutFact(name, value):
                 put(self._facts, name, value, undo)
             case AdvanceFact(name, value):

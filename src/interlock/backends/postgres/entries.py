@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from interlock.backends.postgres.database import PostgresConnection
 from interlock.backends.postgres.operations import columns
 from interlock.backends.postgres.single import NotAtOnce, Single
-from interlock.backends.postgres.texts import given, held
+from interlock.backends.postgres.texts import given
 from interlock.ports.ledger import LedgerError
 from interlock.ports.transcripts import TranscriptHeader
 from interlock.protocol.clock import iso
@@ -20,36 +20,47 @@ KNOWN_TRANSCRIPTS = 65_536
 
 GROW = """
 UPDATE transcript SET lines = transcript.lines + given.added
-FROM unnest($1::text[], $2::bigint[]) AS given (session_id, added)
-WHERE transcript.session_id = given.session_id AND transcript.kept = '' RETURNING transcript.session_id, lines
+FROM unnest($1::text[], $2::text[], $3::bigint[]) AS given (tenant_id, session_id, added)
+WHERE transcript.tenant_id = given.tenant_id AND transcript.session_id = given.session_id AND transcript.kept = ''
+RETURNING transcript.session_id, lines
 """
 ADD_LINES = """
-INSERT INTO transcript_line (session_id, n, entry_id, line)
-SELECT * FROM unnest($1::text[], $2::bigint[], $3::text[], $4::bytea[]) AS given (session_id, n, entry_id, line)
-WHERE NOT EXISTS (SELECT 1 FROM transcript_line AS there WHERE there.session_id = given.session_id
-                  AND there.entry_id = given.entry_id AND there.kept = '')
+INSERT INTO transcript_line (tenant_id, session_id, n, entry_id, line)
+SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::bytea[])
+    AS given (tenant_id, session_id, n, entry_id, line)
+WHERE NOT EXISTS (SELECT 1 FROM transcript_line AS there WHERE there.tenant_id = given.tenant_id
+                  AND there.session_id = given.session_id AND there.entry_id = given.entry_id AND there.kept = '')
 """
 """An entry that is there stays as it is. Its number is given away all the same, for no one counts by it."""
-HEADERS = "SELECT session_id, agent_id, workspace, created_ms FROM session WHERE session_id = ANY ($1::text[])"
-BEGUN = "SELECT session_id FROM transcript WHERE session_id = ANY ($1::text[]) AND kept = ''"
+HEADERS = """
+SELECT s.session_id, s.agent_id, s.workspace, s.created_ms, s.tenant_id
+FROM unnest($1::text[], $2::text[]) AS asked (tenant_id, session_id)
+JOIN session AS s ON s.tenant_id = asked.tenant_id AND s.session_id = asked.session_id
+"""
+BEGUN = """
+SELECT t.session_id FROM unnest($1::text[], $2::text[]) AS asked (tenant_id, session_id)
+JOIN transcript AS t ON t.tenant_id = asked.tenant_id AND t.session_id = asked.session_id AND t.kept = ''
+"""
 BEGIN_TRANSCRIPT = """
-INSERT INTO transcript (session_id, agent_id, lines) SELECT session_id, agent_id, 0
-FROM unnest($1::text[], $2::text[]) AS given (session_id, agent_id)
-ON CONFLICT (session_id, kept) DO NOTHING RETURNING session_id
+INSERT INTO transcript (tenant_id, session_id, agent_id, lines) SELECT tenant_id, session_id, agent_id, 0
+FROM unnest($1::text[], $2::text[], $3::text[]) AS given (tenant_id, session_id, agent_id)
+ON CONFLICT (tenant_id, session_id, kept) DO NOTHING RETURNING session_id
 """
 ADD_HEADERS = """
-INSERT INTO transcript_line (session_id, n, line)
-SELECT session_id, 0, line FROM unnest($1::text[], $2::bytea[]) AS given (session_id, line)
+INSERT INTO transcript_line (tenant_id, session_id, n, line)
+SELECT tenant_id, session_id, 0, line
+FROM unnest($1::text[], $2::text[], $3::bytea[]) AS given (tenant_id, session_id, line)
 """
 
 
 _PLACE_LINES = """
-INSERT INTO transcript_line (session_id, n, entry_id, line)
-SELECT given.session_id, grown_lines.lines - given.before, given.entry_id, given.line
-FROM unnest($3::text[], $4::bigint[], $5::text[], $6::bytea[]) AS given (session_id, before, entry_id, line)
+INSERT INTO transcript_line (tenant_id, session_id, n, entry_id, line)
+SELECT given.tenant_id, given.session_id, grown_lines.lines - given.before, given.entry_id, given.line
+FROM unnest($4::text[], $5::text[], $6::bigint[], $7::text[], $8::bytea[])
+    AS given (tenant_id, session_id, before, entry_id, line)
 JOIN grown_lines ON grown_lines.session_id = given.session_id
-WHERE NOT EXISTS (SELECT 1 FROM transcript_line AS there WHERE there.session_id = given.session_id
-                  AND there.entry_id = given.entry_id AND there.kept = '')
+WHERE NOT EXISTS (SELECT 1 FROM transcript_line AS there WHERE there.tenant_id = given.tenant_id
+                  AND there.session_id = given.session_id AND there.entry_id = given.entry_id AND there.kept = '')
 """
 
 
@@ -62,43 +73,45 @@ class Entries:
     async def add(self, connection: PostgresConnection, lines: Sequence[TranscriptLine]) -> None:
         """Append lines of any sessions, in their order. Raises LedgerError."""
         kept = _checked(lines)
-        fresh = sorted({line.session_id for line in kept} - self._known.keys())
+        fresh = self._unknown(kept)
         if fresh:
-            found = await connection.fetch(HEADERS, [held(one) for one in fresh])
-            headers = [TranscriptHeader(given(session_id), given(agent_id), given(workspace), iso(created_ms))
-                       for session_id, agent_id, workspace, created_ms in found]
-            missing = set(fresh) - {header.session_id for header in headers}
+            found = await connection.fetch(HEADERS, *columns(fresh))
+            headers = [TranscriptHeader(given(session_id), given(agent_id), given(workspace), iso(created_ms),
+                                        given(tenant_id))
+                       for session_id, agent_id, workspace, created_ms, tenant_id in found]
+            missing = {session_id for _, session_id in fresh} - {header.session_id for header in headers}
             if missing:
                 raise LedgerError(f"There is no session {min(missing)} whose transcript this could be.")
             await begin(connection, headers)
         await append(connection, kept)
-        for one in fresh:
-            self._note(one)
+        for _, session_id in fresh:
+            self._note(session_id)
 
     async def look(self, connection: PostgresConnection, lines: Sequence[TranscriptLine]) -> None:
         """Learn which transcripts of these lines have begun: those of sessions that another gateway had do."""
-        unknown = sorted({held(line.session_id) for line in lines if line.session_id not in self._known})
-        if unknown:
-            for (session_id,) in await connection.fetch(BEGUN, unknown):
+        if unknown := self._unknown(lines):
+            for (session_id,) in await connection.fetch(BEGUN, *columns(unknown)):
                 self._note(given(session_id))
+
+    def _unknown(self, lines: Sequence[TranscriptLine]) -> list[tuple[str, str]]:
+        """Name the sessions, each with its tenant before it, whose transcripts may not have begun."""
+        return sorted({(line.tenant_id, line.session_id) for line in lines if line.session_id not in self._known})
 
     def add_to(self, single: Single, lines: Sequence[TranscriptLine]) -> None:
         """Have a statement append lines. Raises LedgerError, and NotAtOnce if a transcript may not have begun."""
         kept = _checked(lines)
-        added: dict[str, int] = {}
-        for line in kept:
-            added[line.session_id] = added.get(line.session_id, 0) + 1
-        if not added.keys() <= self._known.keys():
+        if self._unknown(kept):
             raise NotAtOnce("transcript")
-        names = sorted(added)
+        added = _counted(kept)
         left = dict(added)
         rows: list[tuple[object, ...]] = []
         for line in kept:
-            left[line.session_id] -= 1
-            rows.append((line.session_id, left[line.session_id], line.entry_id, line.line))
+            name = line.tenant_id, line.session_id
+            left[name] -= 1
+            rows.append((*name, left[name], line.entry_id, line.line))
         single.add((("grown_lines", GROW), ("placed_lines", _PLACE_LINES)),
-                   [[held(one) for one in names], [added[one] for one in names], *columns(rows)])
-        single.check("transcript", "grown_lines", len(names))
+                   [*columns((*name, count) for name, count in added.items()), *columns(rows)])
+        single.check("transcript", "grown_lines", len(added))
 
     def _note(self, session_id: str) -> None:
         self._known[session_id] = None
@@ -124,23 +137,32 @@ def _checked(lines: Sequence[TranscriptLine]) -> list[TranscriptLine]:
 async def begin(connection: PostgresConnection, headers: Sequence[TranscriptHeader]) -> None:
     """Begin the transcripts that are not there."""
     made = {header.session_id: header for header in headers}
-    begun = await connection.fetch(BEGIN_TRANSCRIPT, *columns((one.session_id, one.agent_id) for one in made.values()))
+    begun = await connection.fetch(BEGIN_TRANSCRIPT, *columns(
+        (one.tenant_id, one.session_id, one.agent_id) for one in made.values()))
     heads = [made[given(name)] for (name,) in begun]
     if heads:
         await connection.execute(ADD_HEADERS, *columns(
-            (one.session_id, header_line(one.session_id, one.timestamp, one.cwd)) for one in heads))
+            (one.tenant_id, one.session_id, header_line(one.session_id, one.timestamp, one.cwd)) for one in heads))
 
 
 async def append(connection: PostgresConnection, lines: Sequence[TranscriptLine]) -> None:
     """Append lines to transcripts that are there; those that they have already are passed over."""
-    added: dict[str, int] = {}
-    for line in lines:
-        added[line.session_id] = added.get(line.session_id, 0) + 1
-    names = sorted(added)
-    found = await connection.fetch(GROW, [held(one) for one in names], [added[one] for one in names])
-    last = {given(name): total - added[given(name)] for name, total in found}
+    added = _counted(lines)
+    found = await connection.fetch(GROW, *columns((*name, count) for name, count in added.items()))
+    totals = {given(session_id): total for session_id, total in found}
+    last = {name: totals[name[1]] - count for name, count in added.items()}
     rows: list[tuple[object, ...]] = []
     for line in lines:
-        last[line.session_id] += 1
-        rows.append((line.session_id, last[line.session_id], line.entry_id, line.line))
+        name = line.tenant_id, line.session_id
+        last[name] += 1
+        rows.append((*name, last[name], line.entry_id, line.line))
     await connection.execute(ADD_LINES, *columns(rows))
+
+
+def _counted(lines: Sequence[TranscriptLine]) -> dict[tuple[str, str], int]:
+    """Count lines by tenant and session, in the order in which transcripts are locked."""
+    added: dict[tuple[str, str], int] = {}
+    for line in lines:
+        name = line.tenant_id, line.session_id
+        added[name] = added.get(name, 0) + 1
+    return dict(sorted(added.items()))

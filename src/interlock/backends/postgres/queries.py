@@ -63,8 +63,9 @@ UNION ALL SELECT asked.session_id, 'received', latest.n, latest.message_id, ''::
     FROM unnest($1::text[]) AS asked (session_id) JOIN stream ON stream.name = 's/' || asked.session_id
     CROSS JOIN LATERAL (SELECT n, message_id FROM event WHERE stream_id = stream.id AND kind IN ('C', 'refused')
                         ORDER BY n DESC LIMIT $2) AS latest
-UNION ALL SELECT session_id, 'pending', place, entry_id, ''::bytea FROM transcript_pending
-    WHERE session_id = ANY ($1::text[]) AND $3::boolean
+UNION ALL SELECT s.session_id, 'pending', p.place, p.entry_id, ''::bytea
+    FROM session AS s JOIN transcript_pending AS p ON p.tenant_id = s.tenant_id AND p.session_id = s.session_id
+    WHERE s.session_id = ANY ($1::text[]) AND $3::boolean
 """
 """What lanes are made of besides their sessions, by parts, in no order."""
 DUE_SESSIONS = """
@@ -195,8 +196,11 @@ SELECT DISTINCT seq FROM audit_personal WHERE tenant_id = $1 AND ($2::text IS NU
 
 # --- transcript lines on their way to a file ---
 TRANSCRIPT_PENDING = """
-SELECT session_id, entry_id, line FROM transcript_pending WHERE ($1::text IS NULL OR session_id = $1)
-ORDER BY place LIMIT $2
+SELECT tenant_id, session_id, entry_id, line FROM transcript_pending ORDER BY place LIMIT $1
+"""
+TRANSCRIPT_PENDING_OF = """
+SELECT tenant_id, session_id, entry_id, line FROM transcript_pending WHERE session_id = $1 AND tenant_id = $2
+ORDER BY place LIMIT $3
 """
 
 # --- upkeep (G-5) ---

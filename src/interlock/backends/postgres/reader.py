@@ -223,9 +223,10 @@ class PostgresReading(Ledger):
         return [row[0] for row in await self._readers.rows(queries.AUDIT_TENANTS)]
 
     async def transcript_pending(
-        self, session_id: str | None = None, limit: int | None = None
+        self, of: tuple[str, str] | None = None, limit: int | None = None
     ) -> list[TranscriptLine]:
         if self._keeps_transcripts:
             return []  # They are where they belong, in the transaction that made them.
-        found = await self._readers.rows(queries.TRANSCRIPT_PENDING, session_id, limit)
-        return [TranscriptLine(session_id=of, entry_id=entry_id, line=line) for of, entry_id, line in found]
+        asked = (queries.TRANSCRIPT_PENDING,) if of is None else (queries.TRANSCRIPT_PENDING_OF, *of)
+        return [TranscriptLine(tenant_id=tenant_id, session_id=session_id, entry_id=entry_id, line=line)
+                for tenant_id, session_id, entry_id, line in await self._readers.rows(*asked, limit)]

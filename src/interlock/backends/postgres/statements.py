@@ -124,12 +124,14 @@ DELETE FROM idempotency WHERE scope IN (
 
 # --- transcripts ---
 PUT_PENDING = """
-INSERT INTO transcript_pending (session_id, entry_id, line) SELECT * FROM unnest($1::text[], $2::text[], $3::bytea[])
-ON CONFLICT (session_id, entry_id) DO UPDATE SET line = excluded.line
+INSERT INTO transcript_pending (tenant_id, session_id, entry_id, line)
+SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::bytea[])
+ON CONFLICT (tenant_id, session_id, entry_id) DO UPDATE SET line = excluded.line
 """
 DROP_PENDING = """
-DELETE FROM transcript_pending USING unnest($1::text[], $2::text[]) AS old (session_id, entry_id)
-WHERE transcript_pending.session_id = old.session_id AND transcript_pending.entry_id = old.entry_id
+DELETE FROM transcript_pending USING unnest($1::text[], $2::text[], $3::text[]) AS old (tenant_id, session_id, entry_id)
+WHERE transcript_pending.tenant_id = old.tenant_id AND transcript_pending.session_id = old.session_id
+  AND transcript_pending.entry_id = old.entry_id
 """
 
 # --- audit ---

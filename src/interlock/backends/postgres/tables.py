@@ -50,11 +50,11 @@ def _control(write: PutControl) -> Row:
 
 
 def _line(write: PutTranscript) -> Row:
-    return write.line.session_id, write.line.entry_id, write.line.line
+    return write.line.tenant_id, write.line.session_id, write.line.entry_id, write.line.line
 
 
 def _dropped_lines(write: DropTranscript) -> Keyed:
-    return (((write.session_id, one), (write.session_id, one)) for one in write.entry_ids)
+    return ((row, row) for row in ((write.tenant_id, write.session_id, one) for one in write.entry_ids))
 
 
 def _erased(write: EraseAudit) -> Keyed:
@@ -77,7 +77,7 @@ OPS: dict[type[LedgerWrite], RowOperation] = {
     AdvanceFact: RowOperation("store", statements.ADVANCE_FACT, keyed(lambda write: (write.name, write.value))),
     PutFact: RowOperation("store", statements.PUT_FACT, keyed(lambda write: (write.name, write.value))),
     EraseAudit: RowOperation("audit_personal", statements.ERASE_PERSONAL, _erased),
-    PutTranscript: RowOperation("transcript_pending", statements.PUT_PENDING, keyed(_line, 2)),
+    PutTranscript: RowOperation("transcript_pending", statements.PUT_PENDING, keyed(_line, 3)),
     DropTranscript: RowOperation("transcript_pending", statements.DROP_PENDING, _dropped_lines),
 }
 _BEHIND = ("store", "audit_personal", "transcript_pending")

@@ -291,16 +291,16 @@ class SqliteLedger(AuditedLedger, SqliteUpkeep, Ledger):
         return [row[0] for row in await self._readers.rows(queries.AUDIT_TENANTS)]
 
     async def transcript_pending(
-        self, session_id: str | None = None, limit: int | None = None
+        self, of: tuple[str, str] | None = None, limit: int | None = None
     ) -> list[TranscriptLine]:
-        if session_id is None:
+        if of is None:
             found = await self._readers.rows(queries.TRANSCRIPT_PENDING, (_NO_LIMIT if limit is None else limit,))
         else:
+            session_id, tenant_id = of
             placed = sorted(await self._readers.rows(queries.TRANSCRIPT_PENDING_OF, (session_id,)))
-            found = [row[1:] for row in placed][:limit]
-        return [
-            TranscriptLine(session_id=session_id, entry_id=entry_id, line=line) for session_id, entry_id, line in found
-        ]
+            found = [(tenant_id, *row[1:]) for row in placed][:limit]
+        return [TranscriptLine(tenant_id=tenant_id, session_id=session_id, entry_id=entry_id, line=line)
+                for tenant_id, session_id, entry_id, line in found]
 
     async def close(self) -> None:
         if self._learning is not None:

@@ -340,6 +340,9 @@ PUT_TRANSCRIPTS = BufferedTable(
     "INSERT INTO transcript_pending (session_id, entry_id, line) VALUES", 3,
     "ON CONFLICT (session_id, entry_id) DO UPDATE SET line = excluded.line")
 DROP_TRANSCRIPT = "DELETE FROM transcript_pending WHERE session_id = ? AND entry_id = ?"
-TRANSCRIPT_PENDING = "SELECT session_id, entry_id, line FROM transcript_pending ORDER BY place LIMIT ?"
+TRANSCRIPT_PENDING = """
+SELECT coalesce((SELECT tenant_id FROM session AS s WHERE s.session_id = p.session_id), ''), session_id, entry_id, line
+FROM transcript_pending AS p ORDER BY place LIMIT ?
+"""
 TRANSCRIPT_PENDING_OF = "SELECT place, session_id, entry_id, line FROM transcript_pending WHERE session_id = ?"
 """One session's few lines, found by the index that keeps them apart; its order is not theirs, so the reader sorts."""

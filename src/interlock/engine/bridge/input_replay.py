@@ -82,8 +82,8 @@ def lane_from(start: LaneStart) -> tuple[Lane, Tape]:
     state = msgspec.json.decode(msgspec.json.encode(start.state), type=LaneState)
     transcriber, named = None, start.transcript
     if named is not None:
-        transcriber = Transcriber(state.session_id, TranscriptFold(state.agent_id, state.model), named.leaf,
-                                  set(named.ids), named.context_leaf, named.reserved)
+        transcriber = Transcriber(state.tenant_id, state.session_id, TranscriptFold(state.agent_id, state.model),
+                                  named.leaf, set(named.ids), named.context_leaf, named.reserved)
     fold = TurnFold()
     for received, raw, at_ms in start.folded:
         frame = decode(raw.encode(), Direction.C if received else Direction.M)

@@ -16,11 +16,12 @@ class Transcriber:
     """Makes finished lines. `leaf` and `ids` count the entries in the file and those on their way there;
     `context_leaf` is the last entry that changed the context, and `leaf` itself where that is not known."""
 
-    def __init__(self, session_id: str, fold: TranscriptFold, leaf: str | None, ids: set[str],
+    def __init__(self, tenant_id: str, session_id: str, fold: TranscriptFold, leaf: str | None, ids: set[str],
                  context_leaf: str | None = None, reserved: str = "") -> None:
         self.fold = fold
         self.leaf = leaf
         self.context_leaf = context_leaf if context_leaf in ids else leaf
+        self._tenant_id = tenant_id
         self._session_id = session_id
         self._ids = ids
         self._reserved = reserved if reserved not in ids else ""
@@ -71,7 +72,7 @@ class Transcriber:
         self.leaf = entry_id
         if contributes(draft):
             self.context_leaf = entry_id
-        return TranscriptLine(session_id=self._session_id, entry_id=entry_id, line=line)
+        return TranscriptLine(tenant_id=self._tenant_id, session_id=self._session_id, entry_id=entry_id, line=line)
 
 
 class FoldedFrame(NamedTuple):
