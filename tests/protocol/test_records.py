@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
+
 import msgspec
 import pytest
 
-from interlock.protocol.records import USAGE_FIGURES, Principal, TenantRecord, UsageRecord
-from interlock.protocol.resources import Actor
+from interlock.protocol.records import USAGE_FIGURES, CommandRecord, Principal, TenantRecord, UsageRecord
+from interlock.protocol.resources import Actor, Command, Target
 
 USAGE = UsageRecord(tenant_id="t", day="2026-11-25", agent_id="shell", model="m", session_id="s", person="user:ann",
                     **{name: number for number, name in enumerate(USAGE_FIGURES, start=1)})
@@ -40,3 +42,11 @@ def test_a_principal_with_several_roles_is_one_line_in_the_audit_log() -> None:
     (None, ""), ("https://b.example", "The tenant t was moved to https://b.example.")])
 def test_a_tenant_that_moved_says_where(moved_to: str | None, sentence: str) -> None:
     assert TenantRecord(tenant_id="t", name="", created_ms=0, moved_to=moved_to).moved == sentence
+
+
+def test_the_cyclic_collector_does_not_go_through_the_commands_that_wait() -> None:
+    """Each look at the old objects would grow with the queues, which hold no cycle."""
+    command = Command(id="cmd_1", created_at="", updated_at="", tenant_id="t", actor=Actor(type="user", id="ann"),
+                      type="execute", target=Target(agent_id="shell"), state="queued", timeout_ms=1)
+    record = CommandRecord(command=command, session_id="s", created_ms=0)
+    assert [type(one).__name__ for one in (record, command, command.target, command.actor) if gc.is_tracked(one)] == []

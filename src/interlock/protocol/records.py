@@ -20,7 +20,8 @@ CancelCause = Literal["cancel", "timeout", "pause_ttl", "budget", "tampered", "w
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """Base of the ledger's rows."""
+    """Base of the ledger's rows. Those of which a gateway holds many at a time are `gc=False`: they are data alone,
+    which forms no cycle, and the cyclic collector would go through all that wait in a lane."""
 
 
 class Event(Record, frozen=True, kw_only=True, gc=False):
@@ -38,7 +39,7 @@ class Event(Record, frozen=True, kw_only=True, gc=False):
     message_id: str = ""
 
 
-class SessionRecord(Record, frozen=True, kw_only=True):
+class SessionRecord(Record, frozen=True, kw_only=True, gc=False):
     """A session's row. `machine` is the engine's state of the session's lane, as it encodes it itself."""
 
     session_id: str
@@ -55,7 +56,7 @@ class SessionRecord(Record, frozen=True, kw_only=True):
     usage: dict[str, Any]
 
 
-class CommandRecord(Record, frozen=True, kw_only=True):
+class CommandRecord(Record, frozen=True, kw_only=True, gc=False):
     """A command's row: the resource and the clocks of C-1, in milliseconds."""
 
     command: Command
@@ -233,7 +234,7 @@ class StoredSession(Record, frozen=True, kw_only=True):
     controls: list[ControlRecord]
 
 
-class IdempotencyRecord(Record, frozen=True, kw_only=True):
+class IdempotencyRecord(Record, frozen=True, kw_only=True, gc=False):
     """A finished answer, given again byte by byte (M-1, M-2)."""
 
     tenant_id: str
@@ -247,7 +248,7 @@ class IdempotencyRecord(Record, frozen=True, kw_only=True):
     command_id: str | None = None
 
 
-class Principal(Record, frozen=True, kw_only=True):
+class Principal(Record, frozen=True, kw_only=True, gc=False):
     """The requester, by its credential (K-1). `role` may be several, written as `approver+operator`."""
 
     tenant_id: str
@@ -397,7 +398,7 @@ class TranscriptLine(Record, frozen=True, kw_only=True):
     line: bytes
 
 
-class AuditDraft(Record, frozen=True, kw_only=True):
+class AuditDraft(Record, frozen=True, kw_only=True, gc=False):
     """What a transition leaves behind, before the log gives it a number and a hash (U-1)."""
 
     tenant_id: str
@@ -414,7 +415,7 @@ class AuditDraft(Record, frozen=True, kw_only=True):
     """Address, user agent, free text: by name, to be kept where it can be erased (U-4). Nothing of it in `meta`."""
 
 
-class AuditRecord(Record, frozen=True, kw_only=True):
+class AuditRecord(Record, frozen=True, kw_only=True, gc=False):
     """A sealed record: `body` is canonical JSON (RFC 8785), `hash` its RFC 6962 leaf hash, hex (U-2).
 
     `personal` has the values that its commitments hide and that were not erased: (salt in hex, value) by name.

@@ -17,7 +17,7 @@ class Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Base of what is taken: an unknown field is an error that names it."""
 
 
-class Actor(Resource, frozen=True, kw_only=True):
+class Actor(Resource, frozen=True, kw_only=True, gc=False):
     """Who did something, set by the server from the credential."""
 
     type: Literal["user", "agent"]

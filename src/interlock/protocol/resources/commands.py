@@ -26,7 +26,7 @@ OnBusy = Literal["enqueue", "reject", "interrupt"]
 """What an execute does that finds its session at work: wait, be refused, or end what runs (C-3)."""
 
 
-class Target(Body, frozen=True, kw_only=True, omit_defaults=True):
+class Target(Body, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """What a command is aimed at (racp section 1). For an execute `agent_id` or a session is needed."""
 
     agent_id: str | None = None
@@ -52,7 +52,7 @@ COMMON_FIELDS = ("id", "created_at", "tenant_id", "actor")
 """RACP's common fields that a command's body may carry and the gateway sets by itself."""
 
 
-class CommandBody(Body, frozen=True, kw_only=True):
+class CommandBody(Body, frozen=True, kw_only=True, gc=False):
     """`POST /v1/commands`. `payload` stays bytes: its SHA-256 is what an approval is bound to (P-2)."""
 
     type: CommandType
@@ -186,7 +186,7 @@ class Result(Resource, frozen=True, kw_only=True):
     output: Output
 
 
-class Command(Resource, frozen=True, kw_only=True):
+class Command(Resource, frozen=True, kw_only=True, gc=False):
     """A command as every surface shows it (C-0)."""
 
     id: str
@@ -221,7 +221,7 @@ class Command(Resource, frozen=True, kw_only=True):
     on_busy: OnBusy = "enqueue"
 
 
-class StatusEvent(Resource, frozen=True, kw_only=True):
+class StatusEvent(Resource, frozen=True, kw_only=True, gc=False):
     """One durable event of a command's stream (racp section 4); fields by `event`."""
 
     event: Literal["state", "progress", "result", "error", "notice", "approval"]
@@ -251,7 +251,7 @@ class Heartbeat(Resource, frozen=True, kw_only=True):
     state: str
 
 
-class FeedEvent(Resource, frozen=True, kw_only=True):
+class FeedEvent(Resource, frozen=True, kw_only=True, gc=False):
     """One event of a tenant's feed: what changed and where to read it."""
 
     event: Literal["command", "approval", "session", "runner"]
