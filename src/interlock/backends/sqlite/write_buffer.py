@@ -7,9 +7,9 @@ from functools import lru_cache
 
 from interlock.backends.sqlite.database import SqliteDatabase, Value
 
-ROWS_A_STEP = (64, 16, 4, 1)
+ROWS_A_STEP = (64, 32, 16, 8, 4, 2, 1)
 """So many rows go into one statement: each step of SQLite gives the interpreter lock away, and taking it back from a
-busy event loop can cost more than the row."""
+busy event loop can cost more than the row. Each size is twice the next one, so no rest takes a size twice."""
 
 
 class BufferedTable:
