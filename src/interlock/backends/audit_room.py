@@ -62,13 +62,17 @@ class AuditRoom:
         await asyncio.shield(making)
 
     def _noting(self, batch: WriteBatch, receipt: Receipt) -> Receipt:
-        if receipt.audit_seqs:
-            tenants = [write.draft.tenant_id for write in batch.writes if isinstance(write, AuditAppend)]
-            records = list(zip(tenants, receipt.audit_seqs, strict=True))
-            self.begun |= {tenant_id for tenant_id, seq in records if seq == 1}
-            for tenant_id, seq in dict(records).items():
-                if tenant_id in self._due and seq >= self._due[tenant_id]:
-                    self._notify(tenant_id)
+        if not receipt.audit_seqs:
+            return receipt
+        due = dict[str, None]()
+        drafts = (write.draft for write in batch.writes if isinstance(write, AuditAppend))
+        for draft, seq in zip(drafts, receipt.audit_seqs, strict=True):
+            if seq == 1:
+                self.begun.add(draft.tenant_id)
+            if seq >= self._due.get(draft.tenant_id, seq + 1):
+                due[draft.tenant_id] = None
+        for tenant_id in due:
+            self._notify(tenant_id)
         return receipt
 
 

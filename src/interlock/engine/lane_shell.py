@@ -123,14 +123,14 @@ class LaneShell:
             return await (await self._successor()).call(given, remember, keep)
         if remember is not None:
             keep = partial(_remembered, remember)
-        return await self._decided(Job(given, asyncio.get_running_loop().create_future(), keep))
+        return await self._decided(given, keep)
 
     async def attach(self, link: LaneRunnerLink, given: LaneInput) -> None:
         """Decide that the runner is here, then send it what it has not confirmed, in order."""
         if self.over:
             await (await self._successor()).attach(link, given)
             return
-        await self._decided(Job(given, asyncio.get_running_loop().create_future(), link=link))
+        await self._decided(given, link=link)
 
     def send(self, given: LaneInput, then: Callable[[Any], None] | None = None) -> None:
         """Have an input decided after what waits. `then` is called with the answer once it is durable; not at all if it
@@ -141,16 +141,16 @@ class LaneShell:
             reply.add_done_callback(partial(_when_durable, then))
         self.push(Job(given, reply))
 
-    async def _decided(self, job: Job) -> Any:
-        assert job.reply is not None, "somebody waits for it"
+    async def _decided(self, given: LaneInput, keep: Keep | None = None, link: LaneRunnerLink | None = None) -> Any:
+        reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         waits = trips.CURRENT.get()
         if waits is None:
-            self.push(job)
-            return await job.reply
+            self.push(Job(given, reply, keep, link))
+            return await reply
         begun_at, spent = waits.in_a_row, Trips()
-        self.push(job._replace(spent=spent))
+        self.push(Job(given, reply, keep, link, spent))
         try:
-            return await job.reply
+            return await reply
         finally:
             if spent.statements:
                 waits.ended(begun_at, spent)
@@ -236,11 +236,12 @@ class LaneShell:
         written = set(map(type, lane.out.writes))
         if PutTranscript in written:
             self._lanes.on_transcript()
-        rows = {type(write.record) for write in lane.out.writes if isinstance(write, (Put, Add))}
-        if DeliveryRecord in rows:
-            self._lanes.on_delivery()
-        if SpendingRecord in rows:
-            self._lanes.settle(lane.out.writes, self)
+        if Put in written or Add in written:
+            rows = {type(write.record) for write in lane.out.writes if isinstance(write, (Put, Add))}
+            if DeliveryRecord in rows:
+                self._lanes.on_delivery()
+            if SpendingRecord in rows:
+                self._lanes.settle(lane.out.writes, self)
         # The runner first: it may be waiting with a full window, and there are more viewers than acknowledgements.
         self._send(next((job.link for job in reversed(group) if job.link is not None), None))
         watchers, state = self._lanes.watchers, lane.state

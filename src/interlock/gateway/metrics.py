@@ -104,12 +104,11 @@ class Metrics:
     # --- as things happen ---
     def watch(self, lane: Lane) -> None:
         """Count what a lane decided and has made durable."""
-        kinds = Tally[str]()
+        kinds = dict[str, int]()
         for item in lane.out.published:
-            if not isinstance(item, LaneEvent):
-                kinds[_TRANSIENT] += 1
-            elif (kind := _FRAMES.get(item.event.kind)) is not None:
-                kinds[kind] += 1
+            kind = _FRAMES.get(item.event.kind) if isinstance(item, LaneEvent) else _TRANSIENT
+            if kind is not None:
+                kinds[kind] = kinds.get(kind, 0) + 1
         for kind, count in kinds.items():
             self._child(self._received, kind).inc(count)
         if lane.out.sends:

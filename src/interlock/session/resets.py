@@ -61,8 +61,7 @@ class Clocks(NamedTuple):
 
         An instant that lies ahead of `now_ms` was stored while the host's clock was ahead, and becomes `now_ms`:
         otherwise no reset would be due until then."""
-        known = self.until(now_ms)
-        return known._replace(interacted_ms=now_ms) if person else known
+        return Clocks(min(self.started_ms, now_ms), now_ms) if person else self.until(now_ms)
 
     def until(self, now_ms: int) -> Clocks:
         """Return the clocks without what lies ahead of `now_ms`."""

@@ -293,8 +293,9 @@ class RestApp:
     async def _answered_once(self, claim: RequestClaim, operation: Operation[Any], call: ApiRequest) -> ASGIApp:
         """Answer once, with what the operation reads ahead."""
         handler = HANDLERS[operation.name]
-        return await self._once.answer(claim, lambda found: handler.answer(call._replace(ahead=found)),
-                                       handler.ahead and partial(handler.ahead, call))
+        return await self._once.answer(
+            claim, lambda found: handler.answer(call if found is None else call._replace(ahead=found)),
+            handler.ahead and partial(handler.ahead, call))
 
     async def _uploading(self, request: Request, principal: Principal, path: str, found: RouteMatch) -> ASGIApp:
         """Take a long body, and answer once as any change is answered (M-1). It is not passed on to another gateway:
