@@ -15,6 +15,7 @@ from interlock.engine.bridge.lane_state import Limits
 from interlock.engine.cluster.cluster import Cluster
 from interlock.engine.cron import Crons
 from interlock.engine.engine import Engine
+from interlock.engine.entropy_pool import EntropyPool
 from interlock.engine.viewers import Viewers
 from interlock.gateway.access import make_access
 from interlock.gateway.checkpoints import CheckpointSigner
@@ -109,7 +110,7 @@ def assemble(
     cluster = None
     if (at := stores.cluster) is not None:
         cluster = Cluster(at.leases, at.bus, ledger, viewers, entropy, at.name, at.address)
-    engine = Engine(ledger, viewers, clock, entropy, settings.policy, settings.limits, stores.transcripts,
+    engine = Engine(ledger, viewers, clock, EntropyPool(entropy), settings.policy, settings.limits, stores.transcripts,
                     stores.objects, shown, signer.signing if signer is not None else None, decide, cluster,
                     facts.gateway_id)
     engine.lanes.watchers.append(metrics.watch)

@@ -1,0 +1,34 @@
+"""Random bytes for ids, read from the system some kilobytes at a time."""
+
+from __future__ import annotations
+
+from threading import Lock
+
+from interlock.ports.clock import Entropy
+
+POOL_BYTES = 4_096
+"""Read at once: the ids of some hundred commands."""
+
+
+class EntropyPool:
+    """Gives each byte of its source once, in order, from any thread.
+
+    Each read of the system's randomness gives the interpreter lock away, and a busy gateway gets it back behind its
+    ledger's thread. For ids; secrets are read from the system when they are made.
+    """
+
+    def __init__(self, source: Entropy) -> None:
+        self._source = source
+        self._pool = b""
+        self._at = 0
+        self._lock = Lock()
+
+    def __call__(self, count: int, /) -> bytes:
+        """Return `count` unpredictable bytes."""
+        if count > POOL_BYTES:
+            return self._source(count)
+        with self._lock:
+            if self._at + count > len(self._pool):
+                self._pool, self._at = self._source(POOL_BYTES), 0
+            begin, self._at = self._at, self._at + count
+            return self._pool[begin:self._at]
