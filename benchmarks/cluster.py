@@ -150,7 +150,7 @@ async def _frames(ledger: PostgresLedger, seconds: float) -> float:
         nonlocal count
         epoch = await ledger.take(f"S{number}")
         while time.perf_counter() < end:
-            await ledger.commit(WriteBatch([Append(f"s/S{number}", "C", 1, BODY, "m"), _session(number)],
+            await ledger.commit(WriteBatch([Append("t", f"s/S{number}", "C", 1, BODY, "m"), _session(number)],
                                            [(f"S{number}", epoch)]))
             count += 1
 
@@ -173,7 +173,7 @@ async def _commands(ledger: PostgresLedger, seconds: float, round_: int) -> floa
             count += 1
             await ledger.commit(WriteBatch([
                 PutCommand(CommandRecord(command=command, session_id=f"S{number}", created_ms=1)), _session(number),
-                Append(f"c/{name}", "status", 1, BODY), Append("t/t", "feed", 1, BODY),
+                Append("t", f"c/{name}", "status", 1, BODY), Append("t", "t/t", "feed", 1, BODY),
                 AuditAppend(AuditDraft(tenant_id="t", at=iso(1), who={"id": "u", "role": "owner"}, action="enqueue",
                                        command_id=name)),
                 PutIdempotency(IdempotencyRecord(tenant_id="t", scope=name, fingerprint="f", status=202, headers={},

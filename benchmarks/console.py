@@ -134,7 +134,7 @@ async def _filled(state: Path, most: int) -> None:
     rows: list[LedgerWrite] = [PutSession(_row(number, f"00000000-0000-4000-8000-{number:012d}"))
                                for number in range(min(SESSIONS, most) - 1)]
     rows.append(PutSession(_row(SESSIONS, LONG)))
-    rows += [Append(stream, "M", clock.now_ms(), _spoken(number)) for number in range(min(ENTRIES, most))]
+    rows += [Append("default", stream, "M", clock.now_ms(), _spoken(number)) for number in range(min(ENTRIES, most))]
     rows += [AuditAppend(draft(number)) for number in range(min(RECORDS, most))]
     for first in range(0, len(rows), BATCH):
         await ledger.commit(WriteBatch(rows[first:first + BATCH]))

@@ -74,7 +74,7 @@ async def sse(state: Path) -> None:
     async def tell() -> None:
         while await wanted.acquire():
             for first in range(0, FRAMES, A_TELLING):
-                events = [Append(stream, "C", now, BODY, "m") for _ in range(min(A_TELLING, FRAMES - first))]
+                events = [Append("default", stream, "C", now, BODY, "m") for _ in range(min(A_TELLING, FRAMES - first))]
                 numbers = (await ledger.commit(WriteBatch(list(events)))).numbers
                 viewers.publish_items(stream, [durable(n, "C", BODY, now, None) for n in numbers])
                 await asyncio.sleep(0)

@@ -120,13 +120,13 @@ async def through_the_hub(frames: int = FRAMES) -> float:
             done.set()
 
     async with contextlib.AsyncExitStack() as stack:
-        readers = [asyncio.create_task(read(await stack.enter_async_context(hub.join(stream, 0))))
+        readers = [asyncio.create_task(read(await stack.enter_async_context(hub.join("default", stream, 0))))
                    for _ in range(VIEWERS)]
         await asyncio.sleep(0)
         begin = time.perf_counter()
         for first in range(0, frames, A_TELLING):
             count = min(A_TELLING, frames - first)
-            await ledger.commit(WriteBatch([Append(stream, "C", 0, BODY, "m") for _ in range(count)]))
+            await ledger.commit(WriteBatch([Append("default", stream, "C", 0, BODY, "m") for _ in range(count)]))
             hub.publish(stream, [Event(stream=stream, n=first + at, kind="C", at_ms=0, body=BODY, message_id="m")
                                  for at in range(1, count + 1)])
             await asyncio.sleep(0)

@@ -98,7 +98,7 @@ def _command_writes(number: int) -> list[LedgerWrite]:
         ended_at=AT if number % 10 else None,
     )
     return [PutCommand(CommandRecord(command=command, session_id=session_id, created_ms=number)),
-            Append(command_stream(command.id), "status", 0, b'{"event":"state","state":"queued"}')]
+            Append("default", command_stream(command.id), "status", 0, b'{"event":"state","state":"queued"}')]
 
 
 def _command_probes(ledger: Ledger, size: int) -> Mapping[str, Probe]:
@@ -110,7 +110,7 @@ def _command_probes(ledger: Ledger, size: int) -> Mapping[str, Probe]:
         "list the newest 50": lambda _: ledger.commands(page),
         "list 50 of a state": lambda _: ledger.commands(page._replace(state="running")),
         "list 50 of a session": lambda n: ledger.commands(page._replace(session_id=f"s-{n * step // 10}")),
-        "read a command's status": lambda n: ledger.events(command_stream(_command_id(n * step)), 0, 100),
+        "read a command's status": lambda n: ledger.events("default", command_stream(_command_id(n * step)), 0, 100),
     }
 
 
@@ -126,7 +126,7 @@ def _session_writes(number: int) -> list[LedgerWrite]:
         deadline_ms=None, machine=b'{"session_id":"s","opening":"closed"}' * 30,
         usage={"input_tokens": number, "output_tokens": 0},
     )
-    return [PutSession(record), Append(session_stream(record.session_id), "C", 0, b"." * 264, "m")]
+    return [PutSession(record), Append("default", session_stream(record.session_id), "C", 0, b"." * 264, "m")]
 
 
 def _session_probes(ledger: Ledger, size: int) -> Mapping[str, Probe]:
@@ -136,5 +136,5 @@ def _session_probes(ledger: Ledger, size: int) -> Mapping[str, Probe]:
         "find a session": lambda n: ledger.session(_session_id(n * step), "default"),
         "find it by its key": lambda n: ledger.session_by_key("default", f"agent:shell:run:{n * step}"),
         "list the last 50": lambda _: ledger.sessions("default", 50),
-        "read its frames": lambda n: ledger.tail(session_stream(_session_id(n * step)), 0, 100),
+        "read its frames": lambda n: ledger.tail("default", session_stream(_session_id(n * step)), 0, 100),
     }

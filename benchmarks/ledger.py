@@ -57,7 +57,7 @@ async def _committing(path: Path, waiters: int, seconds: float) -> float:
     async def commit(stream: str) -> None:
         nonlocal count
         while time.perf_counter() < end:
-            await ledger.commit(WriteBatch([Append(stream, "C", 0, body, "m")]))
+            await ledger.commit(WriteBatch([Append("t", stream, "C", 0, body, "m")]))
             count += 1
 
     begin = time.perf_counter()
@@ -80,7 +80,7 @@ async def _replaying(path: Path) -> list[Line]:
     bodies = [encode(Frame(type="agent.text.done", message_id=f"m{n}", session_id="s-1", seq=n, timestamp="",
                            payload=TextDone(turn_id="t", block_id=f"b{n}", text="so many words " * 9)))
               for n in range(1, FRAMES + 1)]
-    await ledger.commit(WriteBatch([Append(stream, "C", 0, body, "m") for body in bodies]))
+    await ledger.commit(WriteBatch([Append("t", stream, "C", 0, body, "m") for body in bodies]))
     reader = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
     bare, ours = list[float](), list[float]()
     for _ in range(REPLAYS):
@@ -102,7 +102,7 @@ async def _replaying(path: Path) -> list[Line]:
 
 async def _returning(ledger: Ledger, stream: str) -> int:
     render, written, seen = frames_rendering(stream, deliver("raw", stream)), 0, 0
-    async with Viewers(ledger).join(stream, 0) as viewer:
+    async with Viewers(ledger).join("t", stream, 0) as viewer:
         while seen < FRAMES:
             burst = await viewer.next(0)
             seen += len(burst)

@@ -128,7 +128,7 @@ async def _view(ledger: Ledger, groups: Sequence[Group], numbers: Sequence[list[
         past = numbers[-1][-1]
         joined: list[tuple[StreamViewer, Render]] = []
         for _ in range(VIEWERS):
-            viewer = await stack.enter_async_context(hub.join(stream, past))
+            viewer = await stack.enter_async_context(hub.join("default", stream, past))
             await viewer.next(0)
             joined.append((viewer, frames_rendering(stream, deliver("delivered", stream))))
         start = time.perf_counter()

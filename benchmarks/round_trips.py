@@ -99,12 +99,12 @@ async def _measure(url: str, link: SlowLink, rtts_ms: Sequence[float], times: in
     held = [("S0", epoch)]
 
     async def frames(number: int) -> None:
-        await ledger.commit(WriteBatch([Append("s/S0", "C", 1, b"." * 400, "m"), PutFact("a", str(number))], held))
+        await ledger.commit(WriteBatch([Append("t", "s/S0", "C", 1, b"." * 400, "m"), PutFact("a", str(number))], held))
 
     async def command(number: int) -> None:
         await ledger.idempotency(f"k{number}", "t")
         await ledger.commit(WriteBatch([
-            Append("s/S0", "C", 1, b"." * 400, "m"), Append("t/t", "feed", 1, b"{}"),
+            Append("t", "s/S0", "C", 1, b"." * 400, "m"), Append("t", "t/t", "feed", 1, b"{}"),
             AuditAppend(AuditDraft(tenant_id="t", at=iso(1), who={"id": "u", "role": "owner"}, action="enqueue")),
             PutIdempotency(IdempotencyRecord(tenant_id="t", scope=f"k{number}", fingerprint="f", status=202, headers={},
                                              body=b"", created_ms=1))], held))
@@ -112,7 +112,7 @@ async def _measure(url: str, link: SlowLink, rtts_ms: Sequence[float], times: in
     async def vote(number: int) -> None:
         await asyncio.gather(ledger.idempotency(f"v{number}", "t"), ledger.ballot("a", "default"))
         await ledger.commit(WriteBatch([
-            Append("s/S0", "C", 1, b"." * 400, "m"), Append("t/t", "feed", 1, b"{}"),
+            Append("t", "s/S0", "C", 1, b"." * 400, "m"), Append("t", "t/t", "feed", 1, b"{}"),
             AuditAppend(AuditDraft(tenant_id="t", at=iso(1), who={"id": "u", "role": "owner"}, action="vote")),
             PutIdempotency(IdempotencyRecord(tenant_id="t", scope=f"v{number}", fingerprint="f", status=200, headers={},
                                              body=b"", created_ms=1))], held))
@@ -120,7 +120,7 @@ async def _measure(url: str, link: SlowLink, rtts_ms: Sequence[float], times: in
     async def session(number: int) -> None:
         await ledger.idempotency(f"o{number}", "t")
         await asyncio.gather(ledger.session(f"O{number}"), leases.begin(f"O{number}", "i_bench", "r", "t"))
-        await ledger.commit(WriteBatch([Append(f"s/O{number}", "C", 1, b"{}")], [(f"O{number}", 1)]))
+        await ledger.commit(WriteBatch([Append("t", f"s/O{number}", "C", 1, b"{}")], [(f"O{number}", 1)]))
 
     async def attach(number: int) -> None:
         await leases.attach(RunnerLocation("r", "t", "i_bench", f"l{number}", b""))

@@ -66,7 +66,7 @@ async def races(rounds: int, seed: int) -> Races:
     for number, command in enumerate(commands):
         state = await table.state(command)
         events = [msgspec.json.decode(event.body) for event in
-                  await table.ledger.events(command_stream(command), 0, 500)]
+                  await table.ledger.events("default", command_stream(command), 0, 500)]
         ends = [event["state"] for event in events if event["event"] == "state" and event["state"] in TERMINAL]
         if ends != [state] or events[-1].get("state") != state:
             wrong.append(f"race {number}: the row says {state}, the stream {ends}")

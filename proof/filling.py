@@ -45,7 +45,7 @@ async def _fill(state: Path, command_id: str, count: int) -> None:
         assert original is not None, f"there is no command {command_id}"
         session = await ledger.session(original.session_id)
         assert session is not None
-        events = await ledger.events(command_stream(command_id), 0, 1_000)
+        events = await ledger.events("default", command_stream(command_id), 0, 1_000)
         log = await ledger.audit(original.command.tenant_id, 0, 10_000)
         bodies = [msgspec.json.decode(one.body) for one in log]
         drafts = [AuditDraft(tenant_id=session.tenant_id, action=body["action"], who=body["who"], at=body["at"],
@@ -62,7 +62,8 @@ async def _fill(state: Path, command_id: str, count: int) -> None:
                 command = msgspec.structs.replace(original.command, id=new_id, target=target,
                                                   idempotency_key=f"filled-{number}")
                 writes.append(PutCommand(msgspec.structs.replace(original, command=command, session_id=session_id)))
-                writes += [Append(command_stream(new_id), one.kind, one.at_ms, one.body) for one in events]
+                writes += [Append(command.tenant_id, command_stream(new_id), one.kind, one.at_ms, one.body)
+                           for one in events]
                 writes += [AuditAppend(msgspec.structs.replace(draft, command_id=new_id, session_id=session_id))
                            for draft in drafts]
                 writes.append(PutIdempotency(IdempotencyRecord(

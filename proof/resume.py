@@ -197,14 +197,14 @@ async def lengthen(state: Path, session_id: str, events: int) -> None:
     ledger = stores.ledger
     try:
         stream = session_stream(session_id)
-        there = await ledger.events(stream, 0, EVENTS)
+        there = await ledger.events("default", stream, 0, EVENTS)
         said = next(one for one in there if b"agent.text.done" in one.body)
         frame = msgspec.json.decode(said.body)
         writes: list[Append] = []
         for number in range(len(there), events):
             frame["message_id"] = f"again-{number}"
             frame["payload"]["block_id"] = f"block-{number}"
-            writes.append(Append(stream, "notice" if number % 10 == 0 else "C", said.at_ms + number,
+            writes.append(Append("default", stream, "notice" if number % 10 == 0 else "C", said.at_ms + number,
                                  msgspec.json.encode({"code": "Again", "message": f"number {number}"}
                                                      if number % 10 == 0 else frame), f"again-{number}"))
         await ledger.commit(WriteBatch(writes))

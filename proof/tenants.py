@@ -88,7 +88,7 @@ async def furnish(inside: Inside) -> None:
                                            created_by=CANARY, approval_id="a", rule={"name": CANARY}))),
         Put(SigningKeyRecord(key=SigningKey(key_id=SIGNING_KEY, tenant_id="rival", owner=who,
                                             public_key="A" * 44, label=CANARY, created_at=at))),
-        *(Append(stream, "status", NOW_MS, word) for stream in (
+        *(Append("rival", stream, "status", NOW_MS, word) for stream in (
             command_stream(command.id), session_stream(state.session_id), tenant_stream("rival"))),
         AuditAppend(AuditDraft(tenant_id="rival", at=at, who={"id": CANARY, "role": "owner"}, action="enqueue")),
     ]))

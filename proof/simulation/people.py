@@ -61,7 +61,7 @@ class Viewer:
 
     async def _read(self, gateway: Gateway) -> None:
         try:
-            async with gateway.viewers.join(self.stream, self.cursor) as viewer:
+            async with gateway.viewers.join(self.tenant.decode(), self.stream, self.cursor) as viewer:
                 async for burst in viewer:
                     if self.gateway is not gateway or self.leave.is_set():
                         return  # What a gateway that was left still says is heard by no one.

@@ -241,7 +241,7 @@ class Table:
 
     async def has_notice(self, session_id: str, code: str, about: str = "") -> bool:
         """Whether a notice of this code, about something, is in a session's stream."""
-        events = await self.ledger.events(f"s/{session_id}", 0, 1_000)
+        events = await self.ledger.events("default", f"s/{session_id}", 0, 1_000)
         return any(code.encode() in event.body and about.encode() in event.body for event in events)
 
     async def actions(self) -> list[str]:

@@ -132,7 +132,7 @@ class Room(Table):
         return (await self.lane(self.session_id)).lane.state.entry
 
     async def notices(self, code: str) -> list[str]:
-        events = await self.ledger.events(session_stream(self.session_id), 0, 1_000)
+        events = await self.ledger.events("default", session_stream(self.session_id), 0, 1_000)
         found = [msgspec.json.decode(event.body) for event in events if event.kind == "notice"]
         return [notice["message"] for notice in found if notice["code"] == code]
 

@@ -346,7 +346,7 @@ async def test_overrides_travel_with_each_prompt_and_what_the_agent_cannot_honou
     again = room.wire.last("control.prompt.request")
     assert again.message_id != prompt.message_id
     assert (again.payload.model, again.payload.options) == (None, None)
-    events = await room.ledger.events(f"s/{first.session_id}", 0, 100)
+    events = await room.ledger.events("default", f"s/{first.session_id}", 0, 100)
     notices = [one for one in events if one.kind == "notice"]
     assert [b"OverrideNotHonoured" in one.body for one in notices] == [True]
 

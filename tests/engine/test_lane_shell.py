@@ -79,7 +79,7 @@ async def test_a_commit_that_fails_is_told_as_503_and_the_runner_is_told_to_send
     command = await table.execute()
     session_id = command.target.session_id
     await table.opened(session_id)
-    before, acked = await table.ledger.events(f"s/{session_id}", 0, 100), table.wire.acks[session_id]
+    before, acked = await table.ledger.events("default", f"s/{session_id}", 0, 100), table.wire.acks[session_id]
     shell = await table.lane(session_id)
     table.disk.full = True
     with pytest.raises(Problem) as caught:
@@ -90,7 +90,7 @@ async def test_a_commit_that_fails_is_told_as_503_and_the_runner_is_told_to_send
     assert table.wire.failed is not None
     assert "no space left" in table.wire.failed
     assert table.wire.acks[session_id] == acked, "nothing is acknowledged that is not durable"
-    assert await table.ledger.events(f"s/{session_id}", 0, 100) == before
+    assert await table.ledger.events("default", f"s/{session_id}", 0, 100) == before
     table.disk.full = False
     fresh = await table.lane(session_id)
     assert fresh is not shell
@@ -98,7 +98,7 @@ async def test_a_commit_that_fails_is_told_as_503_and_the_runner_is_told_to_send
     table.seqs[session_id] = 1
     await table.say(session_id, "agent.error", warn("once"))
     assert table.wire.acks[session_id] == 2
-    assert (await table.ledger.events(f"s/{session_id}", 0, 100))[-1].body.count(b"once") == 1
+    assert (await table.ledger.events("default", f"s/{session_id}", 0, 100))[-1].body.count(b"once") == 1
 
 
 @pytest.mark.req("C-4", "D-1")
@@ -143,7 +143,7 @@ async def test_a_commit_that_was_in_doubt_until_the_lane_was_taken_is_in_the_lan
     assert "The reply was lost." in caught.value.detail
     shell = await table.lane(session_id)
     assert shell.lane.state.last_seq == 2, "the session is read after the lane is taken, also without other gateways"
-    assert shell.delivered == shell.lane.state.n == (await ledger.events(f"s/{session_id}", 0, 100))[-1].n
+    assert shell.delivered == shell.lane.state.n == (await ledger.events("default", f"s/{session_id}", 0, 100))[-1].n
     table.seqs[session_id] = 2
     await table.say(session_id, "agent.error", warn("after it"))
     assert shell.lane.state.last_seq == 3
@@ -154,7 +154,7 @@ async def test_a_decision_that_fails_after_it_began_to_write_leaves_nothing_behi
     table = Table()
     session_id = (await table.execute()).target.session_id
     shell = await table.lane(session_id)
-    before = await table.ledger.head(f"s/{session_id}")
+    before = await table.ledger.head("default", f"s/{session_id}")
 
     def half(lane: Lane) -> None:
         lane.append("notice", b"{}")
@@ -162,7 +162,7 @@ async def test_a_decision_that_fails_after_it_began_to_write_leaves_nothing_behi
 
     with pytest.raises(Problem, match="the lane failed: in the middle"):
         await shell.call(Within(half))
-    assert await table.ledger.head(f"s/{session_id}") == before
+    assert await table.ledger.head("default", f"s/{session_id}") == before
     assert (await table.lane(session_id)).lane.state.n == before
 
 

@@ -23,7 +23,7 @@ CROWD = round(PACE_MIN_S / PACE_A_VIEWER_S) + 5
 
 
 async def crowd(lane: Lane, stack: AsyncExitStack, count: int = CROWD) -> list[StreamViewer]:
-    viewers = [await stack.enter_async_context(lane.hub.join(S, 0)) for _ in range(count)]
+    viewers = [await stack.enter_async_context(lane.hub.join("default", S, 0)) for _ in range(count)]
     for viewer in viewers:
         assert await viewer.next(0) == []
     return viewers
@@ -85,7 +85,7 @@ async def test_who_joins_while_something_waits_is_told_all_of_it_once_and_nobody
         lane.delta(0, "one", "a")
         lane.event(done(1, "one", "a"))
         lane.delta(0, "tw", "b")
-        late = await stack.enter_async_context(lane.hub.join(S, 0))
+        late = await stack.enter_async_context(lane.hub.join("default", S, 0))
         assert numbers(await late.next(0)) == [1, 2]
         assert texts(await late.next(0)) == [(0, "tw")]
         lane.delta(2, "o", "b")

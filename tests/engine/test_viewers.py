@@ -45,7 +45,8 @@ class Lane:
         self.reads = 0
         self.hold: asyncio.Event | None = None
 
-    async def tail(self, stream: str, after: int, limit: int) -> list[tuple[int, EventKind, bytes, int]]:
+    async def tail(self, tenant_id: str, stream: str, after: int, limit: int
+                   ) -> list[tuple[int, EventKind, bytes, int]]:
         self.reads += 1
         seen = self.committed[after:after + limit]
         await asyncio.sleep(0)
@@ -85,7 +86,7 @@ async def test_a_viewer_gets_the_tail_then_the_text_so_far_then_live() -> None:
         lane.event()
     lane.delta(0, "Hel")
     lane.delta(3, "lo")
-    async with lane.hub.join(S, 1) as viewer:
+    async with lane.hub.join("default", S, 1) as viewer:
         assert numbers(await viewer.next()) == [2, 3]
         assert texts(await viewer.next()) == [(0, "Hello")]
         assert await viewer.next(0) == []
@@ -102,7 +103,7 @@ async def test_what_is_committed_while_the_tail_is_read_comes_once() -> None:
     lane = Lane()
     lane.event()
     lane.hold = asyncio.Event()
-    async with lane.hub.join(S, 0) as viewer:
+    async with lane.hub.join("default", S, 0) as viewer:
         reading = asyncio.ensure_future(viewer.next())
         await asyncio.sleep(0)
         lane.event()
@@ -121,7 +122,7 @@ async def test_a_block_whose_end_is_committed_but_not_yet_told_is_not_opened_aga
     lane.delta(0, "Hello")
     lane.delta(0, "open", "other")
     lane.commit(done(1, "Hello"))
-    async with lane.hub.join(S, 0) as viewer:
+    async with lane.hub.join("default", S, 0) as viewer:
         assert numbers(await viewer.next()) == [1]
         assert texts(await viewer.next()) == [(0, "open")]
         lane.tell()
@@ -131,7 +132,7 @@ async def test_a_block_whose_end_is_committed_but_not_yet_told_is_not_opened_aga
 @pytest.mark.req("S-3", "E-4")
 async def test_overlaps_are_not_relayed_twice_and_holes_not_at_all() -> None:
     lane = Lane()
-    async with lane.hub.join(S, 0) as viewer:
+    async with lane.hub.join("default", S, 0) as viewer:
         assert await viewer.next(0) == []
         lane.delta(0, "abc")
         lane.delta(0, "abcde")
@@ -163,7 +164,7 @@ async def test_in_any_order_a_viewer_sees_every_number_once_and_the_whole_text(s
                 assert payload.offset <= len(text)
                 shown[payload.block_id] = text[:payload.offset] + payload.text
 
-    async with lane.hub.join(S, 0) as viewer:
+    async with lane.hub.join("default", S, 0) as viewer:
         for step in [*steps, "tell"]:
             if step == "commit":
                 lane.commit()
@@ -193,7 +194,7 @@ async def test_in_any_order_a_viewer_sees_every_number_once_and_the_whole_text(s
 async def test_a_slow_viewer_goes_back_to_the_ledger_and_misses_nothing() -> None:
     lane = Lane()
     body = b'{"type":"x","pad":"' + b"p" * 4000 + b'"}'
-    async with lane.hub.join(S, 0) as slow, lane.hub.join(S, 0) as quick:
+    async with lane.hub.join("default", S, 0) as slow, lane.hub.join("default", S, 0) as quick:
         assert await slow.next(0) == []
         assert await quick.next(0) == []
         count = VIEWER_OUTBOX_BYTES // len(body) * 3
@@ -217,7 +218,7 @@ async def test_a_slow_viewer_goes_back_to_the_ledger_and_misses_nothing() -> Non
 async def test_a_viewer_that_falls_behind_again_and_again_is_ended() -> None:
     lane = Lane()
     body = b'{"type":"x","pad":"' + b"p" * VIEWER_OUTBOX_BYTES + b'"}'
-    async with lane.hub.join(S, 0) as viewer:
+    async with lane.hub.join("default", S, 0) as viewer:
         for _ in range(MAX_OVERFLOWS):
             while await viewer.next(0):
                 pass
@@ -235,7 +236,7 @@ async def test_a_backlog_of_neighbouring_deltas_is_merged() -> None:
     assert texts(merged) == [(0, "ababab"), (6, "abab"), (0, "x"), (10, "yz")]
     assert all(not isinstance(item, TransientItem) or item.body == encode(item.frame) for item in merged)
     lane = Lane()
-    async with lane.hub.join(S, 0) as viewer:
+    async with lane.hub.join("default", S, 0) as viewer:
         await viewer.next(0)
         for at in range(1000):
             lane.delta(at, "a")
@@ -248,7 +249,7 @@ async def test_a_backlog_of_neighbouring_deltas_is_merged() -> None:
 async def test_one_run_is_shared_by_those_who_wait_for_it_and_several_are_read_in_order() -> None:
     hub = Lane().hub
     runs = [[Durable(n, "notice", b"{}", 0) for n in range(first, first + 3)] for first in (1, 4)]
-    async with hub.join(S, 0) as one, hub.join(S, 0) as two, hub.join(S, 0) as late:
+    async with hub.join("default", S, 0) as one, hub.join("default", S, 0) as two, hub.join("default", S, 0) as late:
         for viewer in (one, two, late):
             assert await viewer.next(0) == []
         hub.publish_items(S, runs[0])
@@ -269,7 +270,7 @@ async def test_one_run_is_shared_by_those_who_wait_for_it_and_several_are_read_i
 @pytest.mark.req("S-1")
 async def test_bodies_are_encoded_once_and_shared() -> None:
     lane = Lane()
-    async with lane.hub.join(S, 0) as one, lane.hub.join(S, 0) as other:
+    async with lane.hub.join("default", S, 0) as one, lane.hub.join("default", S, 0) as other:
         await one.next(0)
         await other.next(0)
         lane.event()
@@ -285,21 +286,21 @@ async def test_closing_the_hub_ends_every_stream_and_later_ones_too() -> None:
     async def read(viewer: StreamViewer) -> list[int]:
         return [n async for burst in viewer for n in numbers(burst)]
 
-    async with lane.hub.join(S, 0) as viewer:
+    async with lane.hub.join("default", S, 0) as viewer:
         reading = asyncio.ensure_future(read(viewer))
         while lane.reads < 2:
             await asyncio.sleep(0)
         lane.hub.close()
         assert await reading == [1]
         assert viewer.ended
-    async with lane.hub.join(S, 0) as late:
+    async with lane.hub.join("default", S, 0) as late:
         assert await late.next() == []
     assert lane.hub.count() == 0
 
 
 async def test_a_wait_that_runs_out_or_is_cancelled_loses_nothing() -> None:
     lane = Lane()
-    async with lane.hub.join(S, 0) as viewer:
+    async with lane.hub.join("default", S, 0) as viewer:
         assert await viewer.next(0.001) == []
         waiting = asyncio.ensure_future(viewer.next())
         await asyncio.sleep(0)
@@ -310,7 +311,7 @@ async def test_a_wait_that_runs_out_or_is_cancelled_loses_nothing() -> None:
 
 async def test_numbers_told_out_of_order_are_read_in_order() -> None:
     lane = Lane()
-    async with lane.hub.join(S, 0) as viewer:
+    async with lane.hub.join("default", S, 0) as viewer:
         await viewer.next(0)
         lane.commit()
         lane.commit()
@@ -328,7 +329,7 @@ async def test_ends_of_earlier_turns_do_not_close_what_is_open_now() -> None:
     lane.delta(0, "second", "c")
     lane.event()
     lane.delta(0, "again", "b")
-    async with lane.hub.join(S, 0) as viewer:
+    async with lane.hub.join("default", S, 0) as viewer:
         assert numbers(await viewer.next()) == [1, 2, 3]
         assert texts(await viewer.next()) == [(0, "second"), (0, "again")]
 
@@ -337,7 +338,7 @@ async def test_the_end_of_a_turn_forgets_its_open_blocks() -> None:
     lane = Lane()
     lane.delta(0, "never closed")
     lane.event(end(1))
-    async with lane.hub.join(S, 1) as viewer:
+    async with lane.hub.join("default", S, 1) as viewer:
         assert await viewer.next(0) == []
 
 
@@ -348,14 +349,14 @@ async def test_a_thousand_streams_of_one_reader_are_replayed_a_few_at_a_time_and
         lane.event()
     joined = AsyncExitStack()
     async with joined:
-        many = [await joined.enter_async_context(lane.hub.join(S, 0,
+        many = [await joined.enter_async_context(lane.hub.join("default", S, 0,
                                                                reader=ReplayReader("t", "many"))) for _ in range(1_000)]
         waiting = [asyncio.create_task(viewer.next()) for viewer in many]
         done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
         while len(done) < PAGES_OF_READER:
             done, _ = await asyncio.wait(waiting, timeout=0)
         assert (len(done), lane.reads) == (PAGES_OF_READER, PAGES_OF_READER), "a page is held until it is written"
-        async with lane.hub.join(S, 0, reader=ReplayReader("t", "one")) as viewer:
+        async with lane.hub.join("default", S, 0, reader=ReplayReader("t", "one")) as viewer:
             seen: list[int] = []
             while len(seen) < 3 * FIRST_PAGE:
                 seen += numbers(await viewer.next())
@@ -363,7 +364,7 @@ async def test_a_thousand_streams_of_one_reader_are_replayed_a_few_at_a_time_and
         for task in waiting:
             task.cancel()
         await asyncio.gather(*waiting, return_exceptions=True)
-    async with lane.hub.join(S, 0, reader=ReplayReader("t", "many")) as viewer:
+    async with lane.hub.join("default", S, 0, reader=ReplayReader("t", "many")) as viewer:
         assert await viewer.next(), "readers that have left keep no turn"
 
 
@@ -375,9 +376,9 @@ async def test_a_wait_for_a_turn_is_a_wait_with_an_end() -> None:
     async with AsyncExitStack() as joined:
         own = ReplayReader("t", "many")
         for _ in range(PAGES_OF_READER):
-            viewer = await joined.enter_async_context(lane.hub.join(S, 0, reader=own))
+            viewer = await joined.enter_async_context(lane.hub.join("default", S, 0, reader=own))
             assert await viewer.next()
-        late = await joined.enter_async_context(lane.hub.join(S, 0, reader=own))
+        late = await joined.enter_async_context(lane.hub.join("default", S, 0, reader=own))
         assert await late.next(0.01) == [], "a keep-alive can be sent meanwhile"
         await viewer.next(0)
         assert len(numbers(await late.next())) == 10
@@ -388,7 +389,7 @@ async def test_pages_of_long_events_are_short() -> None:
     lane = Lane()
     for _ in range(200):
         lane.event(b'{"type":"%s"}' % (b"x" * 9_900))
-    async with lane.hub.join(S, 0) as viewer:
+    async with lane.hub.join("default", S, 0) as viewer:
         pages = [numbers(await viewer.next())]
         while pages[-1][-1] < 200:
             pages.append(numbers(await viewer.next()))

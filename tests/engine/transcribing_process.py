@@ -36,14 +36,14 @@ async def main(state: Path) -> None:
                         workspace="/w", state="idle", created_ms=0, updated_ms=0, deadline_ms=None, machine=b"{}",
                         usage={})
     writer.start()
-    n = await ledger.head("s/1")
+    n = await ledger.head("t", "s/1")
     while True:
         n += 1
         entry_id = f"{n:08x}"
         line = msgspec.json.encode({"type": "custom", "id": entry_id, "parentId": f"{n - 1:08x}" if n > 1 else None,
                                     "timestamp": "", "customType": "x", "data": {"n": n, "text": "x" * 2_000}})
         await ledger.commit(WriteBatch([
-            Append("s/1", "C", 0, b""), PutSession(row),
+            Append("t", "s/1", "C", 0, b""), PutSession(row),
             PutTranscript(TranscriptLine(tenant_id="t", session_id="S1", entry_id=entry_id, line=line)),
         ]))
         writer.nudge()

@@ -121,7 +121,7 @@ class House(Table):
 
     async def kinds(self, session_id: str) -> list[str]:
         """Types of the durable frames of the runner, and "refused" for what was refused."""
-        events = await self.ledger.events(f"s/{session_id}", 0, 100)
+        events = await self.ledger.events("default", f"s/{session_id}", 0, 100)
         return [json.loads(event.body)["type"] if event.kind == "C" else "refused"
                 for event in events if event.kind in ("C", "refused")]
 

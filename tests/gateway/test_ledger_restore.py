@@ -65,7 +65,7 @@ def seen(session_id: str, **fields: Any) -> p.HelloSession:
 
 
 async def notices(house: House, session_id: str) -> list[str]:
-    events = await house.ledger.events(f"s/{session_id}", 0, 200)
+    events = await house.ledger.events("default", f"s/{session_id}", 0, 200)
     return [json.loads(event.body)["message"] for event in events if event.kind == "notice"]
 
 

@@ -132,7 +132,7 @@ async def test_an_unknown_frame_is_kept_and_relayed_to_viewers_as_it_came(house:
     async with house.session() as (runner, session_id, _):
         runner.say(name, {"deep": [1, {"er": None}]}, session_id=session_id, seq=2, colour="red")
         await runner.acked(2)
-        last = (await house.ledger.events(f"s/{session_id}", 0, 100))[-1]
+        last = (await house.ledger.events("default", f"s/{session_id}", 0, 100))[-1]
         assert last.kind == "C"
         told = json.loads(last.body)
         assert (told["type"], told["payload"], told["colour"]) == (name, {"deep": [1, {"er": None}]}, "red")
@@ -189,7 +189,7 @@ async def test_the_same_gap_again_ends_that_session_once_and_leaves_the_link(hou
         assert record is not None
         assert (record.command.state, record.command.error.code) == ("failed", "INTERNAL")  # type: ignore[union-attr]
         assert await house.kinds(session_id) == ["session.capabilities", "agent.error", "agent.error", "session.closed"]
-        events = await house.ledger.events(f"s/{session_id}", 0, 100)
+        events = await house.ledger.events("default", f"s/{session_id}", 0, 100)
         assert sum(b'"INTERNAL"' in event.body for event in events if event.kind == "M") == 1
         again = await house.execute()  # The link serves other sessions, and this one's key can be opened again.
         assert (await runner.frame("control.session.open")).session_id == again.target.session_id
@@ -226,7 +226,7 @@ def lossy(session_id: str, seqs: tuple[int, ...], count: int | None, synced: str
 
 async def losses(house: House, session_id: str) -> list[int | None]:
     """The counts of the notices of loss in the session's stream."""
-    events = await house.ledger.events(f"s/{session_id}", 0, 200)
+    events = await house.ledger.events("default", f"s/{session_id}", 0, 200)
     notices = [json.loads(event.body) for event in events if event.kind == "notice"]
     return [notice.get("lost_frame_count") for notice in notices if notice["code"] == "Truncated"]
 
@@ -379,7 +379,7 @@ async def test_what_comes_in_one_message_is_decided_committed_and_acknowledged_t
         while json.loads((await runner.next())["text"].split("\n")[-1])["payload"].get("seq") != RUN_FRAMES + 10:
             pass
         assert groups == [0, RUN_FRAMES]
-        assert len(await house.ledger.events(f"s/{session_id}", 0, 500)) >= RUN_FRAMES + 10
+        assert len(await house.ledger.events("default", f"s/{session_id}", 0, 500)) >= RUN_FRAMES + 10
 
 
 async def _three_sessions(house: House) -> list[p.HelloSession]:

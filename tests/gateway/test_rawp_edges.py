@@ -75,7 +75,7 @@ async def test_a_frame_behind_one_that_did_not_become_durable_does_not_pass_it(h
         runner.say("agent.error", warning("first"), session_id=session_id, seq=2)
         runner.say("agent.error", warning("second"), session_id=session_id, seq=3)
         await runner.acked(3)
-    events = await house.ledger.events(f"s/{session_id}", 0, 100)
+    events = await house.ledger.events("default", f"s/{session_id}", 0, 100)
     said = [msgspec.json.decode(event.body)["payload"].get("message") for event in events if event.kind == "C"]
     assert said == [None, "first", "second"]
 

@@ -59,7 +59,7 @@ async def test_an_older_link_that_wakes_after_a_newer_one_took_over_is_not_heard
             new.say("agent.error", warning("in time"), session_id=session_id, seq=2)
             await new.acked(2)
             assert house.engine.presence.link_of("local") is not None
-    events = await house.ledger.events(f"s/{session_id}", 0, 100)
+    events = await house.ledger.events("default", f"s/{session_id}", 0, 100)
     said = [msgspec.json.decode(event.body)["payload"].get("message") for event in events if event.kind == "C"]
     assert said == [None, "in time"]
 

@@ -68,4 +68,4 @@ async def test_it_happens_once_a_day_by_itself(gateway: Gateway, keep_days: int,
     daily.cancel()
     with suppress(asyncio.CancelledError):
         await daily
-    assert len(await gateway.desk.ledger.events(f"c/{command}", 0, 9)) == left
+    assert len(await gateway.desk.ledger.events("default", f"c/{command}", 0, 9)) == left

@@ -54,7 +54,7 @@ class Store(NamedTuple):
     async def writes(self, lane: str, epoch: int) -> bool:
         """Whether a commit under this epoch goes through."""
         try:
-            await self.ledger.commit(WriteBatch([Append("s/1", "C", 1, b"{}")], [(lane, epoch)]))
+            await self.ledger.commit(WriteBatch([Append("t", "s/1", "C", 1, b"{}")], [(lane, epoch)]))
         except Fenced:
             return False
         return True
@@ -480,7 +480,7 @@ class LeaseTable(RuleBasedStateMachine):
         name, lane = data.draw(st.sampled_from(sorted(self.held)))
         epoch = self.held[name, lane]
         try:
-            now(self.ledger.commit(WriteBatch([Append(lane, "C", 1, b"{}")], [(lane, epoch)])))
+            now(self.ledger.commit(WriteBatch([Append("t", lane, "C", 1, b"{}")], [(lane, epoch)])))
         except Fenced:
             assert self.newest[lane][1] != epoch
         else:

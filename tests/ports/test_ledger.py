@@ -112,8 +112,9 @@ async def ledger(place: Place, tmp_path: Path) -> AsyncIterator[Ledger]:
     await opened.close()
 
 
-def append(stream: str = "s/1", kind: Any = "C", body: bytes = b"{}", message_id: str = "") -> Append:
-    return Append(stream, kind, 5, body, message_id)
+def append(stream: str = "s/1", kind: Any = "C", body: bytes = b"{}", message_id: str = "", tenant_id: str = "t1"
+           ) -> Append:
+    return Append(tenant_id, stream, kind, 5, body, message_id)
 
 
 def draft(action: str = "enqueue", tenant_id: str = "t1", **fields: Any) -> AuditDraft:
@@ -185,8 +186,8 @@ async def test_numbers_are_gap_free_for_many_writers_of_one_stream(ledger: Ledge
     given = await asyncio.gather(*(write(name) for name in range(30)))
     assert all(numbers == sorted(numbers) for numbers in given)
     assert sorted(n for numbers in given for n in numbers) == list(range(1, 601))
-    assert await ledger.head("s/1") == 600
-    events = await ledger.events("s/1", 0, 1000)
+    assert await ledger.head("t1", "s/1") == 600
+    events = await ledger.events("t1", "s/1", 0, 1000)
     assert [event.n for event in events] == list(range(1, 601))
     for name, numbers in enumerate(given):
         assert [events[n - 1].body for n in numbers] == [b"%d/%d" % (name, i) for i in range(20)]
@@ -197,31 +198,31 @@ async def test_batches_take_effect_in_the_order_of_the_calls(ledger: Ledger) -> 
     commits = [asyncio.ensure_future(ledger.commit(WriteBatch([append(body=b"%d" % i)]))) for i in range(200)]
     receipts = await asyncio.gather(*commits)
     assert [receipt.numbers for receipt in receipts] == [[i + 1] for i in range(200)]
-    assert [event.body for event in await ledger.events("s/1", 0, 500)] == [b"%d" % i for i in range(200)]
+    assert [event.body for event in await ledger.events("t1", "s/1", 0, 500)] == [b"%d" % i for i in range(200)]
 
 
 @pytest.mark.req("S-1")
 async def test_a_batch_larger_than_any_step_keeps_its_order(ledger: Ledger) -> None:
     receipt = await ledger.commit(WriteBatch([append(f"s/{i % 3}", body=b"%d" % i) for i in range(331)]))
     assert receipt.numbers == [i // 3 + 1 for i in range(331)]
-    events = await ledger.events("s/2", 100, 500)
+    events = await ledger.events("t1", "s/2", 100, 500)
     assert [event.body for event in events] == [b"%d" % (3 * n + 2) for n in range(100, 110)]
 
 
 @pytest.mark.req("S-1")
 async def test_events_come_back_as_they_were_given_and_in_pages(ledger: Ledger) -> None:
     kinds = ["C", "M", "notice", "refused", "status", "feed"]
-    await put(ledger, *(Append("s/1", kind, 7, b"\x00" + kind.encode(), f"m{kind}") for kind in kinds))  # pyright: ignore
-    assert await ledger.events("s/1", 2, 2) == [
+    await put(ledger, *(Append("t1", "s/1", kind, 7, b"\x00" + kind.encode(), f"m{kind}") for kind in kinds))  # pyright: ignore
+    assert await ledger.events("t1", "s/1", 2, 2) == [
         Event(stream="s/1", n=3, kind="notice", at_ms=7, body=b"\x00notice", message_id="mnotice"),
         Event(stream="s/1", n=4, kind="refused", at_ms=7, body=b"\x00refused", message_id="mrefused"),
     ]
-    events = await ledger.events("s/1", 2, 2)
-    assert await ledger.tail("s/1", 2, 2) == [(one.n, one.kind, one.body, one.at_ms) for one in events]
-    assert await ledger.events("s/1", 6, 10) == []
-    assert await ledger.events("s/none", 0, 10) == []
-    assert await ledger.head("s/none") == 0
-    assert [event.n for event in await ledger.events("s/1", 0, 100)] == [1, 2, 3, 4, 5, 6]
+    events = await ledger.events("t1", "s/1", 2, 2)
+    assert await ledger.tail("t1", "s/1", 2, 2) == [(one.n, one.kind, one.body, one.at_ms) for one in events]
+    assert await ledger.events("t1", "s/1", 6, 10) == []
+    assert await ledger.events("t1", "s/none", 0, 10) == []
+    assert await ledger.head("t1", "s/none") == 0
+    assert [event.n for event in await ledger.events("t1", "s/1", 0, 100)] == [1, 2, 3, 4, 5, 6]
 
 
 @pytest.mark.req("D-1")
@@ -230,8 +231,8 @@ async def test_recent_message_ids_are_those_of_received_frames(ledger: Ledger) -
     for i in range(6):
         await put(ledger, append(message_id=f"c{i}"), append(kind="M", message_id=f"m{i}"))
     await put(ledger, append(kind="refused", message_id="r"), append("s/2", message_id="other"))
-    assert await ledger.recent_message_ids("s/1", 3) == ["c4", "c5", "r"]
-    assert await ledger.recent_message_ids("s/none", 3) == []
+    assert await ledger.recent_message_ids("t1", "s/1", 3) == ["c4", "c5", "r"]
+    assert await ledger.recent_message_ids("t1", "s/none", 3) == []
 
 
 # --- one transaction (C-4) ---
@@ -248,8 +249,8 @@ async def test_a_refused_batch_leaves_nothing_behind(ledger: Ledger) -> None:
                   PutCommand(command()), PutSession(session(state="closed")), PutSession(session("S2")),
                   PutApproval(approval()), DropControls("t1", "S1", 9), DropTranscript("t1", "S1", ("e1",)),
                   Put(runner()), Put(key()), PutIdempotency(answer("k2")), PutIdempotency(answer()))
-    assert await ledger.head("s/1") == 1
-    assert await ledger.head("s/new") == 0
+    assert await ledger.head("t1", "s/1") == 1
+    assert await ledger.head("t1", "s/new") == 0
     assert (await ledger.audit_head("t1"))[0] == 1
     assert await ledger.audit_head("t2") == (0, FIRST_PREV)
     assert await ledger.audit_tenants() == ["t1"]
@@ -284,7 +285,7 @@ async def test_only_the_faulty_batches_of_a_crowd_fail(ledger: Ledger) -> None:
     assert all(isinstance(outcomes[i], NameTaken) for i in range(100) if i % 5 == 1)
     assert all(isinstance(outcomes[i], Fenced) for i in range(100) if i % 5 == 3)
     assert [outcomes[i] for i in good] == [([n], [n]) for n in range(1, len(good) + 1)]
-    assert [event.body for event in await ledger.events("s/1", 0, 500)] == [b"%d" % i for i in good]
+    assert [event.body for event in await ledger.events("t1", "s/1", 0, 500)] == [b"%d" % i for i in good]
     assert (await ledger.audit_head("t1"))[0] == len(good)
 
 
@@ -311,15 +312,15 @@ async def test_a_lane_begins_with_its_first_commit_or_not_at_all(ledger: Ledger)
     assert await ledger.take("s/2") == FIRST_EPOCH
     with pytest.raises(Fenced):
         await ledger.commit(WriteBatch([append(), BeginLane("s/2")]))
-    assert (await ledger.events("s/1", 2, 9)) == []
+    assert (await ledger.events("t1", "s/1", 2, 9)) == []
 
 
 @pytest.mark.req("S-1")
 async def test_a_stream_that_is_said_to_be_new_begins_at_one(ledger: Ledger) -> None:
-    new = Append(stream="s/new", kind="status", at_ms=0, body=b"1", opens=True)
+    new = Append(tenant_id="t1", stream="s/new", kind="status", at_ms=0, body=b"1", opens=True)
     assert (await ledger.commit(WriteBatch([new, append("s/new")]))).numbers == [1, 2]
     assert (await ledger.commit(WriteBatch([append("s/new")]))).numbers == [3]
-    assert [event.n for event in await ledger.events("s/new", 0, 9)] == [1, 2, 3]
+    assert [event.n for event in await ledger.events("t1", "s/new", 0, 9)] == [1, 2, 3]
 
 
 @pytest.mark.req("C-4")
@@ -346,7 +347,7 @@ async def test_a_closed_ledger_says_so(ledger: Ledger) -> None:
     with pytest.raises(LedgerError, match="closed"):
         await put(ledger, append())
     with pytest.raises(LedgerError, match="closed"):
-        await ledger.head("s/1")
+        await ledger.head("t1", "s/1")
     await ledger.close()
 
 
@@ -441,7 +442,7 @@ async def test_many_lanes_are_read_as_each_of_them_is_read_alone(ledger: Ledger)
                   PutApproval(approval(f"a-{name}", session_id=name, tenant_id=f"t{i % 2}")),
                   *(PutControl(ControlRecord(session_id=name, seq=seq, message_id=f"m{seq}", body=b"\x00"),
                                f"t{i % 2}") for seq in (2, 1, 3)),
-                  *(append(f"s/{name}", kind, message_id=f"{kind}-{name}-{n}") for n in range(3)
+                  *(append(f"s/{name}", kind, message_id=f"{kind}-{name}-{n}", tenant_id=f"t{i % 2}") for n in range(3)
                     for kind in ("C", "M", "refused")),
                   *(PutTranscript(TranscriptLine(tenant_id=f"t{i % 2}", session_id=name, entry_id=f"e{n}-{name}",
                                                  line=b"{}")) for n in (1, 0)))
@@ -453,7 +454,7 @@ async def test_many_lanes_are_read_as_each_of_them_is_read_alone(ledger: Ledger)
         assert lane.commands == await ledger.live_commands(name, lane.session.tenant_id)
         assert lane.approvals == await ledger.live_approvals(name, lane.session.tenant_id) != []
         assert lane.controls == await ledger.controls(name, lane.session.tenant_id, 0) != []
-        assert lane.received == await ledger.recent_message_ids(f"s/{name}", 4)
+        assert lane.received == await ledger.recent_message_ids(lane.session.tenant_id, f"s/{name}", 4)
         assert lane.received == [f"C-{name}-1", f"refused-{name}-1", f"C-{name}-2", f"refused-{name}-2"]
         assert lane.pending == [line.entry_id for line in await ledger.transcript_pending(
             (name, lane.session.tenant_id))] != []
@@ -477,7 +478,8 @@ async def test_the_histories_of_many_lanes_are_those_that_each_is_asked_for_alon
              LaneQuestion("t1", "s/S2", 0, (cmd_1,), "c" * 32)]
     found = await ledger.lane_histories(asked, 3, 2)
     for question, history in zip(asked, found, strict=True):
-        tail = [] if question.after is None else await ledger.events(question.stream, question.after, 3)
+        tail = [] if question.after is None else await ledger.events(question.tenant_id, question.stream,
+                                                                     question.after, 3)
         assert history.events == tail
         assert history.about == {one: await ledger.audit_about(question.tenant_id, one) for one in question.subjects}
         assert history.seals == await ledger.audit_seals(question.tenant_id, question.seals_of, 2)
@@ -849,7 +851,7 @@ async def test_each_tenant_has_a_chain_of_its_own(ledger: Ledger) -> None:
 async def test_what_cannot_be_audited_does_not_happen(ledger: Ledger, bad: AuditDraft) -> None:
     with pytest.raises(LedgerError, match="audit"):
         await put(ledger, append(), AuditAppend(draft()), AuditAppend(bad))
-    assert await ledger.head("s/1") == 0
+    assert await ledger.head("t1", "s/1") == 0
     assert await ledger.audit_tenants() == []
 
 
@@ -900,8 +902,8 @@ async def test_a_read_sees_every_batch_whose_commit_returned(ledger: Ledger) -> 
         for n in range(1, 30):
             await ledger.commit(WriteBatch([append(name), PutSession(session(name, updated_ms=n))]))
             if dice.random() < 0.5:
-                assert await ledger.head(name) == n
-                assert len(await ledger.events(name, 0, 100)) == n
+                assert await ledger.head("t1", name) == n
+                assert len(await ledger.events("t1", name, 0, 100)) == n
                 assert (await ledger.session(name)) == session(name, updated_ms=n)
 
     await asyncio.gather(*(work(f"w{i}") for i in range(10)))

@@ -68,8 +68,8 @@ async def session(ledger: Ledger, name: str, ended_ms: int | None = BEFORE - 1, 
                                  machine=machine, usage={})),
         command(name, name, ended_ms), PutFile(file, "t"),
         *(PutControl(ControlRecord(session_id=name, seq=seq, message_id=str(seq), body=b"{}"), "t") for seq in (1, 2)),
-        *(Append(f"s/{name}", "C", 1, b"{}") for _ in range(3)),
-        *(Append(f"c/cmd_{name}", "status", 1, b"{}") for _ in range(2)),
+        *(Append("t", f"s/{name}", "C", 1, b"{}") for _ in range(3)),
+        *(Append("t", f"c/cmd_{name}", "status", 1, b"{}") for _ in range(2)),
     ]))
 
 
@@ -85,15 +85,15 @@ async def test_an_old_session_is_forgotten_but_for_its_rows_and_its_numbers(ledg
     assert await ledger.forget_session("old", BEFORE) == expected
     assert await ledger.forget_session("old", BEFORE) == PrunedRows()
     assert await ledger.old_sessions("t", BEFORE, "", 10) == []
-    assert (await ledger.events("s/old", 0, 9), await ledger.events("c/cmd_old", 0, 9)) == ([], [])
+    assert (await ledger.events("t", "s/old", 0, 9), await ledger.events("t", "c/cmd_old", 0, 9)) == ([], [])
     assert await ledger.file("old", "t", "f") is None
     assert [one.seq for one in await ledger.controls("old", "t", 0)] == [2]  # The runner has not confirmed it.
     assert await ledger.session("old") is not None
     assert await ledger.command("cmd_old", "t") is not None
-    assert await ledger.head("s/old") == 3
-    assert (await ledger.commit(WriteBatch([Append("s/old", "C", 1, b"{}")]))).numbers == [4]
-    assert [event.n for event in await ledger.events("s/old", 0, 9)] == [4]
-    assert len(await ledger.events("s/young", 0, 9)) == 3
+    assert await ledger.head("t", "s/old") == 3
+    assert (await ledger.commit(WriteBatch([Append("t", "s/old", "C", 1, b"{}")]))).numbers == [4]
+    assert [event.n for event in await ledger.events("t", "s/old", 0, 9)] == [4]
+    assert len(await ledger.events("t", "s/young", 0, 9)) == 3
 
 
 @pytest.mark.req("G-5")
@@ -104,7 +104,7 @@ async def test_what_goes_on_or_began_again_is_kept(ledger: Ledger) -> None:
     assert found == ["again"]
     await ledger.commit(WriteBatch([command("later", "again", None)]))  # Asked for after the session was found old.
     assert await ledger.forget_session("again", BEFORE) == PrunedRows()
-    assert len(await ledger.events("s/again", 0, 9)) == 3
+    assert len(await ledger.events("t", "s/again", 0, 9)) == 3
 
 
 @pytest.mark.req("G-5")
@@ -114,21 +114,22 @@ async def test_a_session_without_commands_is_as_old_as_its_last_change(ledger: L
             PutSession(SessionRecord(session_id=name, tenant_id="t", session_key="k", agent_id="a", runner_id="r",
                                      workspace="", state="idle", created_ms=1, updated_ms=updated_ms,
                                      deadline_ms=None, machine=b"{}", usage={})),
-            Append(f"s/{name}", "C", 1, b"{}")]))
+            Append("t", f"s/{name}", "C", 1, b"{}")]))
     assert await ledger.old_sessions("t", BEFORE, "", 10) == ["seen"]
 
 
 @pytest.mark.req("G-5")
 async def test_a_feed_loses_its_beginning_alone(ledger: Ledger) -> None:
     for at_ms in (BEFORE - 2, BEFORE - 1, BEFORE, BEFORE - 1):  # A clock that went back leaves no hole.
-        await ledger.commit(WriteBatch([Append("t/t", "feed", at_ms, b"{}"), Append("t/other", "feed", at_ms, b"{}")]))
+        await ledger.commit(WriteBatch([Append("t", "t/t", "feed", at_ms, b"{}"),
+                                        Append("other", "t/other", "feed", at_ms, b"{}")]))
     assert await ledger.forget_feed("t", BEFORE, dry=True) == 2
     assert await ledger.forget_feed("t", BEFORE) == 2
     assert await ledger.forget_feed("t", BEFORE) == 0
-    assert [event.n for event in await ledger.events("t/t", 0, 9)] == [3, 4]
-    assert len(await ledger.events("t/other", 0, 9)) == 4
+    assert [event.n for event in await ledger.events("t", "t/t", 0, 9)] == [3, 4]
+    assert len(await ledger.events("other", "t/other", 0, 9)) == 4
     assert await ledger.forget_feed("t", NOW) == 2
-    assert await ledger.head("t/t") == 4
+    assert await ledger.head("t", "t/t") == 4
 
 
 @pytest.mark.req("G-5", "P-8")

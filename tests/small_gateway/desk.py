@@ -211,7 +211,7 @@ class SmallDesk:
 
     def status(self, command_id: str, **fields: Any) -> Append:
         event = StatusEvent(command_id=command_id, at=iso(NOW), **fields)
-        return Append(command_stream(command_id), "status", NOW, msgspec.json.encode(event))
+        return Append("default", command_stream(command_id), "status", NOW, msgspec.json.encode(event))
 
     async def finish(self, command_id: str) -> None:
         record = await self.ledger.command(command_id, "default")
@@ -295,10 +295,10 @@ class SmallDesk:
         await self.commit([PutSession(record)])
 
     async def frame(self, frame: Frame, kind: str = "C") -> None:
-        await self.commit([Append(session_stream("s1"), kind, NOW, encode(frame))])  # type: ignore[arg-type]
+        await self.commit([Append("default", session_stream("s1"), kind, NOW, encode(frame))])  # type: ignore[arg-type]
 
     async def feed(self, body: bytes) -> None:
-        await self.commit([Append(tenant_stream("default"), "feed", NOW, body)])
+        await self.commit([Append("default", tenant_stream("default"), "feed", NOW, body)])
 
     async def audit(self, count: int) -> None:
         draft = AuditDraft(tenant_id="default", at=iso(NOW), who={"id": "owner", "role": "owner"}, action="enqueue")

@@ -291,6 +291,6 @@ async def ask_to_compact(
 async def _check_effect(shell: LaneShell, asked: compaction.RequestedCompaction) -> None:
     """Look for the request where viewers will read it, before it is said to be there (V-2). Raises Problem."""
     state = shell.lane.state
-    events = await shell.lanes.ledger.events(session_stream(state.session_id), asked.n - 1, 1)
+    events = await shell.lanes.ledger.events(state.tenant_id, session_stream(state.session_id), asked.n - 1, 1)
     if not any(asked.message_id.encode() in event.body for event in events) and asked.message_id:
         raise Problem("Unavailable", f"the compaction of session {state.session_id} cannot be seen yet")

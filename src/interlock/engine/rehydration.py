@@ -69,5 +69,5 @@ async def refold(state: LaneState, transcriber: Transcriber | None, ledger: Ledg
             fold_again(fold, transcriber, fed[-1])
         if len(events) < PAGE_MAX:  # No one else writes to the session, so this was the last page.
             break
-        events = await ledger.events(session_stream(state.session_id), events[-1].n, PAGE_MAX)
+        events = await ledger.events(state.tenant_id, session_stream(state.session_id), events[-1].n, PAGE_MAX)
     return fold, fed

@@ -53,7 +53,8 @@ class Behind(Exception):
 class EventSource(Protocol):
     """The part of the ledger that viewers read."""
 
-    async def tail(self, stream: str, after: int, limit: int) -> list[tuple[int, EventKind, bytes, int]]: ...
+    async def tail(self, tenant_id: str, stream: str, after: int, limit: int
+                   ) -> list[tuple[int, EventKind, bytes, int]]: ...
 
 
 class _Topic:
@@ -83,11 +84,12 @@ class _Topic:
 class StreamViewer:
     """One reader. `next` gives bursts; as an asynchronous iterator it gives them until the hub ends it."""
 
-    def __init__(self, source: EventSource, stream: str, topic: _Topic, after: int, page: int,
+    def __init__(self, source: EventSource, tenant_id: str, stream: str, topic: _Topic, after: int, page: int,
                  replays: Replays, reader: ReplayReader) -> None:
         self.cursor = after
         """Number of the last durable item that was given out."""
         self._source = source
+        self._tenant_id = tenant_id
         self._stream = stream
         self._topic = topic
         self._longest_page = page
@@ -197,7 +199,7 @@ class StreamViewer:
                 return []
             if self._turn is None:
                 self._turn = await self._replays.turn(self._reader)
-            rows = await self._source.tail(self._stream, self.cursor, self._page)
+            rows = await self._source.tail(self._tenant_id, self._stream, self.cursor, self._page)
             if rows:
                 items = [Durable(*row) for row in rows]
                 self._measure(items)
@@ -273,7 +275,7 @@ class Relay(Protocol):
         """They were sent a transient frame after event `n`."""
         ...
 
-    async def watch(self, stream: str) -> None:
+    async def watch(self, tenant_id: str, stream: str) -> None:
         """A viewer joins: from here on what other gateways write is published to the hub."""
         ...
 
@@ -394,17 +396,17 @@ class Viewers:
             del self.topics[stream]
 
     @asynccontextmanager
-    async def join(self, stream: str, after: int, page: int = PAGE_MAX, reader: ReplayReader = NOBODY
-                   ) -> AsyncGenerator[StreamViewer]:
-        """Read a stream from behind number `after`: the ledger's tail in pages, the text so far, then live. Pages of
-        one reader, and of one tenant, are read a few at a time."""
+    async def join(self, tenant_id: str, stream: str, after: int, page: int = PAGE_MAX,
+                   reader: ReplayReader = NOBODY) -> AsyncGenerator[StreamViewer]:
+        """Read a tenant's stream from behind number `after`: the ledger's tail in pages, the text so far, then live.
+        Pages of one reader, and of one tenant, are read a few at a time."""
         relay = self._relay
         if relay is not None:
-            await relay.watch(stream)
+            await relay.watch(tenant_id, stream)
         topic = self.topics.get(stream)
         if topic is None:
             topic = self.topics[stream] = _Topic()
-        viewer = StreamViewer(self._source, stream, topic, after, page, self.replays, reader)
+        viewer = StreamViewer(self._source, tenant_id, stream, topic, after, page, self.replays, reader)
         topic.viewers.append(viewer)
         if self._closed:
             viewer.end()

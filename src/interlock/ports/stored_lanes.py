@@ -115,7 +115,7 @@ class LaneReads(StreamReads, Protocol):
             return None
         commands, approvals, ids, controls, pending = await asyncio.gather(
             self.live_commands(session_id, session.tenant_id), self.live_approvals(session_id, session.tenant_id),
-            self.recent_message_ids(session_stream(session_id), received),
+            self.recent_message_ids(session.tenant_id, session_stream(session_id), received),
             self.controls(session_id, session.tenant_id, 0), self.transcript_pending((session_id, session.tenant_id)))
         return StoredLane(session, commands, approvals, ids, controls, [line.entry_id for line in pending])
 
@@ -126,7 +126,8 @@ class LaneReads(StreamReads, Protocol):
 
     async def _lane_history(self, asked: LaneQuestion, events: int, seals: int) -> LaneHistory:
         tail, sealing, about = await asyncio.gather(
-            self.events(asked.stream, asked.after, events) if asked.after is not None else _no_events(),
+            self.events(asked.tenant_id, asked.stream, asked.after, events)
+            if asked.after is not None else _no_events(),
             self.audit_seals(asked.tenant_id, asked.seals_of, seals),
             asyncio.gather(*(self.audit_about(asked.tenant_id, one) for one in asked.subjects)))
         return LaneHistory(tail, dict(zip(asked.subjects, about, strict=True)), sealing)

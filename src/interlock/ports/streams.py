@@ -8,18 +8,20 @@ from interlock.protocol.records import Event, EventKind
 
 
 class StreamReads(Protocol):
-    """Reads of streams. Numbers are 1, 2, 3 … without gaps."""
+    """Reads of a tenant's streams. Numbers are 1, 2, 3 … without gaps. Nothing is in a stream of
+    another tenant; a store of one file does not look, since no two of its streams have one name."""
 
-    async def events(self, stream: str, after: int, limit: int) -> list[Event]: ...
+    async def events(self, tenant_id: str, stream: str, after: int, limit: int) -> list[Event]: ...
 
-    async def tail(self, stream: str, after: int, limit: int) -> list[tuple[int, EventKind, bytes, int]]:
+    async def tail(self, tenant_id: str, stream: str, after: int, limit: int
+                   ) -> list[tuple[int, EventKind, bytes, int]]:
         """What `events` gives, of each (n, kind, body, at_ms): for those who read much of a stream."""
-        return [(one.n, one.kind, one.body, one.at_ms) for one in await self.events(stream, after, limit)]
+        return [(one.n, one.kind, one.body, one.at_ms) for one in await self.events(tenant_id, stream, after, limit)]
 
-    async def head(self, stream: str) -> int:
+    async def head(self, tenant_id: str, stream: str) -> int:
         """Highest number of the stream, 0 if it has none."""
         ...
 
-    async def recent_message_ids(self, stream: str, limit: int) -> list[str]:
+    async def recent_message_ids(self, tenant_id: str, stream: str, limit: int) -> list[str]:
         """message_ids of the last `limit` events of kind C or refused."""
         ...

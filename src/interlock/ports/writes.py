@@ -26,8 +26,9 @@ class LedgerWrite(msgspec.Struct, frozen=True):
 
 
 class Append(LedgerWrite, frozen=True, gc=False):
-    """Append to a numbered stream; the ledger gives the number."""
+    """Append to a numbered stream of a tenant; the ledger gives the number. A stream belongs to one tenant."""
 
+    tenant_id: str
     stream: str
     kind: EventKind
     at_ms: int

@@ -137,8 +137,8 @@ def everything() -> list[Any]:
         Put(DrainRecord(tenant_id="", drain=Drain(scope="gateway", at=DAY, by="u"))),
         Add(SpendingRecord(tenant_id="t1", budget="b", scope="", day=3, spent_micros=5)),
         Add(UsageRecord(tenant_id="t1", day=3, agent_id="shell", person="user:ann", turns=1)),
-        *(Append("s/S1", "C", 5, b"%d" % number, f"m{number}") for number in range(5)),
-        Append("t/t1", "feed", 5, b"{}"),
+        *(Append("t1", "s/S1", "C", 5, b"%d" % number, f"m{number}") for number in range(5)),
+        Append("t1", "t/t1", "feed", 5, b"{}"),
         *(AuditAppend(AuditDraft(tenant_id=tenant, at=DAY, who={"id": "u", "role": "owner"}, action="enqueue",
                                  personal={"reason": f"because {number}"}))
           for number in range(300) for tenant in ("t1", "t2")),
@@ -184,7 +184,7 @@ async def test_there_and_back_it_is_the_same_ledger(state: Path, empty_database:
     ledger = await open_in_postgres(PostgresSettings(empty_database), CLOCK, keeps_transcripts=True)
     transcripts = PostgresTranscripts(ledger, CLOCK)
     assert await ledger.gateway_id() == moved.gateway_id
-    assert [event.body for event in await ledger.events("s/S1", 2, 9)] == [b"2", b"3", b"4"]
+    assert [event.body for event in await ledger.events("t1", "s/S1", 2, 9)] == [b"2", b"3", b"4"]
     assert (await transcripts.read("S1", "shell", "t1"))[1:] == [line(one).line for one in "abcd"]
     assert await transcripts.ids("S1", "shell", "t1") == {"a", "b", "c", "d"}
     assert await transcripts.leaf("S2", "shell", "t1") == "x"
@@ -193,8 +193,8 @@ async def test_there_and_back_it_is_the_same_ledger(state: Path, empty_database:
     assert found is not None
     assert found.workspace == "/w\0"
     # What comes after goes on where it was.
-    assert (await ledger.commit(WriteBatch([Append("s/S1", "C", 6, b"5"), session("S3"), PutTranscript(line("y", "S3"))]
-                                           ))).numbers == [6]
+    assert (await ledger.commit(WriteBatch([Append("t1", "s/S1", "C", 6, b"5"), session("S3"),
+                                            PutTranscript(line("y", "S3"))]))).numbers == [6]
     assert [one.session_id for one in await ledger.runner_sessions("r1", "t1")] == ["S1", "S2", "S3"]
     assert await ledger.take("S1") == 2
     await ledger.close()
@@ -210,8 +210,8 @@ async def test_there_and_back_it_is_the_same_ledger(state: Path, empty_database:
             assert after[name] == rows, name
     assert after["event"][:5] == before["event"][:5]
     reopened = await open_ledger(back / "ledger.db", CLOCK)
-    assert [event.body for event in await reopened.events("s/S1", 4, 9)] == [b"4", b"5"]
-    assert (await reopened.commit(WriteBatch([Append("s/S1", "C", 6, b"6")]))).numbers == [7]
+    assert [event.body for event in await reopened.events("t1", "s/S1", 4, 9)] == [b"4", b"5"]
+    assert (await reopened.commit(WriteBatch([Append("t1", "s/S1", "C", 6, b"6")]))).numbers == [7]
     assert verify_records(await reopened.audit("t1", 0, 1_000), None).records == 300
     await reopened.close()
     files = JsonlTranscripts(back, CLOCK)
@@ -224,7 +224,7 @@ async def test_there_and_back_it_is_the_same_ledger(state: Path, empty_database:
 
 async def test_a_database_with_anything_in_it_is_refused(state: Path, empty_database: str) -> None:
     ledger = await open_in_postgres(PostgresSettings(empty_database), CLOCK)
-    await ledger.commit(WriteBatch([Append("s/1", "C", 1, b"")]))
+    await ledger.commit(WriteBatch([Append("t1", "s/1", "C", 1, b"")]))
     await ledger.close()
     before = dump(state / "ledger.db")
     with pytest.raises(MoveRefused, match="is not empty"):

@@ -77,7 +77,8 @@ async def test_a_tenant_is_the_same_there_and_comes_back_with_what_it_did_meanwh
     assert there.known_as == ours, "its runners know the gateway by the id that they were paired with"
     async with pair.clusters.ledger_there() as ledger:
         assert await seen(ledger) == before
-        await ledger.commit(WriteBatch([Append("s/S-acme", "C", 5, b"5", "m5"), DropControls("acme", "S-acme", 1)]))
+        await ledger.commit(WriteBatch([Append("acme", "s/S-acme", "C", 5, b"5", "m5"),
+                                        DropControls("acme", "S-acme", 1)]))
         after = await seen(ledger)
     await pair.clusters.check()
     await pair.move(back=True)
@@ -87,7 +88,7 @@ async def test_a_tenant_is_the_same_there_and_comes_back_with_what_it_did_meanwh
         source = await ledger.tenant("acme")
         assert source is not None
         assert source.known_as is None, "it is at home"
-        await ledger.commit(WriteBatch([Append("s/S-acme", "C", 5, b"6", "m6")]))
+        await ledger.commit(WriteBatch([Append("acme", "s/S-acme", "C", 5, b"6", "m6")]))
     await pair.clusters.check()
     await pair.move()
     assert await pair.open_at() == [False, True]
@@ -177,7 +178,7 @@ async def test_a_later_pass_copies_what_has_changed_and_removes_what_is_gone(pai
         await ledger.commit(WriteBatch([
             DropControls("acme", "S-acme", 1),
             PutControl(ControlRecord(session_id="S-acme", seq=2, message_id="n", body=b"{}"), "acme"),
-            Append("s/S-acme", "C", 5, b"5", "m5"), Append("c/cmd-new", "status", 5, b"{}"),
+            Append("acme", "s/S-acme", "C", 5, b"5", "m5"), Append("acme", "c/cmd-new", "status", 5, b"{}"),
             Note(RUNNERS, "acme", "r-acme", 99),
             PutTranscript(TranscriptLine(tenant_id="acme", session_id="S-acme", entry_id="b",
                                          line=b'{"type":"custom","id":"b","parentId":null}'))]))

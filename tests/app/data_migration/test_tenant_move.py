@@ -136,8 +136,8 @@ def rows_of(tenant_id: str) -> list[LedgerWrite]:
         PutFact(f"cron/{tenant_id}/daily", "{}"),
         Add(SpendingRecord(tenant_id=tenant_id, budget="b", scope="", day=3, spent_micros=5)),
         Add(UsageRecord(tenant_id=tenant_id, day=3, agent_id="shell", person="user:ann", turns=1)),
-        *(Append(f"s/{session_id}", "C", 5, b"%d" % number, f"m{number}") for number in range(5)),
-        Append(f"c/{command.id}", "state", 5, b"{}"), Append(f"t/{tenant_id}", "feed", 5, b"{}"),
+        *(Append(tenant_id, f"s/{session_id}", "C", 5, b"%d" % number, f"m{number}") for number in range(5)),
+        Append(tenant_id, f"c/{command.id}", "state", 5, b"{}"), Append(tenant_id, f"t/{tenant_id}", "feed", 5, b"{}"),
         *recorded(Put(key), key, tenant_id), *recorded(Put(runner), runner, tenant_id),
         *recorded(Put(rule), rule, tenant_id), *recorded(Put(signing), signing, tenant_id),
         *(draft(tenant_id, action="enqueue", personal={"reason": f"because {number}"}) for number in range(300)),
@@ -241,7 +241,7 @@ async def seen(ledger: Any) -> dict[str, Any]:
         "controls": await ledger.controls("S-acme", "acme", 0),
         "files": await ledger.file("S-acme", "acme", "f"),
         "kept": await ledger.idempotency("scope-acme", "acme"), "cron": await ledger.fact("cron/acme/daily"),
-        "streams": [await ledger.events(name, 0, 99) for name in ("s/S-acme", "c/cmd-acme", "t/acme")],
+        "streams": [await ledger.events("acme", name, 0, 99) for name in ("s/S-acme", "c/cmd-acme", "t/acme")],
         "keys": await ledger.keys("acme"), "runners": await ledger.runners("acme"),
         "rules": list(await ledger.rules("acme")), "signing": await ledger.signing_keys("acme"),
         "usage": await ledger.usage(UsageQuery("acme", 0, 9, frozenset({"day", "person"}))),
@@ -268,7 +268,7 @@ async def test_a_tenant_is_the_same_at_its_destination_and_the_source_says_where
         assert await lines.ids("S-stays", "shell", "stays") == set()
         assert await there.session("S-stays") is None
         # It goes on: new numbers follow the moved ones.
-        receipt = await there.commit(WriteBatch([Append("s/S-acme", "C", 5, b"5", "m5"), draft("acme")]))
+        receipt = await there.commit(WriteBatch([Append("acme", "s/S-acme", "C", 5, b"5", "m5"), draft("acme")]))
         assert (receipt.numbers, receipt.audit_seqs) == ([6], [305])
     moved, opened = await clusters.tenant(), await clusters.tenant_there()
     assert moved is not None

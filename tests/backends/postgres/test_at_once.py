@@ -64,7 +64,7 @@ async def test_everything_that_a_turn_writes_is_one_round_trip(gateway: Opening)
                        [("S1", epoch)])
     assert await trips_of(ledger, batch) == 1
     assert reasons == []
-    assert [event.n for event in await ledger.events("s/1", 0, 9)] == [1, 2]
+    assert [event.n for event in await ledger.events("t1", "s/1", 0, 9)] == [1, 2]
     assert (await ledger.audit_head("t1"))[0] == 2
     assert await ledger.session("S1") == session()
     assert await ledger.take("S2") == 2
@@ -79,7 +79,7 @@ async def test_a_log_that_another_gateway_has_moved_on_costs_two_round_trips_mor
     assert await trips_of(here, WriteBatch([append(), AuditAppend(draft())])) == 3
     assert reasons == []
     assert (await here.audit_head("t1"))[0] == 5
-    assert [event.n for event in await here.events("s/1", 0, 9)] == [1]
+    assert [event.n for event in await here.events("t1", "s/1", 0, 9)] == [1]
 
 
 async def test_gateways_that_write_to_one_log_at_the_same_time_neither_lose_nor_double(gateway: Opening) -> None:
@@ -87,7 +87,7 @@ async def test_gateways_that_write_to_one_log_at_the_same_time_neither_lose_nor_
     receipts = await asyncio.gather(*(ledger.commit(WriteBatch([append(f"s/{place}"), AuditAppend(draft())]))
                                       for _ in range(8) for place, ledger in enumerate(ledgers)))
     assert sorted(receipt.audit_seqs[0] for receipt in receipts) == list(range(1, 25))
-    assert [await ledgers[0].head(f"s/{place}") for place in range(3)] == [8, 8, 8]
+    assert [await ledgers[0].head("t1", f"s/{place}") for place in range(3)] == [8, 8, 8]
 
 
 @pytest.mark.parametrize(("batch", "raised", "reason"), [
@@ -106,7 +106,7 @@ async def test_a_batch_that_is_refused_raises_as_step_by_step_and_keeps_nothing(
     with pytest.raises(raised):
         await ledger.commit(batch)
     assert reasons == [reason]
-    assert await ledger.head("s/1") == 0
+    assert await ledger.head("t1", "s/1") == 0
 
 
 async def test_writes_that_depend_on_each_other_are_done_in_turn(gateway: Opening) -> None:

@@ -74,7 +74,7 @@ async def proxy(postgres: PostgresSettings, tmp_path: Path) -> AsyncIterator[Pro
 
 
 def append(stream: str = "s/1", body: bytes = b"{}") -> Append:
-    return Append(stream, "C", 5, body, "")
+    return Append("t1", stream, "C", 5, body, "")
 
 
 def draft(tenant_id: str = "t1", **fields: Any) -> AuditDraft:
@@ -112,7 +112,7 @@ async def test_a_link_that_breaks_during_a_commit_neither_loses_nor_doubles_it(
     receipts = [await ledger.commit(WriteBatch([append(body=str(number).encode()), AuditAppend(draft())]))
                 for number in range(1, 6)]
     assert [(receipt.numbers, receipt.audit_seqs) for receipt in receipts] == [([n], [n]) for n in range(2, 7)]
-    assert [event.body for event in await ledger.events("s/1", 0, 99)] == [b"0", b"1", b"2", b"3", b"4", b"5"]
+    assert [event.body for event in await ledger.events("t1", "s/1", 0, 99)] == [b"0", b"1", b"2", b"3", b"4", b"5"]
     assert (await ledger.audit_head("t1"))[0] == 6
     assert not proxy.on_commit
     await ledger.close()
@@ -152,7 +152,7 @@ async def test_a_commit_that_reaches_the_server_after_it_was_given_up_does_nothi
     assert (await ledger.commit(WriteBatch([append(body=b"1")]))).numbers == [2]
     proxy.late.set()
     await asyncio.wait_for(proxy.arrived.wait(), 20)
-    assert [event.body for event in await ledger.events("s/1", 0, 99)] == [b"0", b"1"]
+    assert [event.body for event in await ledger.events("t1", "s/1", 0, 99)] == [b"0", b"1"]
     await ledger.close()
 
 
@@ -174,7 +174,7 @@ async def test_a_commit_in_doubt_is_decided_before_anything_else_on_the_next_con
     proxy.late.set()
     await asyncio.wait_for(proxy.arrived.wait(), 20)
 
-    assert await ledger.head("s/1") == 0
+    assert await ledger.head("t1", "s/1") == 0
     assert (await ledger.commit(WriteBatch([append()], [("s/1", epoch)]))).numbers == [1]
     await ledger.close()
 
@@ -186,10 +186,10 @@ async def test_what_is_asked_while_the_server_is_away_waits_for_it(
     monkeypatch.setattr(database, "RETRY_MIN_S", 0.001)
     ledger = await open_ledger(PostgresSettings(proxy.url), StandingClock())
     await ledger.commit(WriteBatch([append()]))
-    assert await ledger.head("s/1") == 1
+    assert await ledger.head("t1", "s/1") == 1
     proxy.down = True
     proxy.cut()
-    waiting = asyncio.gather(ledger.commit(WriteBatch([append()])), ledger.head("s/2"))
+    waiting = asyncio.gather(ledger.commit(WriteBatch([append()])), ledger.head("t1", "s/2"))
     for _ in range(20):
         await asyncio.sleep(0)
     assert not waiting.done()
@@ -243,7 +243,7 @@ async def test_a_batch_that_fails_does_not_take_the_others_of_its_group_with_it(
     kinds = [type(one).__name__ if isinstance(one, LedgerError) else one for one in results]
     assert kinds == [([1, 1], []), "Fenced", "NameTaken", ([2], [1]), "NameTaken", "LedgerError", "Fenced",
                      ([1, 3], [])]
-    assert await ledger.head("s/1") == 3
+    assert await ledger.head("t1", "s/1") == 3
     assert await ledger.fact("a") is None
 
 
@@ -260,8 +260,8 @@ async def test_a_repeated_key_does_not_have_the_others_of_its_group_committed_on
         results = await asyncio.gather(*map(ledger.commit, batches), return_exceptions=True)
     assert isinstance(results[60], NameTaken)
     assert [one for one in results if isinstance(one, BaseException)] == [results[60]]
-    assert await ledger.head("s/59") == 1
-    assert await ledger.head("s/60") == 0
+    assert await ledger.head("t1", "s/59") == 1
+    assert await ledger.head("t1", "s/60") == 0
     assert spent.in_a_row < 60, "two statements for each halving, and the steps of the one that is refused"
 
 
@@ -309,7 +309,7 @@ async def test_a_connection_that_the_server_has_ended_and_that_is_not_closed_yet
     to state 12"), and nothing of that may reach a caller or run twice."""
     ledger = await open_ledger(PostgresSettings(proxy.url), StandingClock())
     await ledger.commit(WriteBatch([append()]))
-    assert await ledger.head("s/1") == 1
+    assert await ledger.head("t1", "s/1") == 1
     proxy.keeps_ends = True
     other = await asyncpg.connect(postgres.dsn)
     ended = await other.fetch("SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity "
@@ -317,7 +317,7 @@ async def test_a_connection_that_the_server_has_ended_and_that_is_not_closed_yet
     await other.close()
     assert len(ended) >= 2
     assert (await ledger.commit(WriteBatch([append()]))).numbers == [2]
-    assert await ledger.head("s/1") == 2
+    assert await ledger.head("t1", "s/1") == 2
     await ledger.close()
 
 
@@ -333,7 +333,7 @@ async def test_gateways_that_write_to_the_same_streams_and_logs_leave_no_gap_and
 
     await asyncio.gather(*((ledger if number % 3 else other).commit(batch(number)) for number in range(200)))
     for stream in ("t/1", "t/2"):
-        assert [event.n for event in await ledger.events(stream, 0, 500)] == list(range(1, 201))
+        assert [event.n for event in await ledger.events("t1", stream, 0, 500)] == list(range(1, 201))
     for tenant in ("t1", "t2"):
         records = await ledger.audit(tenant, 0, 500)
         assert [record.seq for record in records] == list(range(1, 201))
@@ -394,11 +394,11 @@ async def test_a_transcript_is_written_in_the_transaction_that_makes_it(postgres
 async def test_text_that_postgresql_cannot_hold_comes_back_as_it_was(ledger: PostgresLedger) -> None:
     odd = "a\0b\U0010fffe0\U0010fffe"
     await ledger.commit(WriteBatch([PutSession(session(odd, session_key=odd, workspace=odd)),
-                                    Append(f"s/{odd}", "C", 1, b"\0", odd), PutFact(odd, odd)]))
+                                    Append("t1", f"s/{odd}", "C", 1, b"\0", odd), PutFact(odd, odd)]))
     found = await ledger.session(odd)
     assert found is not None
     assert (found.session_id, found.session_key, found.workspace) == (odd, odd, odd)
-    assert [event.message_id for event in await ledger.events(f"s/{odd}", 0, 9)] == [odd]
+    assert [event.message_id for event in await ledger.events("t1", f"s/{odd}", 0, 9)] == [odd]
     assert await ledger.fact(odd) == odd
 
 
@@ -411,7 +411,7 @@ def test_an_address_says_whether_a_pool_stands_before_the_server() -> None:
 async def test_behind_a_pool_nothing_is_prepared(postgres: PostgresSettings) -> None:
     ledger = await open_ledger(postgres._replace(pooled=True), StandingClock())
     await ledger.commit(WriteBatch([append(), AuditAppend(draft())]))
-    assert [event.n for event in await ledger.events("s/1", 0, 9)] == [1]
+    assert [event.n for event in await ledger.events("t1", "s/1", 0, 9)] == [1]
     count = "SELECT count(*) FROM pg_prepared_statements"
     assert await ledger.transact(lambda connection: connection.fetchval(count)) == 0
     await ledger.close()
@@ -448,4 +448,20 @@ async def test_of_two_gateways_one_keeps_an_answer(ledger: PostgresLedger, other
     results = await asyncio.gather(*(one.commit(WriteBatch([PutIdempotency(answer("k")), append()]))
                                      for one in (ledger, other)), return_exceptions=True)
     assert sum(isinstance(one, NameTaken) for one in results) == 1
-    assert await ledger.head("s/1") == 1
+    assert await ledger.head("t1", "s/1") == 1
+
+
+async def test_a_stream_of_another_tenant_is_not_appended_to(ledger: PostgresLedger) -> None:
+    await ledger.commit(WriteBatch([Append("t1", "s/1", "C", 5, b"{}")]))
+    with pytest.raises(NameTaken):
+        await ledger.commit(WriteBatch([Append("t2", "s/1", "C", 5, b"{}")]))
+    assert await ledger.head("t1", "s/1") == 1
+
+
+async def test_a_stream_of_another_tenant_is_not_read(ledger: PostgresLedger) -> None:
+    await ledger.commit(WriteBatch([Append("t1", "s/1", "C", 5, b"{}", "m")]))
+    for tenant_id, there in (("t1", 1), ("t2", 0)):
+        assert len(await ledger.events(tenant_id, "s/1", 0, 9)) == there
+        assert len(await ledger.tail(tenant_id, "s/1", 0, 9)) == there
+        assert await ledger.head(tenant_id, "s/1") == there
+        assert await ledger.recent_message_ids(tenant_id, "s/1", 9) == ["m"] * there

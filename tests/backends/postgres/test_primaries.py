@@ -136,23 +136,23 @@ async def test_nothing_is_written_to_a_primary_that_comes_back(pair: Pair, tmp_p
     settings = fenced(pair, tmp_path / FILE_NAME)
     ledger, leases = await open_ledger(settings, SystemClock()), await open_leases(settings)
     await leases.join(Instance("i_1", "here"))
-    await ledger.commit(WriteBatch([Append(STREAM, "C", 5, b"before", "m1")]))
+    await ledger.commit(WriteBatch([Append("t1", STREAM, "C", 5, b"before", "m1")]))
     await asyncio.to_thread(pair.kill_primary)
     await asyncio.to_thread(pair.promote)
-    await ledger.commit(WriteBatch([Append(STREAM, "C", 5, b"after", "m2")]))
+    await ledger.commit(WriteBatch([Append("t1", STREAM, "C", 5, b"after", "m2")]))
     former = await asyncio.to_thread(pair.return_primary)
     assert hosts_of(pair.url)[0] == LedgerHost(str(pair.address_of(former)), None), "the driver would ask it first"
     await asked(pair.primary, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() "
                               "AND backend_type = 'client backend'")
-    await ledger.commit(WriteBatch([Append(STREAM, "C", 5, b"with both", "m3")]))
-    assert [one.body for one in await ledger.events(STREAM, 0, 10)] == [b"before", b"after", b"with both"]
+    await ledger.commit(WriteBatch([Append("t1", STREAM, "C", 5, b"with both", "m3")]))
+    assert [one.body for one in await ledger.events("t1", STREAM, 0, 10)] == [b"before", b"after", b"with both"]
     await look_at_primaries(settings)
     assert (await leases.survey()).trouble == former_trouble([hosts_of(pair.url)[0]])
     await leases.close()
     await ledger.close()
 
     fresh = await open_ledger(fenced(pair), SystemClock())
-    assert len(await fresh.events(STREAM, 0, 10)) == 3, "one that knows nothing looks at all servers first"
+    assert len(await fresh.events("t1", STREAM, 0, 10)) == 3, "one that knows nothing looks at all servers first"
     await fresh.close()
     assert await asked(former, WRITTEN) == 1
     former.stop()
@@ -163,12 +163,12 @@ async def test_what_is_connected_to_a_primary_is_cut_once_another_one_was_promot
     """As with a host that was cut off from its standby, and from those who promoted that."""
     settings = fenced(pair)
     ledger = await open_ledger(settings, SystemClock())
-    await ledger.commit(WriteBatch([Append(STREAM, "C", 5, b"before", "m1")]))
+    await ledger.commit(WriteBatch([Append("t1", STREAM, "C", 5, b"before", "m1")]))
     await asked(pair.primary, "ALTER SYSTEM RESET synchronous_standby_names", "SELECT pg_reload_conf()")
     former = pair.primary
     await asyncio.to_thread(pair.promote)
     await look_at_primaries(settings)
-    await ledger.commit(WriteBatch([Append(STREAM, "C", 5, b"after", "m2")]))
+    await ledger.commit(WriteBatch([Append("t1", STREAM, "C", 5, b"after", "m2")]))
     assert (await asked(former, WRITTEN), await asked(pair.primary, WRITTEN)) == (1, 2)
     await ledger.close()
     former.stop()
@@ -182,11 +182,11 @@ async def test_a_gateway_that_finds_only_the_former_primary_refuses_it_with_a_se
     ledger = await open_ledger(fenced(pair, file), SystemClock())
     await asyncio.to_thread(pair.kill_primary)
     await asyncio.to_thread(pair.promote)
-    await ledger.commit(WriteBatch([Append(STREAM, "C", 5, b"after", "m1")]))
+    await ledger.commit(WriteBatch([Append("t1", STREAM, "C", 5, b"after", "m1")]))
     await asyncio.to_thread(pair.kill_primary)
     former = await asyncio.to_thread(pair.return_primary, 0)
     with pytest.raises(LedgerError, match="is a former primary"):
-        await ledger.commit(WriteBatch([Append(STREAM, "C", 5, b"lost", "m2")]))
+        await ledger.commit(WriteBatch([Append("t1", STREAM, "C", 5, b"lost", "m2")]))
     await ledger.close()
     with pytest.raises(NotReached) as refused:
         await open_ledger(fenced(pair, file), SystemClock())

@@ -52,11 +52,11 @@ async def leases(pair: Pair, ledger: PostgresLedger) -> AsyncIterator[PostgresLe
 
 
 def event(number: int) -> WriteBatch:
-    return WriteBatch([Append(STREAM, "C", 5, b"%d" % number, f"m{number}")])
+    return WriteBatch([Append("t1", STREAM, "C", 5, b"%d" % number, f"m{number}")])
 
 
 async def bodies(ledger: PostgresLedger) -> list[bytes]:
-    return [one.body for one in await ledger.events(STREAM, 0, 10 * COMMITS)]
+    return [one.body for one in await ledger.events("t1", STREAM, 0, 10 * COMMITS)]
 
 
 async def test_every_commit_is_answered_and_there_once_after_a_promotion(pair: Pair, ledger: PostgresLedger) -> None:

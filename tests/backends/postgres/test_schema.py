@@ -13,10 +13,11 @@ import pytest
 
 from backends.postgres.statements import all_statements
 from interlock.backends.postgres import schema
-from interlock.backends.postgres.database import PostgresSettings
+from interlock.backends.postgres.database import PostgresConnection, PostgresSettings
 from interlock.backends.postgres.faults import NotAPostgresLedger, WrongSchema
 from interlock.backends.postgres.ledger import open_ledger
-from interlock.backends.postgres.schema import migrations
+from interlock.backends.postgres.schema import migrate, migrations
+from interlock.ports.ledger import Append, WriteBatch
 
 pytestmark = pytest.mark.anyio
 HERE = Path(__file__).parent
@@ -168,3 +169,69 @@ def test_a_migration_takes_nothing_away_from_an_older_gateway() -> None:
         assert not TAKES_AWAY.search(step.sql), f"{step.name}: version {step.oldest} still works on this schema"
         for column in ADDS_COLUMN.findall(step.sql):
             assert "NOT NULL" not in column.upper() or "DEFAULT" in column.upper(), f"{step.name}: {column}"
+
+
+PUT_OLD_SESSION = """
+INSERT INTO session (session_id, tenant_id, session_key, agent_id, runner_id, workspace, state, created_ms, updated_ms,
+                     usage, machine) VALUES ($1, $2, 'k', 'a', 'r', '/w', 'idle', 1, 1, '', '')
+"""
+PUT_OLD_COMMAND = """
+INSERT INTO command (id, tenant_id, session_id, state, actor_id, type, created_ms, body)
+VALUES ($1, $2, 's', 'queued', 'u', 'execute', 1, '')
+"""
+TENANTS_OF_EVENTS = """
+SELECT stream.name, stream.tenant_id, array_agg(event.tenant_id) FROM stream JOIN event ON event.stream_id = stream.id
+GROUP BY 1, 2 ORDER BY 1
+"""
+
+
+async def append_as_before(connection: PostgresConnection, *names: str) -> None:
+    """Append an event to each stream as a program of the first schema does, which names no tenant."""
+    count = len(names)
+    await connection.fetch(json.loads(STATEMENTS[1].read_text())["statements.APPEND"], list(names), [1] * count,
+                           list(names), [0] * count, ["C"] * count, [5] * count, [""] * count, [b"{}"] * count)
+
+
+async def test_streams_of_before_have_the_tenant_of_what_they_are_named_after(empty_database: str) -> None:
+    connection = await asyncpg.connect(empty_database)
+    steps = migrations()
+    for number, step in enumerate(steps[:17], 1):
+        await connection.execute(step.sql)
+        await connection.execute("INSERT INTO schema_version VALUES ($1, $2)", number, step.oldest)
+    await connection.execute(PUT_OLD_SESSION, "S1", "acme")
+    await connection.execute(PUT_OLD_COMMAND, "cmd_1", "other")
+    await append_as_before(connection, "c/cmd_1", "s/S1", "t/acme")
+    await migrate(connection, empty_database)
+    await append_as_before(connection, "c/cmd_1", "s/S1", "t/acme")
+    assert [tuple(row) for row in await connection.fetch(TENANTS_OF_EVENTS)] == [
+        ("c/cmd_1", "other", ["other"] * 2), ("s/S1", "acme", ["acme"] * 2), ("t/acme", "acme", ["acme"] * 2)]
+    await connection.close()
+
+
+async def test_an_older_gateway_beside_this_one_appends_to_the_streams_of_each_tenant(postgres: PostgresSettings
+                                                                                      ) -> None:
+    ledger = await open_ledger(postgres, StandingClock())
+    connection = await asyncpg.connect(postgres.dsn)
+    await connection.execute(PUT_OLD_SESSION, "S1", "acme")
+    await connection.execute(PUT_OLD_COMMAND, "cmd_1", "other")
+    names = {"c/cmd_1": "other", "s/S1": "acme", "t/acme": "acme"}
+    await append_as_before(connection, *names)
+    for name, tenant_id in names.items():
+        assert (await ledger.commit(WriteBatch([Append(tenant_id, name, "C", 5, b"{}")]))).numbers == [2]
+    await append_as_before(connection, *names)
+    assert [tuple(row) for row in await connection.fetch(TENANTS_OF_EVENTS)] == [
+        (name, tenant_id, [tenant_id] * 3) for name, tenant_id in names.items()]
+    await connection.close()
+    await ledger.close()
+
+
+async def test_an_older_gateway_begins_a_session_and_its_stream_in_one_statement(postgres: PostgresSettings) -> None:
+    connection = await asyncpg.connect(postgres.dsn)
+    append = json.loads(STATEMENTS[1].read_text())["statements.APPEND"].strip().removeprefix("WITH ")
+    parts, _, _ = append.rpartition("SELECT name, head FROM grown")
+    put = PUT_OLD_SESSION.replace("$1", "'S1'").replace("$2", "'acme'")
+    await connection.fetch(f"WITH step_0 AS ({put} RETURNING 1), {parts} SELECT (SELECT count(*) FROM step_0), "
+                           "(SELECT array_agg(head) FROM grown)", ["s/S1"], [2], ["s/S1"] * 2, [1, 0], ["C"] * 2,
+                           [5] * 2, [""] * 2, [b"{}"] * 2)
+    assert [tuple(row) for row in await connection.fetch(TENANTS_OF_EVENTS)] == [("s/S1", "acme", ["acme"] * 2)]
+    await connection.close()

@@ -53,11 +53,11 @@ async def locked(postgres: PostgresSettings) -> AsyncIterator[None]:
 
 
 def batch(body: bytes) -> WriteBatch:
-    return WriteBatch([Append("s/1", "C", 5, body, "")])
+    return WriteBatch([Append("t1", "s/1", "C", 5, body, "")])
 
 
 async def bodies(ledger: PostgresLedger) -> list[bytes]:
-    return [event.body for event in await ledger.events("s/1", 0, 99)]
+    return [event.body for event in await ledger.events("t1", "s/1", 0, 99)]
 
 
 async def eventually(holds: Callable[[], Any]) -> None:

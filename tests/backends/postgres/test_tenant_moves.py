@@ -62,7 +62,7 @@ class Store:
 
     async def say(self, name: str) -> None:
         """As a frame of the session's runner does."""
-        await self.ledger.commit(WriteBatch([Append(f"s/S-{name}", "C", 5, b"{}")],
+        await self.ledger.commit(WriteBatch([Append(name, f"s/S-{name}", "C", 5, b"{}")],
                                             [(f"S-{name}", self.epochs[name])]))
 
     async def tenant(self) -> TenantRecord:
@@ -97,7 +97,7 @@ async def test_nothing_of_a_frozen_tenant_is_written_and_others_go_on(store: Sto
     await store.ledger.commit(WriteBatch([record("other")]))
     assert (await store.leases.take("S-other", "i_1")).instance_id == "i_1"
     assert (await store.ledger.audit_tree("acme"))[0] == 1
-    assert await store.ledger.events("s/S-acme", 0, 9) == []
+    assert await store.ledger.events("acme", "s/S-acme", 0, 9) == []
 
 
 async def test_in_a_group_only_the_batch_of_the_frozen_tenant_is_refused(store: Store) -> None:

@@ -45,7 +45,7 @@ async def test_a_server_that_is_killed_and_comes_back_has_all_that_was_acknowled
     async def write(name: int) -> None:
         for number in range(100):
             body = f"{name}-{number}".encode()
-            await ledger.commit(WriteBatch([Append("s/1", "C", 1, body)]))
+            await ledger.commit(WriteBatch([Append("t1", "s/1", "C", 1, body)]))
             acknowledged.append(body)
             if len(acknowledged) == 40 * WRITERS:
                 enough.set()
@@ -56,7 +56,7 @@ async def test_a_server_that_is_killed_and_comes_back_has_all_that_was_acknowled
     await asyncio.to_thread(port_less.process.wait)
     await asyncio.to_thread(port_less.start_again)
     await asyncio.wait_for(asyncio.gather(*writers), 60)
-    found = [event.body for event in await ledger.events("s/1", 0, 10_000)]
+    found = [event.body for event in await ledger.events("t1", "s/1", 0, 10_000)]
     assert sorted(found) == sorted(acknowledged), "none lost, none doubled"
     assert len(found) == 100 * WRITERS
     for name in range(WRITERS):

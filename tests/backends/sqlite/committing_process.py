@@ -32,7 +32,7 @@ async def main(path: Path) -> None:
         while True:
             i += 1
             token = f"{os.getpid()}-{name}-{i}"
-            receipt = await ledger.commit(WriteBatch([Append("s/1", "C", 0, token.encode()), AuditAppend(draft)]))
+            receipt = await ledger.commit(WriteBatch([Append("t1", "s/1", "C", 0, token.encode()), AuditAppend(draft)]))
             # One unbuffered write a line: what the reader of the pipe has was acknowledged before the kill.
             os.write(1, f"{receipt.numbers[0]} {token}\n".encode())
 

@@ -32,7 +32,7 @@ CLOCK = StandingClock()
 
 
 def one(body: bytes = b"x", stream: str = "s/1") -> WriteBatch:
-    return WriteBatch([Append(stream, "C", 0, body)])
+    return WriteBatch([Append("t1", stream, "C", 0, body)])
 
 
 def test_migrations_are_numbered_without_gaps() -> None:

@@ -32,7 +32,7 @@ DRAFT = AuditDraft(tenant_id="t1", at=iso(0), who={"id": "u", "role": "owner"}, 
 
 
 def one(body: bytes = b"x", stream: str = "s/1") -> WriteBatch:
-    return WriteBatch([Append(stream, "C", 0, body)])
+    return WriteBatch([Append("t1", stream, "C", 0, body)])
 
 
 @pytest.mark.req("C-4", "S-1", "D-5", "U-2")
@@ -40,7 +40,8 @@ async def test_everything_is_there_after_the_next_opening(tmp_path: Path) -> Non
     path = tmp_path / "ledger.db"
     ledger = await open_ledger(path, CLOCK)
     name = await ledger.gateway_id()
-    await ledger.commit(WriteBatch([Append("s/1", "C", 0, b"1"), Append("s/2", "C", 0, b"2"), AuditAppend(DRAFT)]))
+    await ledger.commit(WriteBatch([Append("t1", "s/1", "C", 0, b"1"), Append("t1", "s/2", "C", 0, b"2"),
+                                    AuditAppend(DRAFT)]))
     assert await ledger.take("lane") == 1
     head = await ledger.audit_head("t1")
     await ledger.close()
@@ -49,10 +50,10 @@ async def test_everything_is_there_after_the_next_opening(tmp_path: Path) -> Non
     again = await open_ledger(path, CLOCK)
     assert await again.gateway_id() == name
     assert await again.audit_head("t1") == head
-    assert (await again.commit(WriteBatch([Append("s/3", "C", 0, b"3"), *one().writes,
+    assert (await again.commit(WriteBatch([Append("t1", "s/3", "C", 0, b"3"), *one().writes,
                                            AuditAppend(DRAFT)]))).numbers == [1, 2]
     assert await again.take("lane") == 2
-    assert [event.body for event in await again.events("s/2", 0, 9)] == [b"2"]
+    assert [event.body for event in await again.events("t1", "s/2", 0, 9)] == [b"2"]
     await again.close()
 
 
@@ -135,8 +136,8 @@ async def test_what_was_acknowledged_survives_kill_9_exactly_once(tmp_path: Path
                 acknowledged[int(number)] = token
 
     ledger = await open_ledger(path, CLOCK)
-    head = await ledger.head("s/1")
-    events = await ledger.events("s/1", 0, head + 10)
+    head = await ledger.head("t1", "s/1")
+    events = await ledger.events("t1", "s/1", 0, head + 10)
     assert [event.n for event in events] == list(range(1, head + 1))
     bodies = [event.body.decode() for event in events]
     assert len(set(bodies)) == len(bodies)

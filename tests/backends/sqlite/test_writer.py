@@ -34,7 +34,7 @@ DRAFT = AuditDraft(tenant_id="t1", at=iso(0), who={"id": "u", "role": "owner"}, 
 
 
 def one(body: bytes = b"x", stream: str = "s/1") -> WriteBatch:
-    return WriteBatch([Append(stream, "C", 0, body)])
+    return WriteBatch([Append("t1", stream, "C", 0, body)])
 
 
 async def test_what_was_handed_over_before_close_is_kept(tmp_path: Path) -> None:
@@ -96,7 +96,8 @@ async def test_a_full_disk_fails_the_batch_and_the_ledger_goes_on(tmp_path: Path
     database.pragma("max_page_count", pages + 40)
     ledger = SqliteLedger("gw_test", SqliteWriter(database), SqliteReaders(path))
     outcomes: list[Any] = await asyncio.gather(
-        *(ledger.commit(WriteBatch([Append("s/1", "C", 0, b"x" * 20_000), AuditAppend(DRAFT)])) for _ in range(60)),
+        *(ledger.commit(WriteBatch([Append("t1", "s/1", "C", 0, b"x" * 20_000), AuditAppend(DRAFT)]))
+          for _ in range(60)),
         return_exceptions=True,
     )
     for _ in range(12):
@@ -107,8 +108,8 @@ async def test_a_full_disk_fails_the_batch_and_the_ledger_goes_on(tmp_path: Path
     assert kept
     assert all(isinstance(error, Full) and "disk is full" in str(error) for error in failed)
     assert kept == list(range(1, len(kept) + 1))
-    assert await ledger.head("s/1") == len(kept)
-    assert len(await ledger.events("s/1", 0, 100)) == len(kept)
+    assert await ledger.head("t1", "s/1") == len(kept)
+    assert len(await ledger.events("t1", "s/1", 0, 100)) == len(kept)
     await ledger.close()
 
     again = await open_ledger(path, CLOCK)

@@ -35,7 +35,7 @@ async def approval_state(table: Table, approval_id: str) -> str:
 
 
 async def told(table: Table, command_id: str) -> list[tuple[str, Any]]:
-    rows = await table.ledger.events(command_stream(command_id), 0, 100)
+    rows = await table.ledger.events("default", command_stream(command_id), 0, 100)
     events = [msgspec.json.decode(row.body) for row in rows]
     return [(event["event"], event.get("state") or event.get("approval_state")) for event in events]
 

@@ -346,7 +346,7 @@ async def test_a_person_compacts_and_the_request_is_seen_before_it_is_said() -> 
     room = Room()
     await room.talk(4)
     asked = await room.engine.sessions.compact(OWNER, room.session_id, "the names", remember)
-    (event,) = await room.ledger.events(session_stream(room.session_id), asked.n - 1, 1)
+    (event,) = await room.ledger.events("default", session_stream(room.session_id), asked.n - 1, 1)
     assert asked.message_id.encode() in event.body
     with pytest.raises(Problem, match="at work"):
         await room.engine.sessions.compact(OWNER, room.session_id, None, remember)

@@ -40,7 +40,7 @@ def image(data: bytes, **fields: Any) -> dict[str, Any]:
 
 
 async def events(table: Table, session_id: str, kind: str) -> list[Any]:
-    found = await table.ledger.events(session_stream(session_id), 0, 1000)
+    found = await table.ledger.events("default", session_stream(session_id), 0, 1000)
     return [decode(e.body, Direction.M if kind == "M" else Direction.C) for e in found if e.kind == kind]
 
 

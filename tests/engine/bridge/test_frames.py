@@ -64,7 +64,7 @@ async def test_a_frame_of_no_open_turn_is_refused_recorded_and_changes_nothing()
     await table.say(session_id, "agent.text.done", p.TextDone(turn_id="old", block_id="b", text="late"))
     error = table.wire.last("session.error").payload
     assert error.error_code == "UNKNOWN_TURN"
-    events = await table.ledger.events(f"s/{session_id}", 0, 100)
+    events = await table.ledger.events("default", f"s/{session_id}", 0, 100)
     assert [event.kind for event in events].count("refused") == 1
     assert await table.state(command.id) == "dispatched"
 

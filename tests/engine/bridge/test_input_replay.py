@@ -110,7 +110,7 @@ class Session:
                 await shell.call(AgentVouched(vouched=False))
             case "repeats":
                 # A runner that lost its outbox sends a frame again under the next number.
-                events = await table.ledger.events(f"s/{self.session_id}", 0, 1_000)
+                events = await table.ledger.events("default", f"s/{self.session_id}", 0, 1_000)
                 last = [decode(event.body, Direction.C) for event in events if event.kind == "C"][-1:]
                 for frame in last:
                     again = encode(Frame(type=frame.type, payload=frame.payload, message_id=frame.message_id,

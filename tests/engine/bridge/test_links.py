@@ -157,7 +157,7 @@ async def test_a_runner_that_was_away_while_nothing_ran_is_no_news() -> None:
     shell = await table.lane(session_id)
     await shell.call(RunnerDetached())
     await table.reattach(session_id, control_seq=3)
-    events = await table.ledger.events(f"s/{session_id}", 0, 100)
+    events = await table.ledger.events("default", f"s/{session_id}", 0, 100)
     assert [event.kind for event in events].count("notice") == 0
 
 

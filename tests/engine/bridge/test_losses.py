@@ -45,7 +45,7 @@ async def test_loss_is_told_once_for_each_frame_however_often_a_history_tells_it
     await history(0)
     await arrive(first + 7, first + 8)
     await history(1, (first + 9, first + 9))
-    notices = [msgspec.json.decode(event.body) for event in await table.ledger.events(f"s/{session_id}", 0, 100)
-               if event.kind == "notice"]
+    notices = [msgspec.json.decode(event.body)
+               for event in await table.ledger.events("default", f"s/{session_id}", 0, 100) if event.kind == "notice"]
     assert [notice["lost_frame_count"] for notice in notices] == [4, 2, 1]
     assert shell.lane.state.lost_frames == 7

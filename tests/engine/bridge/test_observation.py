@@ -142,7 +142,7 @@ async def test_an_observer_that_came_in_the_middle_follows_from_there_and_refuse
     await table.say(session_id, "agent.text.done", p.TextDone(turn_id="t9", block_id="b", text="so"))
     await table.result(session_id, invocation="never-seen")
     await table.ended(session_id, turn_id="t9")
-    kinds = [event.kind for event in await table.ledger.events(f"s/{session_id}", 0, 100)]
+    kinds = [event.kind for event in await table.ledger.events("default", f"s/{session_id}", 0, 100)]
     assert "refused" not in kinds
     assert (await table.lane(session_id)).lane.state.machine.phase == "idle"
 

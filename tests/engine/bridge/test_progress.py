@@ -27,7 +27,8 @@ async def delta(table: Table, session_id: str, turn_id: str = "t1") -> None:
 
 
 async def told(table: Table, command_id: str) -> list[tuple[str, float | None]]:
-    events = [json.loads(event.body) for event in await table.ledger.events(command_stream(command_id), 0, 100)]
+    events = [json.loads(event.body)
+              for event in await table.ledger.events("default", command_stream(command_id), 0, 100)]
     return [(event["stage"], event.get("percent")) for event in events if event["event"] == "progress"]
 
 

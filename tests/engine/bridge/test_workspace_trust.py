@@ -328,7 +328,8 @@ def requests(table: Table) -> list[Any]:
 
 
 async def failures(table: Table, session_id: str) -> list[str]:
-    events = [msgspec.json.decode(one.body) for one in await table.ledger.events(f"s/{session_id}", 0, 1_000)]
+    events = [msgspec.json.decode(one.body)
+              for one in await table.ledger.events("default", f"s/{session_id}", 0, 1_000)]
     return [one["message"] for one in events if one.get("code") == "CompactionFailed"]
 
 

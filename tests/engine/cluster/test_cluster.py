@@ -57,8 +57,8 @@ async def opened(runner: Runner, session_id: str, seq: int = 1) -> None:
 
 
 async def events(town: Street, session_id: str) -> list[str]:
-    return [msgspec.json.decode(event.body)["type"] for event in await town.ledger.events(f"s/{session_id}", 0, 1_000)
-            if event.kind in ("C", "M")]
+    return [msgspec.json.decode(event.body)["type"]
+            for event in await town.ledger.events("default", f"s/{session_id}", 0, 1_000) if event.kind in ("C", "M")]
 
 
 @pytest.mark.req("M-1")
@@ -160,8 +160,8 @@ async def test_who_opens_a_key_while_asleep_over_its_own_death_opens_nothing(tow
                 assert newer is not None
                 assert hold is not None
                 with pytest.raises(Fenced):
-                    await town.ledger.commit(WriteBatch([Append("s/x", "C", 1, b"{}")], [hold]))
-                await town.ledger.commit(WriteBatch([Append("s/x", "C", 1, b"{}")], [newer]))
+                    await town.ledger.commit(WriteBatch([Append("default", "s/x", "C", 1, b"{}")], [hold]))
+                await town.ledger.commit(WriteBatch([Append("default", "s/x", "C", 1, b"{}")], [newer]))
 
 
 async def test_runners_are_listed_by_every_gateway_and_chosen_from_everywhere(town: Street) -> None:
@@ -297,7 +297,7 @@ async def test_clocks_of_a_dead_gateways_sessions_run_on_at_another_within_5_s(t
         return record is not None and record.command.state == "failed"
 
     await eventually(ended)
-    happened = await town.ledger.events(f"c/{command['id']}", 0, 100)
+    happened = await town.ledger.events("default", f"c/{command['id']}", 0, 100)
     assert sum(b'"failed"' in event.body for event in happened) == 1, "once in the cluster"
 
 
@@ -437,7 +437,7 @@ class Reader:
         self.task = asyncio.create_task(self._read(house, stream))
 
     async def _read(self, house: House, stream: str) -> None:
-        async with house.viewers.join(stream, 0) as viewer:
+        async with house.viewers.join("default", stream, 0) as viewer:
             async for burst in viewer:
                 self.items += burst
 
@@ -531,7 +531,7 @@ async def test_notes_that_are_lost_delay_a_viewer_and_cost_it_nothing(town: Stre
         await runner.acked(3)
         await settled(town)
         before = reader.numbers[-1]
-        assert before < await town.ledger.head(f"s/{session_id}")
+        assert before < await town.ledger.head("default", f"s/{session_id}")
         await a.cluster.relay.look()
         await eventually(lambda: _all([reader.numbers[-1] > before]))
         assert reader.text() == "heard "
@@ -551,12 +551,12 @@ async def test_who_takes_a_session_over_tells_its_viewers_what_they_had_not_hear
         runner.say("session.turn.end", p.TurnEnd(turn_id=TURN, stop_reason="end_turn"), session_id=session_id, seq=3)
         runner.say("session.usage", USAGE, session_id=session_id, seq=4)
         await runner.acked(4)
-        before, head = reader.numbers[-1], await town.ledger.head(f"s/{session_id}")
+        before, head = reader.numbers[-1], await town.ledger.head("default", f"s/{session_id}")
         assert before < head
         await b.die()
         await town.fail_over(a)
         assert await a.engine.lanes.lane(session_id) is not None, "it has no clock, so it is read when it is asked for"
-        assert await town.ledger.head(f"s/{session_id}") == head, "and nothing new happens in it"
+        assert await town.ledger.head("default", f"s/{session_id}") == head, "and nothing new happens in it"
         await a.cluster.relay.look()
         await eventually(lambda: _all([reader.numbers == list(range(1, head + 1))]))
 
@@ -566,7 +566,7 @@ async def test_text_that_comes_late_is_not_told_after_the_end_of_its_block(town:
     a, b, _ = town.houses
     async with turn(b) as (runner, session_id), reading(f"s/{session_id}", a) as (reader,):
         stream = f"s/{session_id}"
-        before = await town.ledger.head(stream)
+        before = await town.ledger.head("default", stream)
         await eventually(lambda: _all([reader.numbers[-1:] == [before]]))
         say(runner, session_id, 0, "said")
         await eventually(lambda: _all([reader.text() == "said"]))
@@ -617,7 +617,7 @@ async def test_the_tenants_feed_is_written_by_all_and_read_whole_at_each(town: S
                 p.HelloSession(session_id=session, last_seq_sent=0, control_seq=0, state="idle")))
             await b.execute()
             await c.execute()
-            head = await town.ledger.head("t/default")
+            head = await town.ledger.head("default", "t/default")
             await eventually(lambda: _all(reader.numbers == list(range(1, head + 1)) for reader in readers))
 
 
@@ -697,5 +697,5 @@ async def test_a_viewer_where_a_runner_was_sees_what_it_says_at_another_gateway(
         await again.acked(4)
         await settled(town)
         late.let_through()
-        head = await town.ledger.head(stream)
+        head = await town.ledger.head("default", stream)
         await eventually(lambda: _all([reader.numbers == list(range(1, head + 1))]))

@@ -110,7 +110,7 @@ async def test_each_change_is_notified_once_and_the_config_ends_with_its_task(ga
     await pushes.stop()
     assert receiver.states == ["SUBMITTED", "WORKING", "COMPLETED"]
     assert len({message_id for message_id, _ in receiver.got}) == 3
-    assert (row.push.token, row.push.cursor) == ("", await gateway.desk.ledger.head(f"c/{command.id}"))
+    assert (row.push.token, row.push.cursor) == ("", await gateway.desk.ledger.head("default", f"c/{command.id}"))
     assert await pushes.listed("default", command.id) == []
 
 

@@ -288,7 +288,7 @@ EXECUTE = {"type": "execute", "target": {"agent_id": "shell"}}
 @pytest.mark.req("F-1")
 async def test_who_prefers_to_wait_gets_the_ended_command(gateway: Gateway) -> None:
     asking = asyncio.ensure_future(gateway.post("/v1/commands", EXECUTE, headers={"Prefer": "wait=20"}))
-    async with gateway.desk.viewers.join("c/cmd_00000000000000000000000001", 0) as viewer:
+    async with gateway.desk.viewers.join("default", "c/cmd_00000000000000000000000001", 0) as viewer:
         await viewer.next(10)
     await gateway.desk.finish("cmd_00000000000000000000000001")
     answer = await asking

@@ -34,7 +34,7 @@ def call(name: str, line: str) -> list[bytes]:
 async def recorded(gateway: Gateway, *lines: str, session_id: str = "s1", tenant: str = "default") -> None:
     await gateway.desk.add_session(session_id, tenant)
     bodies = [body for number, line in enumerate(lines) for body in call(f"x{number}", line)]
-    await gateway.desk.commit([Append(session_stream(session_id), "C", 1, body) for body in bodies])
+    await gateway.desk.commit([Append("default", session_stream(session_id), "C", 1, body) for body in bodies])
 
 
 async def replayed(client: Any, **body: Any) -> Any:

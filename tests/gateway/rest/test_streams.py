@@ -128,8 +128,8 @@ async def test_reading_backwards_ends_where_nothing_older_is_kept(gateway: Gatew
         await gateway.desk.frame(end(number + 1))
     whole = gateway.desk.ledger.events
 
-    async def pruned(stream: str, after: int, limit: int) -> list[object]:
-        return [*(await whole(stream, max(after, 3), limit))]
+    async def pruned(tenant_id: str, stream: str, after: int, limit: int) -> list[object]:
+        return [*(await whole(tenant_id, stream, max(after, 3), limit))]
 
     gateway.desk.ledger.events = pruned  # type: ignore[method-assign, assignment]
     page = (await gateway.http.get(FRAMES, params={"last": "1"})).json()
@@ -184,8 +184,8 @@ async def test_a_cursor_behind_what_is_kept_is_410_and_names_the_snapshot(gatewa
     cursor = (await gateway.http.get(FRAMES, params={"limit": "1"})).json()["next_cursor"]
     whole = gateway.desk.ledger.events
 
-    async def pruned(stream: str, after: int, limit: int) -> list[object]:
-        return [*(await whole(stream, max(after, 2), limit))]
+    async def pruned(tenant_id: str, stream: str, after: int, limit: int) -> list[object]:
+        return [*(await whole(tenant_id, stream, max(after, 2), limit))]
 
     gateway.desk.ledger.events = pruned  # type: ignore[method-assign, assignment]
     answer = await gateway.http.get(FRAMES, params={"since": cursor})

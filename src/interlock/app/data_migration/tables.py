@@ -98,14 +98,15 @@ _EVENT = ("kind", "at_ms", "message_id", "body")
 TABLES = (
     MigratedTable("store", ("name", "value"), "name"),
     MigratedTable("lane", ("name", "epoch"), "name"),
-    MigratedTable("stream", ("id", "name", "head"), "id", counter="id"),
-    MigratedTable("event", ("place", *_EVENT), "place", ("stream_id", "n", *_EVENT), _event_there, _event_here),
     MigratedTable("session",
                   ("place", "session_id", "tenant_id", "session_key", "agent_id", "runner_id", "workspace", "state",
                               "created_ms", "updated_ms", "deadline_ms", "usage", "machine"), "place", counter="place"),
     MigratedTable("command",
                   ("place", "id", "tenant_id", "session_id", "state", "agent_id", "actor_id", "ended_ms", "type",
                               "body"), "place", ("created_ms",), _command_there, _without_last, "place"),
+    # Behind sessions and commands: PostgreSQL finds the tenant of a stream by them, and that of an event by its stream.
+    MigratedTable("stream", ("id", "name", "head"), "id", counter="id"),
+    MigratedTable("event", ("place", *_EVENT), "place", ("stream_id", "n", *_EVENT), _event_there, _event_here),
     MigratedTable("approval", ("place", "id", "tenant_id", "session_id", "state", "body"), "place", counter="place"),
     MigratedTable("control", ("session_id", "seq", "message_id", "body"), "session_id, seq"),
     MigratedTable("file", ("place", "session_id", "transfer_id", "body"), "place", ("objects",),

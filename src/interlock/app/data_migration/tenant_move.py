@@ -32,6 +32,7 @@ from interlock.backends.postgres.database import (
 from interlock.backends.postgres.faults import translate
 from interlock.backends.postgres.ledger import PostgresLedger
 from interlock.backends.postgres.ledger import open_ledger as open_in_postgres
+from interlock.backends.postgres.texts import held
 from interlock.command.audit import CHECKPOINT_FACT, checkpoint_line, write_noted
 from interlock.command.audit_check import verify_records
 from interlock.command.audit_tree import subtree
@@ -199,7 +200,7 @@ async def _copy_rows(move: _Move, connection: PostgresConnection) -> dict[str, i
     for table in TENANT_TABLES:
         rows = move.source.rows(table, name)
         if table.name == "stream":
-            streams = await _copy_streams(connection, rows)
+            streams = await _copy_streams(connection, name, rows)
             counts[table.name] = len(streams)
             continue
         there = columns_there(table)
@@ -211,12 +212,14 @@ async def _copy_rows(move: _Move, connection: PostgresConnection) -> dict[str, i
     return counts
 
 
-async def _copy_streams(connection: PostgresConnection, rows: AsyncIterator[tuple[Any, ...]]) -> dict[int, int]:
+async def _copy_streams(connection: PostgresConnection, tenant_id: str, rows: AsyncIterator[tuple[Any, ...]]
+                        ) -> dict[int, int]:
     """Write streams under numbers of the destination; returns those by the source's."""
     numbers: dict[int, int] = {}
     async for number, stream, head in rows:
         numbers[number] = await connection.fetchval(
-            "INSERT INTO stream (name, head) VALUES ($1, $2) RETURNING id", stream, head)
+            "INSERT INTO stream (tenant_id, name, head) VALUES ($1, $2, $3) RETURNING id",
+            held(tenant_id), stream, head)
     return numbers
 
 

@@ -26,8 +26,8 @@ LONG_S = 3_600.0
 _SINCE = "SELECT pg_snapshot_xmin(pg_current_snapshot())::xid::text"
 _CHANGED = "age({name}.xmin) <= age($2::text::xid)"
 _PUT_STREAMS = """
-INSERT INTO stream (name, head) SELECT * FROM unnest($1::text[], $2::bigint[])
-ON CONFLICT (name) DO UPDATE SET head = excluded.head RETURNING id, name
+INSERT INTO stream (tenant_id, name, head) SELECT $3, * FROM unnest($1::text[], $2::bigint[])
+ON CONFLICT (tenant_id, name) DO UPDATE SET head = excluded.head RETURNING id, name
 """
 _GROWN_EVENTS = """
 SELECT {columns} FROM event JOIN unnest($1::bigint[], $2::bigint[]) AS grown (id, head)
@@ -156,7 +156,8 @@ class TenantCopy:
         self._grown = {}
         for start in range(0, len(found), STREAMS_AT_ONCE):
             page = found[start:start + STREAMS_AT_ONCE]
-            put = await self._target.fetch(_PUT_STREAMS, [row[1] for row in page], [row[2] for row in page])
+            put = await self._target.fetch(_PUT_STREAMS, [row[1] for row in page], [row[2] for row in page],
+                                           self._tenant_id)
             there = {row[1]: row[0] for row in put}
             for number, name, head in page:
                 self._streams[number] = there[name]

@@ -54,15 +54,17 @@ class MemoryLedger(MemoryTables, MemoryUpkeep, Ledger):
     async def gateway_id(self) -> str:
         return self._gateway_id
 
-    async def events(self, stream: str, after: int, limit: int) -> list[Event]:
+    async def events(self, tenant_id: str, stream: str, after: int, limit: int) -> list[Event]:
         self._check_open()
-        return self._streams.after(stream, after, limit)
+        return self._streams.after(stream, after, limit) if self._has_stream(tenant_id, stream) else []
 
-    async def head(self, stream: str) -> int:
+    async def head(self, tenant_id: str, stream: str) -> int:
         self._check_open()
-        return self._streams.head(stream)
+        return self._streams.head(stream) if self._has_stream(tenant_id, stream) else 0
 
-    async def recent_message_ids(self, stream: str, limit: int) -> list[str]:
+    async def recent_message_ids(self, tenant_id: str, stream: str, limit: int) -> list[str]:
+        if not self._has_stream(tenant_id, stream):
+            return []
         received = (event.message_id for event in self._streams.newest_first(stream)
                     if event.kind in ("C", "refused"))
         return list(islice(received, limit))[::-1]

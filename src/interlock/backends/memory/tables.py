@@ -53,6 +53,7 @@ class MemoryTables(AuditedLedger, MemoryEntities):
         self._closed = False
         self.lanes: dict[str, int] = {}  # Their epochs, which `MemoryLeases` gives too.
         self._streams = Streams()
+        self._stream_tenants: dict[str, str] = {}
         self._sessions: dict[str, SessionRecord] = {}
         self._commands: dict[str, CommandRecord] = {}
         self._approvals: dict[str, ApprovalRecord] = {}
@@ -142,7 +143,14 @@ class MemoryTables(AuditedLedger, MemoryEntities):
             raise NoRoom(full) from None
         return self._audit.seal(write.draft, undo)
 
+    def _has_stream(self, tenant_id: str, stream: str) -> bool:
+        return self._stream_tenants.get(stream) == tenant_id
+
     def _append(self, write: Append, undo: Undo) -> int:
+        if write.stream not in self._stream_tenants:
+            put(self._stream_tenants, write.stream, write.tenant_id, undo)
+        elif self._stream_tenants[write.stream] != write.tenant_id:
+            raise NameTaken(f"The stream {write.stream} is another tenant's.")
         number = self._streams.head(write.stream) + 1
         self._streams.add(Event(stream=write.stream, n=number, kind=write.kind, at_ms=write.at_ms, body=write.body,
                                 message_id=write.message_id))

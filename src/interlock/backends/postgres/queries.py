@@ -10,14 +10,16 @@ from interlock.protocol.resources import UsageDimension
 STORE_VALUE = "SELECT value FROM store WHERE name = $1"
 
 # --- streams ---
-STREAM_HEAD = "SELECT head FROM stream WHERE name = $1"
+STREAM_HEAD = "SELECT head FROM stream WHERE tenant_id = $1 AND name = $2"
 EVENTS_AFTER = """
 SELECT n, kind, at_ms, body, message_id FROM event
-WHERE stream_id = (SELECT id FROM stream WHERE name = $1) AND n > $2 ORDER BY n LIMIT $3
+WHERE tenant_id = $1 AND stream_id = (SELECT id FROM stream WHERE tenant_id = $1 AND name = $2) AND n > $3
+ORDER BY n LIMIT $4
 """
 RECENT_MESSAGE_IDS = """
 SELECT message_id FROM event
-WHERE stream_id = (SELECT id FROM stream WHERE name = $1) AND kind IN ('C', 'refused') ORDER BY n DESC LIMIT $2
+WHERE tenant_id = $1 AND stream_id = (SELECT id FROM stream WHERE tenant_id = $1 AND name = $2)
+  AND kind IN ('C', 'refused') ORDER BY n DESC LIMIT $3
 """
 
 # --- sessions ---
@@ -166,9 +168,11 @@ ORDER BY seq DESC LIMIT $3
 """By the index `audit_of_seals`, whose expressions these are."""
 LANE_HISTORIES = f"""
 SELECT asked.place, 'event', tail.n, '', tail.message_id, tail.kind, tail.at_ms, tail.body
-    FROM unnest($1::int[], $2::text[], $3::bigint[]) AS asked (place, name, after) JOIN stream USING (name)
+    FROM unnest($1::int[], $15::text[], $2::text[], $3::bigint[]) AS asked (place, tenant_id, name, after)
+    JOIN stream USING (tenant_id, name)
     CROSS JOIN LATERAL (SELECT n, message_id, kind, at_ms, body FROM event
-                        WHERE stream_id = stream.id AND n > asked.after ORDER BY n LIMIT $4) AS tail
+                        WHERE event.tenant_id = asked.tenant_id AND stream_id = stream.id AND n > asked.after
+                        ORDER BY n LIMIT $4) AS tail
 UNION ALL SELECT asked.place, 'about', found.seq, asked.subject, found.hash, '', 0, found.body
     FROM unnest($5::int[], $6::text[], $7::text[]) AS asked (place, tenant_id, subject)
     CROSS JOIN LATERAL (SELECT seq, hash, body FROM audit
@@ -219,13 +223,13 @@ _STILL = """
 """
 """Nothing of a session goes on, and its last command ended before an instant; without any, nothing changed since."""
 _STREAMS = """
-SELECT stream.id FROM command AS c JOIN stream ON stream.name = 'c/' || c.id
+SELECT stream.id FROM command AS c JOIN stream ON stream.tenant_id = s.tenant_id AND stream.name = 'c/' || c.id
 WHERE c.tenant_id = s.tenant_id AND c.session_id = s.session_id
-UNION ALL SELECT stream.id FROM stream WHERE stream.name = 's/' || s.session_id
+UNION ALL SELECT stream.id FROM stream WHERE stream.tenant_id = s.tenant_id AND stream.name = 's/' || s.session_id
 """
 OLD_SESSIONS = f"""
 SELECT s.session_id FROM session AS s WHERE s.tenant_id = $1 AND s.session_id > $3 AND s.created_ms < $2 {_STILL}
-  AND (EXISTS (SELECT 1 FROM ({_STREAMS}) AS t JOIN event ON event.stream_id = t.id)
+  AND (EXISTS (SELECT 1 FROM ({_STREAMS}) AS t JOIN event ON event.tenant_id = s.tenant_id AND event.stream_id = t.id)
        OR EXISTS (SELECT 1 FROM file WHERE file.tenant_id = s.tenant_id AND file.session_id = s.session_id))
 ORDER BY s.session_id LIMIT $4
 """
@@ -234,21 +238,20 @@ SELECT s.tenant_id, s.machine FROM session AS s WHERE s.session_id = $1 AND s.cr
 """
 """The row is held: nothing begins in the session until the step is done."""
 STREAMS_OF_SESSION = """
-SELECT 'c/' || c.id FROM session AS s JOIN command AS c ON c.tenant_id = s.tenant_id AND c.session_id = s.session_id
-WHERE s.session_id = $1
-UNION ALL SELECT 's/' || $1
+SELECT 'c/' || id FROM command WHERE tenant_id = $1 AND session_id = $2 UNION ALL SELECT 's/' || $2
 """
 WOULD_FORGET = f"""
 SELECT s.machine,
-    (SELECT count(*) FROM ({_STREAMS}) AS t JOIN event ON event.stream_id = t.id),
+    (SELECT count(*) FROM ({_STREAMS}) AS t JOIN event ON event.tenant_id = s.tenant_id AND event.stream_id = t.id),
     (SELECT count(*) FROM file WHERE file.tenant_id = s.tenant_id AND file.session_id = s.session_id),
     ARRAY (SELECT seq FROM control WHERE control.tenant_id = s.tenant_id AND control.session_id = s.session_id)
 FROM session AS s WHERE s.session_id = $1
 """
 FORGET_EVENTS = """
 DELETE FROM event USING (
-    SELECT stream_id, n FROM event WHERE stream_id = (SELECT id FROM stream WHERE name = $1) ORDER BY n LIMIT $2
-) AS old WHERE event.stream_id = old.stream_id AND event.n = old.n
+    SELECT stream_id, n FROM event
+    WHERE tenant_id = $1 AND stream_id = (SELECT id FROM stream WHERE tenant_id = $1 AND name = $2) ORDER BY n LIMIT $3
+) AS old WHERE event.tenant_id = $1 AND event.stream_id = old.stream_id AND event.n = old.n
 """
 FORGET_FILES = """
 DELETE FROM file USING (
@@ -257,15 +260,16 @@ DELETE FROM file USING (
 """
 FORGET_CONTROLS = "DELETE FROM control WHERE tenant_id = $1 AND session_id = $2 AND seq <= $3"
 _OLD_FEED = """
-SELECT event.stream_id, event.n FROM stream JOIN event ON event.stream_id = stream.id
-WHERE stream.name = $1 AND event.n < coalesce(
-    (SELECT e.n FROM event AS e WHERE e.stream_id = stream.id AND e.at_ms >= $2 ORDER BY e.n LIMIT 1), stream.head + 1)
+SELECT event.stream_id, event.n FROM stream JOIN event ON event.stream_id = stream.id AND event.tenant_id = $1
+WHERE stream.tenant_id = $1 AND stream.name = 't/' || $1 AND event.n < coalesce(
+    (SELECT e.n FROM event AS e WHERE e.tenant_id = $1 AND e.stream_id = stream.id AND e.at_ms >= $2
+     ORDER BY e.n LIMIT 1), stream.head + 1)
 """
 """Only a beginning is forgotten, so that what is left has no hole."""
 OLD_FEED = f"SELECT count(*) FROM ({_OLD_FEED}) AS old"
 FORGET_FEED = f"""
 DELETE FROM event USING ({_OLD_FEED} ORDER BY event.n LIMIT $3) AS old
-WHERE event.stream_id = old.stream_id AND event.n = old.n
+WHERE event.tenant_id = $1 AND event.stream_id = old.stream_id AND event.n = old.n
 """
 _OLD_DELIVERIES = "SELECT id FROM delivery WHERE tenant_id = $1 AND due_ms IS NULL AND created_at < $2"
 OLD_DELIVERIES = f"SELECT count(*) FROM ({_OLD_DELIVERIES}) AS old"

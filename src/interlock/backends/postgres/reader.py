@@ -49,19 +49,19 @@ class PostgresReading(Ledger):
     _lane_readers: PostgresReaders
     _keeps_transcripts: bool
 
-    async def events(self, stream: str, after: int, limit: int) -> list[Event]:
-        found = await self._readers.rows(queries.EVENTS_AFTER, stream, after, limit)
+    async def events(self, tenant_id: str, stream: str, after: int, limit: int) -> list[Event]:
+        found = await self._readers.rows(queries.EVENTS_AFTER, tenant_id, stream, after, limit)
         return [
             Event(stream=stream, n=n, kind=kind, at_ms=at_ms, body=body, message_id=message_id)
             for n, kind, at_ms, body, message_id in found
         ]
 
-    async def head(self, stream: str) -> int:
-        found = await self._readers.row(queries.STREAM_HEAD, stream)
+    async def head(self, tenant_id: str, stream: str) -> int:
+        found = await self._readers.row(queries.STREAM_HEAD, tenant_id, stream)
         return int(found[0]) if found else 0
 
-    async def recent_message_ids(self, stream: str, limit: int) -> list[str]:
-        found = await self._readers.rows(queries.RECENT_MESSAGE_IDS, stream, limit)
+    async def recent_message_ids(self, tenant_id: str, stream: str, limit: int) -> list[str]:
+        found = await self._readers.rows(queries.RECENT_MESSAGE_IDS, tenant_id, stream, limit)
         return [row[0] for row in reversed(found)]
 
     async def session(self, session_id: str, tenant_id: str | None = None) -> SessionRecord | None:

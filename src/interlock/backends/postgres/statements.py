@@ -39,16 +39,17 @@ ON CONFLICT (name) DO NOTHING RETURNING name
 
 # --- streams ---
 _GROW_STREAMS = """
-INSERT INTO stream (name, head) SELECT name, added FROM unnest($1::text[], $2::bigint[]) AS given (name, added)
-ON CONFLICT (name) DO UPDATE SET head = stream.head + excluded.head
-RETURNING id, name, head
+INSERT INTO stream (tenant_id, name, head) SELECT tenant_id, name, added
+FROM unnest($1::text[], $2::text[], $3::bigint[]) AS given (tenant_id, name, added)
+ON CONFLICT (tenant_id, name) DO UPDATE SET head = stream.head + excluded.head
+RETURNING id, tenant_id, name, head
 """
 _WRITE_EVENTS = """
-INSERT INTO event (stream_id, n, kind, at_ms, message_id, body)
-SELECT grown.id, grown.head - event.before, event.kind, event.at_ms, event.message_id, event.body
-FROM unnest($3::text[], $4::bigint[], $5::text[], $6::bigint[], $7::text[], $8::bytea[])
-    AS event (name, before, kind, at_ms, message_id, body)
-JOIN grown USING (name)
+INSERT INTO event (tenant_id, stream_id, n, kind, at_ms, message_id, body)
+SELECT grown.tenant_id, grown.id, grown.head - event.before, event.kind, event.at_ms, event.message_id, event.body
+FROM unnest($4::text[], $5::text[], $6::bigint[], $7::text[], $8::bigint[], $9::text[], $10::bytea[])
+    AS event (tenant_id, name, before, kind, at_ms, message_id, body)
+JOIN grown USING (tenant_id, name)
 """
 EVENTS_APPENDED = (("grown", _GROW_STREAMS), ("written", _WRITE_EVENTS))
 """The parts of APPEND, for a statement that does more (`single`)."""

@@ -49,13 +49,15 @@ async def histories(readers: PostgresReaders, asked: Sequence[LaneQuestion], eve
     """See `LaneReads.lane_histories`. Raises LedgerError."""
     if not asked:
         return []
-    tails = [(place, held(one.stream), one.after) for place, one in enumerate(asked) if one.after is not None]
+    read_on = [(place, one) for place, one in enumerate(asked) if one.after is not None]
+    tails = [(place, held(one.stream), one.after) for place, one in read_on]
     about = [(place, held(one.tenant_id), held(subject)) for place, one in enumerate(asked) for subject in one.subjects]
     commands = [row for row in about if row[2].startswith(COMMAND_PREFIX)]
     others = [row for row in about if not row[2].startswith(COMMAND_PREFIX)]
     sealing = [(place, held(one.tenant_id), one.seals_of.encode()) for place, one in enumerate(asked)]
     found = await readers.rows(queries.LANE_HISTORIES, *_columns(tails), events, *_columns(commands),
-                               *_columns(others), *_columns(sealing), seals)
+                               *_columns(others), *_columns(sealing), seals,
+                               [held(one.tenant_id) for _, one in read_on])
     of: dict[tuple[int, str], list[Row]] = {}
     for place, part, *row in found:
         of.setdefault((place, part), []).append(tuple(row))

@@ -108,7 +108,7 @@ class CommitGroup:
                 single.check("refused", f"step_{place}", len(step.rows))
         if self._lines and self._entries is not None:
             self._entries.add_to(single, self._lines)
-        single.add(statements.EVENTS_APPENDED, self._events() if self._appends else [[] for _ in range(8)])
+        single.add(statements.EVENTS_APPENDED, self._events() if self._appends else [[] for _ in range(10)])
         single.add([("noted", NOTED)], [writer_id, number])
         single.check("decided", "noted", 1)
         if self._drafts:
@@ -169,15 +169,17 @@ class CommitGroup:
         self._number(dict(found))
 
     def _events(self) -> list[list[Any]]:
-        added = Counter(held(write.stream) for write, _ in self._appends)
-        names = sorted(added)
+        added = Counter((held(write.stream), held(write.tenant_id)) for write, _ in self._appends)
+        streams = sorted(added)
         left = dict(added)
         events: list[tuple[object, ...]] = []
         for write, _ in self._appends:
-            name = held(write.stream)
-            left[name] -= 1
-            events.append((write.stream, left[name], write.kind, write.at_ms, write.message_id, write.body))
-        return [names, [added[name] for name in names], *_columns(events)]
+            stream = held(write.stream), held(write.tenant_id)
+            left[stream] -= 1
+            events.append((write.tenant_id, write.stream, left[stream], write.kind, write.at_ms, write.message_id,
+                           write.body))
+        return [[tenant_id for _, tenant_id in streams], [name for name, _ in streams],
+                [added[stream] for stream in streams], *_columns(events)]
 
     def _number(self, heads: Mapping[str, int]) -> None:
         added = Counter(held(write.stream) for write, _ in self._appends)

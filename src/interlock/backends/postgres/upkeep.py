@@ -13,7 +13,6 @@ from interlock.backends.postgres.texts import held
 from interlock.backends.postgres.writer import PostgresWriter
 from interlock.ports.upkeep import Counts, PrunedRows, Upkeep
 from interlock.protocol.clock import iso
-from interlock.protocol.identifiers import tenant_stream
 from interlock.protocol.records import SessionRecord
 
 STEP_ROWS = 1_000
@@ -66,11 +65,10 @@ class PostgresUpkeep(Upkeep):
                 return total
 
     async def forget_feed(self, tenant_id: str, before_ms: int, *, dry: bool = False) -> int:
-        stream = tenant_stream(tenant_id)
         if dry:
-            found = await self._readers.row(queries.OLD_FEED, stream, before_ms)
+            found = await self._readers.row(queries.OLD_FEED, tenant_id, before_ms)
             return int(found[0]) if found else 0
-        return await self._in_steps(queries.FORGET_FEED, stream, before_ms)
+        return await self._in_steps(queries.FORGET_FEED, tenant_id, before_ms)
 
     async def forget_deliveries(self, tenant_id: str, before_ms: int, *, dry: bool = False) -> int:
         if dry:
@@ -108,9 +106,9 @@ async def _forget_session(connection: PostgresConnection, session_id: str, befor
         return PrunedRows()
     tenant_id, machine = old
     events = 0
-    for (stream,) in await connection.fetch(queries.STREAMS_OF_SESSION, name):
+    for (stream,) in await connection.fetch(queries.STREAMS_OF_SESSION, tenant_id, name):
         # Its own stream comes last: while it holds something, the session is found again after a broken run.
-        events += await changed(connection, queries.FORGET_EVENTS, stream, STEP_ROWS - events)
+        events += await changed(connection, queries.FORGET_EVENTS, tenant_id, stream, STEP_ROWS - events)
         if events >= STEP_ROWS:
             return PrunedRows(events)
     files = await changed(connection, queries.FORGET_FILES, tenant_id, name, STEP_ROWS)

@@ -104,21 +104,22 @@ class SqliteLedger(AuditedLedger, SqliteUpkeep, Ledger):
     async def gateway_id(self) -> str:
         return self._gateway_id
 
-    async def events(self, stream: str, after: int, limit: int) -> list[Event]:
+    async def events(self, tenant_id: str, stream: str, after: int, limit: int) -> list[Event]:
         found = await self._readers.rows(queries.EVENTS_AFTER, (stream, after, limit))
         return [
             Event(stream=stream, n=n, kind=kind, at_ms=at_ms, body=body, message_id=message_id)
             for n, kind, at_ms, body, message_id in found
         ]
 
-    async def tail(self, stream: str, after: int, limit: int) -> list[tuple[int, EventKind, bytes, int]]:
+    async def tail(self, tenant_id: str, stream: str, after: int, limit: int
+                   ) -> list[tuple[int, EventKind, bytes, int]]:
         return await self._readers.rows(queries.TAIL, (stream, after, limit))
 
-    async def head(self, stream: str) -> int:
+    async def head(self, tenant_id: str, stream: str) -> int:
         found = await self._readers.row(queries.STREAM_HEAD, (stream,))
         return int(found[0]) if found else 0
 
-    async def recent_message_ids(self, stream: str, limit: int) -> list[str]:
+    async def recent_message_ids(self, tenant_id: str, stream: str, limit: int) -> list[str]:
         found = await self._readers.rows(queries.RECENT_MESSAGE_IDS, (stream, limit))
         return [row[0] for row in reversed(found)]
 

@@ -233,7 +233,7 @@ class Lane:
         """Append to the session's stream; returns the number that it will have. `frame` is the runner's frame that
         `body` holds and that was applied, so that no one need understand it again."""
         self.state.n += 1
-        self._append(Append(self.stream, kind, self.wall, body, message_id), frame)
+        self._append(Append(self.state.tenant_id, self.stream, kind, self.wall, body, message_id), frame)
         return self.state.n
 
     def _append(self, event: Append, frame: Frame | None = None) -> None:
@@ -341,12 +341,12 @@ class Lane:
 
     def status(self, event: StatusEvent, *, opens: bool = False) -> None:
         """Append to a command's stream; `opens` where it is new."""
-        self._append(Append(COMMAND_STREAMS + event.command_id, "status", self.wall, _encoder.encode(event),
-                            opens=opens))
+        self._append(Append(self.state.tenant_id, COMMAND_STREAMS + event.command_id, "status", self.wall,
+                            _encoder.encode(event), opens=opens))
 
     def feed(self, event: FeedEvent) -> None:
         """Append to the tenant's feed."""
-        self._append(Append(self._feed, "feed", self.wall, _encoder.encode(event)))
+        self._append(Append(self.state.tenant_id, self._feed, "feed", self.wall, _encoder.encode(event)))
 
     def move(
         self,

@@ -89,7 +89,8 @@ class Beside(Protocol):
 class _Followed:
     """One stream that viewers read here."""
 
-    def __init__(self, stream: str) -> None:
+    def __init__(self, tenant_id: str, stream: str) -> None:
+        self.tenant_id = tenant_id
         self.session_id = session_of_stream(stream)
         self.readers = 0
         self.epoch = 0
@@ -173,10 +174,10 @@ class StreamRelay:
         return _encode(SoFar(self._epoch(stream), n, some))
 
     # --- what is read here ---
-    async def watch(self, stream: str) -> None:
+    async def watch(self, tenant_id: str, stream: str) -> None:
         followed = self._followed.get(stream)
         if followed is None:
-            followed = self._followed[stream] = _Followed(stream)
+            followed = self._followed[stream] = _Followed(tenant_id, stream)
             followed.readers = 1
             try:
                 await self._begin(stream, followed)
@@ -198,7 +199,7 @@ class StreamRelay:
         try:
             followed.subscription = await self._bus.subscribe(self._beside.subject(f"stream.{stream}"),
                                                               partial(self._note, stream))
-            head = await self._ledger.head(stream)
+            head = await self._ledger.head(followed.tenant_id, stream)
             self._viewers.follow(stream, head, partial(self._reach, stream))
             followed.after = head
             self._ask(stream, followed)
@@ -277,7 +278,7 @@ class StreamRelay:
             n = min(n, delivered)
         async with followed.turn:
             while (at := self._viewers.at(stream)) < n:
-                events = await self._ledger.events(stream, at, min(n - at, PAGE_MAX))
+                events = await self._ledger.events(followed.tenant_id, stream, at, min(n - at, PAGE_MAX))
                 if not events:
                     return  # Forgotten since (G-5).
                 if self._viewers.at(stream) != at:
@@ -358,7 +359,7 @@ class StreamRelay:
     async def _look_at(self, stream: str, followed: _Followed) -> bool:
         """Read one stream to its head; False if the ledger does not answer."""
         try:
-            head = await self._ledger.head(stream)
+            head = await self._ledger.head(followed.tenant_id, stream)
         except LedgerError:
             return False
         if head > self._viewers.at(stream):

@@ -198,7 +198,7 @@ class TaskPushes:
 
     async def _read(self, row: DeliveryRecord, push: TaskPush) -> None:
         """Notify of each change from the cursor on. Raises Behind."""
-        async with self._viewers.join(command_stream(push.task_id), push.cursor) as viewer:
+        async with self._viewers.join(row.delivery.tenant_id, command_stream(push.task_id), push.cursor) as viewer:
             async for burst in viewer:
                 if any(map(_changes, burst)):
                     after = await self._notified(row, push, viewer.cursor)

@@ -75,7 +75,8 @@ async def waited(call: ApiRequest, answer: ASGIApp) -> ASGIApp:
     location = answer.header(b"location")
     command_id = location.rpartition("/")[2]
     with contextlib.suppress(TimeoutError):
-        joining = call.front.desk.viewers.join(command_stream(command_id), 0, reader=call.reader)
+        joining = call.front.desk.viewers.join(call.principal.tenant_id, command_stream(command_id), 0,
+                                                  reader=call.reader)
         async with asyncio.timeout(wait_s), joining as viewer:
             async for burst in viewer:
                 last = max((item.n for item in burst if isinstance(item, Durable)), default=0)
@@ -189,7 +190,8 @@ async def status(call: ApiRequest) -> ASGIApp:
             return None
         return streams.event(_name(item.body), item.body, cursors.stream_cursor(wanted.stream, item.n))
 
-    joining = call.front.desk.viewers.join(wanted.stream, wanted.after, reader=call.reader)
+    joining = call.front.desk.viewers.join(call.principal.tenant_id, wanted.stream, wanted.after,
+                                              reader=call.reader)
     return streams.EventStream(joining, streams.each(render), beat, call.front.heartbeat_s, finished)
 
 
@@ -213,7 +215,7 @@ async def _is_over(call: ApiRequest, command_id: str, after: int) -> bool:
     ledger = call.front.desk.ledger
     record = await ledger.command(command_id, call.principal.tenant_id)
     return record is not None and record.command.state in TERMINAL and await ledger.head(
-        command_stream(command_id)) <= after
+        call.principal.tenant_id, command_stream(command_id)) <= after
 
 
 class _Named(msgspec.Struct, frozen=True):

@@ -112,7 +112,7 @@ class _FromLedger:
     async def frames(self, session_id: str) -> AsyncIterator[tuple[str, RecordedFrame]]:
         after = 0
         while after < FRAMES_MAX and self._left > 0:
-            events = await self._ledger.events(session_stream(session_id), after, FRAMES_A_PAGE)
+            events = await self._ledger.events(self._tenant_id, session_stream(session_id), after, FRAMES_A_PAGE)
             self._left -= len(events)
             for event in events:
                 if event.kind in ("C", "M"):

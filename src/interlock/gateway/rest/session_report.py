@@ -47,5 +47,5 @@ async def read_report(ledger: Ledger, session: SessionRecord) -> AgentReport:
 async def _frame(ledger: Ledger, session: SessionRecord, number: int) -> Frame | None:
     if not number:
         return None
-    events = await ledger.events(session_stream(session.session_id), number - 1, 1)
+    events = await ledger.events(session.tenant_id, session_stream(session.session_id), number - 1, 1)
     return decode(events[0].body, Direction.C) if events and events[0].n == number else None

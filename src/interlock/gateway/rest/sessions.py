@@ -180,7 +180,8 @@ def _place(text: str) -> tuple[int, str]:
 
 
 def _open(call: ApiRequest, wanted: streams.StreamQuery, render: streams.Render) -> ASGIApp:
-    joining = call.front.desk.viewers.join(wanted.stream, wanted.after, reader=call.reader)
+    joining = call.front.desk.viewers.join(call.principal.tenant_id, wanted.stream, wanted.after,
+                                              reader=call.reader)
     return streams.EventStream(joining, render, lambda: streams.KEEP_ALIVE, call.front.heartbeat_s, streams.never)
 
 

@@ -94,7 +94,8 @@ async def _report(call: ApiRequest, session: SessionRecord) -> ChangesReport | N
     number = _machine.decode(session.machine).staged_n
     if not number:
         return None
-    events = await call.front.desk.ledger.events(session_stream(session.session_id), number - 1, 1)
+    events = await call.front.desk.ledger.events(session.tenant_id, session_stream(session.session_id),
+                                                 number - 1, 1)
     payload = decode(events[0].body, Direction.C).payload if events and events[0].n == number else None
     return payload if isinstance(payload, ChangesReport) else None
 

@@ -66,7 +66,7 @@ async def asked(call: ApiRequest, stream: str, snapshot: str) -> StreamQuery:
     last = headers.get("last-event-id") if sse else None
     since = last or call.query("since")
     after = cursors.number(stream, since) if since else 0
-    head = await call.front.desk.ledger.head(stream)
+    head = await call.front.desk.ledger.head(call.principal.tenant_id, stream)
     if call.query("last") is not None and not last:
         if since:
             raise Problem("InvalidPayload", "`last` begins before the end, `since` behind an event; send one of them.",
@@ -76,7 +76,7 @@ async def asked(call: ApiRequest, stream: str, snapshot: str) -> StreamQuery:
     if after > head:
         raise Problem("InvalidPayload", "The cursor lies past the end of the stream.")
     if after and after < head:
-        first = await call.front.desk.ledger.events(stream, after, 1)
+        first = await call.front.desk.ledger.events(call.principal.tenant_id, stream, after, 1)
         if not first or first[0].n != after + 1:
             raise Problem("CursorExpired", f"What follows the cursor is no longer kept; the snapshot is {snapshot}.",
                           hint=f"Start again from {snapshot}.", headers={"Link": f'<{snapshot}>; rel="alternate"'})
@@ -125,7 +125,7 @@ async def asked_before(call: ApiRequest, stream: str) -> EarlierQuery:
         raise Problem("InvalidPayload", f"`before` is where a page ends, `{both[0]}` where one begins; send only one.",
                       errors=(Place("before", f"not with `{both[0]}`"),))
     end = cursors.number(stream, call.query("before") or "", "before")
-    head = await call.front.desk.ledger.head(stream)
+    head = await call.front.desk.ledger.head(call.principal.tenant_id, stream)
     if end > head:
         raise Problem("InvalidPayload", "The cursor lies past the end of the stream.",
                       errors=(Place("before", "past the end"),))
@@ -136,7 +136,8 @@ async def asked_before(call: ApiRequest, stream: str) -> EarlierQuery:
 async def page_before(call: ApiRequest, wanted: EarlierQuery) -> StreamPage:
     """Read the page that ends at a cursor: what of it is kept, which may be nothing."""
     stream, after = wanted.start.stream, wanted.start.after
-    events = await call.front.desk.ledger.events(stream, after, wanted.end - after) if wanted.end > after else []
+    events = await call.front.desk.ledger.events(call.principal.tenant_id, stream, after, wanted.end - after) \
+        if wanted.end > after else []
     items = [Durable(event.n, event.kind, event.body, event.at_ms) for event in events if event.n <= wanted.end]
     return StreamPage(items, cursors.stream_cursor(stream, wanted.end), wanted.end < wanted.head,
                       _in_front(wanted.start, items) if items else None)
@@ -151,7 +152,8 @@ def _in_front(wanted: StreamQuery, durables: Sequence[Durable]) -> str | None:
 async def _gather(call: ApiRequest, wanted: StreamQuery) -> list[Item]:
     """Take what there is now, up to one durable event more than a page."""
     items: list[Item] = []
-    async with call.front.desk.viewers.join(wanted.stream, wanted.after, wanted.limit + 1, call.reader) as viewer:
+    async with call.front.desk.viewers.join(call.principal.tenant_id, wanted.stream, wanted.after, wanted.limit + 1,
+                                            call.reader) as viewer:
         while len(_durables(items)) <= wanted.limit:
             burst = await viewer.next(0)
             if not burst:
@@ -161,7 +163,8 @@ async def _gather(call: ApiRequest, wanted: StreamQuery) -> list[Item]:
 
 
 async def _first_durable(call: ApiRequest, wanted: StreamQuery) -> None:
-    async with call.front.desk.viewers.join(wanted.stream, wanted.after, reader=call.reader) as viewer:
+    async with call.front.desk.viewers.join(call.principal.tenant_id, wanted.stream, wanted.after,
+                                            reader=call.reader) as viewer:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(wanted.wait_s):
                 async for burst in viewer:

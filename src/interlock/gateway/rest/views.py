@@ -52,7 +52,8 @@ async def primed(call: ApiRequest, view: StreamViewFilter, wanted: streams.Strea
     """Let a view see what stands just before the cursor."""
     if wanted.after:
         start = max(0, wanted.after - PRIME_EVENTS)
-        events = await call.front.desk.ledger.events(wanted.stream, start, wanted.after - start)
+        events = await call.front.desk.ledger.events(call.principal.tenant_id, wanted.stream, start,
+                                                     wanted.after - start)
         prime(view, [Durable(event.n, event.kind, event.body, event.at_ms) for event in events])
     return view
 
