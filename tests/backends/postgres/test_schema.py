@@ -7,6 +7,7 @@ import asyncio
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import asyncpg
 import pytest
@@ -39,6 +40,31 @@ async def test_gateways_that_start_at_once_on_an_empty_database_make_one_ledger(
     assert len({await ledger.gateway_id() for ledger in ledgers}) == 1
     for ledger in ledgers:
         await ledger.close()
+
+
+async def test_a_step_may_take_longer_than_a_statement_of_a_gateway(
+        empty_database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To fill a column of every row takes as long as there are rows: neither the limit of the user's statements nor
+    that of a call ends it."""
+    bounds = list[float | None]()
+    execute = asyncpg.Connection.execute
+
+    async def noted(self: Any, sql: str, *values: Any, timeout: float | None = None) -> str:
+        if "LIKE" in sql or "advisory" in sql:
+            bounds.append(timeout)
+        return await execute(self, sql, *values, timeout=timeout)
+
+    monkeypatch.setattr(asyncpg.Connection, "execute", noted)
+    monkeypatch.setattr(schema, "migrations", lambda: [*made, schema.Migration(
+        "LIKE", "CREATE TABLE seen AS SELECT current_setting('statement_timeout') AS bound -- LIKE", 1)])
+    made = migrations()
+    connection = await asyncpg.connect(empty_database, command_timeout=20)
+    await connection.execute("SET statement_timeout = '20s'")
+    await migrate(connection, empty_database)
+    assert await connection.fetchval("SELECT bound FROM seen") == "0"
+    assert await connection.fetchval("SHOW statement_timeout") == "20s", "it is the migration's alone"
+    assert bounds == [schema.STEP_TIMEOUT_S] * 2
+    await connection.close()
 
 
 async def test_who_may_not_migrate_says_what_to_do_and_changes_nothing(empty_database: str) -> None:

@@ -20,6 +20,8 @@ from interlock.backends.postgres.faults import NotAPostgresLedger, WrongSchema
 
 MIGRATION_LOCK = 0x496C6B31
 """One gateway migrates at a time; the others wait for it, then find that nothing is left to do."""
+STEP_TIMEOUT_S = 6 * 3_600.0
+"""One step that fills a column of every row takes as long as there are rows."""
 MOVED = "moved_to"
 """The fact by which a database says that its ledger is elsewhere now."""
 _OLDEST = re.compile(r"-- oldest: (\d+)\n")
@@ -55,7 +57,8 @@ async def migrate(connection: PostgresConnection, dsn: str, *, may: bool = True)
     """Bring the schema up to date, all of it or nothing. With `may` false only look. Raises NotALedger, WrongSchema."""
     steps = migrations()
     async with _Transaction(connection):
-        await connection.execute("SELECT pg_advisory_xact_lock($1)", MIGRATION_LOCK)
+        await connection.execute("SET LOCAL statement_timeout = 0")
+        await connection.execute("SELECT pg_advisory_xact_lock($1)", MIGRATION_LOCK, timeout=STEP_TIMEOUT_S)
         version, oldest = await _standing(connection, dsn)
         if oldest > len(steps):
             raise WrongSchema(f"The ledger at {shown(dsn)} has schema {version}, which programs before schema {oldest} "
@@ -80,7 +83,7 @@ async def _make_missing_tables(connection: PostgresConnection, dsn: str, *, may:
 
 async def _change(connection: PostgresConnection, dsn: str, sql: str, name: str) -> None:
     try:
-        await connection.execute(sql)
+        await connection.execute(sql, timeout=STEP_TIMEOUT_S)
     except asyncpg.InsufficientPrivilegeError as error:
         raise WrongSchema(f"The schema at {shown(dsn)} must be changed ({name}), and this user may not: "
                           f"{error}. Grant it CREATE on the schema, or start once as its owner.") from error
