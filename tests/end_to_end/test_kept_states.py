@@ -6,12 +6,14 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import time
 from collections import Counter
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 from proof.house import House
+from proof.jumping_part import JUMP_NAME
 from proof.kept_state import bring_back
 
 from end_to_end.errands import Errand, submit
@@ -47,6 +49,9 @@ def test_a_gateway_and_a_runner_work_on_in_it(sample: Path, tmp_path: Path) -> N
     shutil.rmtree(house.state)
     bring_back(sample, house.state)
     (house.state / "interlock.toml").write_text(config)
+    # The gateway's machine has the clock of then: the approval that waits has an end.
+    house.entry["gateway"] = ["proof.jumping_part"]
+    (house.state / JUMP_NAME).write_text(str(last_ms(house.state) - time.time_ns() // 1_000_000))
     try:
         house.up()
         commands = house.pages("/v1/commands", "items")
@@ -85,6 +90,13 @@ def test_a_program_leaves_the_state_of_a_newer_one_alone(sample: Path, tmp_path:
         assert f"has schema {version + 1}, and this program knows {version}: use the newer program" in ended.stderr
         assert "Traceback" not in ended.stderr
     assert contents(tmp_path) == before
+
+
+def last_ms(state: Path) -> int:
+    """When something was changed last in a state directory, in milliseconds since the epoch."""
+    with closing(sqlite3.connect(state / LEDGER_NAME)) as ledger:
+        (found,) = ledger.execute("SELECT max(updated_ms) FROM session").fetchone()
+    return int(found)
 
 
 def contents(state: Path) -> dict[Path, bytes]:
