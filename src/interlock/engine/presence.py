@@ -28,7 +28,7 @@ ARRIVAL_S = 5.0
 
 
 class Present:
-    """One runner that is attached, or was since the gateway's start, here or elsewhere."""
+    """One runner that is attached, or was since the gateway's start."""
 
     def __init__(self, record: RunnerRecord, hello: Hello, at_ms: int, link_id: str = "") -> None:
         self.record = record
@@ -151,12 +151,11 @@ class RunnerPresence:
         still."""
         if seen.whole:
             there = {row.runner_id for row in seen.rows}
-            for runner_id in [one for one in self._elsewhere if one not in there]:
-                self._leave(runner_id)
+            self._elsewhere = {one: present for one, present in self._elsewhere.items() if one in there}
         for row in seen.rows:
             self._learn_row(row, seen.own_instance)
-        for runner_id in [one for one, present in self._elsewhere.items() if present.instance_id not in seen.alive]:
-            self._leave(runner_id)
+        self._elsewhere = {one: present for one, present in self._elsewhere.items()
+                           if present.instance_id in seen.alive}
         return [runner_id for runner_id, present in self._present.items()
                 if present.link is not None and runner_id in self._elsewhere]
 
@@ -164,7 +163,7 @@ class RunnerPresence:
         before = self._elsewhere.get(row.runner_id)
         is_known = before is not None and before.link_id == row.link_id
         if row.instance_id == own_instance or (not row.instance_id and is_known):
-            self._leave(row.runner_id)
+            self._elsewhere.pop(row.runner_id, None)
         elif row.instance_id:
             found = _elsewhere(row)
             if self._has_newer(found):
@@ -197,21 +196,9 @@ class RunnerPresence:
         """Take that its link there is gone."""
         present = self._elsewhere.get(runner_id)
         if present is not None and present.link_id == link_id:
-            present.last_seen_ms = at_ms
-            self._leave(runner_id)
-
-    def _leave(self, runner_id: str) -> None:
-        """Keep what is known of a runner that is attached to no other gateway any more: it is expected to dial again,
-        here or elsewhere."""
-        present = self._elsewhere.pop(runner_id, None)
-        here = self._present.get(runner_id)
-        if present is None:
-            return
-        if here is not None and (here.link is not None or here.arriving is not None):
-            here.last_seen_ms = max(here.last_seen_ms, present.last_seen_ms)
-            return
-        present.instance_id, present.live = "", {}
-        self._present[runner_id] = present
+            del self._elsewhere[runner_id]
+            if (here := self._present.get(runner_id)) is not None:
+                here.last_seen_ms = max(here.last_seen_ms, at_ms)
 
     def vouched_elsewhere(self, vouched: Vouched, at_ms: int) -> bool:
         """Another gateway had a heartbeat. False where its link is not known, and not replaced by one here."""
