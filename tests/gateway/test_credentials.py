@@ -1,6 +1,5 @@
 """Keys: the owner's is made once and private; a key is known by its hash only, and a revoked one is refused."""
 
-import asyncio
 import stat
 from pathlib import Path
 
@@ -124,58 +123,6 @@ async def test_a_bad_key_that_is_sent_again_and_again_is_looked_up_once_in_a_whi
         with pytest.raises(Problem, match="not known"):
             await credentials.principal(f"ilk_{number}")
     assert len(credentials._refused) == REFUSED_KEYS
-
-
-def _record(name: str) -> KeyRecord:
-    return KeyRecord(key_sha256=digest(name), key_id="k", tenant_id="default", role="viewer", created_ms=1,
-                     principal=Actor(type="user", id="someone"))
-
-
-class Held(Counting):
-    """A ledger that answers a look at a key, as it was when asked, once it is let go."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.asked = asyncio.Event()
-        self.released = asyncio.Event()
-
-    async def key(self, key_sha256: str) -> KeyRecord | None:
-        found = await super().key(key_sha256)
-        self.asked.set()
-        await self.released.wait()
-        return found
-
-
-@pytest.mark.req("K-1")
-async def test_a_crowd_behind_one_key_reads_it_once_though_the_first_goes_away() -> None:
-    ledger = Held()
-    await ledger.commit(WriteBatch([Put(_record("ilk_x"))]))
-    credentials = Credentials(ledger, StillClock())
-    crowd = [asyncio.ensure_future(credentials.principal("ilk_x")) for _ in range(20)]
-    await ledger.asked.wait()
-    crowd[0].cancel()
-    ledger.released.set()
-    found = await asyncio.gather(*crowd, return_exceptions=True)
-    assert isinstance(found[0], asyncio.CancelledError)
-    assert {one.key_id for one in found[1:] if not isinstance(one, BaseException)} == {"k"}
-    assert ledger.looks == 1
-
-
-@pytest.mark.req("K-1")
-async def test_what_was_read_before_a_revocation_is_not_remembered_after_it() -> None:
-    ledger = Held()
-    await ledger.commit(WriteBatch([Put(_record("ilk_x"))]))
-    credentials = Credentials(ledger, StillClock())
-    early = asyncio.ensure_future(credentials.principal("ilk_x"))
-    await ledger.asked.wait()
-    await ledger.commit(WriteBatch([Put(msgspec.structs.replace(_record("ilk_x"), revoked=True))]))
-    credentials.forget()
-    late = asyncio.ensure_future(credentials.principal("ilk_x"))
-    ledger.released.set()
-    assert (await early).key_id == "k"
-    for asked in (late, credentials.principal("ilk_x")):
-        with pytest.raises(Problem, match="no longer accepted"):
-            await asked
 
 
 @pytest.mark.req("K-1", "K-2")

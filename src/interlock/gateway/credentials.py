@@ -9,7 +9,6 @@ import hashlib
 import hmac
 import os
 from collections import OrderedDict
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -183,9 +182,6 @@ class Credentials:
         self._known: OrderedDict[str, tuple[int, Principal]] = OrderedDict()
         self._refused: OrderedDict[str, int] = OrderedDict()
         """What was refused, by its hash, and until when that is not looked up again."""
-        self._looking: dict[str, asyncio.Task[Principal]] = {}
-        """Looks that are under way, by the token's hash. Requests with the same token share one: a crowd behind one key
-        would read it once each, whenever it is to be looked up again."""
         self.on_forget = Signal[[]]()
         """Sent when something was revoked, here or at another gateway."""
         self.on_revoked = Signal[[]]()
@@ -210,28 +206,11 @@ class Credentials:
         self._known.pop(hashed, None)
         if now < self._refused.get(hashed, now):
             raise _unknown()
-        looking = self._looking.get(hashed)
-        if looking is None:
-            looking = asyncio.create_task(self._look(token, hashed, now, known[1] if known is not None else None))
-            self._looking[hashed] = looking
-            looking.add_done_callback(partial(self._looked_up, hashed))
-        # One that goes away must not take the look from the others.
-        return await asyncio.shield(looking)
-
-    async def _look(self, token: str, hashed: str, now_ms: int, before: Principal | None) -> Principal:
-        """Judge a token and remember who it stands for, unless something was revoked since `now_ms`. Raises Problem."""
-        principal = await self._judged(token, hashed, before)
-        if self._looking.get(hashed) is asyncio.current_task():
-            self._known[hashed] = (now_ms + CACHE_MS, principal)
-            if len(self._known) > CACHE_KEYS:
-                self._known.popitem(last=False)
+        principal = await self._judged(token, hashed, known[1] if known is not None else None)
+        self._known[hashed] = (now + CACHE_MS, principal)
+        if len(self._known) > CACHE_KEYS:
+            self._known.popitem(last=False)
         return principal
-
-    def _looked_up(self, hashed: str, looking: asyncio.Task[Principal]) -> None:
-        if self._looking.get(hashed) is looking:
-            del self._looking[hashed]
-        if not looking.cancelled():
-            looking.exception()  # All that waited may have been cancelled.
 
     async def _judged(self, token: str, hashed: str, before: Principal | None) -> Principal:
         """Judge a token; `before` is who it stood for when it was accepted last: then all is read at once, and a store
@@ -272,7 +251,6 @@ class Credentials:
         """Do so since another gateway has revoked something."""
         self._known.clear()
         self._refused.clear()
-        self._looking.clear()
         self.on_forget()
 
     def _is_jwt(self, token: str) -> bool:
