@@ -15,7 +15,7 @@ from interlock.backends.memory.ledger import MemoryLedger
 from interlock.engine import due_sessions
 from interlock.engine.membership import Elsewhere
 from interlock.ports.ledger import LedgerError, PutSession, WriteBatch
-from interlock.ports.stored_lanes import LaneHistory, LaneQuestion, StoredLane
+from interlock.ports.stored_lanes import LaneHistory, LaneQuestion, StoredLane, TenantSession
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("C-4")]
 
@@ -28,11 +28,11 @@ class Counting(MemoryLedger):
         self.asked: Counter[str] = Counter()
         self.away = False
 
-    async def stored_lanes(self, session_ids: Sequence[str], received: int) -> dict[str, StoredLane]:
+    async def stored_lanes(self, sessions: Sequence[TenantSession], received: int) -> dict[str, StoredLane]:
         self.asked["stored_lanes"] += 1
         if self.away:
             raise LedgerError("The ledger is away.")
-        return await super().stored_lanes(session_ids, received)
+        return await super().stored_lanes(sessions, received)
 
     async def lane_histories(self, asked: Sequence[LaneQuestion], events: int, seals: int) -> list[LaneHistory]:
         self.asked["lane_histories"] += 1

@@ -52,7 +52,7 @@ from interlock.ports.ledger import (
     Spent,
     WriteBatch,
 )
-from interlock.ports.stored_lanes import LaneQuestion, SessionClock
+from interlock.ports.stored_lanes import LaneQuestion, SessionClock, TenantSession
 from interlock.ports.usage import UsageQuery
 from interlock.protocol.clock import iso
 from interlock.protocol.drains import Drain
@@ -446,10 +446,11 @@ async def test_many_lanes_are_read_as_each_of_them_is_read_alone(ledger: Ledger)
                     for kind in ("C", "M", "refused")),
                   *(PutTranscript(TranscriptLine(tenant_id=f"t{i % 2}", session_id=name, entry_id=f"e{n}-{name}",
                                                  line=b"{}")) for n in (1, 0)))
-    found = await ledger.stored_lanes(["S3", "none", "S0", "S1", "S0"], 4)
+    found = await ledger.stored_lanes([TenantSession(*one) for one in (
+        ("t1", "S3"), ("t1", "none"), ("t0", "S0"), ("t1", "S1"), ("t0", "S0"), ("t1", "S2"))], 4)
     assert sorted(found) == ["S0", "S1", "S3"]
     for name, lane in found.items():
-        assert lane.session == await ledger.session(name)
+        assert lane.session == await ledger.session(name, lane.session.tenant_id)
         assert [one.command.id for one in lane.commands] == [f"{name}-queued", f"{name}-running"]
         assert lane.commands == await ledger.live_commands(name, lane.session.tenant_id)
         assert lane.approvals == await ledger.live_approvals(name, lane.session.tenant_id) != []

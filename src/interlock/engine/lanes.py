@@ -36,7 +36,7 @@ from interlock.ports.leases import TenantRunner
 from interlock.ports.ledger import FIRST_EPOCH, Ledger, LedgerError, LedgerWrite
 from interlock.ports.objects import Objects
 from interlock.ports.signals import Signal
-from interlock.ports.stored_lanes import SessionClock
+from interlock.ports.stored_lanes import SessionClock, TenantSession
 from interlock.ports.transcripts import TranscriptStore
 from interlock.ports.trips import Trips
 from interlock.protocol.problems import Problem
@@ -257,7 +257,7 @@ class Lanes:
         # Read only now that no one else can write under this epoch: another gateway may have, or this one with a
         # commit that was in doubt until the lane was taken (OutcomeUnknown).
         if begun is None and (self.room.shared or not named_here) and not is_house(session_id):
-            found = await self._reader.read(session_id)
+            found = await self._reader.read(TenantSession(tenant_id, session_id))
         kept = await self.ledger.live_approvals(session_id, tenant_id) if is_house(session_id) else kept
         await self._settle_doubt()
         if found is not None:
@@ -422,7 +422,7 @@ class Lanes:
                 clocks |= {one.session_id: one for one in await self.ledger.session_clocks(unknown)}
             closed = {name for name, one in clocks.items() if one.tenant_id in self._closed}
             open_ = [clocks[one] for one in locks if one in clocks and one not in closed]
-            await self._read_taken(await self._taken(open_))
+            await self._read_taken(open_, await self._taken(open_))
         return [one for one in wanted if one not in locks or one in closed]
 
     async def _take_due(self, session_ids: Sequence[str]) -> None:
@@ -452,9 +452,10 @@ class Lanes:
                 self._try_later(clock.session_id, answer)
         return epochs
 
-    async def _read_taken(self, epochs: Mapping[str, int]) -> None:
+    async def _read_taken(self, clocks: Sequence[SessionClock], epochs: Mapping[str, int]) -> None:
         await self._settle_doubt()
-        found = await self._reader.read_many(list(epochs))
+        found = await self._reader.read_many([TenantSession(one.tenant_id, one.session_id) for one in clocks
+                                              if one.session_id in epochs])
         for session_id, epoch in epochs.items():
             read = found.get(session_id)
             if isinstance(read, ReadLane):

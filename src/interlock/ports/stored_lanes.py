@@ -19,6 +19,13 @@ from interlock.protocol.records import (
 )
 
 
+class TenantSession(NamedTuple):
+    """A session, and the tenant that its rows are found by."""
+
+    tenant_id: str
+    session_id: str
+
+
 class StoredLane(NamedTuple):
     """A session and what waits in it, each list in the order of the read of one lane."""
 
@@ -103,20 +110,20 @@ class LaneReads(StreamReads, Protocol):
         written; the first `limit` of them."""
         ...
 
-    async def stored_lanes(self, session_ids: Sequence[str], received: int) -> dict[str, StoredLane]:
-        """Return what is stored of those of these sessions that there are, with the last `received` message ids of
-        each. A store behind a network reads all of them in one round trip."""
-        found = {one: await self._lane(one, received) for one in session_ids}
-        return {one: lane for one, lane in found.items() if lane is not None}
+    async def stored_lanes(self, sessions: Sequence[TenantSession], received: int) -> dict[str, StoredLane]:
+        """Return what is stored of those of these sessions that there are, by their ids, with the last `received`
+        message ids of each. A store behind a network reads all of them in one round trip."""
+        found = {one.session_id: await self._lane(*one, received) for one in sessions}
+        return {session_id: lane for session_id, lane in found.items() if lane is not None}
 
-    async def _lane(self, session_id: str, received: int) -> StoredLane | None:
-        session = await self.session(session_id)
+    async def _lane(self, tenant_id: str, session_id: str, received: int) -> StoredLane | None:
+        session = await self.session(session_id, tenant_id)
         if session is None:
             return None
         commands, approvals, ids, controls, pending = await asyncio.gather(
-            self.live_commands(session_id, session.tenant_id), self.live_approvals(session_id, session.tenant_id),
-            self.recent_message_ids(session.tenant_id, session_stream(session_id), received),
-            self.controls(session_id, session.tenant_id, 0), self.transcript_pending((session_id, session.tenant_id)))
+            self.live_commands(session_id, tenant_id), self.live_approvals(session_id, tenant_id),
+            self.recent_message_ids(tenant_id, session_stream(session_id), received),
+            self.controls(session_id, tenant_id, 0), self.transcript_pending((session_id, tenant_id)))
         return StoredLane(session, commands, approvals, ids, controls, [line.entry_id for line in pending])
 
     async def lane_histories(self, asked: Sequence[LaneQuestion], events: int, seals: int) -> list[LaneHistory]:

@@ -13,6 +13,7 @@ from interlock.backends.postgres.database import PostgresConnection, PostgresRea
 from interlock.backends.postgres.ledger import PostgresLedger, open_ledger
 from interlock.ports import trips
 from interlock.ports.ledger import LedgerError, PutFact, WriteBatch
+from interlock.ports.stored_lanes import TenantSession
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("C-4")]
 LOCK = 0x7265_6164
@@ -127,7 +128,7 @@ async def test_lanes_are_read_while_requests_have_all_connections(ledger: Postgr
     asked = [asyncio.create_task(ledger.readers.rows(f"{HELD} -- {number}")) for number in range(40)]
     await turnstile.waiting(4)
     assert await ledger.session_clocks(["S1"]) == []
-    assert await ledger.stored_lanes(["S1"], 10) == {}
+    assert await ledger.stored_lanes([TenantSession("t1", "S1")], 10) == {}
     assert await ledger.lane_histories([], 10, 10) == []
     assert await ledger.runner_sessions("r1", "t1") == []
     assert not any(one.done() for one in asked)

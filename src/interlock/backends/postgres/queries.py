@@ -53,21 +53,21 @@ SESSION_CLOCKS = """
 SELECT session_id, runner_id, state, deadline_ms, tenant_id FROM session
 WHERE session_id = ANY ($1::text[]) ORDER BY session_id COLLATE "C"
 """
-SESSIONS_NAMED = f"{_SESSION} WHERE session_id = ANY ($1::text[])"
-LANE_PARTS = """
-SELECT session_id, 'command', place, '', body FROM command WHERE session_id = ANY ($1::text[]) AND ended_ms IS NULL
-UNION ALL SELECT session_id, 'approval', place, '', body FROM approval
-    WHERE session_id = ANY ($1::text[]) AND state IN ('pending', 'granted')
-UNION ALL SELECT s.session_id, 'control', c.seq, c.message_id, c.body
-    FROM session AS s JOIN control AS c ON c.tenant_id = s.tenant_id AND c.session_id = s.session_id
-    WHERE s.session_id = ANY ($1::text[])
+_ASKED = "unnest($1::text[], $2::text[]) AS asked (tenant_id, session_id)"
+SESSIONS_NAMED = f"{_SESSION} JOIN {_ASKED} USING (tenant_id, session_id)"
+LANE_PARTS = f"""
+SELECT session_id, 'command', place, '', body FROM {_ASKED} JOIN command USING (tenant_id, session_id)
+    WHERE ended_ms IS NULL
+UNION ALL SELECT session_id, 'approval', place, '', body FROM {_ASKED} JOIN approval USING (tenant_id, session_id)
+    WHERE state IN ('pending', 'granted')
+UNION ALL SELECT session_id, 'control', seq, message_id, body FROM {_ASKED} JOIN control USING (tenant_id, session_id)
 UNION ALL SELECT asked.session_id, 'received', latest.n, latest.message_id, ''::bytea
-    FROM unnest($1::text[]) AS asked (session_id) JOIN stream ON stream.name = 's/' || asked.session_id
-    CROSS JOIN LATERAL (SELECT n, message_id FROM event WHERE stream_id = stream.id AND kind IN ('C', 'refused')
-                        ORDER BY n DESC LIMIT $2) AS latest
-UNION ALL SELECT s.session_id, 'pending', p.place, p.entry_id, ''::bytea
-    FROM session AS s JOIN transcript_pending AS p ON p.tenant_id = s.tenant_id AND p.session_id = s.session_id
-    WHERE s.session_id = ANY ($1::text[]) AND $3::boolean
+    FROM {_ASKED} JOIN stream ON stream.tenant_id = asked.tenant_id AND stream.name = 's/' || asked.session_id
+    CROSS JOIN LATERAL (SELECT n, message_id FROM event
+                        WHERE event.tenant_id = asked.tenant_id AND stream_id = stream.id AND kind IN ('C', 'refused')
+                        ORDER BY n DESC LIMIT $3) AS latest
+UNION ALL SELECT session_id, 'pending', place, entry_id, ''::bytea
+    FROM {_ASKED} JOIN transcript_pending USING (tenant_id, session_id) WHERE $4::boolean
 """
 """What lanes are made of besides their sessions, by parts, in no order."""
 DUE_SESSIONS = """

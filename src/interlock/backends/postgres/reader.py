@@ -21,7 +21,7 @@ from interlock.ports.ledger import (
     SessionFilter,
     StoredBallot,
 )
-from interlock.ports.stored_lanes import LaneHistory, LaneQuestion, SessionClock, StoredLane
+from interlock.ports.stored_lanes import LaneHistory, LaneQuestion, SessionClock, StoredLane, TenantSession
 from interlock.ports.usage import UsageQuery, UsageSums
 from interlock.protocol.identifiers import COMMAND_PREFIX
 from interlock.protocol.records import (
@@ -94,8 +94,8 @@ class PostgresReading(Ledger):
         wanted = [held(one) for one in session_ids]
         return [SessionClock(*row) for row in await self._lane_readers.rows(queries.SESSION_CLOCKS, wanted)]
 
-    async def stored_lanes(self, session_ids: Sequence[str], received: int) -> dict[str, StoredLane]:
-        return await stored_lanes.lanes(self._lane_readers, session_ids, received, pending=not self._keeps_transcripts)
+    async def stored_lanes(self, sessions: Sequence[TenantSession], received: int) -> dict[str, StoredLane]:
+        return await stored_lanes.lanes(self._lane_readers, sessions, received, pending=not self._keeps_transcripts)
 
     async def lane_histories(self, asked: Sequence[LaneQuestion], events: int, seals: int) -> list[LaneHistory]:
         return await stored_lanes.histories(self._lane_readers, asked, events, seals)

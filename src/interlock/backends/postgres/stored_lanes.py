@@ -10,19 +10,20 @@ from interlock.backends import rows
 from interlock.backends.postgres import queries
 from interlock.backends.postgres.database import PostgresReaders, Row
 from interlock.backends.postgres.texts import held
-from interlock.ports.stored_lanes import LaneHistory, LaneQuestion, StoredLane
+from interlock.ports.stored_lanes import LaneHistory, LaneQuestion, StoredLane, TenantSession
 from interlock.protocol.identifiers import COMMAND_PREFIX
 from interlock.protocol.records import AuditRecord, ControlRecord, Event
 
 
-async def lanes(readers: PostgresReaders, session_ids: Sequence[str], received: int, *, pending: bool
+async def lanes(readers: PostgresReaders, asked: Sequence[TenantSession], received: int, *, pending: bool
                 ) -> dict[str, StoredLane]:
     """See `LaneReads.stored_lanes`; `pending` is whether transcript lines wait for files. Raises LedgerError."""
-    if not session_ids:
+    if not asked:
         return {}
-    wanted = [held(one) for one in dict.fromkeys(session_ids)]
-    sessions, parts = await asyncio.gather(readers.rows(queries.SESSIONS_NAMED, wanted),
-                                           readers.rows(queries.LANE_PARTS, wanted, received, pending))
+    named = dict.fromkeys(asked)
+    wanted = [held(one.tenant_id) for one in named], [held(one.session_id) for one in named]
+    sessions, parts = await asyncio.gather(readers.rows(queries.SESSIONS_NAMED, *wanted),
+                                           readers.rows(queries.LANE_PARTS, *wanted, received, pending))
     of: dict[str, dict[str, list[Row]]] = {}
     for session_id, part, *row in parts:
         of.setdefault(session_id, {}).setdefault(part, []).append(tuple(row))
