@@ -60,7 +60,7 @@ class _Shrinking:
             except Exception as error:  # noqa: BLE001  # Whatever breaks the lane is a fault of it.
                 failed = repr(error)
             lines.append(msgspec.structs.replace(line, failed=failed))
-            rules.look(again.lane, failed)
+            rules.look(again.lane, line.inputs, failed)
             if rules.fault is not None:
                 return rules.fault, [*lines, LaneFault(sentence=f"{rules.fault}: {rules.about}")]
         return None, lines

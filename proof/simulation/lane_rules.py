@@ -6,7 +6,7 @@ decision at which it goes wrong, and so a log of its inputs can be shrunk by the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -14,7 +14,7 @@ import msgspec
 from interlock.command.machine import AUDIT_ACTION, INITIAL, MOVES, TERMINAL
 from interlock.engine.bridge.input_log import LaneStart
 from interlock.engine.bridge.inputs import LaneInput
-from interlock.engine.bridge.inputs.runner import FramesReceived
+from interlock.engine.bridge.inputs.runner import FramesReceived, RunnerAttached, RunnerCompared
 from interlock.engine.bridge.lane import Lane
 from interlock.ports.ledger import Append, AuditAppend, PutApproval, PutCommand, PutControl
 from interlock.protocol.identifiers import session_stream
@@ -40,10 +40,11 @@ class LaneRules:
         self._approvals = {one.approval.interaction_id: one.approval for one in start.approvals}
         self._control_seq = start.state.control_seq
 
-    def look(self, lane: Lane, failed: str = "") -> None:
-        """Look at what a lane has just decided; `failed` is what was raised."""
+    def look(self, lane: Lane, inputs: Sequence[LaneInput], failed: str = "") -> None:
+        """Look at what a lane has just decided of `inputs`; `failed` is what was raised."""
         if self.fault is not None:
             return
+        self._control_seq = max([self._control_seq, *map(_handled, inputs)])
         found = (BROKE, failed) if failed else next(self._faults(lane), None)
         if found is not None:
             self.fault, self.about = found
@@ -87,6 +88,21 @@ class LaneRules:
             return
         if approval is None or not any(vote.decision == "grant" for vote in approval.votes):
             yield NO_YES, said["interaction_id"]
+
+
+def _handled(given: LaneInput) -> int:
+    """Return the number up to which the runner has control frames, by an input: a lane numbers after it.
+
+    It is ahead of the lane's own if the ledger was restored, or if another gateway has had the session meanwhile: then
+    the ledger refuses what the lane decides.
+    """
+    match given:
+        case RunnerAttached(control_seq=seq):
+            return seq
+        case RunnerCompared(session=session) if session is not None:
+            return session.control_seq
+        case _:
+            return 0
 
 
 def _may_go(before: Any, after: Any) -> bool:

@@ -105,7 +105,9 @@ class Runner:
 
     async def die(self) -> None:
         """As by kill -9, and its agents with it; then it starts again, closes what they left open (D-6), and says again
-        what it said last."""
+        what it said last. A runner that is down cannot die again."""
+        if self._down:
+            return
         self._down = True
         self._end_link()
         for talk in self.talks.values():

@@ -48,7 +48,7 @@ class Recording:
             rules = self._rules[log] = LaneRules(start)
         if rules.fault is not None:
             return
-        rules.look(lane, log.decisions[-1].failed)
+        rules.look(lane, log.decisions[-1].inputs, log.decisions[-1].failed)
         if rules.fault is not None:
             self.faulty.append(log)
 
@@ -120,7 +120,7 @@ def replay_file(path: Path, broken: str = "") -> bool:
             for given in line.inputs:
                 number += 1
                 print(f"  {number:>3}  {shown(given)}")
-            rules.look(again.lane, failed)
+            rules.look(again.lane, line.inputs, failed)
             if rules.fault is not None:
                 print(f"FAILED: {rules.fault}: {rules.about}")
                 return False

@@ -14,11 +14,16 @@ from interlock.engine.bridge.input_log import LaneDecision, read_log
 
 SIZE = Size(runners=12, sessions=40, viewers=10, gateways=3, steps=40)
 SEED = 3
+TAKEN_OVER = (62, 64)
+"""In these a gateway compares a session with its runner that another one has had meanwhile: its decision is refused."""
+DEAD_TWICE = (77, 148)
+"""In these a runner that is down is to die once more."""
 pytestmark = pytest.mark.req("C-4", "E-1", "P-2")
 
 
-def test_no_lane_of_a_whole_engine_breaks_a_rule() -> None:
-    broken, recording = recorded(SEED, SIZE)
+@pytest.mark.parametrize("seed", [SEED, *TAKEN_OVER, *DEAD_TWICE])
+def test_no_lane_of_a_whole_engine_breaks_a_rule(seed: int) -> None:
+    broken, recording = recorded(seed, SIZE)
     assert (broken, recording.faulty) == ([], [])
     assert sum(len(log.decisions) for log in recording.recorder.logs) > 300
 
