@@ -132,22 +132,44 @@ async def test_a_revoked_runner_is_not_listed() -> None:
 
 
 @pytest.mark.req("C-4", "L-6")
-def test_runners_of_a_gateway_that_has_died_are_nowhere_though_no_row_of_theirs_has_changed() -> None:
+def test_runners_of_a_gateway_that_has_died_are_offline_though_no_row_of_theirs_has_changed() -> None:
+    def offline(runner_id: str) -> bool:
+        present = presence.get(runner_id)
+        return presence.away("shell", "default", runner_id) == [present]
+
     def row(runner_id: str, instance_id: str, link_id: str = "l1") -> RunnerLocation:
         return RunnerLocation(runner_id, "default", instance_id, link_id, facts_of(Present(RECORD, hello("shell"), 0)))
 
     presence, all_of_them = RunnerPresence(), {"i_1", "i_2", "i_3"}
     assert presence.learn(Links([row("r1", "i_2"), row("r2", "i_3")], all_of_them, "i_1", whole=True)) == []
     presence.learn(Links([], {"i_1", "i_3"}, "i_1", whole=False))
-    assert presence.get("r1") is None
-    assert presence.get("r2") is not None
+    assert offline("r1")
+    assert not offline("r2")
     presence.learn(Links([row("r2", "", "an older one")], all_of_them, "i_1", whole=False))
-    assert presence.get("r2") is not None, "the end of an older link changes nothing"
+    assert not offline("r2"), "the end of an older link changes nothing"
     presence.learn(Links([row("r2", "")], all_of_them, "i_1", whole=False))
-    assert presence.get("r2") is None
+    assert offline("r2")
     presence.learn_one(row("r3", "i_2"))
     presence.learn(Links([], all_of_them, "i_1", whole=True))
-    assert presence.get("r3") is None, "a row that is not there any more"
+    assert offline("r3"), "a row that is not there any more"
+
+
+@pytest.mark.req("C-4", "L-6")
+def test_a_runner_that_left_another_gateway_was_seen_then_and_is_attached_where_it_arrives() -> None:
+    presence, wire = RunnerPresence(), Wire()
+    facts = facts_of(Present(RECORD, hello("shell"), 1_000))
+    presence.learn_one(RunnerLocation("r1", "default", "i_2", "l1", facts))
+    presence.left_elsewhere("r1", "an older one", 8_000)
+    assert presence.away("shell", "default") == []
+    presence.left_elsewhere("r1", "l1", 9_000)
+    [away] = presence.away("shell", "default")
+    assert (away.last_seen_ms, away.live) == (9_000, {})
+    arriving = presence.arrive(Present(RECORD, hello("shell"), 10_000))
+    arriving.arrives()
+    presence.learn_one(RunnerLocation("r1", "default", "i_2", "l1", facts))
+    presence.left_elsewhere("r1", "l1", 11_000)
+    arriving.connect(wire)
+    assert presence.link_of("r1") is wire, "what another gateway reports late takes no arriving runner away"
 
 
 @pytest.mark.req("J-14")

@@ -28,7 +28,7 @@ ARRIVAL_S = 5.0
 
 
 class Present:
-    """One runner that is attached, or was since the gateway's start."""
+    """One runner that is attached, or was since the gateway's start, here or elsewhere."""
 
     def __init__(self, record: RunnerRecord, hello: Hello, at_ms: int, link_id: str = "") -> None:
         self.record = record
@@ -141,6 +141,8 @@ class RunnerPresence:
     def __init__(self) -> None:
         self._present: dict[str, Present] = {}
         self._elsewhere: dict[str, Present] = {}
+        self._left: dict[str, Present] = {}
+        """Runners that were attached to another gateway last, and are attached nowhere now."""
         self._of_tenant: dict[str, dict[str, None]] = {}
         """Every runner that was ever known, by the tenants it was known under."""
         self._newest: dict[str, int] = {}
@@ -151,11 +153,12 @@ class RunnerPresence:
         still."""
         if seen.whole:
             there = {row.runner_id for row in seen.rows}
-            self._elsewhere = {one: present for one, present in self._elsewhere.items() if one in there}
+            for runner_id in [one for one in self._elsewhere if one not in there]:
+                self._leave(runner_id)
         for row in seen.rows:
             self._learn_row(row, seen.own_instance)
-        self._elsewhere = {one: present for one, present in self._elsewhere.items()
-                           if present.instance_id in seen.alive}
+        for runner_id in [one for one, present in self._elsewhere.items() if present.instance_id not in seen.alive]:
+            self._leave(runner_id)
         return [runner_id for runner_id, present in self._present.items()
                 if present.link is not None and runner_id in self._elsewhere]
 
@@ -163,7 +166,7 @@ class RunnerPresence:
         before = self._elsewhere.get(row.runner_id)
         is_known = before is not None and before.link_id == row.link_id
         if row.instance_id == own_instance or (not row.instance_id and is_known):
-            self._elsewhere.pop(row.runner_id, None)
+            self._leave(row.runner_id)
         elif row.instance_id:
             found = _elsewhere(row)
             if self._has_newer(found):
@@ -187,6 +190,7 @@ class RunnerPresence:
 
     def _keep_elsewhere(self, present: Present) -> None:
         self._elsewhere[present.record.runner_id] = present
+        self._left.pop(present.record.runner_id, None)
         self._know(present.record)
 
     def _know(self, record: RunnerRecord) -> None:
@@ -196,9 +200,20 @@ class RunnerPresence:
         """Take that its link there is gone."""
         present = self._elsewhere.get(runner_id)
         if present is not None and present.link_id == link_id:
-            del self._elsewhere[runner_id]
-            if (here := self._present.get(runner_id)) is not None:
-                here.last_seen_ms = max(here.last_seen_ms, at_ms)
+            present.last_seen_ms = at_ms
+            self._leave(runner_id)
+
+    def _leave(self, runner_id: str) -> None:
+        """Keep what is known of a runner that is attached to no other gateway any more: unless it is here, it is
+        expected to dial again, here or elsewhere."""
+        present, here = self._elsewhere.pop(runner_id, None), self._present.get(runner_id)
+        if present is None:
+            return
+        if here is not None and (here.link is not None or here.arriving is not None):
+            here.last_seen_ms = max(here.last_seen_ms, present.last_seen_ms)
+            return
+        present.instance_id, present.live = "", {}
+        self._left[runner_id] = present
 
     def vouched_elsewhere(self, vouched: Vouched, at_ms: int) -> bool:
         """Another gateway had a heartbeat. False where its link is not known, and not replaced by one here."""
@@ -249,6 +264,7 @@ class RunnerPresence:
         self._present[runner_id] = present
         self._know(present.record)
         self._elsewhere.pop(runner_id, None)
+        self._left.pop(runner_id, None)
         return present
 
     def detach(self, runner_id: str, link: LaneRunnerLink, at_ms: int) -> bool:
@@ -262,11 +278,11 @@ class RunnerPresence:
         return True
 
     def get(self, runner_id: str) -> Present | None:
-        """A runner, attached or not."""
+        """A runner, attached or not; as it was where it was attached last."""
         here = self._present.get(runner_id)
         if here is not None and here.link is not None:
             return here
-        return self._elsewhere.get(runner_id, here)
+        return self._elsewhere.get(runner_id) or self._left.get(runner_id) or here
 
     def link_of(self, runner_id: str) -> LaneRunnerLink | None:
         """The link of a runner that is attached."""
