@@ -235,7 +235,8 @@ class _Served:
         self.subject = subject
         self._bus = bus
         self._answer = answer
-        self._under_way = set[asyncio.Task[bytes]]()
+        self._under_way: dict[asyncio.Task[bytes], None] = {}
+        """Answers that are being made, in their order: they are canceled in it, too."""
 
     def takes(self) -> bool:
         """Whether one more can be answered."""
@@ -244,7 +245,7 @@ class _Served:
     def begin(self, body: bytes) -> asyncio.Task[bytes]:
         """Begin to answer."""
         task = asyncio.create_task(self._run(body))
-        self._under_way.add(task)
+        self._under_way[task] = None
         task.add_done_callback(self._done)
         return task
 
@@ -259,7 +260,7 @@ class _Served:
         return answer
 
     def _done(self, task: asyncio.Task[bytes]) -> None:
-        self._under_way.discard(task)
+        self._under_way.pop(task, None)
         if not task.cancelled():
             task.exception()  # Anyone who asked may have gone; then no one else looks at it.
 
