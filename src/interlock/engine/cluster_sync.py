@@ -102,9 +102,9 @@ class Neighbours(Holder):
         lanes, now_ms = self._engine.lanes, self._engine.clock.now_ms()
         houses = [Clocked(one, 0.0) for one in session_ids if is_house(one)]
         found = await lanes.ledger.session_clocks([one for one in session_ids if not is_house(one)])
-        due = [Clocked(one.session_id, lanes.delay_s(one.state, one.deadline_ms, now_ms), one)
-               for one in found if one.deadline_ms is not None]
-        return [*houses, *due]
+        due = sorted((one.deadline_ms, one) for one in found if one.deadline_ms is not None)
+        return [*houses, *(Clocked(one.session_id, lanes.delay_s(one.state, deadline_ms, now_ms), one)
+                           for deadline_ms, one in due)]
 
     def take_up(self, one: Clocked) -> None:
         if one.delay_s > 0:

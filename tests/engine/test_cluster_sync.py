@@ -1,0 +1,29 @@
+"""What an engine among others does with the lanes that its gateway has claimed."""
+
+from __future__ import annotations
+
+import pytest
+
+from clusters.street import NOW, street
+from interlock.engine.bridge.tenant_lane import house_id
+from interlock.engine.cluster_sync import Neighbours
+from interlock.ports.ledger import PutSession, WriteBatch
+from interlock.protocol.records import SessionRecord
+
+pytestmark = [pytest.mark.anyio, pytest.mark.req("C-4")]
+
+
+def session(session_id: str, deadline_ms: int | None) -> PutSession:
+    return PutSession(SessionRecord(
+        session_id=session_id, tenant_id="default", runner_id="r1", agent_id="shell", session_key=session_id,
+        workspace="/w", state="running", created_ms=0, updated_ms=0, deadline_ms=deadline_ms, machine=b"", usage={}))
+
+
+async def test_of_claimed_sessions_the_one_with_the_nearest_deadline_is_the_first() -> None:
+    async with street() as town:
+        here = town.houses[0]
+        await town.ledger.commit(WriteBatch([
+            session("S1", NOW + 3_000), session("S2", NOW - 1_000), session("S3", None), session("S4", NOW + 2_000)]))
+        neighbours = Neighbours(here.engine, here.cluster, lambda _: None)
+        found = await neighbours.clocked(["S1", "S2", "S3", "S4", house_id("default")])
+        assert [one.session_id for one in found] == [house_id("default"), "S2", "S4", "S1"]
