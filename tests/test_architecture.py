@@ -61,7 +61,7 @@ def test_no_function_is_longer_than_70_lines(trees: Trees) -> None:
 def test_modules_and_classes_have_names_of_their_own(trees: Trees) -> None:
     named = [path.stem for path in trees]
     assert sum(map(is_gerund, named)) <= len(named) * 0.01, [name for name in named if is_gerund(name)]
-    assert set(repeated_classes(trees)) == {"Heartbeat"}  # A frame's payload and a stream's event: the wire names both.
+    assert repeated_classes(trees) == {}
 
 
 def test_what_an_object_needs_it_is_given_by_its_constructor_or_a_method(trees: Trees) -> None:

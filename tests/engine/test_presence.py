@@ -28,8 +28,8 @@ def hello(*agents: str, **changes: Any) -> p.Hello:
     return msgspec.structs.replace(said, **changes)
 
 
-def live(state: Any, session_id: str = "s1") -> p.Heartbeat:
-    return p.Heartbeat(agents=[p.LiveAgent(session_id=session_id, agent_id="shell", state=state)])
+def live(state: Any, session_id: str = "s1") -> p.RunnerHeartbeat:
+    return p.RunnerHeartbeat(agents=[p.LiveAgent(session_id=session_id, agent_id="shell", state=state)])
 
 
 @pytest.mark.req("L-6")

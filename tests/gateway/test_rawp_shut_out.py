@@ -53,7 +53,7 @@ async def test_an_older_link_that_wakes_after_a_newer_one_took_over_is_not_heard
         async with house.attached(known) as new:
             old.say("agent.error", warning("late"), session_id=session_id, seq=2)
             old.say("x-interlock.ack", p.Ack(session_id=session_id, seq=99))
-            old.say("x-interlock.heartbeat", p.Heartbeat(agents=[]))
+            old.say("x-interlock.heartbeat", p.RunnerHeartbeat(agents=[]))
             closed = await asyncio.wait_for(old.closed(), 1)
             assert closed == (CloseCode.REPLACED, "the same runner opened a newer link")
             new.say("agent.error", warning("in time"), session_id=session_id, seq=2)

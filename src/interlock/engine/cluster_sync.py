@@ -24,7 +24,7 @@ from interlock.engine.presence import Links, Present, RunnerPresence, facts_of
 from interlock.ports.clock import Clock
 from interlock.ports.leases import RunnerLocation
 from interlock.ports.signals import Signal
-from interlock.protocol.payloads import Heartbeat
+from interlock.protocol.payloads import RunnerHeartbeat
 
 WHOLE_EVERY_LOOKS = 60
 """After so many looks, some ten minutes, all links are read and not only those that have changed: a gateway of an
@@ -135,7 +135,7 @@ class Neighbours(Holder):
         await self.cluster.detach(record.tenant_id, record.runner_id, present.link_id)
         self._hint(RunnerLocation(record.runner_id, record.tenant_id, "", present.link_id, b""))
 
-    def vouched(self, present: Present, heartbeat: Heartbeat) -> None:
+    def vouched(self, present: Present, heartbeat: RunnerHeartbeat) -> None:
         """It has said which agents it has."""
         self._beats.take(present.record.runner_id, present.link_id, heartbeat.agents)
 

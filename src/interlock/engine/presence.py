@@ -17,7 +17,7 @@ from interlock.engine.inputs import LaneRunnerLink
 from interlock.ports.leases import RunnerLocation as LinkRow
 from interlock.protocol.clock import iso, parse_iso
 from interlock.protocol.limits import LINK_JUMP
-from interlock.protocol.payloads import AgentOffer, Heartbeat, Hello, LiveAgent
+from interlock.protocol.payloads import AgentOffer, Hello, LiveAgent, RunnerHeartbeat
 from interlock.protocol.records import RunnerRecord
 from interlock.protocol.resources import Node
 
@@ -324,7 +324,7 @@ class RunnerPresence:
         found = [self._present[one] for one in self._runners(tenant_id, runner_id) if one in self._present]
         return [present for present in found if present.record.tenant_id == tenant_id]
 
-    def vouch(self, runner_id: str, heartbeat: Heartbeat, at_ms: int, written_at: str = "") -> None:
+    def vouch(self, runner_id: str, heartbeat: RunnerHeartbeat, at_ms: int, written_at: str = "") -> None:
         """Take a heartbeat, and the time at which the runner wrote it by its own clock."""
         present = self._present.get(runner_id)
         if present is not None:

@@ -157,7 +157,7 @@ class Intake:
         self._engine = engine
         self._present = present
         self._runner_id = present.record.runner_id
-        self.on_heartbeat = Signal[[Present, p.Heartbeat]]()
+        self.on_heartbeat = Signal[[Present, p.RunnerHeartbeat]]()
         """Sent with each heartbeat, for gateways that show it too."""
         self._inflow = inflow
         self._observe = observe
@@ -255,7 +255,7 @@ class Intake:
 
     async def _link_frame(self, frame: Frame) -> None:
         match frame.payload:
-            case p.Heartbeat():
+            case p.RunnerHeartbeat():
                 self._heartbeat(frame.payload, frame.timestamp)
             case p.Ack():
                 await self._push(frame.payload.session_id, ControlsConfirmed(frame.payload.seq))
@@ -318,7 +318,7 @@ class Intake:
             shell.send(given)
             await shell.inbox.room()
 
-    def _heartbeat(self, heartbeat: p.Heartbeat, written_at: str) -> None:
+    def _heartbeat(self, heartbeat: p.RunnerHeartbeat, written_at: str) -> None:
         self._engine.presence.vouch(self._runner_id, heartbeat, self._engine.clock.now_ms(), written_at)
         self.on_heartbeat(self._present, heartbeat)
         vouched = {agent.session_id: agent for agent in heartbeat.agents}

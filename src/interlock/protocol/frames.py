@@ -120,7 +120,7 @@ FRAMES: dict[str, FrameType] = {
         FrameType("x-interlock.hello", _C, _LINK, p.Hello),
         FrameType("x-interlock.welcome", _M, _LINK, p.Welcome),
         FrameType("x-interlock.ack", _BOTH, _LINK, p.Ack),
-        FrameType("x-interlock.heartbeat", _C, _LINK, p.Heartbeat),
+        FrameType("x-interlock.heartbeat", _C, _LINK, p.RunnerHeartbeat),
         FrameType("x-interlock.control.refused", _C, _LINK, p.RefusedControl),
         FrameType("x-interlock.control.changed", _C, _DURABLE, p.ControlChanged, legal="any time"),
         FrameType("x-interlock.asking.changed", _C, _DURABLE, p.AskingChanged, legal="any time"),

@@ -20,10 +20,10 @@ from interlock.protocol.identifiers import uuid4
 from interlock.protocol.limits import ACK_FRAMES, MAX_MESSAGE_BYTES
 from interlock.protocol.payloads import (
     Ack,
-    Heartbeat,
     LiveAgent,
     Payload,
     RefusedControl,
+    RunnerHeartbeat,
     Welcome,
     WorkspaceChanges,
     WorkspaceLook,
@@ -187,7 +187,7 @@ class LinkSession:
     async def _heartbeat(self) -> None:
         while True:
             await asyncio.sleep(self._heartbeat_s)
-            self._sending.urge(self._link_frame("x-interlock.heartbeat", Heartbeat(
+            self._sending.urge(self._link_frame("x-interlock.heartbeat", RunnerHeartbeat(
                 agents=self._vouch(), outbox_bytes=self._outflow.kept_bytes)))
 
     # --- from the gateway ---

@@ -128,7 +128,7 @@ class LiveAgent(Payload, frozen=True, kw_only=True):
     turn_id: str | None = None
 
 
-class Heartbeat(Payload, frozen=True, kw_only=True):
+class RunnerHeartbeat(Payload, frozen=True, kw_only=True):
     """`x-interlock.heartbeat` (L-5): what is listed, the runner vouches for."""
 
     agents: list[LiveAgent]
