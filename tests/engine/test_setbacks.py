@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from interlock.engine.setbacks import SESSIONS_LISTED, TOLD_APART, Setbacks
-from interlock.protocol.answers import MissingSession
+from interlock.engine.setbacks import SESSIONS_LISTED, TOLD_APART, Setbacks, merged
+from interlock.protocol.answers import MissingSession, RestoredLedger
 
 pytestmark = pytest.mark.req("H-5")
 
@@ -73,3 +73,24 @@ def test_a_tenant_is_held_until_it_is_released() -> None:
     setbacks.release("other")
     setbacks.release("acme")
     assert not setbacks.held
+
+
+def test_what_several_gateways_found_is_one_finding() -> None:
+    assert merged([]) is None
+    first = RestoredLedger(records_signed=9, records_kept=4, commands_closed=2, session_count=2,
+                           sessions=[lost(1, commands=1), lost(2)])
+    second = RestoredLedger(commands_closed=1, session_count=130, sessions=[lost(2), lost(2, frames=3), lost(4)])
+    found = merged([second, first])
+    assert found is not None
+    assert (found.records_signed, found.records_kept, found.commands_closed) == (9, 4, 3)
+    assert found.session_count == 131, "what both have found counts once"
+    assert found.sessions == [lost(2), lost(2, frames=3), lost(4), lost(1, commands=1)]
+
+
+def test_of_many_findings_of_many_gateways_some_sessions_are_named() -> None:
+    many = [RestoredLedger(session_count=SESSIONS_LISTED, sessions=[lost(at * SESSIONS_LISTED + number)
+                                                                    for number in range(SESSIONS_LISTED)])
+            for at in range(3)]
+    found = merged(many)
+    assert found is not None
+    assert (found.session_count, len(found.sessions)) == (3 * SESSIONS_LISTED, SESSIONS_LISTED)

@@ -1,9 +1,11 @@
-"""What a restored ledger lacks, as far as this gateway has found it since its start: for the log, `status`, `doctor`.
+"""What a restored ledger lacks, as far as gateways have found it since their start: for the log, `status`, `doctor`.
 
 The audit log has a record `ledger_restored` of each finding; this list is for people who look now.
 """
 
 from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
 
 from interlock.protocol.answers import MissingSession, RestoredLedger
 
@@ -12,19 +14,33 @@ SESSIONS_LISTED = 100
 TOLD_APART = 10_000
 """Findings of a tenant that are known again; one beyond them counts each time it is found."""
 
+Findings = Sequence[RestoredLedger]
+
 
 class Setbacks:
     """By tenant."""
 
     def __init__(self) -> None:
+        self._ask: Callable[[str], Awaitable[Findings]] | None = None
         self._found: dict[str, RestoredLedger] = {}
         self._seen: dict[str, set[tuple[object, ...]]] = {}
         self.held: set[str] = set()
         """The tenants of which nothing may start: commands of theirs that may have run are not closed yet."""
 
     def of(self, tenant_id: str) -> RestoredLedger | None:
-        """Return what is known to be missing; None if nothing is."""
+        """Return what this gateway knows to be missing; None if nothing is."""
         return self._found.get(tenant_id)
+
+    def ask_by(self, ask: Callable[[str], Awaitable[Findings]]) -> None:
+        """Have `ask` return what the other gateways of the cluster have found of a tenant."""
+        self._ask = ask
+
+    async def anywhere(self, tenant_id: str) -> RestoredLedger | None:
+        """Return what any gateway knows to be missing; None if nothing is. A runner reports to the gateway that it is
+        attached to, and behind a balancer a person is answered by any of them."""
+        own = self._found.get(tenant_id)
+        others = await self._ask(tenant_id) if self._ask is not None else ()
+        return merged([*([own] if own is not None else []), *others])
 
     def hold(self, tenant_id: str) -> None:
         """Start nothing of a tenant: its commands that may have run already are not closed yet."""
@@ -43,8 +59,7 @@ class Setbacks:
         """Note what a session lacks; returns whether that is news: a runner repeats in each hello which sessions it
         has. Beyond SESSIONS_LISTED sessions are only counted."""
         found, seen = self._of(tenant_id), self._seen.setdefault(tenant_id, set())
-        this = (missing.session_id, missing.runner_id, missing.known, missing.frames, missing.controls,
-                len(missing.commands))
+        this = _apart(missing)
         if this in seen:
             return False
         if len(seen) < TOLD_APART:
@@ -61,3 +76,25 @@ class Setbacks:
 
     def _of(self, tenant_id: str) -> RestoredLedger:
         return self._found.setdefault(tenant_id, RestoredLedger())
+
+
+def merged(findings: Findings) -> RestoredLedger | None:
+    """Return the findings of several gateways as one; None if there are none. What two of them name counts once."""
+    if not findings:
+        return None
+    signed = max(findings, key=lambda one: one.records_signed or 0)
+    named: dict[tuple[object, ...], MissingSession] = {}
+    repeated = 0
+    for missing in (session for one in findings for session in one.sessions):
+        repeated += named.setdefault(_apart(missing), missing) is not missing
+    return RestoredLedger(
+        records_signed=signed.records_signed, records_kept=signed.records_kept,
+        commands_closed=sum(one.commands_closed for one in findings),
+        session_count=sum(one.session_count for one in findings) - repeated,
+        sessions=list(named.values())[:SESSIONS_LISTED])
+
+
+def _apart(missing: MissingSession) -> tuple[object, ...]:
+    """Return what makes a finding another one."""
+    return (missing.session_id, missing.runner_id, missing.known, missing.frames, missing.controls,
+            len(missing.commands))

@@ -6,6 +6,7 @@ read again every few seconds, so that a lost hint delays and harms nothing.
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 
 import msgspec
@@ -14,12 +15,19 @@ from starlette.types import ASGIApp
 from interlock.engine.cluster.cluster import Cluster
 from interlock.engine.cluster_sync import Neighbours
 from interlock.engine.engine import Engine
+from interlock.engine.setbacks import Findings
 from interlock.gateway.rawp import RawpEndpoint
 from interlock.gateway.rest.forwarder import WHAT, answer_sent
 from interlock.gateway.rest.service import Front
+from interlock.ports.bus import BusError
+from interlock.ports.ledger import LedgerError
+from interlock.protocol.answers import RestoredLedger
 
 TICKET_WAIT_MS = 2_000
+FINDINGS_WAIT_MS = 1_000
+"""A gateway that does not return its findings within this is left out: `status` is read when something is wrong."""
 _strings = msgspec.json.Decoder(list[str])
+_findings = msgspec.json.Decoder(RestoredLedger | None)
 
 
 def share(cluster: Cluster, engine: Engine, rawp: RawpEndpoint, front: Front, rest: ASGIApp) -> Neighbours:
@@ -31,6 +39,7 @@ def share(cluster: Cluster, engine: Engine, rawp: RawpEndpoint, front: Front, re
     _share_credentials(cluster, front)
     _share_runners(cluster, rawp, front)
     _share_duties(cluster, engine, front)
+    _share_setbacks(cluster, engine)
     cluster.tenant_moves.learn_by(partial(_learn_tenants, engine, rawp, front))
     cluster.renewal.renewed.connect(front.metrics.renewed)
     cluster.takeover.counted.connect(front.metrics.took_over)
@@ -77,3 +86,27 @@ def _share_runners(cluster: Cluster, rawp: RawpEndpoint, front: Front) -> None:
             await rawp.check_tokens()
 
     cluster.on_hint("shut_out", shut_out)
+
+
+def _share_setbacks(cluster: Cluster, engine: Engine) -> None:
+    """What each has found missing of a restored ledger, for anyone who asks one of them."""
+
+    async def answer(tenant_id: bytes) -> bytes:
+        return msgspec.json.encode(engine.setbacks.of(tenant_id.decode()))
+
+    async def found_by(instance_id: str, tenant_id: str) -> RestoredLedger | None:
+        try:
+            return _findings.decode(await cluster.ask(instance_id, "setbacks", tenant_id.encode(), FINDINGS_WAIT_MS))
+        except BusError:
+            return None  # It has died, hangs, or is of an earlier version.
+
+    async def found_by_others(tenant_id: str) -> Findings:
+        try:
+            others = await cluster.alive() - {cluster.instance_id}
+        except LedgerError:
+            return []
+        found = await asyncio.gather(*(found_by(one, tenant_id) for one in sorted(others)))
+        return [one for one in found if one is not None]
+
+    cluster.answer("setbacks", answer)
+    engine.setbacks.ask_by(found_by_others)

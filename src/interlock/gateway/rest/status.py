@@ -76,7 +76,7 @@ async def show(call: ApiRequest) -> ASGIApp:
         sessions=len(await desk.ledger.sessions(tenant, PAGE_MAX)),
         viewers=desk.viewers.count(), runners=await desk.nodes(tenant),
         drains=desk.drains.of(tenant), unsigned=call.front.signing.reason(tenant), cluster=cluster,
-        restored=desk.setbacks.of(tenant),
+        restored=await desk.setbacks.anywhere(tenant),
     ))
 
 
