@@ -192,7 +192,7 @@ class MissingSession(msgspec.Struct, kw_only=True):
 
 
 class RestoredLedger(msgspec.Struct, kw_only=True):
-    """What the ledger is known to lack, since an older copy of it was put back; found since the start of the gateways."""
+    """What the ledger is known to lack, since an older copy of it was put back. Found since the gateways started."""
 
     records_signed: int | None = None
     """Audit records up to which a kept checkpoint goes; None if no checkpoint is ahead of the ledger."""
