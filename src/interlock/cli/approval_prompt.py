@@ -15,7 +15,7 @@ from interlock.cli.approval_card import CardReading, CardRow, grants, show, show
 from interlock.cli.bell import ring
 from interlock.cli.gateway_link import GatewayLink
 from interlock.cli.seen_approvals import SeenApprovals
-from interlock.cli.terminal import in_rows, is_terminal, one_line, say, write
+from interlock.cli.terminal import OpenQuestion, is_terminal, one_line, say
 from interlock.cli.values import rule_line, until
 from interlock.cli.verb_error import Trouble
 from interlock.command.card.permission_request import not_of_its_digest, title_of_approval
@@ -29,6 +29,7 @@ from interlock.protocol.resources import Approval, Decision, RememberedRule
 Answering = Literal["ask", "yes", "elsewhere"]
 """How approvals are answered here: asked at the terminal, granted by `--yes`, or left to another place."""
 LINE_BYTES = 4_096
+QUIET_S = 0.3
 UNREAD = "unread"
 _CHOICES = {False: "y = yes, n = no, ? = as JSON",
             True: "y = yes, s = always in this session, a = always, n = no, ? = as JSON"}
@@ -55,14 +56,31 @@ class TerminalAnswers:
         self._rest = b""
 
     async def line(self, question: str = "") -> str | None:
-        """Write the question, and wait for a line. The question's row ends, also if no line comes."""
-        write(sys.stderr, in_rows(question))
+        """Write the question, and wait for a line. The question's row ends, also if no line comes.
+
+        If something else is written meanwhile, such as a notice or the output of another tool, the question is written
+        again below it once nothing more has come for `QUIET_S`.
+        """
+        if not question:
+            return await self._line()
+        loop = asyncio.get_running_loop()
+        again: asyncio.TimerHandle | None = None
+
+        def interrupted() -> None:
+            nonlocal again
+            if again is not None:
+                again.cancel()
+            again = loop.call_later(QUIET_S, asked.ask_again)
+
+        asked = OpenQuestion(question, interrupted)
+        asked.ask()
         line = None
         try:
             line = await self._line()
         finally:
-            if line is None and question:
-                write(sys.stderr, "\n")
+            if again is not None:
+                again.cancel()
+            asked.close(answered=line is not None)
         return line
 
     async def _line(self) -> str | None:

@@ -11,7 +11,7 @@ import re
 import shutil
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TextIO
 
 from interlock.cli.columns import GAP, PLAIN, Layout, cut_end, fitted
@@ -35,8 +35,53 @@ _line = threading.RLock()
 """Held by anyone who writes: the line that comes and goes is written by a thread of its own."""
 
 
+class OpenQuestion:
+    """A question in the terminal's last row, whose reader has not ended that row with an answer yet.
+
+    What is written meanwhile ends the row first, and `interrupted` is called; `ask_again` writes the question below it.
+    """
+
+    def __init__(self, question: str, interrupted: Callable[[], None]) -> None:
+        self._question = question
+        self._interrupted = interrupted
+        self._is_last = False
+        self._is_row_open = False
+        """Whether what was written since has left its own row open."""
+
+    def ask(self) -> None:
+        """Write the question, and notice what is written from now on."""
+        with _line:
+            _Shown.question = self
+            self.ask_again()
+
+    def ask_again(self) -> None:
+        """Write the question in a row of its own, unless it is the last that was written."""
+        with _line:
+            if _Shown.question is self and not self._is_last:
+                transient(None)
+                _write(sys.stderr, ("\n" if self._is_row_open else "") + in_rows(self._question), safe=False)
+                self._is_last = True
+
+    def close(self, *, answered: bool) -> None:
+        """End the question; its row too, unless the person's answer has ended it."""
+        with _line:
+            if _Shown.question is self:
+                _Shown.question = None
+                if self._is_last and not answered:
+                    _write(sys.stderr, "\n", safe=True)
+
+    def precede(self, text: str) -> None:
+        """Prepare the terminal for a text that comes from elsewhere."""
+        if self._is_last:
+            _write(sys.stderr, "\n", safe=True)
+            self._is_last = False
+        self._is_row_open = not text.endswith("\n")
+        self._interrupted()
+
+
 class _Shown:
     transient = False
+    question: OpenQuestion | None = None
 
 
 def printable(text: str) -> str:
@@ -201,6 +246,8 @@ def write(stream: TextIO, text: str, *, safe: bool = False) -> None:
     """Write and flush. On a terminal control characters are escaped first, unless the text is `safe` already."""
     with _line:
         transient(None)
+        if _Shown.question is not None and text and is_terminal(stream):
+            _Shown.question.precede(text)
         _write(stream, text, safe=safe)
 
 

@@ -1,0 +1,107 @@
+"""The question at the terminal while other things are written to the same terminal."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+import sys
+
+import pytest
+
+from interlock.cli import approval_prompt
+from interlock.cli.approval_prompt import TerminalAnswers
+from interlock.cli.screen import Screen
+from interlock.cli.terminal import write
+from interlock.protocol.resources import Notice
+
+QUESTION = "Allow it this once? y = yes, n = no: "
+DOWN = Notice(code="Detached", message="the link to the runner is down")
+
+
+class Terminal(io.StringIO):
+    """A terminal that lets a test wait for the question's next appearance."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = asyncio.Event()
+
+    def isatty(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        if QUESTION in text:
+            self.asked.set()
+        return super().write(text)
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "80")
+    return Terminal()
+
+
+async def ask(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> tuple[asyncio.Task[str | None], int]:
+    """Ask on this terminal; returns the question's task, and a descriptor into which the person types."""
+    monkeypatch.setattr(sys, "stdout", terminal)
+    monkeypatch.setattr(sys, "stderr", terminal)
+    keys, typed = os.pipe()
+    asking = asyncio.create_task(TerminalAnswers(keys).line(QUESTION))
+    await terminal.asked.wait()
+    terminal.asked.clear()
+    return asking, typed
+
+
+@pytest.mark.anyio
+@pytest.mark.req("G-4", "G-7")
+async def test_a_notice_during_a_question_has_a_row_of_its_own_and_the_question_is_asked_again(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asking, typed = await ask(terminal, monkeypatch)
+    screen = Screen("goose")
+    with screen.asking():
+        screen.notice(DOWN)
+        await asyncio.wait_for(terminal.asked.wait(), 20)
+        os.write(typed, b"y\n")
+        assert await asking == "y"
+    assert terminal.getvalue() == f"{QUESTION}\nnotice[Detached]: {DOWN.message}\n{QUESTION}"
+
+
+@pytest.mark.anyio
+@pytest.mark.req("G-7")
+async def test_a_text_that_goes_on_is_not_cut_by_the_question(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(approval_prompt, "QUIET_S", 3_600.0)
+    asking, typed = await ask(terminal, monkeypatch)
+    for text in ("one ", "row", "\n"):
+        write(terminal, text)
+    os.write(typed, b"n\n")
+    assert await asking == "n"
+    assert terminal.getvalue() == f"{QUESTION}\none row\n"
+
+
+@pytest.mark.anyio
+@pytest.mark.req("G-7")
+async def test_the_question_below_an_open_row_has_a_row_of_its_own(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asking, typed = await ask(terminal, monkeypatch)
+    write(terminal, "downloading")
+    await asyncio.wait_for(terminal.asked.wait(), 20)
+    os.write(typed, b"y\n")
+    assert await asking == "y"
+    assert terminal.getvalue() == f"{QUESTION}\ndownloading\n{QUESTION}"
+
+
+@pytest.mark.anyio
+@pytest.mark.req("G-7")
+async def test_a_question_that_is_taken_back_ends_its_row_once(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asking, _ = await ask(terminal, monkeypatch)
+    asking.cancel()
+    await asyncio.wait([asking])
+    approval_prompt.say("approval apr_1 was denied by user:bob")
+    assert terminal.getvalue() == f"{QUESTION}\napproval apr_1 was denied by user:bob\n"
