@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from interlock.command.facts.request import AgentRequest, facts
 from interlock.command.policy import PolicySubject, Rule, RuleSet
@@ -94,7 +95,7 @@ def test_a_deny_rule_needs_one_fact(value: Any, fields: dict[str, Any]) -> None:
 @pytest.mark.parametrize("fields", [{"words": "git status **"}, {"command": "git status"}, {"path": "**"},
                                     {"command_line": "git status"}, {"digest": "d"}])
 def test_no_allow_rule_about_the_input_covers_a_described_call(fields: dict[str, Any]) -> None:
-    subject = call({"command": "git status"}, described=True, title="Run git status")._replace(digest="d")
+    subject = replace(call({"command": "git status"}, described=True, title="Run git status"), digest="d")
     assert not allowed(subject, **fields)
     assert allowed(subject, tool="bash", described=True)
 

@@ -2,6 +2,7 @@
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from interlock.command.facts.request import RequestFacts
 from interlock.command.policy import PolicySubject, PolicyVerdict, Rule, RuleSet, duration_ms
@@ -10,17 +11,17 @@ NOON = 1_800_000_000_000  # a Friday, 08:00 UTC
 
 TOOL = PolicySubject("tool", "t1", "shell", "user", "asks", NOON, tool_name="bash", tool_kind="execute",
                      facts=RequestFacts(lines=("ls -l",)))
-READ = TOOL._replace(tool_name="read_file", tool_kind="read", facts=RequestFacts(paths=("src/a.py",)))
+READ = replace(TOOL, tool_name="read_file", tool_kind="read", facts=RequestFacts(paths=("src/a.py",)))
 EXECUTE = PolicySubject("command", "t1", "shell", "user", "asks", NOON, command_type="execute")
-FLUSH = READ._replace(origin="flush", tool_kind="edit", facts=RequestFacts(paths=("memory/2026-11-21.md",)))
+FLUSH = replace(READ, origin="flush", tool_kind="edit", facts=RequestFacts(paths=("memory/2026-11-21.md",)))
 
 
 def touching(subject: PolicySubject, *paths: str) -> PolicySubject:
-    return subject._replace(facts=RequestFacts(paths=paths))
+    return replace(subject, facts=RequestFacts(paths=paths))
 
 
 def running(line: str) -> PolicySubject:
-    return TOOL._replace(facts=RequestFacts(lines=(line,)))
+    return replace(TOOL, facts=RequestFacts(lines=(line,)))
 
 
 
@@ -29,25 +30,25 @@ def running(line: str) -> PolicySubject:
     ("subject", "effect"),
     [
         (TOOL, "ask"),
-        (TOOL._replace(allowed_tools=("bash",)), "ask"),
-        (TOOL._replace(allowed_tools=("bas",)), "deny"),
+        (replace(TOOL, allowed_tools=("bash",)), "ask"),
+        (replace(TOOL, allowed_tools=("bas",)), "deny"),
         (READ, "ask"),
-        (READ._replace(trusted_kinds=True), "allow"),
-        (READ._replace(trusted_kinds=True, tool_kind="edit"), "ask"),
+        (replace(READ, trusted_kinds=True), "allow"),
+        (replace(READ, trusted_kinds=True, tool_kind="edit"), "ask"),
         (EXECUTE, "allow"),
-        (EXECUTE._replace(permission="never"), "ask"),
-        (EXECUTE._replace(origin="agent"), "ask"),
-        (EXECUTE._replace(origin="cron"), "ask"),
-        (EXECUTE._replace(origin="hook"), "ask"),
-        (EXECUTE._replace(command_type="cancel"), "allow"),
-        (EXECUTE._replace(command_type="cancel", origin="agent"), "allow"),
+        (replace(EXECUTE, permission="never"), "ask"),
+        (replace(EXECUTE, origin="agent"), "ask"),
+        (replace(EXECUTE, origin="cron"), "ask"),
+        (replace(EXECUTE, origin="hook"), "ask"),
+        (replace(EXECUTE, command_type="cancel"), "allow"),
+        (replace(EXECUTE, command_type="cancel", origin="agent"), "allow"),
         (FLUSH, "allow"),
         (touching(FLUSH, "memory/../src/a.md"), "deny"),
         (touching(FLUSH, "memory/a.md", "src/a.py"), "deny"),
         (touching(FLUSH, "memory/deep/a.md"), "deny"),
         (touching(FLUSH), "deny"),
-        (FLUSH._replace(tool_kind="execute"), "deny"),
-        (touching(FLUSH._replace(allowed_tools=("read_file",)), "x"), "deny"),
+        (replace(FLUSH, tool_kind="execute"), "deny"),
+        (touching(replace(FLUSH, allowed_tools=("read_file",)), "x"), "deny"),
     ],
 )
 def test_the_shipped_default(subject: PolicySubject, effect: str) -> None:
@@ -79,28 +80,28 @@ def test_the_shipped_default(subject: PolicySubject, effect: str) -> None:
         ({"words": ["pwd", "ls -l"]}, TOOL, True),
         ({"words": "ls"}, TOOL, False),
         ({"words": "ls *"}, running("ls -l src"), False),
-        ({"runner": "here"}, TOOL._replace(runner_id="here"), True),
+        ({"runner": "here"}, replace(TOOL, runner_id="here"), True),
         ({"runner": "here"}, TOOL, False),
-        ({"workspace": ["/a", "/b"]}, TOOL._replace(workspace="/b"), True),
-        ({"workspace": "/a"}, TOOL._replace(workspace="/a/b"), False),
-        ({"person": "user:ann"}, TOOL._replace(person="user:ben"), False),
+        ({"workspace": ["/a", "/b"]}, replace(TOOL, workspace="/b"), True),
+        ({"workspace": "/a"}, replace(TOOL, workspace="/a/b"), False),
+        ({"person": "user:ann"}, replace(TOOL, person="user:ben"), False),
         ({"until": "2027-01-15T08:00:00.001Z"}, TOOL, True),
         ({"until": "2027-01-15T08:00:00Z"}, TOOL, False),
         ({"box": True}, TOOL, False),
-        ({"box": True}, TOOL._replace(box=("walls",)), False),
-        ({"box": True}, TOOL._replace(box=("walls", "writes", "network")), True),
-        ({"box": ["walls", "staged"]}, TOOL._replace(box=("walls", "writes", "network")), False),
-        ({"box": ["staged"]}, TOOL._replace(box=("walls", "staged")), True),
+        ({"box": True}, replace(TOOL, box=("walls",)), False),
+        ({"box": True}, replace(TOOL, box=("walls", "writes", "network")), True),
+        ({"box": ["walls", "staged"]}, replace(TOOL, box=("walls", "writes", "network")), False),
+        ({"box": ["staged"]}, replace(TOOL, box=("walls", "staged")), True),
         ({"box": []}, TOOL, False),
-        ({"box": False}, TOOL._replace(box=("walls",)), True),
+        ({"box": False}, replace(TOOL, box=("walls",)), True),
         ({"path": "src/*.py"}, READ, True),
         ({"path": "src/*.py"}, touching(READ, "src/deep/a.py"), False),
         ({"path": "src/**/*.py"}, touching(READ, "src/deep/a.py"), True),
         ({"path": "src/**"}, touching(READ, "src/a.py", "etc/b"), False),
         ({"path": "a.py"}, READ, False),
         ({"path": "src/*"}, TOOL, False),
-        ({"cost_over": 1.5}, TOOL._replace(cost_usd=1.5), False),
-        ({"cost_over": 1.5}, TOOL._replace(cost_usd=1.6), True),
+        ({"cost_over": 1.5}, replace(TOOL, cost_usd=1.5), False),
+        ({"cost_over": 1.5}, replace(TOOL, cost_usd=1.6), True),
         ({"hours": "08:00-09:00"}, TOOL, True),
         ({"hours": "08:00-09:00", "zone": "Asia/Seoul"}, TOOL, False),
         ({"hours": "22:00-06:00", "zone": "Asia/Seoul"}, TOOL, False),
@@ -149,7 +150,7 @@ def test_no_rule_of_a_user_lets_a_flush_write_elsewhere() -> None:
         assert policy.decide(FLUSH).effect == "allow"
         assert policy.decide(touching(FLUSH, "src/a.py")).rule == "memory flush does nothing else"
         assert policy.decide(touching(FLUSH, "memory/a.md", "src/a.py")).effect == "deny"
-        assert policy.decide(EXECUTE._replace(origin="flush")).rule == "no command during a flush"
+        assert policy.decide(replace(EXECUTE, origin="flush")).rule == "no command during a flush"
         assert policy.explain(touching(FLUSH, "src/a.py"))[-1].rule == "memory flush does nothing else"
         assert policy.explain(FLUSH)[-1].rule == "anything"
     assert RuleSet([Rule(name="no", effect="deny", tool="read_file")]).decide(FLUSH).rule == "no"

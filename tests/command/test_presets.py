@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from interlock.command.facts.request import RequestFacts
 from interlock.command.policy import RuleSet
@@ -12,7 +13,7 @@ from interlock.protocol.box import CLOSED
 
 pytestmark = pytest.mark.req("Y-4")
 TOOL = PolicySubject("tool", "t1", "shell", "user", "asks", 0, tool_name="bash", tool_kind="execute")
-EDIT = TOOL._replace(tool_name="write", tool_kind="edit", trusted_kinds=True)
+EDIT = replace(TOOL, tool_name="write", tool_kind="edit", trusted_kinds=True)
 
 
 def effect(preset: Preset, subject: PolicySubject) -> str:
@@ -20,11 +21,11 @@ def effect(preset: Preset, subject: PolicySubject) -> str:
 
 
 def running(line: str) -> PolicySubject:
-    return TOOL._replace(facts=RequestFacts(lines=(line,)))
+    return replace(TOOL, facts=RequestFacts(lines=(line,)))
 
 
 def touching(subject: PolicySubject, path: str) -> PolicySubject:
-    return subject._replace(facts=RequestFacts(paths=(path,)))
+    return replace(subject, facts=RequestFacts(paths=(path,)))
 
 
 @pytest.mark.parametrize(("line", "answer"), [
@@ -54,10 +55,10 @@ def test_ci_builds_and_tests(line: str, answer: str) -> None:
 
 
 def test_boxed_allows_inside_a_closed_box_alone() -> None:
-    inside = running("rm -r build")._replace(box=tuple(CLOSED))
+    inside = replace(running("rm -r build"), box=tuple(CLOSED))
     assert effect("boxed", inside) == "allow"
     assert effect("boxed", running("rm -r build")) == "ask"
-    assert effect("boxed", inside._replace(tool_kind="fetch")) == "ask"
+    assert effect("boxed", replace(inside, tool_kind="fetch")) == "ask"
 
 
 def test_the_rules_of_several_presets_come_in_the_configs_order() -> None:

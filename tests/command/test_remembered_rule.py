@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from interlock.command.facts.request import AgentRequest, facts
 from interlock.command.policy import PolicySubject, Rule, RuleSet
@@ -65,8 +66,8 @@ def test_a_yes_holds_for_the_same_place_person_and_tool_for_thirty_days(changed:
     for rule in widths({"command": "git status"}).values():
         policy = RuleSet((), [rule])
         assert policy.decide(subject).effect == "allow"
-        assert policy.decide(subject._replace(at_ms=NOW + REMEMBERED_MS - 1)).effect == "allow"
-        assert policy.decide(subject._replace(**changed)).effect == "ask"
+        assert policy.decide(replace(subject, at_ms=NOW + REMEMBERED_MS - 1)).effect == "allow"
+        assert policy.decide(replace(subject, **changed)).effect == "ask"
 
 
 @pytest.mark.req("A-9", "H-8")
@@ -74,7 +75,7 @@ def test_a_no_holds_everywhere_until_it_is_revoked() -> None:
     _, subject = asked({"command": "git push"})
     rule = widths({"command": "git push"}, "deny")["exact"]
     assert {"runner", "workspace", "person", "until"}.isdisjoint(plain(rule))
-    elsewhere = subject._replace(runner_id="there", person="user:ben", at_ms=NOW + 10 * REMEMBERED_MS)
+    elsewhere = replace(subject, runner_id="there", person="user:ben", at_ms=NOW + 10 * REMEMBERED_MS)
     assert RuleSet((), [rule]).decide(elsewhere).effect == "deny"
 
 
@@ -114,7 +115,7 @@ KIND = Remembering(scope="session", match=RuleMatch(width="described"))
 
 def described(kind: str | None = "execute", session: str = "s1") -> tuple[Approval, PolicySubject]:
     approval, subject = asked({}, title="Run the unit tests", described=True)
-    return approval, subject._replace(tool_kind=kind, session_id=session)
+    return approval, replace(subject, tool_kind=kind, session_id=session)
 
 
 def kind_rule() -> Rule:
@@ -142,7 +143,7 @@ def test_it_covers_no_other_session_kind_agent_nor_a_call_with_an_input(changed:
     _, subject = described()
     policy = RuleSet((), [kind_rule()], remember_described=True)
     assert policy.decide(subject).effect == "allow"
-    assert policy.decide(subject._replace(**changed)).effect == "ask"
+    assert policy.decide(replace(subject, **changed)).effect == "ask"
 
 
 @pytest.mark.req("A-9")

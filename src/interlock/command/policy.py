@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import NamedTuple, get_args
 
+import msgspec
+
 from interlock.command.globs import any_glob
 from interlock.command.rule import (
     MATCHES,
@@ -191,8 +193,8 @@ class RuleSet:
         """Decide about a command, and say what it rests on."""
         verdict = self.decide(subject)
         by_asking = (verdict.effect == "allow" and subject.permission == "asks"
-                     and self.decide(subject._replace(permission="never")).effect != "allow")
-        by_box = bool(subject.box) and self.decide(subject._replace(box=())).effect != "allow"
+                     and self.decide(msgspec.structs.replace(subject, permission="never")).effect != "allow")
+        by_box = bool(subject.box) and self.decide(msgspec.structs.replace(subject, box=())).effect != "allow"
         return CommandVerdict(verdict, by_asking, by_box)
 
     def _rules_at(self, subject: PolicySubject) -> list[_Ready]:

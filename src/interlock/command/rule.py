@@ -34,7 +34,7 @@ _HOURS = re.compile(r"{0}-{0}".format(r"(?:(?:[01][0-9]|2[0-3]):[0-5][0-9]|24:00
 NO_FACTS = RequestFacts()
 
 
-class PolicySubject(NamedTuple):
+class PolicySubject(msgspec.Struct, frozen=True):
     """What is decided on. `door` says which half of the fields is set."""
 
     door: Door

@@ -138,7 +138,8 @@ async def replay_sessions(record: SessionRecordSource, sessions: Iterable[Sessio
                    if command.turn_id is not None}
         async for call in _calls(record, session.session_id):
             command = of_turn.get(call.turn_id)
-            subject = _subject(session, call, command)._replace(trusted_kinds=session.agent_id in trusted)
+            subject = msgspec.structs.replace(_subject(session, call, command),
+                                              trusted_kinds=session.agent_id in trusted)
             now = when_fallen(policy.decide(subject), fell=call.fell)
             asked = call.request.asked
             yield ReplayedCall(session.session_id, call.at, session.agent_id, asked.tool_name, call.request.title,
