@@ -11,7 +11,6 @@ import msgspec
 import structlog
 
 from interlock.engine.bridge import entries
-from interlock.engine.bridge.control_commands import who_is
 from interlock.engine.bridge.inputs.people import (
     ChatMessageReceived,
     ChatWord,
@@ -147,7 +146,7 @@ class ChatInbox:
             route = await self._next(principal, key, agent_id, current, cause)
             answer = await self._say(principal, message, key, route, _Begin(current, cause, asked, turn.hold), remember)
             if current is not None and cause is not None:
-                await self._leave(route.session_id, current, who_is(principal), asked=asked is not None)
+                await self._leave(route.session_id, current, principal.who, asked=asked is not None)
             return answer
 
     async def system(
@@ -183,7 +182,7 @@ class ChatInbox:
             shell = await self._shell(route, turn.hold)
 
             begun: SessionRecord = await shell.call(SessionReset(principal, session_id), remember)
-            await self._leave(begun.session_id, current, who_is(principal), asked=True)
+            await self._leave(begun.session_id, current, principal.who, asked=True)
             return begun
 
     async def _ask_policy(self, principal: Principal, session_id: str) -> None:

@@ -18,7 +18,6 @@ import structlog
 from interlock.engine.bridge import compaction
 from interlock.engine.bridge.context_state import Cause
 from interlock.engine.bridge.contexts import ContextMessage, Prepared
-from interlock.engine.bridge.control_commands import who_is
 from interlock.engine.bridge.handlers.gateway import ContextView
 from interlock.engine.bridge.handlers.people import compact_verb
 from interlock.engine.bridge.inputs.gateway import (
@@ -205,7 +204,7 @@ class Compactor:
             answer = await self._ask_hook(shell.lane, view._replace(instructions=instructions), read, made, "manual")
             if isinstance(answer, CompactionVeto):
                 raise Problem("Conflict", f"a hook canceled the compaction: {answer.reason}")
-            request = compaction.CompactionRequest(made, view.tip, "manual", who_is(principal), instructions)
+            request = compaction.CompactionRequest(made, view.tip, "manual", principal.who, instructions)
             given = CompactionRequested(request, read.prepared, instructions, answer.summary if answer else None)
             asked: compaction.RequestedCompaction | None = await shell.call(given, remember)
             if asked is not None:

@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
 from interlock.command.register import bound, drain_row, ended
-from interlock.engine.bridge.control_commands import who_is
 from interlock.engine.bridge.lane_state import LaneState
 from interlock.engine.rows import LOOKS, RowAudit
 from interlock.ports.clock import Clock
@@ -106,7 +105,7 @@ class Drains:
                 if len(self.of(principal.tenant_id)) >= MAX_DRAINS:
                     raise Problem("QuotaExceeded", f"{MAX_DRAINS} drains are in force already.")
                 begun = Drain(scope=body.scope, id=name or None, at=iso(self._clock.now_ms()),
-                              by=who_is(principal)["id"], reason=body.reason)
+                              by=principal.who["id"], reason=body.reason)
                 record = DrainRecord(tenant_id=principal.tenant_id, drain=begun)
                 changes = [Put(record), self._audit(principal, "drain", body, name, bound(record))]
             after = {**self.in_force, key: begun}
@@ -138,7 +137,7 @@ class Drains:
 
     def _audit(self, principal: Principal, action: str, body: DrainBody, name: str, row: dict[str, str]) -> AuditAppend:
         return AuditAppend(AuditDraft(
-            tenant_id=principal.tenant_id, at=iso(self._clock.now_ms()), who=who_is(principal), action=action,
+            tenant_id=principal.tenant_id, at=iso(self._clock.now_ms()), who=principal.who, action=action,
             session_id=name if body.scope == "session" else None, meta={"scope": body.scope, "name": name, **row},
             personal={"reason": body.reason} if body.reason else {}))
 

@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 
 from interlock.engine.bridge import compaction
-from interlock.engine.bridge.held import holding_now
 from interlock.engine.bridge.inputs.people import SessionChange, SessionPutAway
 from interlock.engine.bridge.lane_state import LaneState
 from interlock.engine.compactor import Compactor, ask_to_compact
@@ -113,7 +112,7 @@ class SessionDesk:
             lost_frame_count=state.lost_frames, observed=bool(state.controller),
             controller=state.controller or self._lanes.known_as(state.tenant_id) or None,
             entry=shown_entry(state.entry),
-            holding=holding_now(state),
+            holding=state.holding_now,
         )
 
     async def _session(self, principal: Principal, session_id: str) -> SessionRecord:

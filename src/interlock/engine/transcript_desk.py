@@ -16,7 +16,6 @@ import msgspec
 
 from interlock.command.redaction import SECRETS
 from interlock.engine.bridge.context_state import ContextState
-from interlock.engine.bridge.control_commands import who_is
 from interlock.engine.bridge.handlers.transcripts import AUDIT_ACTION
 from interlock.engine.bridge.inputs.people import EntryAdded, PolicyAsked, RepairBegun, RepairDone, TranscriptBegun
 from interlock.engine.bridge.lane_state import LaneState
@@ -150,7 +149,7 @@ class TranscriptDesk:
     async def note_raw_export(self, principal: Principal, record: SessionRecord, media: str) -> None:
         """Have the audit log know of an export that is not redacted, before it leaves (U-1)."""
         await self._ledger.commit(WriteBatch([AuditAppend(AuditDraft(
-            tenant_id=record.tenant_id, at=iso(self._lanes.wall.now_ms()), who=who_is(principal), action=AUDIT_ACTION,
+            tenant_id=record.tenant_id, at=iso(self._lanes.wall.now_ms()), who=principal.who, action=AUDIT_ACTION,
             session_id=record.session_id, meta={"op": "export", "view": "raw", "format": media}))]))
 
     async def examine(self, record: SessionRecord) -> Report:

@@ -56,15 +56,8 @@ class Clocks(NamedTuple):
     started_ms: int
     interacted_ms: int
 
-    def heard(self, now_ms: int, *, person: bool) -> Clocks:
-        """Note a message. System traffic (cron, hooks, heartbeats, flushes) moves neither clock.
-
-        An instant that lies ahead of `now_ms` was stored while the host's clock was ahead, and becomes `now_ms`:
-        otherwise no reset would be due until then."""
-        return Clocks(min(self.started_ms, now_ms), now_ms) if person else self.until(now_ms)
-
     def until(self, now_ms: int) -> Clocks:
-        """Return the clocks without what lies ahead of `now_ms`."""
+        """Return the clocks without what lies ahead of `now_ms`: it was stored while the host's clock was ahead."""
         return Clocks(min(self.started_ms, now_ms), min(self.interacted_ms, now_ms))
 
 

@@ -58,9 +58,9 @@ async def test_a_persons_message_alone_keeps_a_session_from_idleness() -> None:
     started, before = lane.state.entry.session_started_at, lane.state.entry.last_interaction_at
     assert started is not None
     table.clock.advance(5_000)
-    await within(table, session_id, lambda lane: entries.heard(lane, person=False))
+    await within(table, session_id, lambda lane: lane.state.note_message(lane.wall, person=False))
     assert lane.state.entry.last_interaction_at == before
-    await within(table, session_id, lambda lane: entries.heard(lane, person=True))
+    await within(table, session_id, lambda lane: lane.state.note_message(lane.wall, person=True))
 
     assert lane.state.entry.last_interaction_at == table.clock.now_ms()
     assert lane.state.entry.session_started_at == started

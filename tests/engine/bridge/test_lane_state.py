@@ -5,13 +5,17 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from collections.abc import Iterator
+from datetime import UTC
 
 import msgspec
 import pytest
 from benchmarks.house import SOURCE
 
 from interlock.engine.bridge.context_state import ContextState, PendingCompaction
+from interlock.engine.bridge.entries import clocks_of
 from interlock.engine.bridge.lane_state import EndedTurn, Incoming, LaneState
+from interlock.session.entry import SessionFields
+from interlock.session.resets import Clocks, Reset, due
 from interlock.session.tokens import Calibration
 from interlock.session.turn import OpenTool, OpenTurn, TurnMachine
 
@@ -90,6 +94,50 @@ def test_no_field_of_a_lanes_state_is_assigned_by_several_modules() -> None:
         for name in _written(ast.parse(path.read_text())):
             writers[name].add(path.stem)
     assert {name: sorted(found) for name, found in writers.items() if len(found) > 1} == {}
+
+
+HOUR_MS = 3_600_000
+BEGAN_MS = 1_780_000_000_000
+
+
+def spoken(**entry: int) -> LaneState:
+    """A session whose conversation has begun."""
+    return LaneState(session_id="s", tenant_id="t", session_key="k", agent_id="a", runner_id="r", workspace="/w",
+                     created_ms=BEGAN_MS, control_seq=1, entry=SessionFields(**entry))
+
+
+@pytest.mark.req("I-2")
+def test_system_traffic_neither_keeps_a_session_alive_nor_ends_it() -> None:
+    idle, state = Reset(None, HOUR_MS), spoken()
+    # One overloaded `updatedAt` was moved by every heartbeat, and idle sessions never ended.
+    for minute in range(0, 60, 5):
+        state.note_message(BEGAN_MS + minute * 60_000, person=False)
+    assert due(idle, clocks_of(state), BEGAN_MS + HOUR_MS, UTC) == "idle"
+    state.note_message(BEGAN_MS + 59 * 60_000, person=True)
+    assert due(idle, clocks_of(state), BEGAN_MS + HOUR_MS, UTC) is None
+
+
+@pytest.mark.req("I-2")
+@pytest.mark.parametrize("person", [True, False])
+def test_clocks_that_were_ahead_are_set_back_by_the_next_message(person: bool) -> None:
+    ahead_ms = BEGAN_MS + 10_000 * HOUR_MS
+    state = spoken(session_started_at=ahead_ms, last_interaction_at=ahead_ms)
+    state.note_message(BEGAN_MS, person=person)
+    assert clocks_of(state) == Clocks(BEGAN_MS, BEGAN_MS)
+
+
+@pytest.mark.req("I-2")
+def test_a_person_who_goes_on_writing_does_not_move_the_daily_boundary() -> None:
+    state = spoken(session_started_at=BEGAN_MS, last_interaction_at=BEGAN_MS)
+    state.note_message(BEGAN_MS + 5 * HOUR_MS, person=True)
+    assert clocks_of(state) == Clocks(BEGAN_MS, BEGAN_MS + 5 * HOUR_MS)
+
+
+def test_the_first_message_starts_a_session_that_was_opened_before() -> None:
+    state = spoken()
+    state.control_seq = 0
+    state.note_message(BEGAN_MS + HOUR_MS, person=False)
+    assert clocks_of(state) == Clocks(BEGAN_MS + HOUR_MS, BEGAN_MS + HOUR_MS)
 
 
 @pytest.mark.parametrize(("line", "found"), [

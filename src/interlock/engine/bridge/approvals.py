@@ -9,7 +9,6 @@ import msgspec
 
 from interlock.engine.bridge.command_end import end_command
 from interlock.engine.bridge.denials import denial_of, keep_denial
-from interlock.engine.bridge.held import expected_box, holding_now
 from interlock.engine.bridge.lane import SYSTEM, Lane
 from interlock.ports.ledger import Put
 from interlock.protocol import payloads as p
@@ -45,8 +44,8 @@ def open_approval(
         input=msgspec.Raw(input_bytes), subject=msgspec.UNSET if subject_bytes is None else msgspec.Raw(subject_bytes),
         rule=rule, required=required,
         self_approval=self_approval, agent_id=lane.state.agent_id if agent_id is None else agent_id,
-        holding=(holding or holding_now(lane.state)) if agent_id is None else None,
-        box=expected_box(lane.state) if agent_id is None else None, **details,
+        holding=(holding or lane.state.holding_now) if agent_id is None else None,
+        box=lane.state.expected_box if agent_id is None else None, **details,
     )
     record = lane.keep_approval(ApprovalRecord(approval=approval, expires_ms=lane.now + ttl_ms, judged=judged))
     lane.record_approval(record, SYSTEM)

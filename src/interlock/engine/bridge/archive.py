@@ -7,7 +7,6 @@ import msgspec
 from interlock.command.record_seal import target
 from interlock.engine.bridge.cancellation import close_session
 from interlock.engine.bridge.command_end import close_agent
-from interlock.engine.bridge.control_commands import check_controlled
 from interlock.engine.bridge.lane import Lane
 from interlock.protocol.problems import Problem
 
@@ -25,7 +24,7 @@ def archive(lane: Lane, who: dict[str, str], reason: str) -> None:
 def put_away(lane: Lane, who: dict[str, str]) -> None:
     """Archive a session whose entry a person deleted. Raises Problem Conflict while it works: deleting a line of a file
     ends nothing that runs (N-1)."""
-    check_controlled(lane)
+    lane.check_controlled()
     if lane.commands:
         raise Problem("Conflict", "it has work under way, so it stays",
                       hint="End it with `interlock sessions archive`.")
@@ -41,7 +40,7 @@ def restore(lane: Lane, who: dict[str, str]) -> None:
 
 def retire(lane: Lane, who: dict[str, str], *, asked: bool) -> None:
     """End the old session's agent: at once where a person asked for the reset, else when its work has ended."""
-    check_controlled(lane)
+    lane.check_controlled()
     if asked:
         close_session(lane, who, "reset")
         return

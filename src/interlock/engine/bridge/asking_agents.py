@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from interlock.engine.bridge import asking_people, compaction
 from interlock.engine.bridge.approvals import restart_clock
-from interlock.engine.bridge.control_commands import check_controlled, who_is
 from interlock.engine.bridge.dispatch import open_session
 from interlock.engine.bridge.lane import Lane
 from interlock.protocol import payloads as p
@@ -20,7 +19,7 @@ MAX_INSTRUCTIONS_CHARS = 8_000
 def answer(lane: Lane, principal: Principal, approval_id: str, text: str | None) -> Approval:
     """Answer an agent's question in words, or decline to with None (C-8). Nothing is counted: the first answer is the
     answer. Raises Problem."""
-    check_controlled(lane)
+    lane.check_controlled()
     record = lane.approvals.get(approval_id)
     if record is None or record.approval.state != "pending":
         raise Problem("Conflict", f"question {approval_id} is answered or gone; this answer was not taken")
@@ -31,7 +30,7 @@ def answer(lane: Lane, principal: Principal, approval_id: str, text: str | None)
         raise malformed("/text", "an answer has words; null declines to answer")
     if len(text or "") > MAX_ANSWER_CHARS:
         raise malformed("/text", f"an answer has at most {MAX_ANSWER_CHARS} characters")
-    who = who_is(principal)
+    who = principal.who
     moved = lane.move_approval(record, "denied" if text is None else "granted", who, decided_at=lane.at,
                                decided_by=who["id"], answer=text).approval
     if moved.interaction_id is None:  # The gateway's own question.
@@ -45,7 +44,7 @@ def answer(lane: Lane, principal: Principal, approval_id: str, text: str | None)
 
 def check_compact(lane: Lane, instructions: str | None) -> None:
     """Raises Problem where the session's context cannot be compacted now."""
-    check_controlled(lane)
+    lane.check_controlled()
     state = lane.state
     if len(instructions or "") > MAX_INSTRUCTIONS_CHARS:
         raise malformed("/instructions", f"at most {MAX_INSTRUCTIONS_CHARS} characters")
@@ -70,8 +69,8 @@ def compact(lane: Lane, principal: Principal, instructions: str | None) -> compa
     request_id = lane.new_uuid()
     frame = lane.control("control.session.compact", p.SessionCompact(request_id=request_id, instructions=instructions))
     compaction.sent_as(lane, frame.message_id)
-    compaction.wait_for(lane, request_id, who_is(principal), instructions)
-    lane.audit("compact", who_is(principal), {"request": request_id})
+    compaction.wait_for(lane, request_id, principal.who, instructions)
+    lane.audit("compact", principal.who, {"request": request_id})
     return compaction.RequestedCompaction(request_id, frame.message_id, state.n)
 
 

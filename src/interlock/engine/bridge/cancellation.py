@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from interlock.engine.bridge.command_end import await_end, close_agent, end_canceled
-from interlock.engine.bridge.control_commands import as_decided, begin_order, check_controlled, ordered, who_is
+from interlock.engine.bridge.control_commands import as_decided, begin_order, ordered
 from interlock.engine.bridge.dispatch import queued, replace_prompt
 from interlock.engine.bridge.lane import Lane
 from interlock.protocol import payloads as p
@@ -19,7 +19,7 @@ def submit_cancel(lane: Lane, principal: Principal, body: CommandBody) -> Comman
     target = ordered(lane, body)
     order = begin_order(lane, principal, body, target)
     await_end(lane, target.command.id, order.command.id)
-    cancel_command(lane, target, who_is(principal)["id"], "cancel")
+    cancel_command(lane, target, principal.who["id"], "cancel")
     return as_decided(lane, order.command.id)
 
 
@@ -61,7 +61,7 @@ def close_session(lane: Lane, who: dict[str, str], reason: str) -> None:
 
 def stop_all(lane: Lane, who: dict[str, str]) -> int:
     """Stop what runs and what waits; how many that were. What waits goes first: it must not begin. Raises Problem."""
-    check_controlled(lane)
+    lane.check_controlled()
     stopped = [*queued(lane), *(r for r in lane.commands.values() if r.command.state == "pending_approval")]
     if lane.active is not None and lane.active.command.state != "canceling":
         stopped.append(lane.active)

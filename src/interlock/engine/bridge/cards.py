@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import msgspec
 
 from interlock.command.approval import named
-from interlock.engine.bridge.control_commands import check_controlled
 from interlock.engine.bridge.lane import Lane
 from interlock.protocol.limits import MAX_CARDS
 from interlock.protocol.problems import Problem
@@ -18,7 +17,7 @@ from interlock.protocol.resources import Approval, ApprovalCard
 def report(lane: Lane, principal: Principal, approval_id: str, service: str, chats: Sequence[str]) -> Approval:
     """Replace the chats that a bridge named of its service. It leaves no audit record, since nothing is decided by it
     and no one's say depends on it. Raises Problem Conflict if the approval has ended, QuotaExceeded above MAX_CARDS."""
-    check_controlled(lane)
+    lane.check_controlled()
     record = lane.approvals.get(approval_id)
     if record is None or record.approval.state != "pending":
         raise Problem("Conflict", f"approval {approval_id} is decided; where it was posted is not kept")

@@ -15,8 +15,8 @@ from interlock.command.record_seal import box_fact
 from interlock.engine.bridge.approvals import open_approval
 from interlock.engine.bridge.command_end import end_canceled, end_command, fail, requeue
 from interlock.engine.bridge.dispatch import queued
-from interlock.engine.bridge.held import OPEN_MODE, expected_box
 from interlock.engine.bridge.lane import SYSTEM, Lane
+from interlock.engine.bridge.lane_state import OPEN_MODE
 from interlock.engine.bridge.policy_subjects import command_subject, judged, origin_of, quorums
 from interlock.protocol.codes import Code
 from interlock.protocol.hold import Holding
@@ -38,7 +38,7 @@ def ask_people(lane: Lane, record: CommandRecord, on: PolicySubject, verdict: Po
         command_id=command.id, requested_by=command.actor, driver=record.driver, self_approval=verdict.self_approval,
         groups=quorums(verdict), deny_threshold=verdict.deny_threshold, signed=verdict.signed,
         require_independent=verdict.require_independent, dangerous=verdict.dangerous, holding=holding,
-        judged=judged(on, expected_box(lane.state)),
+        judged=judged(on, lane.state.expected_box),
     )
 
 
@@ -71,7 +71,7 @@ def hold(lane: Lane, record: CommandRecord, policy: RuleSet, because: str, permi
         if not asks:
             lane.state.note_let_through(verdict.rule)
         if command.state == "dispatched":
-            box = expected_box(lane.state) if record.needs_box is not None else None
+            box = lane.state.expected_box if record.needs_box is not None else None
             requeue(lane, msgspec.structs.replace(record, needs_box=box),
                     {"rule": verdict.rule, "needs_box": box_fact(box), **dropped})
         elif dropped:  # It stays where it is, so no transition records what it no longer needs.
@@ -84,7 +84,7 @@ def hold(lane: Lane, record: CommandRecord, policy: RuleSet, because: str, permi
     # The mode that the prompt names may be the reason: the session's agent asks, and this command's would not.
     as_asked = Holding(held="command", why=OPEN_MODE) if lane.state.permission == "asks" else None
     approval = ask_people(lane, record, on, verdict, holding=as_asked)
-    record = msgspec.structs.replace(record, needs_box=expected_box(lane.state))
+    record = msgspec.structs.replace(record, needs_box=lane.state.expected_box)
     lane.move(record, "pending_approval", SYSTEM,
               {"rule": verdict.rule, "needs_box": box_fact(record.needs_box), **dropped}, approval_id=approval.id,
               prompt_id=None, prompt_seq=None, queue_deadline_ms=None, detach_deadline_ms=None)

@@ -9,25 +9,12 @@ from interlock.engine.bridge.lane import SYSTEM, Lane
 from interlock.protocol import payloads as p
 from interlock.protocol.problems import Problem, malformed
 from interlock.protocol.records import CommandRecord, Principal
-from interlock.protocol.resources import Command, CommandBody, Failure, Output, Result, StatusEvent, Target
-
-
-def who_is(principal: Principal) -> dict[str, str]:
-    """`who` of an audit record."""
-    return {"id": f"{principal.actor.type}:{principal.actor.id}", "role": principal.role}
-
-
-def target_of(lane: Lane) -> Target:
-    """Where a command of this session is aimed at, as its resource shows it."""
-    state = lane.state
-    return Target(agent_id=state.agent_id, session_id=state.session_id, session_key=state.session_key,
-                  runner_id=state.runner_id, workspace=state.workspace or None,
-                  workspace_access=None if state.workspace_access == "rw" else state.workspace_access)
+from interlock.protocol.resources import Command, CommandBody, Failure, Output, Result, StatusEvent
 
 
 def ordered(lane: Lane, body: CommandBody) -> CommandRecord:
     """The execute that an order is about: the one it names, else the session's only live one. Raises Problem."""
-    check_controlled(lane)
+    lane.check_controlled()
     if body.approval is not None and body.approval.required > 0:
         raise malformed("/approval", f"a {body.type} does not wait for an approval that it asks for itself",
                         hint="A rule of policy that names its type holds a pause or a resume; a cancel is never held.")
@@ -47,11 +34,11 @@ def ordered(lane: Lane, body: CommandBody) -> CommandRecord:
 
 def begin_order(lane: Lane, principal: Principal, body: CommandBody, about: CommandRecord) -> CommandRecord:
     """Make the order a command that runs from now on; it ends when what it asks for has happened, or cannot."""
-    who = who_is(principal)
+    who = principal.who
     command = Command(
         id=lane.new_id("cmd"), created_at=lane.at, updated_at=lane.at, tenant_id=lane.state.tenant_id,
         actor=principal.actor, type=body.type, state="queued", timeout_ms=lane.limits.timeout_ms,
-        target=msgspec.structs.replace(target_of(lane), command_id=about.command.id),
+        target=msgspec.structs.replace(lane.state.target, command_id=about.command.id),
         idempotency_key=body.idempotency_key, reason=body.reason,
     )
     record = lane.keep(CommandRecord(command=command, session_id=lane.state.session_id, created_ms=lane.now))
@@ -99,19 +86,9 @@ def as_decided(lane: Lane, command_id: str) -> Command:
     raise AssertionError(f"{command_id} was not decided here")
 
 
-def check_controlled(lane: Lane) -> None:
-    """Raises Problem Conflict where another gateway controls the session: it says which."""
-    if lane.state.controller:
-        session_id = lane.state.session_id
-        raise Problem("Conflict", f"gateway {lane.state.controller} controls session {session_id}; "
-                      "this one only observes it",
-                      hint=f"Ask it there, or take control on the runner's host: interlock runner take {session_id} "
-                           f"--to {lane.gateway_id}. To put it away here: interlock sessions archive {session_id}")
-
-
 def release_session(lane: Lane, who: dict[str, str], to: str) -> None:
     """Ask the runner to hand control to another gateway; it reports when it has (D-5). Raises Problem."""
-    check_controlled(lane)
+    lane.check_controlled()
     if to == lane.gateway_id:
         raise Problem("Conflict", f"gateway {to} is this one, and controls the session already")
     lane.control("control.session.release", p.SessionRelease(to=to))

@@ -44,23 +44,6 @@ def patch(lane: Lane, who: dict[str, str], wanted: Mapping[str, Any], *, keep_un
     lane.audit("session_change", who, {"fields": names}, personal={"comment": msgspec.json.encode(said).decode()})
 
 
-def check_not_archived(lane: Lane) -> None:
-    """Raises Problem Conflict for a session that was put away."""
-    if lane.state.entry.archived_at is not None:
-        raise Problem("Conflict", f"the session {lane.state.session_id} is archived",
-                      hint="Take it back with `interlock sessions restore`, or write to its key: that begins "
-                           "a new session.")
-
-
-def heard(lane: Lane, *, person: bool) -> None:
-    """Note a message on the session's two clocks: the first one starts it, a person's alone keeps it from idleness
-    (I-2)."""
-    entry = lane.state.entry
-    started = entry.session_started_at or (lane.state.created_ms if lane.state.control_seq else lane.wall)
-    clocks = Clocks(started, entry.last_interaction_at or started).heard(lane.wall, person=person)
-    lane.state.patch_entry(session_started_at=clocks.started_ms, last_interaction_at=clocks.interacted_ms)
-
-
 def describe(lane: Lane, said: Mapping[str, str]) -> None:
     """Store what the channel reports of the chat: names that change by themselves, without a person's decision."""
     known = {name: text[:entries.TEXT_MAX_CHARS] for name, text in said.items() if text.strip() and text.isprintable()}
@@ -71,7 +54,7 @@ def record_unanswered(lane: Lane, who: dict[str, str], body: CommandBody, *, per
     """Put a message that must not be answered into the transcript: nothing runs (R-4, sendPolicy)."""
     assert isinstance(body.payload, msgspec.Raw)
     raw = bytes(body.payload)
-    heard(lane, person=person)
+    lane.state.note_message(lane.wall, person=person)
     lane.transcribe([prompt_draft(prompt_content(raw), lane.wall)])
     lane.audit("reject", who, {"rule": "sendPolicy", "digest": hashlib.sha256(raw).hexdigest()})
 

@@ -32,7 +32,7 @@ from interlock.engine.bridge.command_end import MAX_REASON_CHARS, end_canceled, 
 from interlock.engine.bridge.denials import MAX_TITLE_CHARS, keep_denial
 from interlock.engine.bridge.entries import give_up_wishes
 from interlock.engine.bridge.files import PassedOver, drop_files, passed_over, take_file
-from interlock.engine.bridge.held import holding_now, stated_box, take_asking, take_box
+from interlock.engine.bridge.held import take_asking, take_box
 from interlock.engine.bridge.lane import SYSTEM, Lane
 from interlock.engine.bridge.lane_state import EndedTurn
 from interlock.engine.bridge.losses import reach
@@ -244,7 +244,7 @@ def _started(lane: Lane, frame: Frame, payload: p.TurnStart) -> None:
                                                   "did not start in the box that its command needs")
         elif lane.state.permission == "never":
             held = "its command was approved" if record.command.approval_id else "no one was asked about its command"
-            rest = ("of what it does only the programs that it starts are held" if holding_now(lane.state).held == "box"
+            rest = ("of what it does only the programs that it starts are held" if lane.state.holding_now.held == "box"
                     else "its single tools are not held")
             lane.notice(Notice(code="ToolsNotGated", message=f"{lane.state.agent_id} does not ask before it uses a "
                                f"tool: {held}, and {rest}."))
@@ -299,7 +299,7 @@ def _asked(lane: Lane, asked: p.InteractionRequest, policy: RuleSet) -> None:
         require_independent=verdict.require_independent, dangerous=verdict.dangerous,
         kind="question" if question else "permission",
         driver=record.driver if record is not None else None, options=_offered(asked),
-        judged=None if question else judged(subject, stated_box(lane.state), fell=lane.state.fell),
+        judged=None if question else judged(subject, lane.state.stated_box, fell=lane.state.fell),
     )
     lane.control("x-interlock.interaction.held", p.InteractionHeld(
         interaction_id=asked.interaction_id, approval_id=approval.id, expires_in_ms=ttl_ms))

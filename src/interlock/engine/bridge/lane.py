@@ -37,6 +37,7 @@ from interlock.protocol.frames import encode
 from interlock.protocol.hold import phrase
 from interlock.protocol.identifiers import COMMAND_STREAMS, session_stream, tenant_stream, ulid, uuid4
 from interlock.protocol.payloads import FileTransfer, Payload
+from interlock.protocol.problems import Problem
 from interlock.protocol.records import (
     ApprovalRecord,
     AuditDraft,
@@ -62,7 +63,6 @@ UNSEALED = frozenset({"session.error", "session.usage", "session.capabilities", 
 """Control frames that make no agent do anything, and so need no digest in the audit log (H-5)."""
 
 _encoder = msgspec.json.Encoder()
-
 
 
 class Lane:
@@ -222,6 +222,15 @@ class Lane:
     def new_uuid(self) -> str:
         """Make a UUID v4."""
         return uuid4(self.entropy(16))
+
+    def check_controlled(self) -> None:
+        """Raises Problem Conflict if another gateway controls the session; it names that gateway (D-5)."""
+        if controller := self.state.controller:
+            session_id = self.state.session_id
+            raise Problem("Conflict", f"gateway {controller} controls session {session_id}; this one only observes it",
+                          hint="Ask it there, or take control on the runner's host: interlock runner take "
+                               f"{session_id} --to {self.gateway_id}. To put it away here: interlock sessions archive "
+                               f"{session_id}")
 
     @property
     def active(self) -> CommandRecord | None:
@@ -454,7 +463,7 @@ class Lane:
                 session_id=state.session_id, tenant_id=state.tenant_id, session_key=state.session_key,
                 agent_id=state.agent_id, runner_id=state.runner_id, workspace=state.workspace,
                 state=self.session_state(), created_ms=state.created_ms, updated_ms=state.updated_ms,
-                deadline_ms=self._wanted_ms(self.due_ms), machine=_encoder.encode(state),
+                deadline_ms=state.wanted_ms(self.due_ms), machine=_encoder.encode(state),
                 usage={"input_tokens": state.input_tokens, "output_tokens": state.output_tokens,
                        "context_tokens": state.context_tokens},
             )
@@ -468,11 +477,6 @@ class Lane:
             isinstance(write, (PutCommand, PutApproval, PutTranscript))
             or (isinstance(write, AuditAppend) and write.draft.who.get("role") not in ("system", "runner"))
             for write in self.out.writes)
-
-    def _wanted_ms(self, due_ms: int | None) -> int | None:
-        """By when a gateway that starts must have read the session, also where nothing but its runner is waited for."""
-        waits = (self.state.attached and self.state.active) or self.state.context.due or self.state.leaves
-        return self.state.created_ms if due_ms is None and waits else due_ms
 
     def session_state(self) -> str:
         """One word for lists: what the session does now."""

@@ -8,13 +8,16 @@ import msgspec
 
 from interlock.command.budget import BudgetRule, Spending
 from interlock.engine.bridge.context_state import CompactionRules, ContextState
-from interlock.protocol.box import Box
-from interlock.protocol.hold import Holding
+from interlock.protocol.box import Box, is_closed
+from interlock.protocol.hold import PROGRAMS_HELD, Holding
 from interlock.protocol.limits import APPROVAL_TTL_MS, DETACH_TTL_MS, PAUSE_TTL_MS, QUEUE_TTL_MS, TIMEOUT_DEFAULT_MS
 from interlock.protocol.payloads import FileTransfer, InteractionResponse, StopReason
-from interlock.protocol.resources import WorkspaceAccess
+from interlock.protocol.resources import Target, WorkspaceAccess
 from interlock.session.entry import SessionFields
 from interlock.session.turn import TurnMachine
+
+UNASKED = "it used a tool without a yes"
+OPEN_MODE = "it does not ask in the mode that it is in"
 
 
 class LaneHome(NamedTuple):
@@ -222,6 +225,48 @@ class LaneState(msgspec.Struct, kw_only=True, omit_defaults=True):
     context: ContextState = msgspec.field(default_factory=ContextState)
     """How large the conversation is, and what is done about it (section 5 of the sessions)."""
 
+    # --- how it is held, and what is aimed at it ---
+    @property
+    def stated_box(self) -> Box | None:
+        """The box that the runner has stated of the opening that is open now; None without such a statement (H-18)."""
+        return self.box if self.opening == "open" else None
+
+    @property
+    def expected_box(self) -> Box | None:
+        """The stated box of an open agent, else the one that its runner offers to start it in."""
+        return self.box if self.opening == "open" else self.offered_box
+
+    @property
+    def holding_now(self) -> Holding:
+        """What is known to hold the session's tools: what its runner says, unless the session has seen worse (H-10)."""
+        box = self.stated_box or self.offered_box
+        if box is not None and box.walls != "none" and box.programs:
+            return Holding(held="box", why=PROGRAMS_HELD)  # The kernel holds them, whatever it asks.
+        if self.permission == "asks":
+            return self.holding if self.holding is not None and self.holding.held != "command" else Holding(held="asks")
+        if self.let_through and is_closed(box):
+            return Holding(held="box", why=f"rule {self.let_through}")
+        if self.let_through:
+            return Holding(held="none", why=f"rule {self.let_through}")
+        if self.fell:
+            return Holding(held="command", why=UNASKED)
+        if self.holding is None or self.holding.held == "command":
+            return self.holding or Holding(held="command")
+        return msgspec.structs.replace(self.holding, held="command", why=OPEN_MODE)
+
+    @property
+    def target(self) -> Target:
+        """Where a command of this session is aimed at, as its resource shows it."""
+        return Target(agent_id=self.agent_id, session_id=self.session_id, session_key=self.session_key,
+                      runner_id=self.runner_id, workspace=self.workspace or None,
+                      workspace_access=None if self.workspace_access == "rw" else self.workspace_access)
+
+    def wanted_ms(self, due_ms: int | None) -> int | None:
+        """By when a gateway that starts must have read the session, also where nothing but its runner is waited for.
+        `due_ms` is the next instant at which time alone decides something."""
+        waits = (self.attached and self.active) or self.context.due or self.leaves
+        return self.created_ms if due_ms is None and waits else due_ms
+
     # --- the opening of its agent ---
     def begin_opening(self) -> None:
         """Note that the runner is asked to open the agent."""
@@ -358,6 +403,17 @@ class LaneState(msgspec.Struct, kw_only=True, omit_defaults=True):
         """Count a heartbeat that does not vouch for the agent, or begin again; returns how many there were in a row."""
         self.silent_heartbeats = self.silent_heartbeats + 1 if silent else 0
         return self.silent_heartbeats
+
+    def note_message(self, wall_ms: int, *, person: bool) -> None:
+        """Note a message on the session's two clocks: the first one starts it, a person's alone keeps it from idleness;
+        system traffic (cron, hooks, heartbeats, flushes) moves neither (I-2).
+
+        An instant ahead of `wall_ms` was stored while the host's clock was ahead, and becomes `wall_ms`: otherwise no
+        reset would be due until then."""
+        entry = self.entry
+        started_ms = entry.session_started_at or (self.created_ms if self.control_seq else wall_ms)
+        interacted_ms = wall_ms if person else entry.last_interaction_at or started_ms
+        self.patch_entry(session_started_at=min(started_ms, wall_ms), last_interaction_at=min(interacted_ms, wall_ms))
 
     def change_entry(self, entry: SessionFields) -> None:
         """Replace what the key carries from one session to the next."""

@@ -8,7 +8,6 @@ from datetime import datetime
 import msgspec
 
 from interlock.command.record_seal import target
-from interlock.engine.bridge.control_commands import target_of
 from interlock.engine.bridge.lane import SYSTEM, Lane
 from interlock.protocol.records import CommandRecord
 from interlock.protocol.resources import Actor, Command
@@ -45,7 +44,7 @@ def start(lane: Lane) -> None:
     digest = hashlib.sha256(raw).hexdigest()
     command = Command(
         id=lane.new_id("cmd"), created_at=lane.at, updated_at=lane.at, tenant_id=lane.state.tenant_id,
-        actor=Actor(type="agent", id=SYSTEM["id"]), type="execute", target=target_of(lane), priority=FIRST,
+        actor=Actor(type="agent", id=SYSTEM["id"]), type="execute", target=lane.state.target, priority=FIRST,
         state="queued", timeout_ms=lane.limits.timeout_ms, payload=msgspec.Raw(raw), payload_sha256=digest,
         reason=REASON)
     kept = lane.keep(CommandRecord(

@@ -12,7 +12,6 @@ from interlock.engine.bridge.control_commands import (
     end_holds,
     end_order,
     ordered,
-    who_is,
 )
 from interlock.engine.bridge.lane import Lane
 from interlock.protocol import payloads as p
@@ -29,7 +28,7 @@ def submit_pause(lane: Lane, principal: Principal, body: CommandBody) -> Command
                       "paused")
     order = begin_order(lane, principal, body, target)
     await_agent(lane, target.command.id, order.command.id)
-    lane.move(target, "pausing", who_is(principal))
+    lane.move(target, "pausing", principal.who)
     frame = lane.control("control.turn.pause", p.TurnPause(reason=body.reason and body.reason[:MAX_REASON_CHARS]))
     lane.state.note_pause(frame.message_id)
     return as_decided(lane, order.command.id)
@@ -40,7 +39,7 @@ def submit_resume(lane: Lane, principal: Principal, body: CommandBody) -> Comman
 
     One that is still pausing goes on at once: its agent may not reach the boundary for long.
     """
-    target, who = ordered(lane, body), who_is(principal)
+    target, who = ordered(lane, body), principal.who
     state = target.command.state
     if state not in ("paused", "pausing"):
         raise Problem("Conflict", f"command {target.command.id} is {state}; only a paused one can be resumed")

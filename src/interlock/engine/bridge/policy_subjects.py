@@ -10,7 +10,6 @@ import msgspec
 from interlock.command.card.permission_request import workspace_files
 from interlock.command.facts.request import AgentRequest, facts
 from interlock.command.policy import Origin, Permission, PolicySubject, PolicyVerdict
-from interlock.engine.bridge.held import expected_box, stated_box
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.requests import PermissionRequest, request_of_approval
 from interlock.protocol import payloads as p
@@ -41,7 +40,7 @@ def command_subject(lane: Lane, actor: Actor, driver: Actor | None, origin: str,
                          permission=permission, at_ms=lane.wall, command_type="execute", session_id=state.session_id,
                          cost_usd=state.cost_usd, digest=digest, runner_id=state.runner_id or None,
                          workspace=state.workspace or None, person=person_of(actor, driver),
-                         box=parts(box) if (box := expected_box(state)) is not None else ())
+                         box=parts(box) if (box := state.expected_box) is not None else ())
 
 
 def subject_of(lane: Lane, record: CommandRecord | None, request: PermissionRequest) -> PolicySubject:
@@ -57,7 +56,7 @@ def subject_of(lane: Lane, record: CommandRecord | None, request: PermissionRequ
         trusted_kinds=state.trusted_kinds, allowed_tools=tools, cost_usd=state.cost_usd, session_id=state.session_id,
         runner_id=state.runner_id or None,
         person=person_of(record.command.actor, record.driver) if record is not None else None,
-        box=parts(stated_box(state)),
+        box=parts(state.stated_box),
     )
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from interlock.engine.bridge.control_commands import check_controlled
 from interlock.engine.bridge.lane import Lane
 from interlock.protocol import payloads as p
 from interlock.protocol.problems import Problem
@@ -44,7 +43,7 @@ def check_staged(lane: Lane) -> None:
 
 def discard(lane: Lane, who: dict[str, str], files: list[str] | None) -> None:
     """Have the runner throw staged changes away; its report says the outcome of it. Raises Problem."""
-    check_controlled(lane)
+    lane.check_controlled()
     check_staged(lane)
     if lane.active is not None:
         raise Problem("Conflict", "the session works on a command, or asks whether its changes land",

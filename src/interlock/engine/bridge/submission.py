@@ -11,10 +11,7 @@ import msgspec
 from interlock.command.policy import RuleSet
 from interlock.command.record_seal import box_fact, target
 from interlock.engine.bridge.command_door import ask_people
-from interlock.engine.bridge.control_commands import check_controlled, target_of, who_is
 from interlock.engine.bridge.dispatch import queued
-from interlock.engine.bridge.entries import check_not_archived, heard
-from interlock.engine.bridge.held import expected_box, holding_now
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.links import take_offer
 from interlock.engine.bridge.policy_subjects import command_subject
@@ -50,9 +47,9 @@ def submit_execute(
 
     Raises Problem for what is malformed, which changes nothing; returns one for what policy denies, which is audited.
     """
-    check_controlled(lane)
+    lane.check_controlled()
     _check_access(lane, body)
-    check_not_archived(lane)
+    _check_not_archived(lane)
     if body.target.command_id is not None:
         raise malformed("/target/command_id", "an execute is about no other command",
                         hint="Name its session, or let a new one open.")
@@ -63,7 +60,7 @@ def submit_execute(
     check_prompt(payload)
     if payload.land:
         check_staged(lane)
-    digest, who = hashlib.sha256(raw).hexdigest(), who_is(principal)
+    digest, who = hashlib.sha256(raw).hexdigest(), principal.who
     if len(lane.commands) >= MAX_QUEUED_COMMANDS and len(queued(lane)) >= MAX_QUEUED_COMMANDS:
         raise Problem("QuotaExceeded", f"{MAX_QUEUED_COMMANDS} commands already wait in this session")
     if body.on_busy == "reject":
@@ -79,12 +76,12 @@ def submit_execute(
     if not payload.land:
         lane.state.note_let_through("" if asks or lane.state.permission == "asks" else verdict.rule)
     needs_asking = by_asking and not asks and not payload.land
-    needs_box = expected_box(lane.state) if asks or (by_box and not payload.land) else None
+    needs_box = lane.state.expected_box if asks or (by_box and not payload.land) else None
     command = Command(
         id=lane.new_id("cmd"), created_at=lane.at, updated_at=lane.at, tenant_id=lane.state.tenant_id,
-        actor=principal.actor, driver=principal.driver, type="execute", target=target_of(lane), priority=body.priority,
+        actor=principal.actor, driver=principal.driver, type="execute", target=lane.state.target,
         state="pending_approval" if asks else "queued", timeout_ms=body.timeout_ms or lane.limits.timeout_ms,
-        payload=msgspec.Raw(raw), payload_sha256=digest,
+        payload=msgspec.Raw(raw), payload_sha256=digest, priority=body.priority,
         idempotency_key=body.idempotency_key, reason=body.reason, on_busy=body.on_busy,
     )
     record = CommandRecord(command=command, session_id=lane.state.session_id, created_ms=lane.now,
@@ -94,7 +91,7 @@ def submit_execute(
     if asks:
         approval = ask_people(lane, record, on, verdict, required)
         record = msgspec.structs.replace(record, command=msgspec.structs.replace(command, approval_id=approval.id))
-    heard(lane, person=origin == "user")
+    lane.state.note_message(lane.wall, person=origin == "user")
     lane.state.first_line = lane.state.first_line or first_line(payload)
     kept = lane.keep(record)
     if lane.draining:
@@ -103,7 +100,7 @@ def submit_execute(
             kept.command, notices=[*kept.command.notices, notice])))
         lane.status(StatusEvent(event="notice", command_id=kept.command.id, at=lane.at, notice=notice))
     lane.record_state(kept, None, who, {"rule": verdict.rule, "digest": digest, "target_sha256": target(kept),
-                                     "held": phrase(holding_now(lane.state)),
+                                     "held": phrase(lane.state.holding_now),
                                      **({"needs_asking": True} if needs_asking else {}),
                                      **({"needs_box": box_fact(needs_box)} if needs_box is not None else {})},
                     {"reason": body.reason})
@@ -116,6 +113,14 @@ def _check_access(lane: Lane, body: CommandBody) -> None:
     if wanted not in (None, found):
         raise Problem("Conflict", f"session {lane.state.session_id} has workspace_access {found}, not {wanted}",
                       hint="Leave it out, or open another session.")
+
+
+def _check_not_archived(lane: Lane) -> None:
+    """Raises Problem Conflict for a session that was put away."""
+    if lane.state.entry.archived_at is not None:
+        raise Problem("Conflict", f"the session {lane.state.session_id} is archived",
+                      hint="Take it back with `interlock sessions restore`, or write to its key: that begins "
+                           "a new session.")
 
 
 def _refuse_busy(lane: Lane) -> None:

@@ -11,7 +11,6 @@ import msgspec
 
 from interlock.command.policy import PolicySubject, PolicyVerdict, RuleSet
 from interlock.engine.bridge.approvals import open_approval
-from interlock.engine.bridge.control_commands import who_is
 from interlock.engine.bridge.lane import SYSTEM, Lane
 from interlock.engine.bridge.policy_subjects import judged, person_of, quorums
 from interlock.protocol.problems import Problem
@@ -56,7 +55,7 @@ def under_policy(lane: Lane, policy: RuleSet, verb: LaneVerb, do: Callable[[], T
     verdict = policy.decide(_subject(lane, verb, digest))
     granted: ApprovalRecord | None = None
     if verdict.effect == "deny":
-        lane.audit("reject", who_is(verb.principal), {"verb": verb.name, "rule": verdict.rule, "digest": digest})
+        lane.audit("reject", verb.principal.who, {"verb": verb.name, "rule": verdict.rule, "digest": digest})
         return Problem("Forbidden", f"policy rule {verdict.rule} denies it: {verdict.reason or 'no reason given'}")
     if verdict.effect == "ask":
         same = [record for record in _held(lane) if record.approval.digest == digest
@@ -68,7 +67,7 @@ def under_policy(lane: Lane, policy: RuleSet, verb: LaneVerb, do: Callable[[], T
             return _wait_for(lane, verb, verdict, written, same[0] if same else None)
     done = do()
     if granted is not None and not isinstance(done, Problem):
-        lane.move_approval(granted, "consumed", who_is(verb.principal))
+        lane.move_approval(granted, "consumed", verb.principal.who)
     return done
 
 

@@ -14,7 +14,6 @@ from interlock.command.remembered_rule import plain, rule_of
 from interlock.command.signature import Statement, stricter, verify
 from interlock.engine.bridge import budget_decisions, workspace_trust
 from interlock.engine.bridge.approvals import open_approval, release
-from interlock.engine.bridge.control_commands import check_controlled
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.policy_subjects import judged, quorums, subject_of_approval
 from interlock.engine.bridge.requests import request_of_approval, with_input
@@ -105,7 +104,7 @@ def take_back(lane: Lane, principal: Principal, approval_id: str) -> Approval:
 
 
 def _pending(lane: Lane, approval_id: str) -> ApprovalRecord:
-    check_controlled(lane)
+    lane.check_controlled()
     record = lane.approvals.get(approval_id)
     if record is None:
         raise Problem("Conflict", f"approval {approval_id} is decided; this vote was not counted")

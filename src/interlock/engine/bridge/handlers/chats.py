@@ -9,7 +9,6 @@ import msgspec
 from interlock.engine.bridge import entries, submission
 from interlock.engine.bridge.cancellation import stop_all
 from interlock.engine.bridge.compaction import window
-from interlock.engine.bridge.control_commands import who_is
 from interlock.engine.bridge.dispatch import queued
 from interlock.engine.bridge.inputs import people as i
 from interlock.engine.bridge.lane import Lane
@@ -38,14 +37,14 @@ def lane_status(lane: Lane) -> ChatStatus:
 
 def message(lane: Lane, given: i.ChatMessageReceived) -> Received | Problem:
     """Queue a chat's message as a command, or keep silent as policy says (R-4)."""
-    who = who_is(given.principal)
+    who = given.principal.who
     if given.begins:
         entries.begin_again(lane, who, given.before, given.cause or "first", given.model)
     entries.describe(lane, {**given.described, "chatType": given.chat.chat_type,
                             "provider": given.chat.channel.lower()})
     received = Received(session_id=lane.state.session_id, session_key=given.key, reset=given.cause)
     if given.body is None:
-        entries.heard(lane, person=True)
+        lane.state.note_message(lane.wall, person=True)
         return received
     if not may_send(given.sending, lane.state.entry.send_policy, given.chat, given.key):
         entries.record_unanswered(lane, who, given.body)
@@ -61,7 +60,7 @@ def system_message(lane: Lane, given: i.SystemMessageReceived) -> Received | Pro
     received = Received(session_id=lane.state.session_id, session_key=given.key)
     chat = Chat(given.origin, "direct")
     if not may_send(given.sending, lane.state.entry.send_policy, chat, given.key):
-        entries.record_unanswered(lane, who_is(given.principal), given.body, person=False)
+        entries.record_unanswered(lane, given.principal.who, given.body, person=False)
         return msgspec.structs.replace(received, denied=True)
     command = submission.submit(lane, given.principal, given.body, given.origin)
     if isinstance(command, Problem):
@@ -73,7 +72,7 @@ def word(lane: Lane, given: i.ChatWord) -> Received:
     """Answer a word for the gateway itself (V-1)."""
     silent = not may_send(given.sending, lane.state.entry.send_policy, given.chat, given.key)
     if given.name == "stop":
-        reply = stopped_text(stop_all(lane, who_is(given.principal)))
+        reply = stopped_text(stop_all(lane, given.principal.who))
     else:
         reply = status_text(lane_status(lane))
     return Received(session_id=lane.state.session_id, session_key=given.key, reply=None if silent else reply,

@@ -19,7 +19,6 @@ from interlock.engine.bridge import (
     submission,
     votes,
 )
-from interlock.engine.bridge.control_commands import who_is
 from interlock.engine.bridge.dispatch import open_session
 from interlock.engine.bridge.inputs import people as i
 from interlock.engine.bridge.lane import Lane
@@ -98,13 +97,13 @@ _CHANGES: dict[str, Callable[[Lane, dict[str, str], Mapping[str, Any]], None]] =
 def change(lane: Lane, given: i.SessionChange) -> SessionRecord | Problem:
     """Change the session under policy (V-2); returns its row."""
     return _changed(lane, LaneVerb(given.name, given.principal, given.said),
-                    lambda: _CHANGES[given.name](lane, who_is(given.principal), given.said))
+                    lambda: _CHANGES[given.name](lane, given.principal.who, given.said))
 
 
 def put_away(lane: Lane, given: i.SessionPutAway) -> SessionRecord | Problem:
     """Archive a session in which nothing works, under policy (N-1); returns its row."""
     return _changed(lane, LaneVerb("archive", given.principal, {}),
-                    lambda: archive.put_away(lane, who_is(given.principal)))
+                    lambda: archive.put_away(lane, given.principal.who))
 
 
 def _changed(lane: Lane, verb: LaneVerb, do: Callable[[], None]) -> SessionRecord | Problem:
@@ -117,7 +116,7 @@ def _changed(lane: Lane, verb: LaneVerb, do: Callable[[], None]) -> SessionRecor
 
 def reset(lane: Lane, given: i.SessionReset) -> SessionRecord:
     """Begin after another session of the key (I-1); returns the row."""
-    entries.begin_again(lane, who_is(given.principal), given.before, "asked", None)
+    entries.begin_again(lane, given.principal.who, given.before, "asked", None)
     return lane.snapshot().record
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from interlock.engine.bridge import compaction
-from interlock.engine.bridge.control_commands import check_controlled, who_is
 from interlock.engine.bridge.inputs import people as i
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.verbs import LaneVerb, under_policy
@@ -36,7 +35,7 @@ def _added(lane: Lane, given: i.EntryAdded) -> tuple[str, str | None]:
     parent = transcriber.leaf
     lane.transcribe([draft])
     entry_id = transcriber.leaf or ""
-    lane.audit(AUDIT_ACTION, who_is(given.principal), {"op": given.name, "entry": entry_id, "target": given.entry_id})
+    lane.audit(AUDIT_ACTION, given.principal.who, {"op": given.name, "entry": entry_id, "target": given.entry_id})
     return entry_id, parent
 
 
@@ -45,7 +44,7 @@ def begin(lane: Lane, given: i.TranscriptBegun) -> SessionRecord:
     if lane.transcriber is not None and given.leaf is not None:
         lane.transcriber.rejoin(given.leaf, set(given.ids))
         lane.note_leaf()
-    who, session_id = who_is(given.principal), lane.state.session_id
+    who, session_id = given.principal.who, lane.state.session_id
     lane.audit(AUDIT_ACTION, who, {**given.meta, "entries": len(given.ids)})
     lane.feed(FeedEvent(event="session", at=lane.at, id=session_id, state=lane.session_state(), session_id=session_id,
                         by=who["id"]))
@@ -59,7 +58,7 @@ def begin_repair(lane: Lane, given: i.RepairBegun) -> Problem | None:
         _check_still(lane)
         if given.found is not None:
             # No transaction spans both: the outcome of the repair is audited behind it.
-            lane.audit(AUDIT_ACTION, who_is(given.principal), {"op": "repair", "step": "begun", "found": given.found})
+            lane.audit(AUDIT_ACTION, given.principal.who, {"op": "repair", "step": "begun", "found": given.found})
 
     return under_policy(lane, lane.conditions.policy, LaneVerb("repair", given.principal, {}), note)
 
@@ -70,14 +69,14 @@ def end_repair(lane: Lane, given: i.RepairDone) -> bool:
         lane.transcriber.rejoin(given.leaf, set(given.ids))
         lane.note_leaf()
     if given.found is not None:
-        lane.audit(AUDIT_ACTION, who_is(given.principal), {
+        lane.audit(AUDIT_ACTION, given.principal.who, {
             "op": "repair", "step": "done", "found": given.found, "kept": given.kept, "entries": given.entries})
     return True
 
 
 def _check_still(lane: Lane) -> None:
     """Raises Problem Conflict while something goes on in the session, which would go on from what was moved."""
-    check_controlled(lane)
+    lane.check_controlled()
     if lane.active is not None or lane.state.machine.phase == "turn" or compaction.at_work(lane):
         raise Problem("Conflict", f"session {lane.state.session_id} is at work; its transcript cannot be moved now",
                       hint="Wait until it is idle, or cancel what runs.")
