@@ -222,7 +222,7 @@ class Town:
         self._left(gateway)
 
     async def _dies(self, gateway: Gateway) -> None:
-        if len(self.gateways) < 2:  # Another one was to die in the same step.
+        if gateway not in self.gateways or len(self.gateways) < 2:  # It, or another one, died in the same step.
             return
         self.kill(gateway)
         await asyncio.sleep(self.draw.uniform(1.0, 8.0))
