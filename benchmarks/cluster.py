@@ -25,7 +25,7 @@ from interlock.backends.bus_nats.bus import open_bus
 from interlock.backends.bus_nats.places import read_places
 from interlock.backends.postgres.database import PostgresSettings
 from interlock.backends.postgres.ledger import PostgresLedger, open_ledger
-from interlock.ports.ledger import Append, AuditAppend, PutCommand, PutIdempotency, PutSession, WriteBatch
+from interlock.ports.ledger import Append, AuditAppend, LaneName, PutCommand, PutIdempotency, PutSession, WriteBatch
 from interlock.protocol.clock import iso
 from interlock.protocol.records import AuditDraft, CommandRecord, IdempotencyRecord, SessionRecord
 from interlock.protocol.resources import Actor, Command, Target
@@ -148,10 +148,10 @@ async def _frames(ledger: PostgresLedger, seconds: float) -> float:
 
     async def write(number: int) -> None:
         nonlocal count
-        epoch = await ledger.take(f"S{number}")
+        epoch = await ledger.take(LaneName("t", f"S{number}"))
         while time.perf_counter() < end:
             await ledger.commit(WriteBatch([Append("t", f"s/S{number}", "C", 1, BODY, "m"), _session(number)],
-                                           [(f"S{number}", epoch)]))
+                                           [(LaneName("t", f"S{number}"), epoch)]))
             count += 1
 
     begin = time.perf_counter()

@@ -23,7 +23,7 @@ from interlock.engine.viewers import StreamViewer, Viewers
 from interlock.gateway.outflow import RunnerOutflow
 from interlock.gateway.rest.streams import Render
 from interlock.gateway.rest.views import deliver, frames_rendering
-from interlock.ports.ledger import Ledger, WriteBatch
+from interlock.ports.ledger import LaneName, Ledger, WriteBatch
 from interlock.protocol.envelope import Frame
 from interlock.protocol.frames import Direction, decode
 from interlock.protocol.identifiers import session_stream
@@ -63,7 +63,7 @@ async def _measure(folder: Path, frames: Sequence[bytes], group: int) -> Parts:
     decoded = time.perf_counter()
     ledger = await open_ledger(folder / LEDGER_NAME, SystemClock())
     try:
-        epoch = await ledger.take(understood[0].session_id or "")
+        epoch = await ledger.take(LaneName("default", understood[0].session_id or ""))
         stepping = time.perf_counter()
         groups = _step(frames, understood, group, epoch)
         stepped = time.perf_counter()

@@ -25,7 +25,7 @@ from interlock.backends.postgres.database import PostgresSettings
 from interlock.backends.postgres.leases import open_leases
 from interlock.backends.postgres.ledger import open_ledger
 from interlock.ports.leases import Instance, RunnerLocation
-from interlock.ports.ledger import Append, AuditAppend, PutFact, PutIdempotency, WriteBatch
+from interlock.ports.ledger import Append, AuditAppend, LaneName, PutFact, PutIdempotency, WriteBatch
 from interlock.ports.trips import counting
 from interlock.protocol.clock import iso
 from interlock.protocol.records import AuditDraft, IdempotencyRecord
@@ -95,8 +95,8 @@ async def _measure(url: str, link: SlowLink, rtts_ms: Sequence[float], times: in
                    ) -> tuple[list[Figure], list[Rate]]:
     ledger, leases = await open_ledger(PostgresSettings(url), SystemClock()), await open_leases(PostgresSettings(url))
     await leases.join(Instance("i_bench", "bench"), 3_600_000)
-    epoch = (await leases.take("S0", "i_bench")).epoch
-    held = [("S0", epoch)]
+    epoch = (await leases.take(LaneName("t", "S0"), "i_bench")).epoch
+    held = [(LaneName("t", "S0"), epoch)]
 
     async def frames(number: int) -> None:
         await ledger.commit(WriteBatch([Append("t", "s/S0", "C", 1, b"." * 400, "m"), PutFact("a", str(number))], held))
@@ -119,15 +119,16 @@ async def _measure(url: str, link: SlowLink, rtts_ms: Sequence[float], times: in
 
     async def session(number: int) -> None:
         await ledger.idempotency(f"o{number}", "t")
-        await asyncio.gather(ledger.session(f"O{number}"), leases.begin(f"O{number}", "i_bench", "r", "t"))
-        await ledger.commit(WriteBatch([Append("t", f"s/O{number}", "C", 1, b"{}")], [(f"O{number}", 1)]))
+        lane = LaneName("t", f"O{number}")
+        await asyncio.gather(ledger.session(lane.name), leases.begin(lane, "i_bench", "r"))
+        await ledger.commit(WriteBatch([Append("t", f"s/O{number}", "C", 1, b"{}")], [(lane, 1)]))
 
     async def attach(number: int) -> None:
         await leases.attach(RunnerLocation("r", "t", "i_bench", f"l{number}", b""))
         await ledger.runner_sessions("r", "default")
 
     async def take(_number: int) -> None:
-        await leases.take("S1", "i_bench")
+        await leases.take(LaneName("t", "S1"), "i_bench")
 
     operations: dict[str, Operation] = {
         "a batch of frames": frames, "a command": command, "a vote": vote,

@@ -7,7 +7,7 @@ import pytest
 from clusters.street import NOW, street
 from interlock.engine.bridge.tenant_lane import house_id
 from interlock.engine.cluster_sync import Neighbours
-from interlock.ports.ledger import PutSession, WriteBatch
+from interlock.ports.ledger import LaneName, PutSession, WriteBatch
 from interlock.protocol.records import SessionRecord
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("C-4")]
@@ -25,5 +25,6 @@ async def test_of_claimed_sessions_the_one_with_the_nearest_deadline_is_the_firs
         await town.ledger.commit(WriteBatch([
             session("S1", NOW + 3_000), session("S2", NOW - 1_000), session("S3", None), session("S4", NOW + 2_000)]))
         neighbours = Neighbours(here.engine, here.cluster, lambda _: None)
-        found = await neighbours.clocked(["S1", "S2", "S3", "S4", house_id("default")])
+        lanes = [LaneName("default", one) for one in ("S1", "S2", "S3", "S4", house_id("default"))]
+        found = await neighbours.clocked(lanes)
         assert [one.session_id for one in found] == [house_id("default"), "S2", "S4", "S1"]

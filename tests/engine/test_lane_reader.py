@@ -14,7 +14,7 @@ from engine.conversation import Table
 from interlock.backends.memory.ledger import MemoryLedger
 from interlock.engine import due_sessions
 from interlock.engine.membership import Elsewhere
-from interlock.ports.ledger import LedgerError, PutSession, WriteBatch
+from interlock.ports.ledger import LaneName, LedgerError, PutSession, WriteBatch
 from interlock.ports.stored_lanes import LaneHistory, LaneQuestion, StoredLane, TenantSession
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("C-4")]
@@ -106,8 +106,8 @@ async def test_a_lane_of_another_gateway_is_left_to_it() -> None:
     lanes = table.engine.lanes
     take = lanes.room.take
 
-    async def elsewhere(lane: str, runner_id: str | None = None) -> int:
-        if lane == other:
+    async def elsewhere(lane: LaneName, runner_id: str | None = None) -> int:
+        if lane.name == other:
             raise Elsewhere("i_other")
         return await take(lane, runner_id)
 

@@ -13,7 +13,7 @@ from interlock.command.policy import Rule, RuleSet
 from interlock.engine.bridge.inputs.gateway import StartLooked
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.inputs import Job
-from interlock.ports.ledger import Full, OutcomeUnknown, Receipt, WriteBatch
+from interlock.ports.ledger import Full, LaneName, OutcomeUnknown, Receipt, WriteBatch
 from interlock.protocol import payloads as p
 from interlock.protocol.problems import Problem
 from interlock.protocol.resources import Target
@@ -53,7 +53,7 @@ class Doubtful(MemoryLedger):
             raise OutcomeUnknown("The reply was lost.")
         return await super().commit(batch)
 
-    async def take(self, lane: str) -> int:
+    async def take(self, lane: LaneName) -> int:
         if self.in_doubt is not None:
             batch, self.in_doubt = self.in_doubt, None
             await super().commit(batch)
@@ -122,7 +122,7 @@ async def test_a_lane_that_another_owner_took_tells_nobody_and_is_read_again() -
     table = Table()
     session_id = (await table.execute()).target.session_id
     sent = len(table.wire.sent)
-    await table.ledger.take(session_id)
+    await table.ledger.take(LaneName("default", session_id))
     with pytest.raises(Problem, match="another owner took it"):
         await table.execute(target=Target(session_id=session_id))
     assert len(table.wire.sent) == sent

@@ -6,17 +6,19 @@ import pytest
 
 from interlock.backends.memory.ledger import MemoryLedger
 from interlock.engine.membership import Alone, Elsewhere
+from interlock.ports.ledger import LaneName
 
 pytestmark = pytest.mark.anyio
 
 
 async def test_it_takes_each_lane_under_a_new_epoch_and_leads_all() -> None:
     alone = Alone(MemoryLedger())
-    first, again, other = await alone.take("s1"), await alone.take("s1"), await alone.take("s2")
+    s1, s2, s3 = (LaneName("t1", name) for name in ("s1", "s2", "s3"))
+    first, again, other = await alone.take(s1), await alone.take(s1), await alone.take(s2)
 
     assert (again - first, other) == (1, first)
     assert (alone.shared, alone.begins, await alone.leads("retention")) == (False, False, True)
-    assert (await alone.begin("s3", "r"), await alone.begin_new("s3", "r", "t1")) == (None, None)
+    assert (await alone.begin(s3, "r"), await alone.begin_new(s3, "r")) == (None, None)
 
 
 async def test_a_name_is_held_without_a_fence_and_hints_reach_no_one() -> None:

@@ -405,8 +405,8 @@ async def test_the_sessions_of_a_runner_that_comes_back_are_compared_side_by_sid
 
     async def commit_together(batch: WriteBatch) -> Receipt:
         for lane, _ in batch.epochs:
-            if lane in first:
-                first.discard(lane)
+            if lane.name in first:
+                first.discard(lane.name)
                 await together.wait()
         return await commit(batch)
 

@@ -25,9 +25,8 @@ from interlock.ports.leases import (
     Leases,
     Overtaken,
     RunnerLocation,
-    TenantRunner,
 )
-from interlock.ports.ledger import Append, Fenced, Ledger, NameTaken, WriteBatch
+from interlock.ports.ledger import Append, Fenced, LaneName, Ledger, NameTaken, WriteBatch
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("C-4")]
 T = TypeVar("T")
@@ -51,7 +50,7 @@ class Store(NamedTuple):
     leases: Leases
     time: Time
 
-    async def writes(self, lane: str, epoch: int) -> bool:
+    async def writes(self, lane: LaneName, epoch: int) -> bool:
         """Whether a commit under this epoch goes through."""
         try:
             await self.ledger.commit(WriteBatch([Append("t", "s/1", "C", 1, b"{}")], [(lane, epoch)]))
@@ -131,24 +130,38 @@ def link(instance_id: str, link_id: str = "l1", runner_id: str = "r1", tenant_id
     return RunnerLocation(runner_id, tenant_id, instance_id, link_id, present)
 
 
-def runner(runner_id: str, tenant_id: str = "t1") -> TenantRunner:
-    return TenantRunner(tenant_id, runner_id)
+def named(name: str, tenant_id: str = "t1") -> LaneName:
+    return LaneName(tenant_id, name)
 
 
 async def test_a_lane_of_a_live_instance_is_not_to_be_had_by_another(store: Store) -> None:
-    mine = await store.leases.take("s/1", "a")
+    mine = await store.leases.take(named("s/1"), "a")
     assert mine == Lease(1, "a")
-    assert await store.leases.take("s/1", "b") == mine
-    assert await store.writes("s/1", 1)
-    assert await store.leases.owner("s/1") == "a"
-    again = await store.leases.take("s/1", "a")
+    assert await store.leases.take(named("s/1"), "b") == mine
+    assert await store.writes(named("s/1"), 1)
+    assert await store.leases.owner(named("s/1")) == "a"
+    again = await store.leases.take(named("s/1"), "a")
     assert again == Lease(2, "a")
-    assert not await store.writes("s/1", 1), "the same instance fences its own earlier hold"
+    assert not await store.writes(named("s/1"), 1), "the same instance fences its own earlier hold"
+
+
+async def test_a_lane_is_found_by_its_tenant(store: Store) -> None:
+    mine, others = named("s/1"), named("s/1", "t2")
+    await store.leases.take(mine, "a")
+    assert await store.leases.owner(others) is None
+    assert not await store.writes(others, 1)
+    for give_back in (store.leases.release, store.leases.pass_on):
+        await give_back([(others, 1)], "a")
+    assert await store.leases.owner(mine) == "a"
+    assert await store.writes(mine, 1)
+    await store.leases.leave("a")
+    assert await store.leases.claim([(others, None)], "b") == {}
+    assert await store.leases.claim([(mine, None)], "b") == {mine: 2}
 
 
 async def test_a_survey_shows_who_is_alive_since_when_and_with_how_many_lanes(store: Store) -> None:
     joined = store.time.at_ms
-    for lane in ("s/1", "s/2"):
+    for lane in (named("s/1"), named("s/2")):
         await store.leases.take(lane, "a")
     store.time.at_ms += INSTANCE_LIFE_MS - 1
     assert await store.leases.renew("a")
@@ -166,12 +179,12 @@ async def test_a_survey_shows_who_is_alive_since_when_and_with_how_many_lanes(st
 
 
 async def test_of_two_that_take_a_lane_at_the_same_time_one_gets_it(store: Store) -> None:
-    both = await asyncio.gather(store.leases.take("s/1", "a"), store.leases.take("s/1", "b"))
+    both = await asyncio.gather(store.leases.take(named("s/1"), "a"), store.leases.take(named("s/1"), "b"))
     assert both[0] == both[1]
 
 
 async def test_an_instance_that_was_not_renewed_is_dead_and_stays_so(store: Store) -> None:
-    await store.leases.take("s/1", "a")
+    await store.leases.take(named("s/1"), "a")
     store.time.at_ms += INSTANCE_LIFE_MS - 1
     assert await store.leases.renew("b")
     assert [one.instance_id for one in await store.leases.instances()] == ["a", "b"]
@@ -179,68 +192,69 @@ async def test_an_instance_that_was_not_renewed_is_dead_and_stays_so(store: Stor
     store.time.at_ms += 1
     assert await store.leases.instances() == [Instance("b", "http://b")]
     assert not await store.leases.renew("a")
-    assert await store.leases.owner("s/1") is None
-    assert await store.leases.orphans(10) == ["s/1"]
+    assert await store.leases.owner(named("s/1")) is None
+    assert await store.leases.orphans(10) == [named("s/1")]
     with pytest.raises(Gone):
-        await store.leases.take("s/2", "a")
+        await store.leases.take(named("s/2"), "a")
     with pytest.raises(Gone):
         await store.leases.attach(link("a"))
-    assert await store.writes("s/1", 1), "as long as nobody has taken the lane its last owner's writes are in order"
-    assert await store.leases.take("s/1", "b") == Lease(2, "b")
-    assert not await store.writes("s/1", 1), "a paused owner that wakes can write nothing once it was replaced"
+    assert await store.writes(named("s/1"), 1), "as long as no one has taken the lane its last owner may write"
+    assert await store.leases.take(named("s/1"), "b") == Lease(2, "b")
+    assert not await store.writes(named("s/1"), 1), "a paused owner that wakes can write nothing once it was replaced"
     assert await store.leases.orphans(10) == []
     with pytest.raises(NameTaken):
         await store.leases.join(Instance("a", ""))
 
 
 async def test_who_leaves_is_dead_at_once(store: Store) -> None:
-    await store.leases.take("s/1", "a")
+    await store.leases.take(named("s/1"), "a")
     await store.leases.attach(link("a"))
     await store.leases.leave("a")
     assert await store.leases.links() == []
-    assert await store.leases.take("s/1", "b", runner("r1")) == Lease(2, "b")
+    assert await store.leases.take(named("s/1"), "b", "r1") == Lease(2, "b")
 
 
 async def test_what_was_given_back_is_nobodys_and_its_epochs_go_on(store: Store) -> None:
-    await store.leases.take("s/1", "a")
-    await store.leases.take("s/2", "a")
-    await store.leases.release([("s/1", 1), ("s/2", 7)], "a")
-    assert await store.leases.owner("s/1") is None
-    assert await store.leases.owner("s/2") == "a", "under another epoch it is another hold"
-    await store.leases.release([("s/2", 1)], "b")
-    assert await store.leases.owner("s/2") == "a"
+    await store.leases.take(named("s/1"), "a")
+    await store.leases.take(named("s/2"), "a")
+    await store.leases.release([(named("s/1"), 1), (named("s/2"), 7)], "a")
+    assert await store.leases.owner(named("s/1")) is None
+    assert await store.leases.owner(named("s/2")) == "a", "under another epoch it is another hold"
+    await store.leases.release([(named("s/2"), 1)], "b")
+    assert await store.leases.owner(named("s/2")) == "a"
     await store.leases.leave("a")
-    assert await store.leases.orphans(10) == ["s/2"]
-    assert await store.leases.take("s/1", "b") == Lease(2, "b")
+    assert await store.leases.orphans(10) == [named("s/2")]
+    assert await store.leases.take(named("s/1"), "b") == Lease(2, "b")
 
 
 async def test_orphans_are_claimed_together_and_all_else_is_left(store: Store) -> None:
     await store.leases.join(Instance("c", ""))
-    for lane in ("s/1", "s/2", "s/3", "s/4"):
+    for lane in (named("s/1"), named("s/2"), named("s/3"), named("s/4")):
         await store.leases.take(lane, "a")
-    await store.leases.take("s/5", "b")
-    await store.leases.take("s/6", "c")
-    await store.leases.release([("s/4", 1)], "a")
+    await store.leases.take(named("s/5"), "b")
+    await store.leases.take(named("s/6"), "c")
+    await store.leases.release([(named("s/4"), 1)], "a")
     await store.leases.attach(link("b", runner_id="r1"))
     await store.leases.attach(link("c", runner_id="r3"))
     await store.leases.leave("a")
     claimed = await store.leases.claim(
-        [("s/1", runner("r1")), ("s/2", None), ("s/3", runner("r3")), *((f"s/{at}", None) for at in range(4, 8))], "b")
-    assert claimed == {"s/1": 2, "s/2": 2}, "not what its runner, a live owner or nobody has"
-    assert not await store.writes("s/1", 1), "a paused owner is fenced by a claim as by a take"
-    assert await store.writes("s/1", 2)
-    assert await store.writes("s/4", 1), "what was given back is left as it is"
-    assert await store.writes("s/5", 1), "a claim does not fence the claimer's own lanes"
-    assert await store.leases.orphans(10) == ["s/3"]
-    assert await store.leases.claim([("s/3", runner("r3"))], "c") == {"s/3": 2}
-    assert await store.leases.claim([("s/1", runner("r1")), ("s/3", runner("r3"))], "b") == {}
+        [(named("s/1"), "r1"), (named("s/2"), None), (named("s/3"), "r3"),
+         *((named(f"s/{at}"), None) for at in range(4, 8))], "b")
+    assert claimed == {named("s/1"): 2, named("s/2"): 2}, "not what its runner, a live owner or nobody has"
+    assert not await store.writes(named("s/1"), 1), "a paused owner is fenced by a claim as by a take"
+    assert await store.writes(named("s/1"), 2)
+    assert await store.writes(named("s/4"), 1), "what was given back is left as it is"
+    assert await store.writes(named("s/5"), 1), "a claim does not fence the claimer's own lanes"
+    assert await store.leases.orphans(10) == [named("s/3")]
+    assert await store.leases.claim([(named("s/3"), "r3")], "c") == {named("s/3"): 2}
+    assert await store.leases.claim([(named("s/1"), "r1"), (named("s/3"), "r3")], "b") == {}
     with pytest.raises(Gone):
-        await store.leases.claim([("s/1", None)], "a")
+        await store.leases.claim([(named("s/1"), None)], "a")
 
 
 async def test_of_survivors_that_claim_the_same_lanes_each_lane_is_had_once(store: Store) -> None:
     await store.leases.join(Instance("c", ""))
-    lanes = [f"s/{at}" for at in range(40)]
+    lanes = [named(f"s/{at}") for at in range(40)]
     await asyncio.gather(*(store.leases.take(lane, "a") for lane in lanes))
     await store.leases.leave("a")
     had = await asyncio.gather(*(store.leases.claim([(lane, None) for lane in lanes], one) for one in ("b", "c", "b")))
@@ -250,35 +264,35 @@ async def test_of_survivors_that_claim_the_same_lanes_each_lane_is_had_once(stor
 
 
 async def test_what_is_passed_on_is_an_orphan_at_once(store: Store) -> None:
-    for lane in ("s/1", "s/2"):
+    for lane in (named("s/1"), named("s/2")):
         await store.leases.take(lane, "a")
-    await store.leases.pass_on([("s/1", 1), ("s/2", 7)], "a")
-    await store.leases.pass_on([("s/2", 1)], "b")
-    assert await store.leases.orphans(10) == ["s/1"], "not under another epoch, nor by one who does not have it"
-    assert await store.leases.owner("s/1") is None
-    assert await store.leases.claim([("s/1", None), ("s/2", None)], "b") == {"s/1": 2}
-    assert not await store.writes("s/1", 1)
+    await store.leases.pass_on([(named("s/1"), 1), (named("s/2"), 7)], "a")
+    await store.leases.pass_on([(named("s/2"), 1)], "b")
+    assert await store.leases.orphans(10) == [named("s/1")], "not under another epoch, nor by one who does not have it"
+    assert await store.leases.owner(named("s/1")) is None
+    assert await store.leases.claim([(named("s/1"), None), (named("s/2"), None)], "b") == {named("s/1"): 2}
+    assert not await store.writes(named("s/1"), 1)
 
 
 async def test_lanes_that_are_taken_at_the_same_time_each_have_an_epoch_of_their_own(store: Store) -> None:
-    lanes = [f"s/{at % 30}" for at in range(60)]
+    lanes = [named(f"s/{at % 30}") for at in range(60)]
     leases = await asyncio.gather(*(store.leases.take(lane, "a") for lane in lanes))
     assert sorted(lease.epoch for lease in leases) == [1] * 30 + [2] * 30
     assert {lease.instance_id for lease in leases} == {"a"}
 
 
 async def test_a_runners_sessions_are_to_be_had_where_it_is_attached_and_only_there(store: Store) -> None:
-    await store.leases.take("s/1", "a", runner("r1"))
+    await store.leases.take(named("s/1"), "a", "r1")
     await store.leases.attach(link("b"))
-    assert (await store.leases.take("s/1", "a", runner("r1"))).instance_id == "b", "its owner does not take it anew"
-    assert await store.leases.owner("s/1") == "a"
-    assert await store.leases.take("s/1", "b", runner("r1")) == Lease(2, "b"), "fencing an owner that is alive"
-    assert not await store.writes("s/1", 1)
-    assert (await store.leases.take("s/9", "a", runner("r1"))).instance_id == "b", "a session that is yet to begin"
-    assert (await store.leases.take("s/8", "a", runner("r2"))).instance_id == "a", "another runner's"
-    assert (await store.leases.take("s/7", "a", runner("r1", "t2"))).instance_id == "a", "another tenant's"
+    assert (await store.leases.take(named("s/1"), "a", "r1")).instance_id == "b", "its owner does not take it anew"
+    assert await store.leases.owner(named("s/1")) == "a"
+    assert await store.leases.take(named("s/1"), "b", "r1") == Lease(2, "b"), "fencing an owner that is alive"
+    assert not await store.writes(named("s/1"), 1)
+    assert (await store.leases.take(named("s/9"), "a", "r1")).instance_id == "b", "a session that is yet to begin"
+    assert (await store.leases.take(named("s/8"), "a", "r2")).instance_id == "a", "another runner's"
+    assert (await store.leases.take(named("s/7", "t2"), "a", "r1")).instance_id == "a", "another tenant's"
     await store.leases.leave("b")
-    assert await store.leases.take("s/1", "a", runner("r1")) == Lease(3, "a")
+    assert await store.leases.take(named("s/1"), "a", "r1") == Lease(3, "a")
 
 
 async def test_a_lane_that_never_had_an_owner_may_be_begun_by_one_alone_and_by_no_one_else(store: Store) -> None:
@@ -286,18 +300,18 @@ async def test_a_lane_that_never_had_an_owner_may_be_begun_by_one_alone_and_by_n
     for name in ("i_a", "i_b"):
         await leases.join(Instance(name, name))
     await leases.attach(RunnerLocation("r_b", "t", "i_b", "l_1", b""))
-    began = await asyncio.gather(*(leases.begin("S1", name, "r", "t") for name in ("i_a", "i_b")))
+    began = await asyncio.gather(*(leases.begin(named("S1", "t"), name, "r") for name in ("i_a", "i_b")))
     assert sum(began) <= 1
     if any(began):
         owner, other = ("i_a", "i_b") if began[0] else ("i_b", "i_a")
-        assert await leases.owner("S1") == owner
-        assert await store.writes("S1", 1)
-        assert await leases.take("S1", other) == Lease(1, owner)
-    assert not await leases.begin("S2", "i_a", "r_b", "t"), "its runner is attached to the other one"
-    assert not await leases.begin("S2", "i_never", "r", "t")
-    assert await leases.take("S2", "i_b", runner("r_b", "t")) == Lease(1, "i_b")
-    assert not await leases.begin("S2", "i_b", "r_b", "t")
-    assert await leases.take("S2", "i_b", runner("r_b", "t")) == Lease(2, "i_b")
+        assert await leases.owner(named("S1", "t")) == owner
+        assert await store.writes(named("S1", "t"), 1)
+        assert await leases.take(named("S1", "t"), other) == Lease(1, owner)
+    assert not await leases.begin(named("S2", "t"), "i_a", "r_b"), "its runner is attached to the other one"
+    assert not await leases.begin(named("S2", "t"), "i_never", "r")
+    assert await leases.take(named("S2", "t"), "i_b", "r_b") == Lease(1, "i_b")
+    assert not await leases.begin(named("S2", "t"), "i_b", "r_b")
+    assert await leases.take(named("S2", "t"), "i_b", "r_b") == Lease(2, "i_b")
 
 
 async def test_the_newest_link_of_a_runner_counts(store: Store) -> None:
@@ -322,14 +336,14 @@ async def test_a_hello_that_is_heard_late_does_not_take_the_runner_back(store: S
             await store.leases.attach(link("a", "l1"), late)
         assert told.value.newest == 2
     assert await store.leases.links() == [link("b", "l2")]
-    assert (await store.leases.take("s/1", "a", runner("r1"))).instance_id == "b"
+    assert (await store.leases.take(named("s/1"), "a", "r1")).instance_id == "b"
     assert await store.leases.detach("t1", "r1", "l2")
     assert not await store.leases.detach("t1", "r1", "l2")
     assert not await store.leases.update(link("b", "l2"))
     assert await store.leases.links() == []
     with pytest.raises(Overtaken):
         await store.leases.attach(link("a", "l1"), 1)
-    assert await store.leases.take("s/1", "a", runner("r1")) == Lease(1, "a"), "it is attached nowhere"
+    assert await store.leases.take(named("s/1"), "a", "r1") == Lease(1, "a"), "it is attached nowhere"
     await store.leases.attach(link("a", "l3"), 3)
     assert await store.leases.links() == [link("a", "l3")]
     await store.leases.attach(link("a", "l1", "r2"), 1)
@@ -374,11 +388,11 @@ async def test_who_looks_again_is_given_what_has_changed_since(store: Store) -> 
 async def test_orphans_are_found_whoever_owns_the_rest(store: Store) -> None:
     await store.leases.join(Instance("c", ""))
     for at, owner in enumerate("abcabcabc"):
-        await store.leases.take(f"s/{at}", owner)
-    await store.leases.release([("s/0", 1)], "a")
+        await store.leases.take(named(f"s/{at}"), owner)
+    await store.leases.release([(named("s/0"), 1)], "a")
     await store.leases.leave("a")
     await store.leases.leave("c")
-    assert sorted(await store.leases.orphans(10)) == ["s/2", "s/3", "s/5", "s/6", "s/8"]
+    assert sorted(await store.leases.orphans(10)) == [named(f"s/{at}") for at in (2, 3, 5, 6, 8)]
     assert len(await store.leases.orphans(2)) == 2
 
 
@@ -392,8 +406,8 @@ def now(asked: Coroutine[Any, Any, T]) -> T:
 
 
 NAMES = st.sampled_from(["a", "b", "c"])
-LANES = st.sampled_from(["s/1", "s/2"])
-RUNNERS = {"s/1": "r1", "s/2": "r2"}
+LANES = st.sampled_from([named("s/1"), named("s/2")])
+RUNNERS = {named("s/1"): "r1", named("s/2"): "r2"}
 
 
 class LeaseTable(RuleBasedStateMachine):
@@ -407,10 +421,10 @@ class LeaseTable(RuleBasedStateMachine):
         self.lives = {"a": 0, "b": 0, "c": 0}
         """How often each process has come back."""
         self.expires = dict.fromkeys(self.lives, 0)
-        self.held: dict[tuple[str, str], int] = {}
+        self.held: dict[tuple[str, LaneName], int] = {}
         """(process, lane) → the epoch that it believes to have."""
-        self.newest = {"s/1": ("", 0), "s/2": ("", 0)}
-        self.linked: dict[str, str] = {}
+        self.newest = {named("s/1"): ("", 0), named("s/2"): ("", 0)}
+        self.linked: dict[LaneName, str] = {}
         for name in self.lives:
             self.come(name)
 
@@ -440,15 +454,15 @@ class LeaseTable(RuleBasedStateMachine):
         self.come(name)
 
     @rule(name=NAMES, lane=LANES)
-    def attach(self, name: str, lane: str) -> None:
+    def attach(self, name: str, lane: LaneName) -> None:
         if self.alive(name):
             now(self.leases.attach(link(self.id(name), "l", RUNNERS[lane])))
             self.linked[lane] = self.id(name)
 
     @rule(name=NAMES, lane=LANES)
-    def take(self, name: str, lane: str) -> None:
+    def take(self, name: str, lane: LaneName) -> None:
         try:
-            lease = now(self.leases.take(lane, self.id(name), runner(RUNNERS[lane])))
+            lease = now(self.leases.take(lane, self.id(name), RUNNERS[lane]))
         except Gone:
             assert not self.alive(name)
             return
@@ -467,7 +481,7 @@ class LeaseTable(RuleBasedStateMachine):
         self.held[name, lane] = lease.epoch
 
     @rule(name=NAMES, lane=LANES)
-    def give_back(self, name: str, lane: str) -> None:
+    def give_back(self, name: str, lane: LaneName) -> None:
         epoch = self.held.pop((name, lane), 0)
         now(self.leases.release([(lane, epoch)], self.id(name)))
         if self.newest[lane] == (self.id(name), epoch):
@@ -480,7 +494,7 @@ class LeaseTable(RuleBasedStateMachine):
         name, lane = data.draw(st.sampled_from(sorted(self.held)))
         epoch = self.held[name, lane]
         try:
-            now(self.ledger.commit(WriteBatch([Append("t", lane, "C", 1, b"{}")], [(lane, epoch)])))
+            now(self.ledger.commit(WriteBatch([Append("t", lane.name, "C", 1, b"{}")], [(lane, epoch)])))
         except Fenced:
             assert self.newest[lane][1] != epoch
         else:

@@ -33,6 +33,7 @@ from interlock.ports.ledger import (
     Due,
     Expire,
     Fenced,
+    LaneName,
     Ledger,
     LedgerError,
     LedgerWrite,
@@ -270,15 +271,15 @@ async def test_a_refused_batch_leaves_nothing_behind(ledger: Ledger) -> None:
 
 @pytest.mark.req("C-4", "S-1")
 async def test_only_the_faulty_batches_of_a_crowd_fail(ledger: Ledger) -> None:
-    epoch = await ledger.take("lane")
+    epoch = await ledger.take(LaneName("t1", "lane"))
     await put(ledger, PutIdempotency(answer("taken")))
 
     def batch(i: int) -> WriteBatch:
         if i % 5 == 1:
             return WriteBatch([append(), PutIdempotency(answer("taken"))])
         if i % 5 == 3:
-            return WriteBatch([append()], [("lane", epoch + 1)])
-        return WriteBatch([append(body=b"%d" % i), AuditAppend(draft())], [("lane", epoch)])
+            return WriteBatch([append()], [(LaneName("t1", "lane"), epoch + 1)])
+        return WriteBatch([append(body=b"%d" % i), AuditAppend(draft())], [(LaneName("t1", "lane"), epoch)])
 
     outcomes = await asyncio.gather(*(ledger.commit(batch(i)) for i in range(100)), return_exceptions=True)
     good = [i for i in range(100) if i % 5 not in (1, 3)]
@@ -298,20 +299,20 @@ async def test_two_answers_under_one_key_in_one_batch_are_refused(ledger: Ledger
 
 @pytest.mark.req("C-4")
 async def test_a_lane_begins_with_its_first_commit_or_not_at_all(ledger: Ledger) -> None:
-    assert (await ledger.commit(WriteBatch([append(), BeginLane("s/1")]))).numbers == [1]
-    assert (await ledger.commit(WriteBatch([append()], [("s/1", FIRST_EPOCH)]))).numbers == [2]
+    assert (await ledger.commit(WriteBatch([append(), BeginLane(LaneName("t1", "s/1"))]))).numbers == [1]
+    assert (await ledger.commit(WriteBatch([append()], [(LaneName("t1", "s/1"), FIRST_EPOCH)]))).numbers == [2]
     with pytest.raises(Fenced):
-        await ledger.commit(WriteBatch([append(), BeginLane("s/1")]))
-    assert await ledger.take("s/1") > FIRST_EPOCH
+        await ledger.commit(WriteBatch([append(), BeginLane(LaneName("t1", "s/1"))]))
+    assert await ledger.take(LaneName("t1", "s/1")) > FIRST_EPOCH
     with pytest.raises(Fenced):
-        await ledger.commit(WriteBatch([append()], [("s/1", FIRST_EPOCH)]))
+        await ledger.commit(WriteBatch([append()], [(LaneName("t1", "s/1"), FIRST_EPOCH)]))
     # What fails with the batch leaves the lane as it was.
     await put(ledger, PutIdempotency(answer("taken")))
     with pytest.raises(NameTaken):
-        await ledger.commit(WriteBatch([BeginLane("s/2"), PutIdempotency(answer("taken"))]))
-    assert await ledger.take("s/2") == FIRST_EPOCH
+        await ledger.commit(WriteBatch([BeginLane(LaneName("t1", "s/2")), PutIdempotency(answer("taken"))]))
+    assert await ledger.take(LaneName("t1", "s/2")) == FIRST_EPOCH
     with pytest.raises(Fenced):
-        await ledger.commit(WriteBatch([append(), BeginLane("s/2")]))
+        await ledger.commit(WriteBatch([append(), BeginLane(LaneName("t1", "s/2"))]))
     assert (await ledger.events("t1", "s/1", 2, 9)) == []
 
 
@@ -325,16 +326,17 @@ async def test_a_stream_that_is_said_to_be_new_begins_at_one(ledger: Ledger) -> 
 
 @pytest.mark.req("C-4")
 async def test_a_lane_taken_over_fences_its_former_owner(ledger: Ledger) -> None:
-    first = await ledger.take("s/1")
-    await ledger.commit(WriteBatch([append()], [("s/1", first)]))
-    second = await ledger.take("s/1")
+    first = await ledger.take(LaneName("t1", "s/1"))
+    await ledger.commit(WriteBatch([append()], [(LaneName("t1", "s/1"), first)]))
+    second = await ledger.take(LaneName("t1", "s/1"))
     assert second > first
     with pytest.raises(Fenced):
-        await ledger.commit(WriteBatch([append()], [("s/1", first)]))
-    assert (await ledger.commit(WriteBatch([append()], [("s/1", second)]))).numbers == [2]
+        await ledger.commit(WriteBatch([append()], [(LaneName("t1", "s/1"), first)]))
+    assert (await ledger.commit(WriteBatch([append()], [(LaneName("t1", "s/1"), second)]))).numbers == [2]
     with pytest.raises(Fenced):
-        await ledger.commit(WriteBatch([append()], [("s/1", second), ("never taken", 1)]))
-    assert await ledger.take("s/2") == 1
+        await ledger.commit(WriteBatch([append()], [(LaneName("t1", "s/1"), second),
+                                                    (LaneName("t1", "never taken"), 1)]))
+    assert await ledger.take(LaneName("t1", "s/2")) == 1
 
 
 @pytest.mark.req("D-5")
@@ -938,7 +940,7 @@ async def test_what_a_day_has_spent_adds_up_by_its_pot_or_not_at_all(ledger: Led
     await put(ledger, spent(7, "", 5), spent(7, "claude", 2**50))
     await put(ledger, spent(7, "", 6, 40), spent(8, "", 1))
     with pytest.raises(Fenced):
-        await ledger.commit(WriteBatch([spent(7, "", 100)], (("nobody", 1),)))
+        await ledger.commit(WriteBatch([spent(7, "", 100)], [(LaneName("t1", "nobody"), 1)]))
     assert [(one.scope, one.spent_micros, one.raised_micros) for one in await ledger.spending(7)] == [
         ("", 11, 40), ("claude", 2**50, 0)]
     await put(ledger, Expire(SPENDING, 7))
@@ -955,7 +957,7 @@ async def test_usage_adds_up_by_its_place_and_is_summed_by_what_is_asked(ledger:
     await put(ledger, used(7, 5), used(7, 2**40, model="opus"), used(7, 6, cost_micros=3), used(9, 1))
     await put(ledger, used(7, 2, session_id="s2", output_tokens=1), used(8, 99, tenant_id="t2"))
     with pytest.raises(Fenced):
-        await ledger.commit(WriteBatch([used(7, 1_000)], (("nobody", 1),)))
+        await ledger.commit(WriteBatch([used(7, 1_000)], [(LaneName("t1", "nobody"), 1)]))
     whole = await ledger.usage(UsageQuery("t1", 7, 8))
     assert (whole.places, whole.records) == (1, [whole.total])
     assert whole.total == UsageRecord(tenant_id="t1", turns=4, input_tokens=2**40 + 13, output_tokens=1, cost_micros=3)

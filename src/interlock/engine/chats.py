@@ -31,8 +31,7 @@ from interlock.engine.lanes import Lanes
 from interlock.engine.membership import Elsewhere, Hold, LaneMoved
 from interlock.engine.router import Route, Router
 from interlock.ports.clock import Clock, Entropy
-from interlock.ports.leases import TenantRunner
-from interlock.ports.ledger import Ledger, LedgerError, LedgerWrite
+from interlock.ports.ledger import LaneName, Ledger, LedgerError, LedgerWrite
 from interlock.protocol.identifiers import uuid4
 from interlock.protocol.inbound import Received, ResetCause
 from interlock.protocol.problems import Place, Problem
@@ -331,7 +330,7 @@ class ChatInbox:
         shell = self._lanes.peek(record.session_id)
         if shell is None and self._lanes.room.shared:
             if record.session_id != turn.taken:
-                await self._lanes.meet(record.session_id, TenantRunner(record.tenant_id, record.runner_id))
+                await self._lanes.meet(LaneName(record.tenant_id, record.session_id), record.runner_id)
             record = await self._ledger.session(record.session_id, tenant_id) or record
             shell = self._lanes.peek(record.session_id)
         return shell.lane.state if shell is not None else _state.decode(record.machine)

@@ -23,6 +23,7 @@ from interlock.engine.lanes import Lanes
 from interlock.engine.presence import Links, Present, RunnerPresence, facts_of
 from interlock.ports.clock import Clock
 from interlock.ports.leases import RunnerLocation
+from interlock.ports.ledger import LaneName
 from interlock.ports.signals import Signal
 from interlock.protocol.payloads import RunnerHeartbeat
 
@@ -98,12 +99,12 @@ class Neighbours(Holder):
     def ready(self) -> bool:
         return self._engine.up
 
-    async def clocked(self, session_ids: Sequence[str]) -> list[Clocked]:
-        lanes, now_ms = self._engine.lanes, self._engine.clock.now_ms()
-        houses = [Clocked(one, 0.0) for one in session_ids if is_house(one)]
-        found = await lanes.ledger.session_clocks([one for one in session_ids if not is_house(one)])
+    async def clocked(self, lanes: Sequence[LaneName]) -> list[Clocked]:
+        known, now_ms = self._engine.lanes, self._engine.clock.now_ms()
+        houses = [Clocked(one.name, 0.0) for one in lanes if is_house(one.name)]
+        found = await known.ledger.session_clocks([one.name for one in lanes if not is_house(one.name)])
         due = sorted((one.deadline_ms, one) for one in found if one.deadline_ms is not None)
-        return [*houses, *(Clocked(one.session_id, lanes.delay_s(one.state, deadline_ms, now_ms), one)
+        return [*houses, *(Clocked(one.session_id, known.delay_s(one.state, deadline_ms, now_ms), one)
                            for deadline_ms, one in due)]
 
     def take_up(self, one: Clocked) -> None:

@@ -14,8 +14,7 @@ from weakref import WeakValueDictionary
 
 from interlock.engine.lanes import Lanes
 from interlock.engine.membership import Hold
-from interlock.ports.leases import TenantRunner
-from interlock.ports.ledger import Ledger
+from interlock.ports.ledger import LaneName, Ledger
 
 
 class KeyTurn(NamedTuple):
@@ -55,7 +54,7 @@ class KeyTurns:
         record = await self._ledger.session_by_key(tenant_id, key)
         if record is None:
             return None
-        await self._lanes.meet(record.session_id, TenantRunner(record.tenant_id, record.runner_id))
+        await self._lanes.meet(LaneName(record.tenant_id, record.session_id), record.runner_id)
         return record.session_id
 
     def _lock(self, tenant_id: str, key: str) -> asyncio.Lock:

@@ -28,6 +28,7 @@ from interlock.ports.ledger import (
     Add,
     BeginLane,
     Fenced,
+    LaneName,
     Ledger,
     LedgerError,
     LedgerWrite,
@@ -163,6 +164,11 @@ class LaneShell:
         return shell
 
     @property
+    def lane_name(self) -> LaneName:
+        """What the ledger knows the lane by."""
+        return LaneName(self.lane.state.tenant_id, self.lane.state.session_id)
+
+    @property
     def idle(self) -> bool:
         """Nothing waits, nothing lives: the lane can be forgotten and read again when it is needed."""
         lane = self.lane
@@ -225,9 +231,9 @@ class LaneShell:
         if lane.out.writes:
             epochs: list[Hold] = [self._hold] if self._hold is not None else []
             if self._begun:
-                epochs.append((lane.state.session_id, self.epoch))
+                epochs.append((self.lane_name, self.epoch))
             else:
-                lane.out.writes.append(BeginLane(lane.state.session_id))
+                lane.out.writes.append(BeginLane(self.lane_name))
             numbers = (await self._lanes.ledger.commit(WriteBatch(lane.out.writes, epochs))).numbers
             self._hold, self._begun = None, True
             if spent.statements:
@@ -357,7 +363,7 @@ class LaneShell:
         self.broken = self.over = True
         self._lanes.forget(self)
         # Where its runner is attached nothing may touch it for long, and its clocks have to go on there.
-        self._lanes.room.pass_on(self.lane.state.session_id, self.epoch)
+        self._lanes.room.pass_on(self.lane_name, self.epoch)
         if self._timer is not None:
             self._timer.cancel()
         if self.link is not None:

@@ -32,8 +32,7 @@ from interlock.engine.spend import settle
 from interlock.engine.tenant_place import refusal
 from interlock.engine.viewers import Viewers
 from interlock.ports.clock import Clock, Entropy
-from interlock.ports.leases import TenantRunner
-from interlock.ports.ledger import FIRST_EPOCH, Ledger, LedgerError, LedgerWrite
+from interlock.ports.ledger import FIRST_EPOCH, LaneName, Ledger, LedgerError, LedgerWrite
 from interlock.ports.objects import Objects
 from interlock.ports.signals import Signal
 from interlock.ports.stored_lanes import SessionClock, TenantSession
@@ -190,11 +189,11 @@ class Lanes:
         """The runners that lanes in memory are of."""
         return list(self._of_runner)
 
-    async def meet(self, session_id: str, runner: TenantRunner) -> None:
-        """Make sure that the session is this gateway's, before anything is done for it elsewhere than in its lane.
+    async def meet(self, lane: LaneName, runner_id: str) -> None:
+        """Make sure that a session's lane is this gateway's, before anything is done for it elsewhere than in its lane.
         Raises Elsewhere."""
-        if self.room.shared and session_id not in self.shells:
-            await self.room.take(session_id, runner)
+        if self.room.shared and lane.name not in self.shells:
+            await self.room.take(lane, runner_id)
 
     async def lane(self, session_id: str, fresh: LaneState | None = None, hold: Hold | None = None
                    ) -> LaneShell | None:
@@ -235,7 +234,8 @@ class Lanes:
         kept, found = list[ApprovalRecord](), None
         if may_be_new and fresh is not None and self.room.begins:  # Side by side: one round trip opens a session.
             record, begun = await asyncio.gather(self.ledger.session(session_id),
-                                                 self.room.begin_new(session_id, fresh.runner_id, fresh.tenant_id))
+                                                 self.room.begin_new(LaneName(fresh.tenant_id, session_id),
+                                                                     fresh.runner_id))
         else:
             record = await self.ledger.session(session_id)
         if is_house(session_id):
@@ -246,12 +246,11 @@ class Lanes:
         if tenant_id in self._closed:
             await self._check_open(tenant_id)
         runner_id = record.runner_id if record is not None else fresh.runner_id if fresh is not None else ""
-        named_here = may_be_new and record is None
+        named_here, lane = may_be_new and record is None, LaneName(tenant_id, session_id)
         if begun is None or not named_here:
             begun = None
-            runner = TenantRunner(tenant_id, runner_id)
-            epoch = (await self.room.begin(session_id, runner) if named_here
-                     else await self.room.take(session_id, runner if runner_id else None))
+            epoch = (await self.room.begin(lane, runner_id) if named_here
+                     else await self.room.take(lane, runner_id or None))
         else:
             epoch = begun  # No one ever had this lane, so no one has written the session.
         # Read only now that no one else can write under this epoch: another gateway may have, or this one with a
@@ -263,7 +262,7 @@ class Lanes:
         if found is not None:
             return self._shell(found, epoch)
         if fresh is None:  # It was deleted meanwhile.
-            self.room.give_back(session_id, epoch or FIRST_EPOCH)
+            self.room.give_back(lane, epoch or FIRST_EPOCH)
             return None
         return await self._begun(fresh, kept, epoch)
 
@@ -346,7 +345,7 @@ class Lanes:
             if shell.link is not None:
                 shell.link.forget(session_id)
             if not shell.broken:
-                self.room.give_back(session_id, shell.epoch)
+                self.room.give_back(shell.lane_name, shell.epoch)
 
     async def let_go(self, shells: Iterable[LaneShell] | None = None) -> None:
         """Drop lanes that are another gateway's by now, or all of them."""
@@ -442,7 +441,7 @@ class Lanes:
     async def _taken(self, clocks: Sequence[SessionClock]) -> dict[str, int]:
         """Take lanes side by side; returns the epochs of those that are to be had."""
         asked = await asyncio.gather(*(
-            self.room.take(one.session_id, TenantRunner(one.tenant_id, one.runner_id)) for one in clocks),
+            self.room.take(LaneName(one.tenant_id, one.session_id), one.runner_id) for one in clocks),
             return_exceptions=True)
         epochs: dict[str, int] = {}
         for clock, answer in zip(clocks, asked, strict=True):
@@ -454,16 +453,16 @@ class Lanes:
 
     async def _read_taken(self, clocks: Sequence[SessionClock], epochs: Mapping[str, int]) -> None:
         await self._settle_doubt()
-        found = await self._reader.read_many([TenantSession(one.tenant_id, one.session_id) for one in clocks
-                                              if one.session_id in epochs])
-        for session_id, epoch in epochs.items():
-            read = found.get(session_id)
+        sessions = [TenantSession(one.tenant_id, one.session_id) for one in clocks if one.session_id in epochs]
+        found = await self._reader.read_many(sessions)
+        for tenant_id, session_id in sessions:
+            read, epoch = found.get(session_id), epochs[session_id]
             if isinstance(read, ReadLane):
                 self._keep_shell(self._shell(read, epoch))
             elif read is not None:
                 self._try_later(session_id, read)
             else:  # It was deleted meanwhile.
-                self.room.give_back(session_id, epoch)
+                self.room.give_back(LaneName(tenant_id, session_id), epoch)
 
     def _try_later(self, session_id: str, error: BaseException) -> None:
         log.error("a lane cannot be read", session_id=session_id, error=str(error))

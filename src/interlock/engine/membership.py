@@ -6,11 +6,10 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Protocol
 
-from interlock.ports.leases import TenantRunner
-from interlock.ports.ledger import Ledger
+from interlock.ports.ledger import LaneName, Ledger
 
-Hold = tuple[str, int]
-"""A named lane and the epoch that it is held under."""
+Hold = tuple[LaneName, int]
+"""A lane and the epoch that it is held under."""
 
 
 class Elsewhere(Exception):
@@ -33,12 +32,12 @@ class Room(Protocol):
     instance_id: str
     """Who this one is among them; "" where it is alone."""
 
-    async def take(self, lane: str, runner: TenantRunner | None = None) -> int:
-        """Become the owner of a lane, a session of `runner`'s if that is named: returns its new epoch. Raises
+    async def take(self, lane: LaneName, runner_id: str | None = None) -> int:
+        """Become the owner of a lane, a session of this runner's if it is named: returns its new epoch. Raises
         Elsewhere, LedgerError."""
         ...
 
-    async def begin(self, lane: str, runner: TenantRunner) -> int | None:
+    async def begin(self, lane: LaneName, runner_id: str) -> int | None:
         """Become the owner of a lane that no one ever had: returns its epoch, or None if there is no one else who
         could take it before its first commit: then that one begins it. Raises Elsewhere, LedgerError."""
         ...
@@ -48,16 +47,16 @@ class Room(Protocol):
         """Whether `begin_new` is worth asking."""
         ...
 
-    async def begin_new(self, lane: str, runner_id: str, tenant_id: str) -> int | None:
+    async def begin_new(self, lane: LaneName, runner_id: str) -> int | None:
         """Become the owner of a lane that has had none, quickly: returns its epoch, or None if it has had one, is not
         to be had here, or is had as quickly by `begin`. Raises LedgerError."""
         ...
 
-    def give_back(self, lane: str, epoch: int) -> None:
+    def give_back(self, lane: LaneName, epoch: int) -> None:
         """Need a lane no more. Never blocks."""
         ...
 
-    def pass_on(self, lane: str, epoch: int) -> None:
+    def pass_on(self, lane: LaneName, epoch: int) -> None:
         """Have another gateway go on with a lane, unless one has taken it already. Never blocks."""
         ...
 
@@ -88,23 +87,23 @@ class Alone(Room):
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
 
-    async def take(self, lane: str, runner: TenantRunner | None = None) -> int:
+    async def take(self, lane: LaneName, runner_id: str | None = None) -> int:
         return await self._ledger.take(lane)
 
-    async def begin(self, lane: str, runner: TenantRunner) -> int | None:
+    async def begin(self, lane: LaneName, runner_id: str) -> int | None:
         return None
 
     @property
     def begins(self) -> bool:
         return False
 
-    async def begin_new(self, lane: str, runner_id: str, tenant_id: str) -> int | None:
+    async def begin_new(self, lane: LaneName, runner_id: str) -> int | None:
         return None
 
-    def give_back(self, lane: str, epoch: int) -> None:
+    def give_back(self, lane: LaneName, epoch: int) -> None:
         """No one else could want it."""
 
-    def pass_on(self, lane: str, epoch: int) -> None:
+    def pass_on(self, lane: LaneName, epoch: int) -> None:
         """There is no other gateway."""
 
     @asynccontextmanager

@@ -24,8 +24,7 @@ from interlock.engine.bridge.verbs import LaneVerb
 from interlock.engine.lanes import Lanes
 from interlock.engine.router import Router
 from interlock.engine.transcript_writer import TranscriptWriter
-from interlock.ports.leases import TenantRunner
-from interlock.ports.ledger import AuditAppend, Ledger, WriteBatch
+from interlock.ports.ledger import AuditAppend, LaneName, Ledger, WriteBatch
 from interlock.ports.transcripts import TranscriptStore
 from interlock.protocol.clock import iso
 from interlock.protocol.identifiers import uuid4
@@ -260,7 +259,7 @@ class TranscriptDesk:
 
     async def _begin(self, principal: Principal, fresh: LaneState, lines: Iterable[bytes], meta: dict[str, Any],
                      report: Report | None, remember: Callable[[Begun], IdempotencyRecord]) -> Begun:
-        await self._lanes.meet(fresh.session_id, TenantRunner(fresh.tenant_id, fresh.runner_id))
+        await self._lanes.meet(LaneName(fresh.tenant_id, fresh.session_id), fresh.runner_id)
         name = (fresh.session_id, fresh.agent_id, fresh.tenant_id)
         await self._kept(self._transcripts.publish(*name, lines))
         # What a session begins with is what the store has of it: it is read there before the session is there.

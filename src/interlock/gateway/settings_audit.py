@@ -13,13 +13,13 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from interlock.gateway.signing_key import KeyUnusable
 from interlock.ports.clock import Clock
-from interlock.ports.ledger import AuditAppend, Fenced, Ledger, PutFact, WriteBatch
+from interlock.ports.ledger import AuditAppend, Fenced, LaneName, Ledger, PutFact, WriteBatch
 from interlock.protocol.clock import iso
 from interlock.protocol.records import AuditDraft
 
 POLICY_FACT = "policy_sha256"
 KEY_FACT = "signing_key_sha256"
-SETTINGS_LANE = "duty/settings"
+SETTINGS_LANE = LaneName("", "duty/settings")
 """Anyone who changes what is in force holds it: of two gateways that start at once with other keys one is refused."""
 _WHO = {"id": "gateway", "role": "system"}
 
@@ -57,7 +57,7 @@ async def note_policy(ledger: Ledger, clock: Clock, tenant_id: str, rules: Seque
 
 async def _note(
     ledger: Ledger, clock: Clock, tenant_id: str, action: str, fact: str, digest: str, meta: dict[str, Any],
-    lanes: Sequence[tuple[str, int]] = (),
+    lanes: Sequence[tuple[LaneName, int]] = (),
 ) -> None:
     draft = AuditDraft(tenant_id=tenant_id, at=iso(clock.now_ms()), who=_WHO, action=action,
                        meta={**meta, "digest": digest})

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Literal, NamedTuple, Protocol
 
-from interlock.ports.ledger import LedgerError
+from interlock.ports.ledger import LaneName, LedgerError
 
 INSTANCE_LIFE_MS = 3_000
 """An instance whose row was not renewed for so long is taken for dead: its lanes are anyone's."""
@@ -69,13 +69,6 @@ class Lease(NamedTuple):
 
     epoch: int
     instance_id: str
-
-
-class TenantRunner(NamedTuple):
-    """A runner, and the tenant that its links are found by."""
-
-    tenant_id: str
-    runner_id: str
 
 
 class RunnerLocation(NamedTuple):
@@ -140,42 +133,42 @@ class Leases(Protocol):
         """The live instances by their ids, with the lanes of each, and the store's version. One round trip."""
         ...
 
-    async def take(self, lane: str, instance_id: str, runner: TenantRunner | None = None) -> Lease:
+    async def take(self, lane: LaneName, instance_id: str, runner_id: str | None = None) -> Lease:
         """Own a lane, under a new epoch that fences every earlier one, if it may be had: no one alive has it, or the
-        asker itself, or it is a session of `runner`, which is attached to the asker. Where that runner is attached
-        to another live instance, the lane is to be had there alone. Else nothing changes, and the lease names whose it
-        is. Raises Gone."""
+        asker itself, or it is a session of this runner of the tenant, which is attached to the asker. Where that runner
+        is attached to another live instance, the lane is to be had there alone. Else nothing changes, and the lease
+        names whose it is. Raises Gone."""
         ...
 
     begins: ClassVar[bool] = False
     """Whether `begin` is quicker than `take`: a store behind a network."""
 
-    async def begin(self, lane: str, instance_id: str, runner_id: str, tenant_id: str) -> bool:
+    async def begin(self, lane: LaneName, instance_id: str, runner_id: str) -> bool:
         """Own a lane that never had an owner, under FIRST_EPOCH, if the asker is alive and the tenant's runner is not
         attached to another live instance; returns whether it was had. If not, nothing changes, and `take` finds out
         why. Stores for which `take` is as fast leave it at that."""
         return False
 
-    async def release(self, lanes: Sequence[tuple[str, int]], instance_id: str) -> None:
+    async def release(self, lanes: Sequence[tuple[LaneName, int]], instance_id: str) -> None:
         """Give back lanes that are still the asker's under these epochs."""
         ...
 
-    async def claim(self, lanes: Sequence[tuple[str, TenantRunner | None]], instance_id: str) -> dict[str, int]:
+    async def claim(self, lanes: Sequence[tuple[LaneName, str | None]], instance_id: str) -> dict[LaneName, int]:
         """Own many orphaned lanes at once, each by the rule of `take` with the runner beside it; returns the new epochs
         of those that were had. Lanes that have a live owner, the asker too, and lanes that another transaction holds at
         this moment are left out. Raises Gone."""
         ...
 
-    async def pass_on(self, lanes: Sequence[tuple[str, int]], instance_id: str) -> None:
+    async def pass_on(self, lanes: Sequence[tuple[LaneName, int]], instance_id: str) -> None:
         """Give back lanes that are still the asker's under these epochs and that somebody has to go on with: they are
         orphans at once."""
         ...
 
-    async def owner(self, lane: str) -> str | None:
+    async def owner(self, lane: LaneName) -> str | None:
         """The instance whose lane it is, if that is alive."""
         ...
 
-    async def orphans(self, limit: int) -> list[str]:
+    async def orphans(self, limit: int) -> list[LaneName]:
         """Lanes that were not given back, of instances that are dead."""
         ...
 

@@ -28,6 +28,7 @@ from interlock.ports.writes import (
     DropTranscript,
     EraseAudit,
     Expire,
+    LaneName,
     LedgerWrite,
     Note,
     Put,
@@ -60,6 +61,7 @@ __all__ = [
     "Expire",
     "Fenced",
     "Full",
+    "LaneName",
     "Ledger",
     "LedgerError",
     "LedgerWrite",
@@ -93,7 +95,7 @@ class WriteBatch(NamedTuple):
     """One transaction. `epochs` names the lanes it comes from: a stale epoch fails it with `Fenced`."""
 
     writes: Sequence[LedgerWrite]
-    epochs: Sequence[tuple[str, int]] = ()
+    epochs: Sequence[tuple[LaneName, int]] = ()
 
 
 class Receipt(NamedTuple):
@@ -144,7 +146,7 @@ class Ledger(CommandReads, AccessReads, AuditReads, Upkeep, Protocol):
 
     async def commit(self, batch: WriteBatch) -> Receipt: ...
 
-    async def take(self, lane: str) -> int:
+    async def take(self, lane: LaneName) -> int:
         """Become the owner of a lane: returns its new epoch, which fences every earlier one."""
         ...
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -39,11 +39,19 @@ class Append(LedgerWrite, frozen=True, gc=False):
     may fail."""
 
 
+class LaneName(NamedTuple):
+    """A lane, and the tenant that its row is found by: "" if it is of the whole cluster."""
+
+    tenant_id: str
+    name: str
+    """The session's id, or what else is done by one at a time. No two lanes have the same."""
+
+
 class BeginLane(LedgerWrite, frozen=True):
     """Give a lane its FIRST_EPOCH; one that was ever taken fails the whole batch with `Fenced` (C-4). The batch itself
     names no epoch of it; those that do follow once this one is durable."""
 
-    lane: str
+    lane: LaneName
 
 
 class PutSession(LedgerWrite, frozen=True):

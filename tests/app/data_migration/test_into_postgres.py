@@ -36,6 +36,7 @@ from interlock.ports.ledger import (
     Append,
     AuditAppend,
     EraseAudit,
+    LaneName,
     LedgerError,
     Put,
     PutApproval,
@@ -152,7 +153,7 @@ async def state(tmp_path: Path) -> Path:
     directory = tmp_path / "state"
     directory.mkdir()
     ledger = await open_ledger(directory / "ledger.db", CLOCK)
-    await ledger.take("S1")
+    await ledger.take(LaneName("t1", "S1"))
     await ledger.commit(WriteBatch(everything()))
     await ledger.commit(WriteBatch([EraseAudit("t1", (7,))]))
     transcripts = JsonlTranscripts(directory, CLOCK)
@@ -196,7 +197,7 @@ async def test_there_and_back_it_is_the_same_ledger(state: Path, empty_database:
     assert (await ledger.commit(WriteBatch([Append("t1", "s/S1", "C", 6, b"5"), session("S3"),
                                             PutTranscript(line("y", "S3"))]))).numbers == [6]
     assert [one.session_id for one in await ledger.runner_sessions("r1", "t1")] == ["S1", "S2", "S3"]
-    assert await ledger.take("S1") == 2
+    assert await ledger.take(LaneName("t1", "S1")) == 2
     await ledger.close()
 
     back = tmp_path / "back"

@@ -35,6 +35,7 @@ from interlock.ports.ledger import (
     Add,
     Append,
     AuditAppend,
+    LaneName,
     Ledger,
     LedgerWrite,
     Put,
@@ -215,7 +216,7 @@ async def clusters(request: pytest.FixtureRequest, tmp_path: Path, empty_databas
     source.mkdir()
     ledger = await open_ledger(source / "ledger.db", CLOCK)
     await filled(ledger, source, "acme", "stays", suspended="acme")
-    await ledger.take("S-acme")
+    await ledger.take(LaneName("acme", "S-acme"))
     await ledger.close()
     transcripts = JsonlTranscripts(source, CLOCK)
     for name in ("acme", "stays"):

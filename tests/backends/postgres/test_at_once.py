@@ -16,6 +16,7 @@ from interlock.ports.ledger import (
     BeginLane,
     DropTranscript,
     Fenced,
+    LaneName,
     NameTaken,
     PutFact,
     PutIdempotency,
@@ -56,18 +57,18 @@ async def trips_of(ledger: PostgresLedger, batch: WriteBatch) -> int:
 
 async def test_everything_that_a_turn_writes_is_one_round_trip(gateway: Opening) -> None:
     ledger, reasons = await gateway()
-    epoch = await ledger.take("S1")
+    epoch = await ledger.take(LaneName("t1", "S1"))
     await ledger.commit(WriteBatch([AuditAppend(draft())]))  # Begins the log.
     reasons.clear()
     batch = WriteBatch([append("s/1"), append("t/1"), append("s/1"), PutSession(session()), PutFact("a", "b"),
-                        PutTranscript(line("e1")), PutIdempotency(answer("k")), BeginLane("S2"), AuditAppend(draft())],
-                       [("S1", epoch)])
+                        PutTranscript(line("e1")), PutIdempotency(answer("k")), BeginLane(LaneName("t1", "S2")),
+                        AuditAppend(draft())], [(LaneName("t1", "S1"), epoch)])
     assert await trips_of(ledger, batch) == 1
     assert reasons == []
     assert [event.n for event in await ledger.events("t1", "s/1", 0, 9)] == [1, 2]
     assert (await ledger.audit_head("t1"))[0] == 2
     assert await ledger.session("S1") == session()
-    assert await ledger.take("S2") == 2
+    assert await ledger.take(LaneName("t1", "S2")) == 2
 
 
 async def test_a_log_that_another_gateway_has_moved_on_costs_two_round_trips_more(gateway: Opening) -> None:
@@ -91,16 +92,16 @@ async def test_gateways_that_write_to_one_log_at_the_same_time_neither_lose_nor_
 
 
 @pytest.mark.parametrize(("batch", "raised", "reason"), [
-    (WriteBatch([append()], [("S1", 7)]), Fenced, "fenced"),
-    (WriteBatch([append()], [("never", 1)]), Fenced, "fenced"),
-    (WriteBatch([BeginLane("S1")]), Fenced, "refused"),
+    (WriteBatch([append()], [(LaneName("t1", "S1"), 7)]), Fenced, "fenced"),
+    (WriteBatch([append()], [(LaneName("t1", "never"), 1)]), Fenced, "fenced"),
+    (WriteBatch([BeginLane(LaneName("t1", "S1"))]), Fenced, "refused"),
     (WriteBatch([append(), PutIdempotency(answer("k"))]), NameTaken, "refused"),
 ], ids=["epoch", "no lane", "begun lane", "taken name"])
 async def test_a_batch_that_is_refused_raises_as_step_by_step_and_keeps_nothing(
     gateway: Opening, batch: WriteBatch, raised: type[Exception], reason: str
 ) -> None:
     ledger, reasons = await gateway()
-    await ledger.take("S1")
+    await ledger.take(LaneName("t1", "S1"))
     await ledger.commit(WriteBatch([PutIdempotency(answer("k"))]))
     reasons.clear()
     with pytest.raises(raised):
@@ -118,7 +119,7 @@ async def test_writes_that_depend_on_each_other_are_done_in_turn(gateway: Openin
 
 async def test_a_take_and_other_work_have_a_transaction_of_their_own(gateway: Opening) -> None:
     ledger, reasons = await gateway()
-    await ledger.take("S1")
+    await ledger.take(LaneName("t1", "S1"))
     assert reasons == ["work"]
 
 

@@ -22,6 +22,7 @@ from interlock.command.audit import FIRST_PREV
 from interlock.ports.ledger import (
     Append,
     AuditAppend,
+    LaneName,
     PutCommand,
     PutControl,
     PutIdempotency,
@@ -37,7 +38,6 @@ PAGE = Path(__file__).parents[3] / "docs/explanation/sizing.md"
 SECTION = "## Past one PostgreSQL"
 BY_TENANT = "keyed by tenant"
 OTHER_KEY = "has the tenant, and a key without it"
-NO_TENANT = "no tenant column"
 SHARED = "of the whole cluster"
 
 COLUMNS = """
@@ -84,7 +84,7 @@ def differing(kinds: dict[str, str], page: dict[str, str]) -> set[str]:
     """Return the tables of which schema and page disagree."""
     return {name for name in {*kinds, *page}
             if name not in page or name not in kinds
-            or (page[name] not in (NO_TENANT, SHARED) if not kinds[name] else page[name] != kinds[name])}
+            or page[name] != (kinds[name] or SHARED)}
 
 
 async def test_the_page_names_what_keeps_each_table_from_being_distributed(postgres: PostgresSettings) -> None:
@@ -93,7 +93,7 @@ async def test_the_page_names_what_keeps_each_table_from_being_distributed(postg
     await connection.close()
     assert foreign == [], "the page says that there are none"
     assert set(kinds.values()) == {"", BY_TENANT, OTHER_KEY}
-    assert set(written().values()) == {BY_TENANT, OTHER_KEY, NO_TENANT, SHARED}
+    assert set(written().values()) == {BY_TENANT, OTHER_KEY, SHARED}
     assert differing(kinds, written()) == set()
 
 
@@ -135,7 +135,8 @@ OF_ALL_TENANTS = {
     "audit_rows.SESSIONS", "audit_rows.TENANTS", "entities.deliveries_due(due_ms)", "entities.drains()",
     "entities.expire browser_login", "entities.expire daily_usage", "entities.expire pairing",
     "entities.expire spending", "entities.next_delivery_ms(due_ms)", "entities.rules()", "entities.rules(revoked)",
-    "entities.spending(day)", "entities.tenants()", "leases.LINKS", "leases.SINCE", "queries.AUDIT_TENANTS",
+    "entities.spending(day)", "entities.tenants()", "leases.LINKS", "leases.ORPHANS", "leases.SINCE",
+    "leases.SURVEY", "queries.AUDIT_TENANTS",
     "queries.COUNTS", "queries.DUE_SESSIONS", "queries.FILE_OBJECTS",
     "queries.TRANSCRIPT_PENDING", "queries.UNDER_WAY", "statements.PRUNE_IDEMPOTENCY", "tenant_moves.MOVES",
 }
@@ -197,14 +198,13 @@ async def test_what_a_commands_transaction_reaches_outside_its_tenant_is_what_th
 ) -> None:
     group = CommitGroup()
     group.add(command_taken_in())
-    single = group.single("w", 1, {"S1": 1}, {"t1": AuditHead(0, FIRST_PREV, b"", None)})
+    single = group.single("w", 1, {LaneName("t1", "S1"): 1}, {"t1": AuditHead(0, FIRST_PREV, b"", None)})
     connection = await asyncpg.connect(postgres.dsn)
     plan = await carried.generic_plan(connection, single.sql())
     await connection.close()
     reached, page = carried.tables(plan), written()
     assert {one for one in reached if page[one] == SHARED} == {"writer"}
-    assert {one for one in reached if page[one] == NO_TENANT} == {"lane"}
-    assert {"command", "session", "control", "idempotency", "audit", "audit_head", "stream",
+    assert {"lane", "command", "session", "control", "idempotency", "audit", "audit_head", "stream",
             "event"} <= reached
 
 
@@ -223,4 +223,4 @@ def command_taken_in() -> WriteBatch:
         PutControl(ControlRecord(session_id="S1", seq=1, message_id="m", body=b"{}"), "t1"),
         Append("t1", "s/S1", "M", 1, b"{}"), Append("t1", "t/t1", "feed", 1, b"{}"), PutIdempotency(answer),
         AuditAppend(AuditDraft(tenant_id="t1", at=iso(1), who={"id": "u", "role": "owner"}, action="enqueue")),
-    ], [("S1", 1)])
+    ], [(LaneName("t1", "S1"), 1)])

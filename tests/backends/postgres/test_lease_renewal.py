@@ -14,7 +14,7 @@ from interlock.backends.postgres.lease_renewal import RECONNECT_TIMEOUT_S, RENEW
 from interlock.backends.postgres.leases import PostgresLeases, open_leases
 from interlock.backends.postgres.ledger import open_ledger
 from interlock.ports.leases import Instance
-from interlock.ports.ledger import LedgerError
+from interlock.ports.ledger import LaneName, LedgerError
 from ports.test_leases import Time
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("C-4")]
@@ -39,11 +39,11 @@ async def other(postgres: PostgresSettings) -> AsyncIterator[Any]:
 
 
 async def test_a_lane_that_somebody_holds_delays_its_taker_and_no_renewal(leases: PostgresLeases, other: Any) -> None:
-    await leases.take("s/1", "a")
+    await leases.take(LaneName("t1", "s/1"), "a")
     held = other.transaction()
     await held.start()
     await other.execute("SELECT * FROM lane WHERE name = 's/1' FOR SHARE")
-    taking = asyncio.create_task(leases.take("s/1", "a"))
+    taking = asyncio.create_task(leases.take(LaneName("t1", "s/1"), "a"))
     waits = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
     while not await other.fetchval(waits):
         await asyncio.sleep(0)
@@ -57,13 +57,14 @@ async def test_a_lane_that_somebody_holds_delays_its_taker_and_no_renewal(leases
 
 async def test_a_lane_that_somebody_holds_is_left_out_of_a_claim(leases: PostgresLeases, other: Any) -> None:
     await leases.join(Instance("b", ""))
-    for lane in ("s/1", "s/2"):
+    first, second = LaneName("t1", "s/1"), LaneName("t1", "s/2")
+    for lane in (first, second):
         await leases.take(lane, "b")
     await leases.leave("b")
     async with other.transaction():
         await other.execute("SELECT * FROM lane WHERE name = 's/1' FOR SHARE")
-        assert await leases.claim([("s/1", None), ("s/2", None)], "a") == {"s/2": 2}
-    assert await leases.claim([("s/1", None), ("s/2", None)], "a") == {"s/1": 2}
+        assert await leases.claim([(first, None), (second, None)], "a") == {second: 2}
+    assert await leases.claim([(first, None), (second, None)], "a") == {first: 2}
 
 
 async def test_a_renewal_whose_connection_broke_is_done_on_another(leases: PostgresLeases, other: Any) -> None:
@@ -126,7 +127,7 @@ async def test_a_hundred_lanes_cost_the_statements_of_one(leases: PostgresLeases
     async def count(prefix: str, lanes: int) -> tuple[int, int]:
         owner = f"{prefix}-owner"
         await leases.join(Instance(owner, ""))
-        names = [f"{prefix}/{at}" for at in range(lanes)]
+        names = [LaneName("t1", f"{prefix}/{at}") for at in range(lanes)]
         asked.clear()
         await asyncio.gather(*(leases.take(name, owner) for name in names))
         taking = len(asked)

@@ -26,6 +26,7 @@ from interlock.ports.ledger import (
     AuditAppend,
     EraseAudit,
     Fenced,
+    LaneName,
     LedgerError,
     NameTaken,
     OutcomeUnknown,
@@ -163,19 +164,19 @@ async def test_a_commit_in_doubt_is_decided_before_anything_else_on_the_next_con
     monkeypatch.setattr(database, "RETRY_MIN_S", 0.001)
     monkeypatch.setattr(writer, "WAIT_FOR_SERVER_S", 0.01)
     ledger = await open_ledger(PostgresSettings(proxy.url), StandingClock())
-    epoch = await ledger.take("s/1")
+    epoch = await ledger.take(LaneName("t1", "s/1"))
     proxy.on_commit = ["late"]
     proxy.down = True
     with pytest.raises(OutcomeUnknown):
         await ledger.commit(WriteBatch([append(body=b"in doubt")]))
     proxy.down = False
 
-    assert await ledger.take("s/2") == 1  # Whatever comes next.
+    assert await ledger.take(LaneName("t1", "s/2")) == 1  # Whatever comes next.
     proxy.late.set()
     await asyncio.wait_for(proxy.arrived.wait(), 20)
 
     assert await ledger.head("t1", "s/1") == 0
-    assert (await ledger.commit(WriteBatch([append()], [("s/1", epoch)]))).numbers == [1]
+    assert (await ledger.commit(WriteBatch([append()], [(LaneName("t1", "s/1"), epoch)]))).numbers == [1]
     await ledger.close()
 
 
@@ -229,16 +230,17 @@ async def test_an_answer_is_found_by_its_tenant_or_if_it_has_none(ledger: Postgr
 
 @pytest.mark.req("C-4")
 async def test_a_batch_that_fails_does_not_take_the_others_of_its_group_with_it(ledger: PostgresLedger) -> None:
-    epoch = await ledger.take("s/1")
+    epoch = await ledger.take(LaneName("t1", "s/1"))
     await ledger.commit(WriteBatch([PutIdempotency(answer("k"))]))
     results = await asyncio.gather(
-        ledger.commit(WriteBatch([append(), append("t/t")], [("s/1", epoch)])),
-        ledger.commit(WriteBatch([append()], [("s/1", epoch - 1)])),
+        ledger.commit(WriteBatch([append(), append("t/t")], [(LaneName("t1", "s/1"), epoch)])),
+        ledger.commit(WriteBatch([append()], [(LaneName("t1", "s/1"), epoch - 1)])),
         ledger.commit(WriteBatch([append(), PutIdempotency(answer("k")), AuditAppend(draft())])),
-        ledger.commit(WriteBatch([append(), PutIdempotency(answer("k2")), AuditAppend(draft())], [("s/1", epoch)])),
+        ledger.commit(WriteBatch([append(), PutIdempotency(answer("k2")), AuditAppend(draft())],
+                                 [(LaneName("t1", "s/1"), epoch)])),
         ledger.commit(WriteBatch([append(), PutIdempotency(answer("k2"))])),
         ledger.commit(WriteBatch([AuditAppend(draft(meta={"a": 1.5}))])),
-        ledger.commit(WriteBatch([PutFact("a", "b")], [("s/never", 1)])),
+        ledger.commit(WriteBatch([PutFact("a", "b")], [(LaneName("t1", "s/never"), 1)])),
         ledger.commit(WriteBatch([append("x" * 3), append()])), return_exceptions=True)
     kinds = [type(one).__name__ if isinstance(one, LedgerError) else one for one in results]
     assert kinds == [([1, 1], []), "Fenced", "NameTaken", ([2], [1]), "NameTaken", "LedgerError", "Fenced",
@@ -269,24 +271,24 @@ async def test_a_repeated_key_does_not_have_the_others_of_its_group_committed_on
 async def test_of_two_gateways_one_is_fenced_from_the_instant_the_other_has_the_lane(
     ledger: PostgresLedger, other: PostgresLedger
 ) -> None:
-    first = await ledger.take("s/1")
-    await ledger.commit(WriteBatch([append()], [("s/1", first)]))
-    second = await other.take("s/1")
+    first = await ledger.take(LaneName("t1", "s/1"))
+    await ledger.commit(WriteBatch([append()], [(LaneName("t1", "s/1"), first)]))
+    second = await other.take(LaneName("t1", "s/1"))
     with pytest.raises(Fenced):
-        await ledger.commit(WriteBatch([append()], [("s/1", first)]))
-    assert (await other.commit(WriteBatch([append()], [("s/1", second)]))).numbers == [2]
+        await ledger.commit(WriteBatch([append()], [(LaneName("t1", "s/1"), first)]))
+    assert (await other.commit(WriteBatch([append()], [(LaneName("t1", "s/1"), second)]))).numbers == [2]
 
 
 @pytest.mark.req("C-4")
 async def test_who_takes_a_lane_waits_for_what_is_under_way_and_no_longer_than_a_stopped_gateway_may_hold_it(
     postgres: PostgresSettings, ledger: PostgresLedger
 ) -> None:
-    await ledger.take("s/1")
+    await ledger.take(LaneName("t1", "s/1"))
     stopped = await asyncpg.connect(postgres.dsn)
     await stopped.execute(statements.BEGIN.format(
         statement_timeout_ms=1_000, idle_timeout_ms=200, writer_id="w_stopped").format(number=1))
-    await stopped.fetch(statements.HOLD_LANES, ["s/1"])
-    taking = asyncio.create_task(ledger.take("s/1"))
+    await stopped.fetch(statements.HOLD_LANES, ["t1"], ["s/1"])
+    taking = asyncio.create_task(ledger.take(LaneName("t1", "s/1")))
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(asyncio.shield(taking), 0.05)
     assert await asyncio.wait_for(taking, 10) == 2
@@ -366,9 +368,9 @@ async def test_the_database_itself_refuses_to_change_what_was_audited(
 async def test_a_transcript_is_written_in_the_transaction_that_makes_it(postgres: PostgresSettings) -> None:
     ledger = await open_ledger(postgres, StandingClock(), keeps_transcripts=True)
     transcripts = PostgresTranscripts(ledger, StandingClock())
-    epoch = await ledger.take("S1")
+    epoch = await ledger.take(LaneName("t1", "S1"))
     await ledger.commit(WriteBatch([PutTranscript(line("a")), PutSession(session()), PutTranscript(line("b"))],
-                                   [("S1", epoch)]))
+                                   [(LaneName("t1", "S1"), epoch)]))
     assert await ledger.transcript_pending() == []
     assert await transcripts.ids("S1", "shell", "t1") == {"a", "b"}
     assert await transcripts.ids("S1", "shell", "t2") == set()
@@ -376,7 +378,7 @@ async def test_a_transcript_is_written_in_the_transaction_that_makes_it(postgres
     assert b'"cwd":"/w"' in header
     assert lines == [line("a").line, line("b").line]
     results = await asyncio.gather(
-        ledger.commit(WriteBatch([PutTranscript(line("c"))], [("S1", epoch - 1)])),
+        ledger.commit(WriteBatch([PutTranscript(line("c"))], [(LaneName("t1", "S1"), epoch - 1)])),
         ledger.commit(WriteBatch([PutTranscript(line("d")), PutTranscript(line("a"))])),
         ledger.commit(WriteBatch([PutTranscript(line("x", "S9"))])),
         ledger.commit(WriteBatch([PutTranscript(TranscriptLine(tenant_id="t1", session_id="S1", entry_id="e",
@@ -434,7 +436,7 @@ async def test_of_two_gateways_that_take_a_lane_at_once_one_gets_it(
     stores = [await open_leases(postgres) for _ in range(3)]
     for number, store in enumerate(stores):
         await store.join(Instance(f"i{number}", ""))
-    for lane in map(str, range(20)):
+    for lane in (LaneName("t1", str(number)) for number in range(20)):
         leases = await asyncio.gather(*(store.take(lane, f"i{number}") for number, store in enumerate(stores)))
         assert len(set(leases)) == 1
         assert leases[0].epoch == 1

@@ -22,7 +22,7 @@ from interlock.backends.postgres.database import PostgresSettings
 from interlock.backends.postgres.leases import open_leases
 from interlock.backends.postgres.ledger import open_ledger
 from interlock.ports.leases import Instance
-from interlock.ports.ledger import AuditAppend, Fenced, WriteBatch
+from interlock.ports.ledger import AuditAppend, Fenced, LaneName, WriteBatch
 
 pytestmark = [pytest.mark.req("C-4")]
 CONFIG = """
@@ -93,18 +93,18 @@ async def test_gateways_behind_a_pool_commit_take_and_fence(pooled: PostgresSett
     ledgers = [await open_ledger(pooled, StandingClock()) for _ in range(3)]
     leases = await open_leases(pooled)
     await leases.join(Instance("i_a", "a"))
-    lease = await leases.take("S1", "i_a")
+    lease = await leases.take(LaneName("t1", "S1"), "i_a")
 
     receipts = await asyncio.gather(*(
-        ledger.commit(WriteBatch([append("s/1"), AuditAppend(draft())], [("S1", lease.epoch)]))
+        ledger.commit(WriteBatch([append("s/1"), AuditAppend(draft())], [(LaneName("t1", "S1"), lease.epoch)]))
         for _ in range(10) for ledger in ledgers))
 
     assert sorted(receipt.numbers[0] for receipt in receipts) == list(range(1, 31))
     assert sorted(receipt.audit_seqs[0] for receipt in receipts) == list(range(1, 31))
-    again = await leases.take("S1", "i_a")
+    again = await leases.take(LaneName("t1", "S1"), "i_a")
     with pytest.raises(Fenced):
-        await ledgers[0].commit(WriteBatch([append("s/1")], [("S1", lease.epoch)]))
-    assert (await ledgers[1].commit(WriteBatch([append("s/1")], [("S1", again.epoch)]))).numbers == [31]
+        await ledgers[0].commit(WriteBatch([append("s/1")], [(LaneName("t1", "S1"), lease.epoch)]))
+    assert (await ledgers[1].commit(WriteBatch([append("s/1")], [(LaneName("t1", "S1"), again.epoch)]))).numbers == [31]
     await leases.close()
     for ledger in ledgers:
         await ledger.close()

@@ -16,9 +16,11 @@ from backends.postgres.statements import all_statements
 from interlock.backends.postgres import schema
 from interlock.backends.postgres.database import PostgresConnection, PostgresSettings
 from interlock.backends.postgres.faults import NotAPostgresLedger, WrongSchema
+from interlock.backends.postgres.leases import open_leases
 from interlock.backends.postgres.ledger import open_ledger
 from interlock.backends.postgres.schema import migrate, migrations
-from interlock.ports.ledger import Append, WriteBatch
+from interlock.ports.leases import Instance, Lease
+from interlock.ports.ledger import Append, BeginLane, Fenced, LaneName, WriteBatch
 
 pytestmark = pytest.mark.anyio
 HERE = Path(__file__).parent
@@ -249,6 +251,52 @@ async def test_an_older_gateway_beside_this_one_appends_to_the_streams_of_each_t
         (name, tenant_id, [tenant_id] * 3) for name, tenant_id in names.items()]
     await connection.close()
     await ledger.close()
+
+
+OLD_BEGIN_LANE = """
+INSERT INTO lane (name, epoch) SELECT name, 1 FROM unnest($1::text[]) AS name
+ON CONFLICT (name) DO NOTHING RETURNING name
+"""
+LANES = "SELECT name, tenant_id FROM lane ORDER BY name"
+
+
+async def test_lanes_of_before_have_the_tenant_of_their_session(
+    empty_database: str, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    connection = await asyncpg.connect(empty_database)
+    monkeypatch.setattr(schema, "migrations", lambda: migrations()[:18])
+    await schema.migrate(connection, empty_database)
+    await connection.execute(SESSION, "S1", "t1")
+    await connection.execute(OLD_BEGIN_LANE, ["S1", "S2", "duty/retention", "house:t3"])
+    monkeypatch.undo()
+    await schema.migrate(connection, empty_database)
+    found = dict(await connection.fetch(LANES))
+    assert found == {"S1": "t1", "S2": "", "duty/retention": "", "house:t3": "t3"}
+    await connection.execute(SESSION, "S2", "t2")  # It is begun only now.
+    assert dict(await connection.fetch(LANES)) == found | {"S2": "t2"}
+    await connection.close()
+
+
+async def test_a_lane_that_an_older_gateway_beside_adds_is_found_by_its_tenant(postgres: PostgresSettings) -> None:
+    ledger, connection = await open_ledger(postgres, StandingClock()), await asyncpg.connect(postgres.dsn)
+    leases = await open_leases(postgres)
+    await leases.join(Instance("i_1", ""))
+    await connection.execute(SESSION, "S1", "t1")
+    await connection.execute(OLD_BEGIN_LANE, ["S1", "S2", "S3", "S4", "S5"])
+    assert await ledger.take(LaneName("t1", "S1")) == 2
+    assert await ledger.take(LaneName("t1", "S2")) == 2, "it has no session yet"
+    assert await leases.take(LaneName("t1", "S3"), "i_1") == Lease(2, "i_1")
+    assert not await leases.begin(LaneName("t1", "S4"), "i_1", "r")
+    with pytest.raises(Fenced):
+        await ledger.commit(WriteBatch([BeginLane(LaneName("t1", "S5"))]))
+    begin = OLD_BEGIN_LANE.replace("$1", "$3")
+    await connection.execute(f"WITH one AS ({begin}), other AS ({SESSION}) SELECT 1", "S6", "t2", ["S6"])
+    assert await ledger.take(LaneName("t2", "S6")) == 2
+    assert dict(await connection.fetch(LANES)) == {
+        **dict.fromkeys(("S1", "S2", "S3", "S4"), "t1"), "S5": "", "S6": "t2"}
+    await leases.close()
+    await ledger.close()
+    await connection.close()
 
 
 async def test_an_older_gateway_begins_a_session_and_its_stream_in_one_statement(postgres: PostgresSettings) -> None:

@@ -15,7 +15,17 @@ from interlock.backends.postgres.leases import open_leases
 from interlock.backends.postgres.ledger import open_ledger
 from interlock.engine.bridge.tenant_lane import house_id
 from interlock.ports.leases import Instance, TenantMove
-from interlock.ports.ledger import Append, AuditAppend, BeginLane, Fenced, Put, PutSession, TenantMoving, WriteBatch
+from interlock.ports.ledger import (
+    Append,
+    AuditAppend,
+    BeginLane,
+    Fenced,
+    LaneName,
+    Put,
+    PutSession,
+    TenantMoving,
+    WriteBatch,
+)
 from interlock.protocol.records import AuditDraft, SessionRecord, TenantRecord
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("K-1", "C-4")]
@@ -55,7 +65,7 @@ class Store:
         for name in ("acme", "other"):
             await self.ledger.commit(WriteBatch([
                 Put(TenantRecord(tenant_id=name, name="", created_ms=1)), session(name), record(name)]))
-            self.epochs[name] = (await self.leases.take(f"S-{name}", "i_1")).epoch
+            self.epochs[name] = (await self.leases.take(LaneName(name, f"S-{name}"), "i_1")).epoch
 
     async def freeze(self, life_ms: int = LIFE_MS) -> None:
         await self.ledger.transact(partial(tenant_moves.freeze, tenant_id="acme", move_id="m_1", life_ms=life_ms))
@@ -63,7 +73,7 @@ class Store:
     async def say(self, name: str) -> None:
         """As a frame of the session's runner does."""
         await self.ledger.commit(WriteBatch([Append(name, f"s/S-{name}", "C", 5, b"{}")],
-                                            [(f"S-{name}", self.epochs[name])]))
+                                            [(LaneName(name, f"S-{name}"), self.epochs[name])]))
 
     async def tenant(self) -> TenantRecord:
         found = await self.ledger.tenant("acme")
@@ -86,16 +96,16 @@ async def test_nothing_of_a_frozen_tenant_is_written_and_others_go_on(store: Sto
     await store.freeze()
     with pytest.raises(Fenced):
         await store.say("acme")
-    for lane in ("S-acme", house_id("acme")):
+    for lane in (LaneName("acme", "S-acme"), LaneName("acme", house_id("acme"))):
         with pytest.raises(TenantMoving, match="being moved"):
             await store.leases.take(lane, "i_1")
     with pytest.raises(TenantMoving, match="The tenant acme is being moved"):
         await store.ledger.commit(WriteBatch([record("acme")]))
     with pytest.raises(TenantMoving):  # A session that is new has no lane that could be frozen.
-        await store.ledger.commit(WriteBatch([BeginLane("S-new"), record("acme")]))
+        await store.ledger.commit(WriteBatch([BeginLane(LaneName("acme", "S-new")), record("acme")]))
     await store.say("other")
     await store.ledger.commit(WriteBatch([record("other")]))
-    assert (await store.leases.take("S-other", "i_1")).instance_id == "i_1"
+    assert (await store.leases.take(LaneName("other", "S-other"), "i_1")).instance_id == "i_1"
     assert (await store.ledger.audit_tree("acme"))[0] == 1
     assert await store.ledger.events("acme", "s/S-acme", 0, 9) == []
 
@@ -115,8 +125,9 @@ async def test_a_tenant_that_is_opened_again_goes_on_under_newer_epochs(store: S
     assert (await store.tenant()).moving is None
     with pytest.raises(Fenced):
         await store.say("acme")
-    assert sorted(await store.leases.orphans(9)) == ["S-acme", house_id("acme")], "somebody goes on with its clocks"
-    store.epochs["acme"] = (await store.leases.take("S-acme", "i_1")).epoch
+    assert sorted(await store.leases.orphans(9)) == [
+        LaneName("acme", "S-acme"), LaneName("acme", house_id("acme"))], "somebody goes on with its clocks"
+    store.epochs["acme"] = (await store.leases.take(LaneName("acme", "S-acme"), "i_1")).epoch
     await store.say("acme")
     assert await store.leases.moves() == []
 
@@ -140,7 +151,7 @@ async def test_once_it_is_named_as_moved_nobody_opens_it_here(store: Store) -> N
     tenant = await store.tenant()
     assert (tenant.moved_to, tenant.moving) == ("https://b", None)
     with pytest.raises(TenantMoving):
-        await store.leases.take("S-acme", "i_1")
+        await store.leases.take(LaneName("acme", "S-acme"), "i_1")
 
 
 async def test_a_step_waits_for_each_live_gateway(store: Store) -> None:

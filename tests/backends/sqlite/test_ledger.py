@@ -12,7 +12,7 @@ import pytest
 
 from interlock.backends.sqlite.ledger import open_ledger
 from interlock.command.audit_check import verify_records
-from interlock.ports.ledger import Append, AuditAppend, WriteBatch
+from interlock.ports.ledger import Append, AuditAppend, LaneName, WriteBatch
 from interlock.protocol.clock import iso
 from interlock.protocol.records import AuditDraft
 
@@ -42,7 +42,7 @@ async def test_everything_is_there_after_the_next_opening(tmp_path: Path) -> Non
     name = await ledger.gateway_id()
     await ledger.commit(WriteBatch([Append("t1", "s/1", "C", 0, b"1"), Append("t1", "s/2", "C", 0, b"2"),
                                     AuditAppend(DRAFT)]))
-    assert await ledger.take("lane") == 1
+    assert await ledger.take(LaneName("", "lane")) == 1
     head = await ledger.audit_head("t1")
     await ledger.close()
     assert not path.with_name("ledger.db-wal").exists(), "a closed ledger is one file"
@@ -52,7 +52,7 @@ async def test_everything_is_there_after_the_next_opening(tmp_path: Path) -> Non
     assert await again.audit_head("t1") == head
     assert (await again.commit(WriteBatch([Append("t1", "s/3", "C", 0, b"3"), *one().writes,
                                            AuditAppend(DRAFT)]))).numbers == [1, 2]
-    assert await again.take("lane") == 2
+    assert await again.take(LaneName("", "lane")) == 2
     assert [event.body for event in await again.events("t1", "s/2", 0, 9)] == [b"2"]
     await again.close()
 

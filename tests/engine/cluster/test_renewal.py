@@ -13,7 +13,7 @@ from interlock.engine import due_sessions
 from interlock.engine.bridge.tenant_lane import house_id
 from interlock.engine.cluster import renewal
 from interlock.ports.leases import INSTANCE_LIFE_MS
-from interlock.ports.ledger import LedgerError
+from interlock.ports.ledger import LaneName, LedgerError
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("C-4")]
 
@@ -41,8 +41,8 @@ def figure(house: House, name: str) -> float | None:
     return house.front.metrics.registry.get_sample_value(f"interlock_{name}")
 
 
-async def orphaned(town: Street, house: House, *names: str) -> None:
-    for lane in names:
+async def orphaned(town: Street, house: House, *lanes: LaneName) -> None:
+    for lane in lanes:
         await town.leases.take(lane, house.cluster.instance_id)
     await town.leases.leave(house.cluster.instance_id)
 
@@ -50,7 +50,7 @@ async def orphaned(town: Street, house: House, *names: str) -> None:
 async def test_a_takeover_that_hangs_keeps_no_lease_from_being_renewed() -> None:
     async with street(2) as town:
         a, b = town.houses
-        await orphaned(town, b, "s-1", "s-2")
+        await orphaned(town, b, LaneName("default", "s-1"), LaneName("default", "s-2"))
         slow = Slow(town.leases, "claim")
         a.cluster.takeover._leases = slow  # type: ignore[assignment]
         taking = asyncio.create_task(a.cluster.take_over())
@@ -122,11 +122,11 @@ async def test_a_gateway_that_is_behind_claims_nothing_and_passes_on_what_it_has
     async with street(3) as town:
         a, b, c = town.houses
         monkeypatch.setattr(due_sessions, "READ_AT_ONCE", 0)
-        house = house_id("default")
-        await orphaned(town, c, house, "s-idle")
+        house, idle = LaneName("default", house_id("default")), LaneName("default", "s-idle")
+        await orphaned(town, c, house, idle)
         await a.cluster.take_over()
         assert await town.leases.owner(house) == a.cluster.instance_id, "its clock has to go on"
-        assert await town.leases.owner("s-idle") is None, "without a clock it waits for somebody who asks"
+        assert await town.leases.owner(idle) is None, "without a clock it waits for somebody who asks"
         assert a.engine.lanes.due.unread() == 1
         assert figure(a, "lanes_taken_over_total") == 2
         a.cluster.renewal.joined(asyncio.get_running_loop().time() - 2.5)
@@ -139,7 +139,7 @@ async def test_a_gateway_that_is_behind_claims_nothing_and_passes_on_what_it_has
         monkeypatch.undo()
         await b.cluster.take_over()
         await b.engine.lanes.due.settled()
-        assert b.engine.lanes.peek(house) is not None
+        assert b.engine.lanes.peek(house.name) is not None
         for one in (a, b):
             await one.cluster.settled()
 
@@ -147,7 +147,7 @@ async def test_a_gateway_that_is_behind_claims_nothing_and_passes_on_what_it_has
 async def test_a_claim_whose_answer_is_lost_leaves_no_clock_behind() -> None:
     async with street(2) as town:
         a, b = town.houses
-        house = house_id("default")
+        house = LaneName("default", house_id("default"))
         await orphaned(town, b, house)
 
         class Lost(Slow):
@@ -164,7 +164,7 @@ async def test_a_claim_whose_answer_is_lost_leaves_no_clock_behind() -> None:
         with pytest.raises(LedgerError, match="the link broke"):
             await a.cluster.take_over()
         await a.engine.lanes.due.settled()
-        shell = a.engine.lanes.peek(house)
+        shell = a.engine.lanes.peek(house.name)
         assert shell is not None
         assert town.ledger.lanes[house] == shell.epoch, "it is read under an epoch of its own"
         await a.cluster.settled()
@@ -182,7 +182,7 @@ async def test_a_session_whose_runner_moved_is_passed_on_to_the_runners_gateway(
         await b.engine.lanes.let_go([shell])
         assert await town.leases.orphans(10) == []
         await b.cluster.beat()
-        assert await town.leases.orphans(10) == [session_id]
+        assert await town.leases.orphans(10) == [LaneName("default", session_id)]
         await a.cluster.take_over()
         await a.engine.lanes.due.settled()
         assert a.engine.lanes.peek(session_id) is not None, "its command waits in the queue, and its clock goes on"

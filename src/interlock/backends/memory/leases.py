@@ -20,18 +20,17 @@ from interlock.ports.leases import (
     RunnerLocation,
     Survey,
     TenantMove,
-    TenantRunner,
 )
-from interlock.ports.ledger import NameTaken
+from interlock.ports.ledger import LaneName, NameTaken
 
 
 class MemoryLeases(Leases):
     """See `interlock.ports.leases.Leases`. `epochs` is `MemoryLedger.lanes`, which its commits are held against."""
 
-    def __init__(self, epochs: dict[str, int], clock: Clock) -> None:
+    def __init__(self, epochs: dict[LaneName, int], clock: Clock) -> None:
         self._epochs = epochs
         self._clock = clock
-        self._owners: dict[str, str] = {}
+        self._owners: dict[LaneName, str] = {}
         self._instances: dict[str, tuple[Instance, int]] = {}
         self._since: dict[str, int] = {}
         self._links: dict[str, RunnerLocation] = {}
@@ -75,10 +74,10 @@ class MemoryLeases(Leases):
             ClusterMember(name, one.address, self._since[name], expires_ms - INSTANCE_LIFE_MS, lanes[name])
             for name, (one, expires_ms) in sorted(self._instances.items()) if self._alive(name)])
 
-    async def take(self, lane: str, instance_id: str, runner: TenantRunner | None = None) -> Lease:
+    async def take(self, lane: LaneName, instance_id: str, runner_id: str | None = None) -> Lease:
         self._check(instance_id)
-        link = self._links.get(runner.runner_id) if runner is not None else None
-        if link is not None and runner is not None and link.tenant_id != runner.tenant_id:
+        link = self._links.get(runner_id) if runner_id is not None else None
+        if link is not None and link.tenant_id != lane.tenant_id:
             link = None
         linked = link.instance_id if link is not None and self._alive(link.instance_id) else None
         holder = linked or await self.owner(lane)
@@ -88,27 +87,27 @@ class MemoryLeases(Leases):
         self._owners[lane] = instance_id
         return Lease(self._epochs[lane], instance_id)
 
-    async def release(self, lanes: Sequence[tuple[str, int]], instance_id: str) -> None:
+    async def release(self, lanes: Sequence[tuple[LaneName, int]], instance_id: str) -> None:
         for lane, epoch in lanes:
             if self._owners.get(lane) == instance_id and self._epochs.get(lane) == epoch:
                 del self._owners[lane]
 
-    async def claim(self, lanes: Sequence[tuple[str, TenantRunner | None]], instance_id: str) -> dict[str, int]:
+    async def claim(self, lanes: Sequence[tuple[LaneName, str | None]], instance_id: str) -> dict[LaneName, int]:
         self._check(instance_id)
-        leases = {lane: await self.take(lane, instance_id, runner) for lane, runner in lanes
+        leases = {lane: await self.take(lane, instance_id, runner_id) for lane, runner_id in lanes
                   if lane in self._owners and await self.owner(lane) is None}
         return {lane: lease.epoch for lane, lease in leases.items() if lease.instance_id == instance_id}
 
-    async def pass_on(self, lanes: Sequence[tuple[str, int]], instance_id: str) -> None:
+    async def pass_on(self, lanes: Sequence[tuple[LaneName, int]], instance_id: str) -> None:
         for lane, epoch in lanes:
             if self._owners.get(lane) == instance_id and self._epochs.get(lane) == epoch:
                 self._owners[lane] = PASSED_ON
 
-    async def owner(self, lane: str) -> str | None:
+    async def owner(self, lane: LaneName) -> str | None:
         owner = self._owners.get(lane)
         return owner if owner is not None and self._alive(owner) else None
 
-    async def orphans(self, limit: int) -> list[str]:
+    async def orphans(self, limit: int) -> list[LaneName]:
         return [lane for lane, owner in self._owners.items() if not self._alive(owner)][:limit]
 
     async def attach(self, link: RunnerLocation, number: int = 0) -> None:

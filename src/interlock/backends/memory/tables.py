@@ -18,6 +18,7 @@ from interlock.ports.ledger import (
     DropTranscript,
     EraseAudit,
     Fenced,
+    LaneName,
     LedgerError,
     LedgerWrite,
     NameTaken,
@@ -51,7 +52,7 @@ class MemoryTables(AuditedLedger, MemoryEntities):
     def __init__(self) -> None:
         super().__init__()
         self._closed = False
-        self.lanes: dict[str, int] = {}  # Their epochs, which `MemoryLeases` gives too.
+        self.lanes: dict[LaneName, int] = {}  # Their epochs, which `MemoryLeases` gives too.
         self._streams = Streams()
         self._stream_tenants: dict[str, str] = {}
         self._sessions: dict[str, SessionRecord] = {}
@@ -73,7 +74,7 @@ class MemoryTables(AuditedLedger, MemoryEntities):
         self._check_open()
         for lane, epoch in batch.epochs:
             if self.lanes.get(lane) != epoch:
-                raise Fenced(f"The lane {lane} has the epoch {self.lanes.get(lane, 0)}, and the batch carries "
+                raise Fenced(f"The lane {lane.name} has the epoch {self.lanes.get(lane, 0)}, and the batch carries "
                              f"{epoch}: another owner took it.")
         receipt = Receipt([], [])
         undo: Undo = []
@@ -119,7 +120,7 @@ class MemoryTables(AuditedLedger, MemoryEntities):
                                       if key[:2] == (tenant_id, session_id) and key[2] <= seq], undo)
             case BeginLane(lane):
                 if lane in self.lanes:
-                    raise Fenced(f"The lane {lane} is begun, and has been taken before.")
+                    raise Fenced(f"The lane {lane.name} is begun, and has been taken before.")
                 put(self.lanes, lane, FIRST_EPOCH, undo)
             case PutTranscript(line):
                 put(self._transcript, (line.tenant_id, line.session_id, line.entry_id), line, undo)
@@ -157,7 +158,7 @@ class MemoryTables(AuditedLedger, MemoryEntities):
         undo.append(lambda: self._streams.take_back(write.stream))
         return number
 
-    async def take(self, lane: str) -> int:
+    async def take(self, lane: LaneName) -> int:
         self._check_open()
         self.lanes[lane] = self.lanes.get(lane, 0) + 1
         return self.lanes[lane]

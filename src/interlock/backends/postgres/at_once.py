@@ -17,10 +17,10 @@ from interlock.backends.postgres.database import PostgresConnection
 from interlock.backends.postgres.entries import Entries
 from interlock.backends.postgres.faults import LINK_FAULTS, is_answered, is_away, is_in_the_way
 from interlock.backends.postgres.single import CHECKS, NOTED_CHANGE, NotAtOnce, Reason, Single
-from interlock.backends.postgres.texts import held
+from interlock.backends.postgres.texts import held_lane
 from interlock.backends.postgres.transaction import AuditHead, CommitGroup
 from interlock.command.audit import CHECKPOINT_FACT, TailBound
-from interlock.ports.ledger import LedgerError, WriteBatch
+from interlock.ports.ledger import LaneName, LedgerError, WriteBatch
 
 KNOWN_HEADS = 4_096
 """Tenants whose audit head is remembered; a transaction of any other one reads it first."""
@@ -67,7 +67,7 @@ class AtOnce:
         return made
 
     async def send(self, connection: PostgresConnection, mark: TransactionMark, made: CommitGroup,
-                   epochs: Sequence[tuple[str, int]]
+                   epochs: Sequence[tuple[LaneName, int]]
                    ) -> Sequence[int]:
         """Commit a group; returns the new heads of its streams, ordered by name. Raises NotAtOnce, NoRoom and
         `LINK_FAULTS`, and nothing is committed then; InDoubt where that is not known."""
@@ -109,7 +109,7 @@ class AtOnce:
             self._heads.pop(tenant, None)
 
     async def _once(self, connection: PostgresConnection, mark: TransactionMark, made: CommitGroup,
-                    lanes: Mapping[str, int]) -> Sequence[int]:
+                    lanes: Mapping[LaneName, int]) -> Sequence[int]:
         try:
             single = made.single(mark.writer_id, mark.number, lanes, self._heads)
         except (LedgerError, ValueError) as error:
@@ -156,10 +156,10 @@ def _reason(error: BaseException) -> Reason | None:
     return "refused" if isinstance(error, _BATCH_FAULTS) else None
 
 
-def _lanes(epochs: Iterable[tuple[str, int]]) -> dict[str, int]:
+def _lanes(epochs: Iterable[tuple[LaneName, int]]) -> dict[LaneName, int]:
     """Return the epoch of each lane. Raises NotAtOnce if two batches have different ones of a lane."""
-    lanes: dict[str, int] = {}
+    lanes: dict[LaneName, int] = {}
     for lane, epoch in epochs:
-        if lanes.setdefault(held(lane), epoch) != epoch:
+        if lanes.setdefault(held_lane(lane), epoch) != epoch:
             raise NotAtOnce("fenced")
     return lanes

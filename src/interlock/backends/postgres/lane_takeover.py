@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Set
 from functools import partial
 from typing import NamedTuple
 
 from interlock.backends.postgres.database import PostgresConnection, Row
-from interlock.backends.postgres.texts import given, held
+from interlock.backends.postgres.texts import given, held, held_lane
 from interlock.backends.postgres.writer import PostgresWriter
-from interlock.ports.leases import Gone, Lease, TenantRunner
-from interlock.ports.ledger import TenantMoving
+from interlock.ports.leases import Gone, Lease
+from interlock.ports.ledger import LaneName, TenantMoving
 
 TAKE_LIMIT = 256
 """Lanes that one transaction takes."""
 ALIVE = "SELECT 1 FROM instance WHERE instance_id = $1 AND expires_ms > interlock_now_ms() FOR KEY SHARE"
 """Hold the asker's row: it cannot leave before the transaction has ended. A renewal goes with this lock."""
-_HOLD = "SELECT name, epoch, instance_id FROM lane WHERE name = ANY ($2::text[]) ORDER BY name FOR UPDATE"
+_HOLD = """
+SELECT lane.tenant_id, lane.name, lane.epoch, lane.instance_id
+FROM lane JOIN unnest($2::text[], $3::text[]) AS given (tenant_id, name) USING (tenant_id, name)
+ORDER BY lane.name FOR UPDATE OF lane
+"""
 """Anyone who takes lanes waits here for the commits that go on under their epochs, and for others who take them."""
 _HELD = """
 WITH alive AS ({alive}), held AS ({hold})
@@ -27,24 +31,28 @@ HOLD = _HELD.format(alive=ALIVE, hold=_HOLD)
 """Returns no row if the asker is not alive, and a row of nulls if there is no lane."""
 HOLD_FREE = _HELD.format(alive=ALIVE, hold=f"{_HOLD} SKIP LOCKED")
 NAME_LANES = """
-INSERT INTO lane (name, epoch) SELECT name, 0 FROM unnest($1::text[]) AS name ON CONFLICT (name) DO NOTHING
-RETURNING name, epoch, instance_id
+INSERT INTO lane (tenant_id, name, epoch)
+SELECT tenant_id, name, 0 FROM unnest($1::text[], $2::text[]) AS given (tenant_id, name)
+ON CONFLICT DO NOTHING RETURNING tenant_id, name, epoch, instance_id
 """
+"""Also gives its tenant to the row of a gateway that does not know of tenants of lanes (migration 0019)."""
 TAKE = """
 WITH whose AS (
-    SELECT given.name,
+    SELECT given.tenant_id, given.name,
         (SELECT instance_id FROM runner_link JOIN instance USING (instance_id)
          WHERE tenant_id = given.tenant_id AND runner_id = given.runner_id
            AND expires_ms > interlock_now_ms()) AS linked,
         (SELECT instance_id FROM instance WHERE instance_id = given.owner AND expires_ms > interlock_now_ms()) AS owner
-    FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) AS given (name, tenant_id, runner_id, owner)
+    FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) AS given (tenant_id, name, runner_id, owner)
 ), taken AS (
     UPDATE lane SET epoch = lane.epoch + 1, instance_id = $5 FROM whose
-    WHERE lane.name = whose.name AND coalesce(whose.linked, whose.owner, $5) = $5 AND NOT lane.frozen
+    WHERE lane.tenant_id = whose.tenant_id AND lane.name = whose.name
+      AND coalesce(whose.linked, whose.owner, $5) = $5 AND NOT lane.frozen
       AND (whose.owner IS NULL OR NOT $6::boolean)
-    RETURNING lane.name, lane.epoch
+    RETURNING lane.tenant_id, lane.name, lane.epoch
 )
-SELECT whose.name, coalesce(whose.linked, whose.owner), taken.epoch FROM whose LEFT JOIN taken USING (name)
+SELECT whose.tenant_id, whose.name, coalesce(whose.linked, whose.owner), taken.epoch
+FROM whose LEFT JOIN taken USING (tenant_id, name)
 """
 """For each lane that is held: the live instance that its runner is attached to, or else its owner if that is alive; and
 the new epoch if it was taken, since there is no such instance or it is the asker. With $6 not from a live owner. Of a
@@ -52,9 +60,9 @@ frozen lane, whose tenant is being moved, neither."""
 
 
 class _Asked(NamedTuple):
-    lane: str
+    lane: LaneName
     instance_id: str
-    runner: TenantRunner | None
+    runner_id: str | None
     answer: asyncio.Future[Lease]
 
 
@@ -66,15 +74,15 @@ class Taking:
         self._asked: list[_Asked] = []
         self._task: asyncio.Task[None] | None = None
 
-    async def take(self, lane: str, instance_id: str, runner: TenantRunner | None) -> Lease:
+    async def take(self, lane: LaneName, instance_id: str, runner_id: str | None) -> Lease:
         """See `Leases.take`."""
         answer = asyncio.get_running_loop().create_future()
-        self._asked.append(_Asked(lane, instance_id, runner, answer))
+        self._asked.append(_Asked(lane, instance_id, runner_id, answer))
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._take_all(), name="taking lanes")
         return await answer
 
-    async def claim(self, lanes: Mapping[str, TenantRunner | None], instance_id: str) -> dict[str, int]:
+    async def claim(self, lanes: Mapping[LaneName, str | None], instance_id: str) -> dict[LaneName, int]:
         """See `Leases.claim`."""
         leases = await self._writer.run(partial(_take, lanes=lanes, instance_id=instance_id, orphans=True))
         return {lane: lease.epoch for lane, lease in leases.items() if lease.instance_id == instance_id}
@@ -82,7 +90,7 @@ class Taking:
     async def _take_all(self) -> None:
         while self._asked:
             group = self._group()
-            lanes = {one.lane: one.runner for one in group}
+            lanes = {one.lane: one.runner_id for one in group}
             try:
                 leases = await self._writer.run(partial(_take, lanes=lanes, instance_id=group[0].instance_id))
             except Exception as error:  # noqa: BLE001 - it is the answer of those who wait
@@ -100,7 +108,7 @@ class Taking:
 
     def _group(self) -> list[_Asked]:
         """The next lanes of one instance, each of them once: who takes a lane again wants another epoch."""
-        group, rest, seen = list[_Asked](), list[_Asked](), set[str]()
+        group, rest, seen = list[_Asked](), list[_Asked](), set[LaneName]()
         for one in self._asked:
             fits = len(group) < TAKE_LIMIT and one.lane not in seen and (
                 not group or one.instance_id == group[0].instance_id)
@@ -110,39 +118,51 @@ class Taking:
         return group
 
 
-async def _take(connection: PostgresConnection, lanes: Mapping[str, TenantRunner | None], instance_id: str, *,
+async def _take(connection: PostgresConnection, lanes: Mapping[LaneName, str | None], instance_id: str, *,
                 orphans: bool = False
-                ) -> dict[str, Lease]:
-    """Take those lanes that may be had: (lane → whose it is now). With `orphans`, only those whose owner is dead and
-    which no other transaction holds; the rest is left out, and so are frozen lanes in any case. Raises Gone."""
-    mine, names = held(instance_id), [held(lane) for lane in lanes]
-    rows = await connection.fetch(HOLD_FREE if orphans else HOLD, mine, names)
+                ) -> dict[LaneName, Lease]:
+    """Take those of these lanes, each with its runner, that may be had: (lane → whose it is now). With
+    `orphans`, only those whose owner is dead and which no other transaction holds; the rest is left out, and so are
+    frozen lanes in any case. Raises Gone."""
+    mine, asked = held(instance_id), {held_lane(lane): lane for lane in lanes}
+    rows = await connection.fetch(HOLD_FREE if orphans else HOLD, mine, *_columns(asked))
     if not rows:
         raise Gone(f"The instance {instance_id} was not renewed for too long, and is taken for dead.")
     rows = [row for row in rows if row[0] is not None]
     if not orphans:  # An orphan has a row, and none is made for it.
-        rows += await _named(connection, mine, sorted({*names} - {row[0] for row in rows}))
-    rows = [row for row in rows if row[2] or not orphans]
+        rows += await _named(connection, mine, asked.keys() - {_lane(row) for row in rows})
+    rows = [row for row in rows if row[3] or not orphans]
     if not rows:
         return {}
-    runners = {held(lane): tuple(map(held, runner)) if runner is not None else (None, None)
-               for lane, runner in lanes.items()}
-    epochs = {name: epoch for name, epoch, _ in rows}
-    found = await connection.fetch(TAKE, list(epochs), [runners[name][0] for name in epochs],
-                                   [runners[name][1] for name in epochs], [row[2] for row in rows], mine, orphans)
-    leases = dict[str, Lease]()
-    for name, holder, epoch in found:
+    runners = [lanes[asked[_lane(row)]] for row in rows]
+    epochs = {_lane(row): int(row[2]) for row in rows}
+    found = await connection.fetch(TAKE, *_columns(epochs), [held(one) if one is not None else None for one in runners],
+                                   [row[3] for row in rows], mine, orphans)
+    leases = dict[LaneName, Lease]()
+    for tenant_id, name, holder, epoch in found:
+        lane = LaneName(tenant_id, name)
         if epoch is not None:
-            leases[given(name)] = Lease(epoch, instance_id)
+            leases[asked[lane]] = Lease(epoch, instance_id)
         elif not orphans and holder is not None:
-            leases[given(name)] = Lease(epochs[name], given(holder))
+            leases[asked[lane]] = Lease(epochs[lane], given(holder))
     return leases
 
 
-async def _named(connection: PostgresConnection, mine: str, names: list[str]) -> list[Row]:
+async def _named(connection: PostgresConnection, mine: str, lanes: Set[LaneName]) -> list[Row]:
     """Make rows for these lanes, and hold them; one that another gateway has made meanwhile is held as it is now."""
-    if not names:
+    if not lanes:
         return []
-    rows = await connection.fetch(NAME_LANES, names)
-    rest = sorted({*names} - {row[0] for row in rows})
-    return rows + await connection.fetch(HOLD, mine, rest) if rest else rows
+    # In the order of their names, as everyone does: two that make the same ones would wait for each other.
+    rows = await connection.fetch(NAME_LANES, *_columns(sorted(lanes, key=lambda lane: lane.name)))
+    rest = lanes - {_lane(row) for row in rows}
+    return rows + await connection.fetch(HOLD, mine, *_columns(rest)) if rest else rows
+
+
+def _lane(row: Row) -> LaneName:
+    return LaneName(row[0], row[1])
+
+
+def _columns(lanes: Iterable[LaneName]) -> tuple[list[str], list[str]]:
+    """Return the tenants and the names, in the same order."""
+    named = list(lanes)
+    return [lane.tenant_id for lane in named], [lane.name for lane in named]

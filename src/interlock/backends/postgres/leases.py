@@ -18,7 +18,7 @@ from interlock.backends.postgres.faults import translate
 from interlock.backends.postgres.lane_takeover import Taking
 from interlock.backends.postgres.primaries import PrimaryWatch
 from interlock.backends.postgres.renewal_thread import RenewalThread
-from interlock.backends.postgres.texts import held
+from interlock.backends.postgres.texts import held, held_lane
 from interlock.backends.postgres.writer import PostgresWriter
 from interlock.ports.leases import (
     INSTANCE_LIFE_MS,
@@ -33,9 +33,8 @@ from interlock.ports.leases import (
     RunnerLocation,
     Survey,
     TenantMove,
-    TenantRunner,
 )
-from interlock.ports.ledger import NameTaken
+from interlock.ports.ledger import LaneName, NameTaken
 
 JOIN = """
 INSERT INTO instance (instance_id, address, expires_ms, since_ms)
@@ -55,22 +54,25 @@ FROM (SELECT 1) AS server LEFT JOIN instance ON expires_ms > interlock_now_ms() 
 """One row for each live instance; one of nulls if there is none, for the version and the wait. Any user sees what its
 own connections wait for."""
 OWNER = """
-SELECT instance_id FROM lane JOIN instance USING (instance_id) WHERE name = $1 AND expires_ms > interlock_now_ms()
+SELECT instance_id FROM lane JOIN instance USING (instance_id)
+WHERE tenant_id = $1 AND name = $2 AND expires_ms > interlock_now_ms()
 """
 BEGIN_LANE = """
-INSERT INTO lane (name, epoch, instance_id) SELECT $1::text, 1, $2::text
-FROM (SELECT 1 FROM instance WHERE instance_id = $2 AND expires_ms > interlock_now_ms() FOR KEY SHARE) AS alive
+INSERT INTO lane (tenant_id, name, epoch, instance_id) SELECT $1::text, $2::text, 1, $3::text
+FROM (SELECT 1 FROM instance WHERE instance_id = $3 AND expires_ms > interlock_now_ms() FOR KEY SHARE) AS alive
 WHERE NOT EXISTS (SELECT 1 FROM runner_link JOIN instance USING (instance_id)
-                  WHERE tenant_id = $4 AND runner_id = $3 AND instance_id <> $2 AND expires_ms > interlock_now_ms())
-ON CONFLICT (name) DO NOTHING RETURNING 1
+                  WHERE tenant_id = $1 AND runner_id = $4 AND instance_id <> $3 AND expires_ms > interlock_now_ms())
+ON CONFLICT DO NOTHING RETURNING 1
 """
 RELEASE = """
-UPDATE lane SET instance_id = '' FROM unnest($1::text[], $2::bigint[]) AS given (name, epoch)
-WHERE lane.name = given.name AND lane.epoch = given.epoch AND lane.instance_id = $3 RETURNING 1
+UPDATE lane SET instance_id = '' FROM unnest($1::text[], $2::text[], $3::bigint[]) AS given (tenant_id, name, epoch)
+WHERE lane.tenant_id = given.tenant_id AND lane.name = given.name AND lane.epoch = given.epoch
+  AND lane.instance_id = $4 RETURNING 1
 """
 PASS_ON = """
-UPDATE lane SET instance_id = $4 FROM unnest($1::text[], $2::bigint[]) AS given (name, epoch)
-WHERE lane.name = given.name AND lane.epoch = given.epoch AND lane.instance_id = $3 RETURNING 1
+UPDATE lane SET instance_id = $5 FROM unnest($1::text[], $2::text[], $3::bigint[]) AS given (tenant_id, name, epoch)
+WHERE lane.tenant_id = given.tenant_id AND lane.name = given.name AND lane.epoch = given.epoch
+  AND lane.instance_id = $4 RETURNING 1
 """
 ORPHANS = """
 WITH RECURSIVE owner AS (
@@ -83,8 +85,9 @@ WITH RECURSIVE owner AS (
       AND NOT EXISTS (SELECT 1 FROM instance WHERE instance.instance_id = owner.instance_id
                       AND expires_ms > interlock_now_ms())
 )
-SELECT name FROM dead, LATERAL (
-    SELECT name FROM lane WHERE lane.instance_id = dead.instance_id AND instance_id <> '' LIMIT $1) AS found LIMIT $1
+SELECT tenant_id, name FROM dead, LATERAL (
+    SELECT tenant_id, name FROM lane WHERE lane.instance_id = dead.instance_id AND instance_id <> '' LIMIT $1) AS found
+LIMIT $1
 """
 """Goes from owner to owner along the index: every gateway asks this each second, and most lanes have a live owner."""
 ATTACH = """
@@ -175,30 +178,27 @@ class PostgresLeases(Leases):
         return Survey(f"PostgreSQL {version}", [ClusterMember(*row[2:]) for row in rows if row[2] is not None],
                       standby_wait_ms, self._watch.trouble)
 
-    async def take(self, lane: str, instance_id: str, runner: TenantRunner | None = None) -> Lease:
-        return await self._taking.take(lane, instance_id, runner)
+    async def take(self, lane: LaneName, instance_id: str, runner_id: str | None = None) -> Lease:
+        return await self._taking.take(lane, instance_id, runner_id)
 
-    async def begin(self, lane: str, instance_id: str, runner_id: str, tenant_id: str) -> bool:
-        return await self._writer.change(BEGIN_LANE, held(lane), held(instance_id), held(runner_id),
-                                         held(tenant_id))
+    async def begin(self, lane: LaneName, instance_id: str, runner_id: str) -> bool:
+        return await self._writer.change(BEGIN_LANE, *held_lane(lane), held(instance_id), held(runner_id))
 
-    async def claim(self, lanes: Sequence[tuple[str, TenantRunner | None]], instance_id: str) -> dict[str, int]:
+    async def claim(self, lanes: Sequence[tuple[LaneName, str | None]], instance_id: str) -> dict[LaneName, int]:
         return await self._taking.claim(dict(lanes), instance_id)
 
-    async def release(self, lanes: Sequence[tuple[str, int]], instance_id: str) -> None:
-        names, epochs = [held(lane) for lane, _ in lanes], [epoch for _, epoch in lanes]
-        await self._writer.change(RELEASE, names, epochs, held(instance_id))
+    async def release(self, lanes: Sequence[tuple[LaneName, int]], instance_id: str) -> None:
+        await self._writer.change(RELEASE, *_columns(lanes), held(instance_id))
 
-    async def pass_on(self, lanes: Sequence[tuple[str, int]], instance_id: str) -> None:
-        names, epochs = [held(lane) for lane, _ in lanes], [epoch for _, epoch in lanes]
-        await self._writer.change(PASS_ON, names, epochs, held(instance_id), PASSED_ON)
+    async def pass_on(self, lanes: Sequence[tuple[LaneName, int]], instance_id: str) -> None:
+        await self._writer.change(PASS_ON, *_columns(lanes), held(instance_id), PASSED_ON)
 
-    async def owner(self, lane: str) -> str | None:
-        found = await self._readers.row(OWNER, lane)
+    async def owner(self, lane: LaneName) -> str | None:
+        found = await self._readers.row(OWNER, *lane)
         return found[0] if found is not None else None
 
-    async def orphans(self, limit: int) -> list[str]:
-        return [row[0] for row in await self._readers.rows(ORPHANS, limit)]
+    async def orphans(self, limit: int) -> list[LaneName]:
+        return [LaneName(*row) for row in await self._readers.rows(ORPHANS, limit)]
 
     async def attach(self, link: RunnerLocation, number: int = 0) -> None:
         if await self._writer.change(ATTACH, *_held(link), number):
@@ -242,6 +242,12 @@ class PostgresLeases(Leases):
 
     async def _found(self, sql: str, *values: str | int | bytes) -> bool:
         return await self._writer.change(sql, *_held(values))
+
+
+def _columns(lanes: Sequence[tuple[LaneName, int]]) -> tuple[list[str], list[str], list[int]]:
+    """Return the tenants, the names and the epochs, in the same order."""
+    named = [held_lane(lane) for lane, _ in lanes]
+    return [lane.tenant_id for lane in named], [lane.name for lane in named], [epoch for _, epoch in lanes]
 
 
 def _held(values: Sequence[str | int | bytes]) -> Row:

@@ -24,11 +24,11 @@ from interlock.backends.postgres.entries import Entries
 from interlock.backends.postgres.faults import NotAPostgresLedger, translate
 from interlock.backends.postgres.reader import PostgresReading
 from interlock.backends.postgres.schema import MOVED, migrate
-from interlock.backends.postgres.texts import held
+from interlock.backends.postgres.texts import held_lane
 from interlock.backends.postgres.upkeep import PostgresUpkeep, changed
 from interlock.backends.postgres.writer import Measured, PostgresWriter
 from interlock.ports.clock import Clock
-from interlock.ports.ledger import EraseAudit, LedgerError, Receipt, WriteBatch
+from interlock.ports.ledger import EraseAudit, LaneName, LedgerError, Receipt, WriteBatch
 from interlock.protocol.clock import iso
 
 PRUNE_ROWS = 1_000
@@ -91,9 +91,13 @@ class PostgresLedger(AuditedLedger, PostgresUpkeep, PostgresReading):
             await self._free_space()
         return receipt
 
-    async def take(self, lane: str) -> int:
+    async def take(self, lane: LaneName) -> int:
         async def take(connection: PostgresConnection) -> int:
-            (_, epoch), = await connection.fetch(statements.TAKE_LANES, [held(lane)])
+            named = held_lane(lane)
+            epoch = await connection.fetchval(statements.TAKE_LANE, *named)
+            if epoch is None:
+                await connection.execute(statements.NAME_LANE, *named)
+                epoch = await connection.fetchval(statements.TAKE_LANE, *named)
             return int(epoch)
 
         return await self._writer.run(take)

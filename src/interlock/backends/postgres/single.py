@@ -25,7 +25,8 @@ ON CONFLICT (id) DO UPDATE SET number = excluded.number, heads = excluded.heads,
 WHERE writer.number < excluded.number RETURNING heads
 """
 HELD = """
-SELECT 1 FROM lane JOIN unnest($1::text[], $2::bigint[]) AS given (name, epoch) USING (name)
+SELECT 1 FROM lane JOIN unnest($1::text[], $2::text[], $3::bigint[]) AS given (tenant_id, name, epoch)
+    USING (tenant_id, name)
 WHERE lane.epoch = given.epoch ORDER BY lane.name FOR SHARE OF lane
 """
 MOVE_HEADS = """

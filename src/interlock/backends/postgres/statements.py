@@ -14,7 +14,11 @@ NOTE_WRITER = """
 INSERT INTO writer (id, number) VALUES ($1, $2)
 ON CONFLICT (id) DO UPDATE SET number = excluded.number, at = excluded.at
 """
-HOLD_LANES = "SELECT name, epoch FROM lane WHERE name = ANY ($1::text[]) ORDER BY name FOR SHARE"
+HOLD_LANES = """
+SELECT lane.tenant_id, lane.name, lane.epoch
+FROM lane JOIN unnest($1::text[], $2::text[]) AS given (tenant_id, name) USING (tenant_id, name)
+ORDER BY lane.name FOR SHARE OF lane
+"""
 """No one can take these lanes until the transaction has ended."""
 LAST_OF_WRITER = "SELECT number FROM writer WHERE id = $1 FOR UPDATE"
 """Waits for a transaction of the writer that is still under way at the server: it has this row."""
@@ -28,13 +32,13 @@ finds its number taken and is refused."""
 HEADS_OF_WRITER = "SELECT heads FROM writer WHERE id = $1 AND number = $2"
 """Null where the transaction was not committed."""
 FORGET_WRITERS = "DELETE FROM writer WHERE at < now() - interval '7 days'"
-TAKE_LANES = """
-INSERT INTO lane (name, epoch) SELECT name, 1 FROM unnest($1::text[]) AS name
-ON CONFLICT (name) DO UPDATE SET epoch = lane.epoch + 1 RETURNING name, epoch
-"""
+TAKE_LANE = "UPDATE lane SET epoch = epoch + 1 WHERE tenant_id = $1 AND name = $2 RETURNING epoch"
+NAME_LANE = "INSERT INTO lane (tenant_id, name, epoch) VALUES ($1, $2, 0) ON CONFLICT DO NOTHING"
+"""Also gives its tenant to the row of a gateway that does not know of tenants of lanes (migration 0019)."""
 BEGIN_LANES = """
-INSERT INTO lane (name, epoch) SELECT name, 1 FROM unnest($1::text[]) AS name
-ON CONFLICT (name) DO NOTHING RETURNING name
+INSERT INTO lane (tenant_id, name, epoch)
+SELECT tenant_id, name, 1 FROM unnest($1::text[], $2::text[]) AS given (tenant_id, name)
+ON CONFLICT DO NOTHING RETURNING name
 """
 
 # --- streams ---

@@ -62,7 +62,7 @@ def _erased(write: EraseAudit) -> Keyed:
 
 
 OPS: dict[type[LedgerWrite], RowOperation] = {
-    BeginLane: RowOperation("lane", statements.BEGIN_LANES, unkeyed(lambda write: (write.lane,)),
+    BeginLane: RowOperation("lane", statements.BEGIN_LANES, unkeyed(lambda write: tuple(write.lane)),
                   every=lambda: Fenced("A lane is begun that has been taken before.")),
     PutSession: RowOperation("session", statements.PUT_SESSION, keyed(lambda write: rows.session_row(write.record))),
     PutCommand: RowOperation("command", statements.PUT_COMMAND, keyed(_command)),

@@ -52,10 +52,10 @@ FOR UPDATE
 """
 _LANES = "SELECT session_id AS name FROM session WHERE tenant_id = $1 UNION ALL SELECT 'house:' || $1"
 FREEZE_LANES = f"""
-INSERT INTO lane (name, epoch, frozen) SELECT name, 1, true FROM ({_LANES}) AS own ORDER BY name
-ON CONFLICT (name) DO UPDATE SET epoch = lane.epoch + 1, frozen = true, instance_id = ''
+INSERT INTO lane (tenant_id, name, epoch, frozen) SELECT $1, name, 1, true FROM ({_LANES}) AS own ORDER BY name
+ON CONFLICT (tenant_id, name) DO UPDATE SET epoch = lane.epoch + 1, frozen = true, instance_id = ''
 """
-_THAW_LANES = f"UPDATE lane SET frozen = false, instance_id = $2 WHERE name IN ({_LANES})"
+_THAW_LANES = f"UPDATE lane SET frozen = false, instance_id = $2 WHERE tenant_id = $1 AND name IN ({_LANES})"
 FREEZE_HEAD = "UPDATE audit_head SET frozen = $2 WHERE tenant_id = $1"
 _TENANT = "SELECT body FROM tenant WHERE tenant_id = $1 FOR UPDATE"
 

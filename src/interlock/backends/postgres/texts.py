@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from interlock.ports.ledger import LaneName
+
 NUL = "\0"
 _ESCAPE = "\U0010fffe"
 """Stands for no character, so that no text has it; one that has it all the same comes back as it was."""
@@ -17,3 +19,8 @@ def held(text: str) -> str:
 def given(text: str) -> str:
     """Read what `held` wrote."""
     return text.replace(_ESCAPE + "0", NUL).replace(_ESCAPE + "1", _ESCAPE) if _ESCAPE in text else text
+
+
+def held_lane(lane: LaneName) -> LaneName:
+    """Write a lane's tenant and name as `held` does."""
+    return LaneName(held(lane.tenant_id), held(lane.name))

@@ -31,6 +31,7 @@ from interlock.ports.ledger import (
     Append,
     AuditAppend,
     EraseAudit,
+    LaneName,
     LedgerError,
     PutTranscript,
     Receipt,
@@ -92,16 +93,16 @@ class CommitGroup:
             # Last: others who write to the same tenant's log wait for this row until the commit.
             await self._seal(connection)
 
-    def single(self, writer_id: str, number: int, lanes: Mapping[str, int], heads: Mapping[str, AuditHead]
+    def single(self, writer_id: str, number: int, lanes: Mapping[LaneName, int], heads: Mapping[str, AuditHead]
                ) -> Single:
         """Return the whole transaction as one statement behind these audit heads. Raises NotAtOnce if it cannot be one,
         LedgerError for what cannot be written."""
         steps = self._commuting()
         single = Single()
         if lanes:
-            names = sorted(lanes)
-            single.add([("held", HELD)], [names, [lanes[name] for name in names]])
-            single.check("fenced", "held", len(names))
+            single.add([("held", HELD)], [[lane.tenant_id for lane in lanes], [lane.name for lane in lanes],
+                                          list(lanes.values())])
+            single.check("fenced", "held", len(lanes))
         for place, step in enumerate(steps):
             single.change(f"step_{place}", step.op.sql, step.columns())
             if step.op.every is not None:

@@ -44,11 +44,11 @@ from interlock.backends.postgres.faults import (
     why_away,
 )
 from interlock.backends.postgres.single import NotAtOnce, Reason
-from interlock.backends.postgres.texts import held
+from interlock.backends.postgres.texts import held_lane
 from interlock.backends.postgres.transaction import CommitGroup
 from interlock.command.audit import TailBound
 from interlock.ports import trips
-from interlock.ports.ledger import AuditAppend, Fenced, LedgerError, OutcomeUnknown, Receipt, WriteBatch
+from interlock.ports.ledger import AuditAppend, Fenced, LaneName, LedgerError, OutcomeUnknown, Receipt, WriteBatch
 from interlock.ports.outage_log import OutageLog
 from interlock.ports.trips import Trips
 
@@ -351,11 +351,12 @@ class PostgresWriter:
     async def _stale(self, connection: PostgresConnection, group: Sequence[_Job]) -> list[LedgerError | None]:
         """Hold the lanes of a group, and return for each batch why it cannot be committed (C-4)."""
         wanted = [job.batch.epochs if job.batch is not None else () for job in group]
-        names = sorted({held(lane) for epochs in wanted for lane, _ in epochs})
-        found = await connection.fetch(statements.HOLD_LANES, names) if names else []
-        newest: dict[str, int] = {row[0]: row[1] for row in found}
-        return [next((_fenced(lane, newest.get(held(lane), 0), epoch) for lane, epoch in epochs
-                      if newest.get(held(lane)) != epoch), None) for epochs in wanted]
+        lanes = list(dict.fromkeys(held_lane(lane) for epochs in wanted for lane, _ in epochs))
+        found = await connection.fetch(statements.HOLD_LANES, [lane.tenant_id for lane in lanes],
+                                       [lane.name for lane in lanes]) if lanes else []
+        newest = {LaneName(tenant_id, name): int(epoch) for tenant_id, name, epoch in found}
+        return [next((_fenced(lane, newest.get(held_lane(lane), 0), epoch) for lane, epoch in epochs
+                      if newest.get(held_lane(lane)) != epoch), None) for epochs in wanted]
 
     async def _connected(self) -> PostgresConnection:
         """Return the connection, or a new one, on which the last transaction is decided before anything else."""
@@ -431,5 +432,5 @@ def _now_s() -> float:
     return asyncio.get_running_loop().time()
 
 
-def _fenced(lane: str, newest: int, epoch: int) -> Fenced:
-    return Fenced(f"The lane {lane} has the epoch {newest}, and the batch carries {epoch}: another owner took it.")
+def _fenced(lane: LaneName, newest: int, epoch: int) -> Fenced:
+    return Fenced(f"The lane {lane.name} has the epoch {newest}, and the batch carries {epoch}: another owner took it.")

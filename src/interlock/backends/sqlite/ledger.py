@@ -27,6 +27,7 @@ from interlock.ports.ledger import (
     EVERY_SESSION,
     CommandQuery,
     Due,
+    LaneName,
     Ledger,
     LedgerError,
     Receipt,
@@ -98,8 +99,8 @@ class SqliteLedger(AuditedLedger, SqliteUpkeep, Ledger):
     async def _write(self, batch: WriteBatch) -> Receipt:
         return await self._writer.run(lambda transaction: transaction.apply(batch, self._room.bound))
 
-    async def take(self, lane: str) -> int:
-        return await self._writer.run(lambda transaction: transaction.take(lane))
+    async def take(self, lane: LaneName) -> int:
+        return await self._writer.run(lambda transaction: transaction.take(lane.name))
 
     async def gateway_id(self) -> str:
         return self._gateway_id

@@ -87,7 +87,7 @@ class Transaction:
         """Do all of a batch; its audit records stay within `bound`. Raises Fenced, Taken, LedgerError or SQLite's own
         errors, with part of it done."""
         for lane, epoch in batch.epochs:
-            self._check_epoch(lane, epoch)
+            self._check_epoch(lane.name, epoch)
         receipt = Receipt([], [])
         for write in batch.writes:
             if isinstance(write, Append):
@@ -209,10 +209,10 @@ class Transaction:
 
     def begin_lane(self, write: BeginLane) -> None:
         try:
-            self._execute(queries.BEGIN_LANE, (write.lane, FIRST_EPOCH))
+            self._execute(queries.BEGIN_LANE, (write.lane.name, FIRST_EPOCH))
         except apsw.ConstraintError as error:
-            raise Fenced(f"The lane {write.lane} is begun, and has been taken before.") from error
-        self._epochs[write.lane] = FIRST_EPOCH
+            raise Fenced(f"The lane {write.lane.name} is begun, and has been taken before.") from error
+        self._epochs[write.lane.name] = FIRST_EPOCH
 
     def advance_fact(self, write: AdvanceFact) -> None:
         if self._execute(queries.ADVANCE_STORE_VALUE, (write.name, write.value)).get is not None:

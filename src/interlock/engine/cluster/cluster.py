@@ -23,8 +23,8 @@ from interlock.engine.membership import Elsewhere, Hold, Room
 from interlock.engine.viewers import Viewers
 from interlock.ports.bus import Bus, BusError, Subscription
 from interlock.ports.clock import Entropy
-from interlock.ports.leases import RENEW_EVERY_MS, Gone, Instance, Leases, LinkChanges, RunnerLocation, TenantRunner
-from interlock.ports.ledger import FIRST_EPOCH, Ledger, LedgerError
+from interlock.ports.leases import RENEW_EVERY_MS, Gone, Instance, Leases, LinkChanges, RunnerLocation
+from interlock.ports.ledger import FIRST_EPOCH, LaneName, Ledger, LedgerError
 from interlock.ports.outage_log import OutageLog
 from interlock.ports.signals import Signal
 
@@ -91,7 +91,7 @@ class Cluster(Room):
         self._unread: set[asyncio.Task[None]] = set()
         self._given_back: list[Hold] = []
         self._passed_on: list[Hold] = []
-        self._duties: dict[str, int] = {}
+        self._duties: dict[LaneName, int] = {}
         self._beats = 0
         self._tasks: list[asyncio.Task[None]] = []
         self.on_death = Signal[[]]()
@@ -216,13 +216,13 @@ class Cluster(Room):
         self.read_again()
 
     # --- owning ---
-    async def take(self, lane: str, runner: TenantRunner | None = None) -> int:
+    async def take(self, lane: LaneName, runner_id: str | None = None) -> int:
         if (epoch := self.takeover.epoch_of(lane)) is not None:
             return epoch
         while True:
             mine = self.instance_id
             try:
-                lease = await self._leases.take(lane, mine, runner)
+                lease = await self._leases.take(lane, mine, runner_id)
             except Gone:
                 await self.come_back(mine)
                 continue
@@ -230,26 +230,26 @@ class Cluster(Room):
                 raise Elsewhere(lease.instance_id)
             return lease.epoch
 
-    async def begin(self, lane: str, runner: TenantRunner) -> int | None:
-        return await self.take(lane, runner)
+    async def begin(self, lane: LaneName, runner_id: str) -> int | None:
+        return await self.take(lane, runner_id)
 
     @property
     def begins(self) -> bool:
         return self._leases.begins
 
-    async def begin_new(self, lane: str, runner_id: str, tenant_id: str) -> int | None:
-        had = await self._leases.begin(lane, self.instance_id, runner_id, tenant_id)
+    async def begin_new(self, lane: LaneName, runner_id: str) -> int | None:
+        had = await self._leases.begin(lane, self.instance_id, runner_id)
         return FIRST_EPOCH if had else None
 
-    def give_back(self, lane: str, epoch: int) -> None:
+    def give_back(self, lane: LaneName, epoch: int) -> None:
         self._given_back.append((lane, epoch))
 
-    def pass_on(self, lane: str, epoch: int) -> None:
+    def pass_on(self, lane: LaneName, epoch: int) -> None:
         self._passed_on.append((lane, epoch))
 
     @asynccontextmanager
     async def hold(self, name: str) -> AsyncGenerator[Hold | None]:
-        lane = KEY_LANES + name
+        lane = LaneName("", KEY_LANES + name)
         epoch = await self.take(lane)
         try:
             yield lane, epoch
@@ -258,7 +258,7 @@ class Cluster(Room):
                 await self._leases.release([(lane, epoch)], self.instance_id)
 
     async def leads(self, duty: str) -> bool:
-        lane = DUTY_LANES + duty
+        lane = LaneName("", DUTY_LANES + duty)
         if lane in self._duties and await self._leases.owner(lane) == self.instance_id:
             return True
         try:
@@ -319,10 +319,10 @@ class Cluster(Room):
         finally:
             asking.cancel()
 
-    async def ask_owner(self, session_id: str, what: str, body: bytes, timeout_ms: int) -> bytes | None:
-        if self.epoch_of(session_id) is not None:
+    async def ask_owner(self, lane: LaneName, what: str, body: bytes, timeout_ms: int) -> bytes | None:
+        if self.epoch_of(lane.name) is not None:
             return None
-        owner = await self._leases.owner(session_id)
+        owner = await self._leases.owner(lane)
         return None if owner in (None, self.instance_id) else await self.ask(owner, what, body, timeout_ms)
 
     async def _answer_text(self, body: bytes) -> bytes:

@@ -20,7 +20,7 @@ import structlog
 from interlock.engine.stream_items import Durable, closing_frame
 from interlock.engine.viewers import Viewers
 from interlock.ports.bus import Bus, BusError, Subscription
-from interlock.ports.ledger import Ledger, LedgerError
+from interlock.ports.ledger import LaneName, Ledger, LedgerError
 from interlock.protocol import frames
 from interlock.protocol.envelope import Frame
 from interlock.protocol.frames import InvalidFrame
@@ -79,8 +79,9 @@ class Beside(Protocol):
         """Up to which event that lane has sent to its viewers, or found written when it was read."""
         ...
 
-    async def ask_owner(self, session_id: str, what: str, body: bytes, timeout_ms: int) -> bytes | None:
-        """Ask the gateway that has a session; None where that is this one, or no one. Raises BusError, LedgerError."""
+    async def ask_owner(self, lane: LaneName, what: str, body: bytes, timeout_ms: int) -> bytes | None:
+        """Ask the gateway that has a session's lane; None where that is this one, or no one. Raises BusError,
+        LedgerError."""
         ...
 
     def subject(self, name: str) -> str: ...
@@ -332,7 +333,8 @@ class StreamRelay:
     async def _ask_text(self, stream: str, followed: _Followed) -> None:
         assert followed.session_id is not None
         try:
-            answer = await self._beside.ask_owner(followed.session_id, "text", stream.encode(), TEXT_WAIT_MS)
+            answer = await self._beside.ask_owner(LaneName(followed.tenant_id, followed.session_id), "text",
+                                                  stream.encode(), TEXT_WAIT_MS)
         except (BusError, LedgerError) as error:
             log.info("text_so_far_not_had", stream=stream, error=str(error))
             return

@@ -14,8 +14,8 @@ from typing import NamedTuple, Protocol
 
 import structlog
 
-from interlock.ports.leases import Gone, Leases, TenantRunner
-from interlock.ports.ledger import LedgerError
+from interlock.ports.leases import Gone, Leases
+from interlock.ports.ledger import LaneName, LedgerError
 from interlock.ports.signals import Signal
 from interlock.ports.stored_lanes import SessionClock
 
@@ -44,16 +44,16 @@ class Clocked(NamedTuple):
     clock: SessionClock | None = None
 
     @property
-    def runner(self) -> TenantRunner | None:
+    def runner_id(self) -> str | None:
         """Whose session it is."""
-        return TenantRunner(self.clock.tenant_id, self.clock.runner_id) if self.clock is not None else None
+        return self.clock.runner_id if self.clock is not None else None
 
 
 class Heir(Protocol):
     """Who reads the lanes that were claimed."""
 
-    async def clocked(self, session_ids: Sequence[str]) -> list[Clocked]:
-        """Those of these sessions that have a clock, the nearest first. Raises LedgerError."""
+    async def clocked(self, lanes: Sequence[LaneName]) -> list[Clocked]:
+        """Those of the sessions that these lanes are of that have a clock, the nearest first. Raises LedgerError."""
         ...
 
     def take_up(self, one: Clocked) -> None:
@@ -72,6 +72,7 @@ class Heir(Protocol):
 class LaneClaim(NamedTuple):
     """A lane that is this gateway's and was not read."""
 
+    lane: LaneName
     epoch: int
     at_s: float
 
@@ -84,12 +85,13 @@ class Takeover:
         self._instance_id = instance_id
         self._behind = behind
         self._claims: dict[str, LaneClaim] = {}
+        """By the names of the lanes."""
         self.counted = Signal[[int, int]]()
         """Sent with how many sessions were claimed, and how many passed on."""
 
-    def epoch_of(self, lane: str) -> int | None:
+    def epoch_of(self, lane: LaneName) -> int | None:
         """The epoch of a lane that was claimed a moment ago; it is asked for once."""
-        claim = self._claims.pop(lane, None)
+        claim = self._claims.pop(lane.name, None)
         fresh = claim is not None and asyncio.get_running_loop().time() < claim.at_s + CLAIM_FRESH_S
         return claim.epoch if claim is not None and fresh else None
 
@@ -97,7 +99,7 @@ class Takeover:
         """This gateway was taken for dead: nothing that it claimed is its own."""
         self._claims.clear()
 
-    async def run(self, heir: Heir, found: Sequence[str]) -> bool:
+    async def run(self, heir: Heir, found: Sequence[LaneName]) -> bool:
         """Claim of the lanes that were found what this gateway can read soon; returns whether there may be more that it
         can claim in a moment. Raises LedgerError, TimeoutError."""
         if self._behind():
@@ -113,15 +115,15 @@ class Takeover:
             await self._claim(heir, wanted[start:start + CLAIM_LIMIT])
         return len(found) >= ORPHANS_SEEN
 
-    def _place(self, lane: str) -> bytes:
-        return hashlib.sha256(f"{self._instance_id()}/{lane}".encode()).digest()
+    def _place(self, lane: LaneName) -> bytes:
+        return hashlib.sha256(f"{self._instance_id()}/{lane.name}".encode()).digest()
 
-    async def _claim(self, heir: Heir, lanes: Sequence[str]) -> None:
+    async def _claim(self, heir: Heir, lanes: Sequence[LaneName]) -> None:
         mine = self._instance_id()
-        sessions = [lane for lane in lanes if not lane.startswith(NAMED_LANES)]
+        sessions = [lane for lane in lanes if not lane.name.startswith(NAMED_LANES)]
         async with asyncio.timeout(STEP_S):
             clocked = {one.session_id: one for one in await heir.clocked(sessions)} if sessions else {}
-        asked = [(lane, clocked[lane].runner if lane in clocked else None) for lane in lanes]
+        asked = [(lane, clocked[lane.name].runner_id if lane.name in clocked else None) for lane in lanes]
         try:
             async with asyncio.timeout(STEP_S):
                 epochs = await self._leases.claim(asked, mine)
@@ -135,10 +137,11 @@ class Takeover:
         if mine != self._instance_id():
             return  # It was taken for dead meanwhile, so these are orphans again.
         now_s = asyncio.get_running_loop().time()
-        idle = [(lane, epoch) for lane, epoch in epochs.items() if lane not in clocked]
+        idle = [(lane, epoch) for lane, epoch in epochs.items() if lane.name not in clocked]
+        claims = {lane.name: LaneClaim(lane, epoch, now_s) for lane, epoch in epochs.items()}
         for one in clocked.values():
-            if one.session_id in epochs:
-                self._claims[one.session_id] = LaneClaim(epochs[one.session_id], now_s)
+            if one.session_id in claims:
+                self._claims[one.session_id] = claims[one.session_id]
                 heir.take_up(one)
         self.counted(sum(lane in epochs for lane in sessions), 0)
         if idle:
@@ -146,7 +149,8 @@ class Takeover:
 
     async def pass_on(self, heir: Heir) -> None:
         """Let others have what was claimed, is due and was not read. Raises LedgerError."""
-        lanes = [(lane, claim.epoch) for lane in heir.put_off() if (claim := self._claims.pop(lane, None)) is not None]
+        lanes = [(claim.lane, claim.epoch) for one in heir.put_off()
+                 if (claim := self._claims.pop(one, None)) is not None]
         if lanes:
             self.counted(0, len(lanes))
             log.warning("lanes_passed_on", lanes=len(lanes))
