@@ -1,12 +1,12 @@
-"""`--runner`: by an id, a name, or a unique beginning of either (Y-10)."""
+"""`--runner`: by an id, a name, or a unique beginning of either (Y-10); a session by its id or key (R-2)."""
 
 from __future__ import annotations
 
 import pytest
 
-from interlock.cli.short_ids import pick_runner
+from interlock.cli.short_ids import pick_runner, pick_session
 from interlock.cli.verb_error import Trouble
-from interlock.protocol.resources import Node
+from interlock.protocol.resources import Node, Session
 
 pytestmark = pytest.mark.req("Y-10")
 
@@ -42,4 +42,35 @@ def test_a_whole_name_goes_before_a_longer_one_that_begins_with_it() -> None:
 def test_what_names_several_or_none_is_refused(text: str, sentence: str) -> None:
     with pytest.raises(Trouble) as refused:
         pick_runner(text, NODES)
+    assert refused.value.sentence == sentence
+
+
+def session(session_id: str, key: str, created_at: str) -> Session:
+    return Session(session_id=session_id, session_key=key, tenant_id="default", agent_id=key.split(":")[1],
+                   state="idle", created_at=created_at, updated_at=created_at)
+
+
+SESSIONS = [session("aa01", "agent:goose:kill-me", "2026-01-01"), session("aa02", "agent:goose:kill-me", "2026-01-02"),
+            session("bb01", "agent:goose:cron:aa0", "2026-01-03"), session("cc01", "agent:goose:main", "2026-01-04"),
+            session("cc02", "agent:claude:main", "2026-01-05")]
+
+
+@pytest.mark.req("R-2")
+@pytest.mark.parametrize(("text", "found"), [
+    ("kill-me", "aa02"), ("agent:goose:kill-me", "aa02"), ("AGENT:Goose:kill-me", "aa02"),
+    ("cron:aa0", "bb01"), ("agent:claude:main", "cc02"), ("aa01", "aa01"), ("bb", "bb01"), ("@last", "cc02"),
+])
+def test_a_session_is_found_by_what_the_person_named_it(text: str, found: str) -> None:
+    assert pick_session(text, SESSIONS).session_id == found
+
+
+@pytest.mark.req("R-2")
+@pytest.mark.parametrize(("text", "sentence"), [
+    ("main", "'main' names sessions of 2 agents: agent:claude:main, agent:goose:main."),
+    ("kill", "There is no session 'kill'."), ("two words", "There is no session 'two words'."),
+    ("", "An empty session id names nothing."),
+])
+def test_a_name_of_several_agents_or_of_none_is_refused(text: str, sentence: str) -> None:
+    with pytest.raises(Trouble) as refused:
+        pick_session(text, SESSIONS)
     assert refused.value.sentence == sentence

@@ -28,7 +28,7 @@ def ci(
         "Read the prompt from this file, - for standard input; it follows the words, if there are any."))] = None,
     workspace: Annotated[Path | None, Parameter(help="Where the agent works, on its host (default: here).")] = None,
     runner: Annotated[str | None, Parameter(help="The runner to use: its id, its name or a unique beginning.")] = None,
-    timeout: Annotated[str | None, Parameter(help="End the task after this long: 90s, 15m, 2h.")] = None,
+    timeout: Annotated[str | None, Parameter(help="End the task after working this long: 90s, 15m, 2h.")] = None,
     approval_timeout: Annotated[str, Parameter(
         help="Cancel the task if an approval waits for longer than this (default: 30m).")] = "30m",
     summary: Annotated[Path | None, Parameter(

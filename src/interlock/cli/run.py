@@ -26,7 +26,7 @@ from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.prompt_files import attached
 from interlock.cli.screen import Screen
 from interlock.cli.seen_approvals import SeenApprovals
-from interlock.cli.terminal import is_terminal, print_json, say
+from interlock.cli.terminal import is_terminal, one_line, print_json, say
 from interlock.cli.turn_status import turn_status
 from interlock.cli.unfold_key import unfold_key
 from interlock.cli.values import milliseconds
@@ -63,7 +63,8 @@ def run(
         help="What the agent may do there: rw, or ro where it asks before its tools.")] = None,
     runner: Annotated[str | None, Parameter(help="The runner to use: its id, its name or a unique beginning (default: "
                                            "the one whose roots hold the directory).")] = None,
-    timeout: Annotated[str | None, Parameter(help="End it after this long: 90s, 15m, 2h.")] = None,
+    timeout: Annotated[str | None, Parameter(
+        help="End it after working this long: 90s, 15m, 2h. Waits for a yes are not counted.")] = None,
     on_busy: Annotated[OnBusy, Parameter(help="If the session is at work: wait, be refused, or end what runs.")]
     = "enqueue",
     priority: Annotated[int, Parameter(help="-100 to 100; larger goes first.")] = 0,
@@ -335,7 +336,7 @@ def canonical(key: str, agent_id: str) -> str:
     try:
         return canonical_key(key, agent_id)
     except BadKey as error:
-        raise usage(f"--session {key!r}: {error}") from None
+        raise usage(f"--session {one_line(key, 80)!r}: {error}") from None
 
 
 def payload(words: str, parts: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:

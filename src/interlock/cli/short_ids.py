@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, TypeVar
 
 from interlock.cli.columns import WHOLE_ID
@@ -19,6 +19,7 @@ from interlock.protocol.api.runners import LIST_RUNNERS
 from interlock.protocol.api.sessions import LIST_SESSIONS
 from interlock.protocol.resources import Approval, Command, Node, Session
 from interlock.sdk.runner_names import runners_named
+from interlock.session.keys import BadKey, agent_of, canonical_key
 
 T = TypeVar("T")
 
@@ -94,12 +95,30 @@ async def approval_to_decide(
 
 
 async def session(link: GatewayLink, text: str) -> Session:
-    """Find a session by its id or key. Raises Trouble."""
-    found = await link.list(SESSION.path, Session)
-    named = [one for one in found if one.session_key == text]
+    """Find a session by its id or key, or by the name that `--session` gave it. Raises Trouble."""
+    return pick_session(text, await link.list(SESSION.path, Session))
+
+
+def pick_session(text: str, found: Sequence[Session]) -> Session:
+    """Choose the session that `text` names. A key goes before the beginning of an id; without its agent it must be the
+    key of one agent alone. Raises Trouble."""
+    named = [one for one in found if one.session_key == text] or [
+        one for one in found if text != LAST and _is_key_of(text, one.session_key)]
+    keys = sorted({one.session_key for one in named})
+    if len(keys) > 1:
+        more = ", …" if len(keys) > SHOWN else ""
+        raise usage(f"{text!r} names sessions of {len(keys)} agents: {', '.join(keys[:SHOWN])}{more}.",
+                    "Give the whole key of one.")
     if named:  # A key means its newest session, also where an older one's end came later.
         return max(named, key=lambda one: one.created_at)
     return pick(text, found, SESSION, lambda one: one.session_id, lambda one: one.updated_at)
+
+
+def _is_key_of(text: str, session_key: str) -> bool:
+    try:
+        return canonical_key(text, agent_of(session_key)) == session_key
+    except BadKey:
+        return False
 
 
 async def runner_id(link: GatewayLink, text: str) -> str:
