@@ -84,7 +84,7 @@ def _closed(town: Town) -> bool:
 
 
 async def _clocked(town: Town, gateway: Gateway) -> set[str]:
-    clocks = await town.store.session_clocks(list(_lanes(gateway)))
+    clocks = await town.store.session_clocks([shell.lane_name for shell in gateway.engine.lanes.live()])
     return {one.session_id for one in clocks if one.deadline_ms is not None}
 
 

@@ -32,4 +32,4 @@ async def beat_for_ever(cluster: Cluster, engine: Engine, leases: Any) -> None:
             await cluster.renewal.once()
             await cluster.beat()
             for lane in await leases.orphans(ORPHANS):
-                await engine.lanes.tick(lane.name)
+                await engine.lanes.tick(lane)

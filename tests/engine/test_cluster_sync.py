@@ -27,4 +27,4 @@ async def test_of_claimed_sessions_the_one_with_the_nearest_deadline_is_the_firs
         neighbours = Neighbours(here.engine, here.cluster, lambda _: None)
         lanes = [LaneName("default", one) for one in ("S1", "S2", "S3", "S4", house_id("default"))]
         found = await neighbours.clocked(lanes)
-        assert [one.session_id for one in found] == [house_id("default"), "S2", "S4", "S1"]
+        assert [one.lane.name for one in found] == [house_id("default"), "S2", "S4", "S1"]

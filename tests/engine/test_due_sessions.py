@@ -8,26 +8,31 @@ from collections.abc import Sequence
 import pytest
 
 from interlock.engine.due_sessions import READ_AT_ONCE, READ_TOGETHER, DueSessions
+from interlock.ports.ledger import LaneName
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("C-4")]
+
+
+def lane(name: str) -> LaneName:
+    return LaneName("t1", name)
 
 
 class Reading:
     """Notes what is read, and waits until it may go on."""
 
     def __init__(self) -> None:
-        self.read: list[list[str]] = []
+        self.read: list[list[LaneName]] = []
         self.go_on = asyncio.Event()
         self.due = DueSessions(self._read)
 
-    async def _read(self, session_ids: Sequence[str]) -> None:
-        self.read.append(list(session_ids))
+    async def _read(self, lanes: Sequence[LaneName]) -> None:
+        self.read.append(list(lanes))
         await self.go_on.wait()
 
 
 async def test_what_is_due_is_read_in_its_order_a_few_together() -> None:
     reading = Reading()
-    names = [f"s{number}" for number in range(READ_TOGETHER * (READ_AT_ONCE + 1))]
+    names = [lane(f"s{number}") for number in range(READ_TOGETHER * (READ_AT_ONCE + 1))]
     reading.due.read_soon(names)
     await asyncio.sleep(0)
 
@@ -41,18 +46,18 @@ async def test_what_is_due_is_read_in_its_order_a_few_together() -> None:
 async def test_a_session_that_is_named_twice_is_read_once() -> None:
     reading = Reading()
     reading.go_on.set()
-    reading.due.read_soon(["a", "b", "a"])
+    reading.due.read_soon([lane("a"), lane("b"), lane("a")])
     await reading.due.settled()
 
-    assert reading.read == [["a", "b"]]
+    assert reading.read == [[lane("a"), lane("b")]]
 
 
 async def test_what_waits_can_be_put_off_and_comes_back_to_who_asked() -> None:
     reading = Reading()
-    reading.due.read_soon([f"s{number}" for number in range(READ_TOGETHER * READ_AT_ONCE + 1)])
+    reading.due.read_soon([lane(f"s{number}") for number in range(READ_TOGETHER * READ_AT_ONCE + 1)])
     await asyncio.sleep(0)
 
-    assert reading.due.put_off() == [f"s{READ_TOGETHER * READ_AT_ONCE}"]
+    assert reading.due.put_off() == [lane(f"s{READ_TOGETHER * READ_AT_ONCE}")]
     assert reading.due.unread() == 0
     reading.go_on.set()
     await reading.due.settled()
@@ -64,28 +69,28 @@ async def test_an_alarm_reads_its_session_once_and_a_later_one_takes_its_place()
     reading.go_on.set()
     woken = asyncio.Event()
 
-    async def read(session_ids: Sequence[str]) -> None:
-        reading.read.append(list(session_ids))
-        if "late" in session_ids:
+    async def read(lanes: Sequence[LaneName]) -> None:
+        reading.read.append(list(lanes))
+        if lane("late") in lanes:
             woken.set()
 
     due = DueSessions(read)
-    due.wake("dropped", 0.0)
-    due.wake("dropped", 3_000.0)
-    due.wake("soon", 0.0)
-    due.wake("late", 0.001)
+    due.wake(lane("dropped"), 0.0)
+    due.wake(lane("dropped"), 3_000.0)
+    due.wake(lane("soon"), 0.0)
+    due.wake(lane("late"), 0.001)
     async with asyncio.timeout(30):
         await woken.wait()
 
-    assert sorted(name for group in reading.read for name in group) == ["late", "soon"]
+    assert sorted(one.name for group in reading.read for one in group) == ["late", "soon"]
     await due.stop()
 
 
 async def test_nothing_is_read_after_the_end() -> None:
     reading = Reading()
-    reading.due.read_soon(["a"])
-    reading.due.wake("b", 0.0)
+    reading.due.read_soon([lane("a")])
+    reading.due.wake(lane("b"), 0.0)
     await asyncio.sleep(0)
     await reading.due.stop()
 
-    assert reading.read == [["a"]]
+    assert reading.read == [[lane("a")]]

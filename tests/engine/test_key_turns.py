@@ -16,6 +16,7 @@ from engine.conversation import Table
 from interlock.backends.memory.leases import MemoryLeases
 from interlock.engine import chats
 from interlock.engine.membership import Hold
+from interlock.ports.ledger import LaneName
 from interlock.protocol.resources import Target
 
 KEY = "agent:shell:main"
@@ -104,9 +105,9 @@ async def test_a_gateway_holds_the_key_of_no_session_that_another_one_has(monkey
         held: list[str] = []
         hold = a.cluster.hold
 
-        def noted(name: str) -> AbstractAsyncContextManager[Hold | None]:
+        def noted(tenant_id: str, name: str) -> AbstractAsyncContextManager[Hold | None]:
             held.append(name)
-            return hold(name)
+            return hold(tenant_id, name)
 
         monkeypatch.setattr(a.cluster, "hold", noted)
         assert (await a.ask("POST", f"/v1/sessions/{session_id}/reset", {})).status == 200
@@ -164,8 +165,8 @@ async def test_the_old_sessions_work_ends_after_another_gateway_let_go_of_the_ke
                 with pytest.raises(asyncio.CancelledError):
                     await message(b, "/new and this")
             newest = await town.ledger.session_by_key("default", KEY)
-            async with a.cluster.hold(f"default/{KEY}"):
-                await b.engine.lanes.tick(newest.session_id)
+            async with a.cluster.hold("default", KEY):
+                await b.engine.lanes.tick(LaneName("default", newest.session_id))
                 await settled(town)
                 assert await state_of(b, waiting["command_id"]) not in ENDED
             await eventually(lambda: is_ended(b, waiting["command_id"]))

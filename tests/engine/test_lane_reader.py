@@ -15,7 +15,7 @@ from interlock.backends.memory.ledger import MemoryLedger
 from interlock.engine import due_sessions
 from interlock.engine.membership import Elsewhere
 from interlock.ports.ledger import LaneName, LedgerError, PutSession, WriteBatch
-from interlock.ports.stored_lanes import LaneHistory, LaneQuestion, StoredLane, TenantSession
+from interlock.ports.stored_lanes import LaneHistory, LaneQuestion, StoredLane
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("C-4")]
 
@@ -28,11 +28,11 @@ class Counting(MemoryLedger):
         self.asked: Counter[str] = Counter()
         self.away = False
 
-    async def stored_lanes(self, sessions: Sequence[TenantSession], received: int) -> dict[str, StoredLane]:
+    async def stored_lanes(self, lanes: Sequence[LaneName], received: int) -> dict[str, StoredLane]:
         self.asked["stored_lanes"] += 1
         if self.away:
             raise LedgerError("The ledger is away.")
-        return await super().stored_lanes(sessions, received)
+        return await super().stored_lanes(lanes, received)
 
     async def lane_histories(self, asked: Sequence[LaneQuestion], events: int, seals: int) -> list[LaneHistory]:
         self.asked["lane_histories"] += 1
@@ -56,6 +56,10 @@ async def at_work(count: int) -> tuple[Table, Counting, list[str]]:
     return table, ledger, sessions
 
 
+def lanes_of(*session_ids: str) -> list[LaneName]:
+    return [LaneName("default", one) for one in session_ids]
+
+
 def live(table: Table) -> list[str]:
     return [shell.lane.state.session_id for shell in table.engine.lanes.live()]
 
@@ -64,7 +68,7 @@ async def test_many_lanes_are_read_with_the_reads_of_one() -> None:
     asked = []
     for count in (1, 7):
         table, ledger, sessions = await at_work(count)
-        assert await table.engine.lanes.read_together(sessions) == []
+        assert await table.engine.lanes.read_together(lanes_of(*sessions)) == []
         assert live(table) == sessions
         asked.append(dict(ledger.asked))
         await table.engine.stop()
@@ -73,7 +77,7 @@ async def test_many_lanes_are_read_with_the_reads_of_one() -> None:
 
 async def test_a_lane_that_was_read_with_others_is_the_one_that_is_read_alone() -> None:
     table, _, sessions = await at_work(3)
-    await table.engine.lanes.read_together(sessions)
+    await table.engine.lanes.read_together(lanes_of(*sessions))
     together = [msgspec.json.encode(shell.lane.state) for shell in table.engine.lanes.live()]
     commands = [list(shell.lane.commands) for shell in table.engine.lanes.live()]
     await table.engine.stop()
@@ -91,11 +95,11 @@ async def test_a_session_that_cannot_be_read_is_tried_again_and_keeps_no_other_b
     assert record is not None
     await ledger.commit(WriteBatch([PutSession(msgspec.structs.replace(record, machine=b"not a state"))]))
     lanes = table.engine.lanes
-    lanes.due.read_soon([first, broken, last])
+    lanes.due.read_soon(lanes_of(first, broken, last))
     await lanes.due.settled()
     assert live(table) == [first, last]
     await ledger.commit(WriteBatch([PutSession(record)]))
-    lanes.due.read_soon([broken])  # As its alarm does after a while.
+    lanes.due.read_soon(lanes_of(broken))  # As its alarm does after a while.
     await lanes.due.settled()
     assert live(table) == [first, last, broken]
     await table.engine.stop()
@@ -112,7 +116,7 @@ async def test_a_lane_of_another_gateway_is_left_to_it() -> None:
         return await take(lane, runner_id)
 
     lanes.room.take = elsewhere  # type: ignore[method-assign]
-    lanes.due.read_soon([other, first])
+    lanes.due.read_soon(lanes_of(other, first))
     await lanes.due.settled()
     assert live(table) == [first]
     await table.engine.stop()
@@ -121,18 +125,18 @@ async def test_a_lane_of_another_gateway_is_left_to_it() -> None:
 async def test_while_the_ledger_is_away_every_session_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     table, ledger, sessions = await at_work(3)
     lanes = table.engine.lanes
-    woken = list[str]()
+    woken = list[LaneName]()
 
-    def wake(session_id: str, _delay_s: float) -> None:
-        woken.append(session_id)
+    def wake(lane: LaneName, _delay_s: float) -> None:
+        woken.append(lane)
 
     monkeypatch.setattr(lanes.due, "wake", wake)
     ledger.away = True
-    lanes.due.read_soon(sessions)
+    lanes.due.read_soon(lanes_of(*sessions))
     await lanes.due.settled()
-    assert (woken, live(table)) == (sessions, [])
+    assert (woken, live(table)) == (lanes_of(*sessions), [])
     ledger.away = False
-    lanes.due.read_soon(sessions)
+    lanes.due.read_soon(lanes_of(*sessions))
     await lanes.due.settled()
     assert live(table) == sessions
     await table.engine.stop()
@@ -141,7 +145,7 @@ async def test_while_the_ledger_is_away_every_session_is_tried_again(monkeypatch
 async def test_who_asks_for_a_lane_that_is_being_read_with_others_waits_for_that_one() -> None:
     table, ledger, sessions = await at_work(3)
     lanes = table.engine.lanes
-    reading = asyncio.create_task(lanes.read_together(sessions))
+    reading = asyncio.create_task(lanes.read_together(lanes_of(*sessions)))
     await asyncio.sleep(0)
     shells: list[Any] = await asyncio.gather(*(lanes.need(one) for one in reversed(sessions)))
     assert await reading == []
@@ -153,7 +157,7 @@ async def test_who_asks_for_a_lane_that_is_being_read_with_others_waits_for_that
 async def test_more_than_are_read_together_are_read_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(due_sessions, "READ_TOGETHER", 2)
     table, ledger, sessions = await at_work(5)
-    table.engine.lanes.due.read_soon(sessions)
+    table.engine.lanes.due.read_soon(lanes_of(*sessions))
     await table.engine.lanes.due.settled()
     assert sorted(live(table)) == sorted(sessions)
     assert ledger.asked["stored_lanes"] == 3

@@ -25,7 +25,7 @@ async def test_a_name_is_held_without_a_fence_and_hints_reach_no_one() -> None:
     alone, told = Alone(MemoryLedger()), list[bytes]()
     alone.on_hint("rules", told.append)
     alone.hint("rules", b"x")
-    async with alone.hold("key") as hold:
+    async with alone.hold("t1", "key") as hold:
         assert hold is None
 
     assert told == []

@@ -13,8 +13,8 @@ import pytest
 from gateway.raw_runner import CAPABILITIES, TOKEN, House, warning
 from interlock.engine.inbox import RUN_FRAMES
 from interlock.gateway import rawp
-from interlock.ports.ledger import LedgerError, Receipt, WriteBatch
-from interlock.ports.stored_lanes import StoredLane, TenantSession
+from interlock.ports.ledger import LaneName, LedgerError, Receipt, WriteBatch
+from interlock.ports.stored_lanes import StoredLane
 from interlock.protocol import payloads as p
 from interlock.protocol.codes import CloseCode
 from interlock.protocol.envelope import DPS_VERSION
@@ -424,10 +424,10 @@ async def test_portions_of_a_runners_sessions_are_read_side_by_side(
     monkeypatch.setattr(rawp, "ATTACHED_TOGETHER", 1)
     together, read = asyncio.Barrier(len(listed)), house.ledger.stored_lanes
 
-    async def read_together(sessions: Sequence[TenantSession], recent: int) -> dict[str, StoredLane]:
+    async def read_together(lanes: Sequence[LaneName], recent: int) -> dict[str, StoredLane]:
         async with asyncio.timeout(10):  # One behind the other would wait for ever.
             await together.wait()
-        return await read(sessions, recent)
+        return await read(lanes, recent)
 
     house.ledger.stored_lanes = read_together  # type: ignore[method-assign]
     async with house.link() as runner:
@@ -447,8 +447,8 @@ async def test_no_portion_is_begun_after_one_that_cannot_be_read(
     monkeypatch.setattr(rawp, "PORTIONS_AT_ONCE", 2)
     asked, whole = list[str](), asyncio.Barrier(2)
 
-    async def fail(sessions: Sequence[TenantSession], _recent: int) -> dict[str, StoredLane]:
-        asked.extend(one.session_id for one in sessions)
+    async def fail(lanes: Sequence[LaneName], _recent: int) -> dict[str, StoredLane]:
+        asked.extend(one.name for one in lanes)
         async with asyncio.timeout(10):
             await whole.wait()
         raise LedgerError("the ledger is gone")

@@ -13,7 +13,7 @@ from gateway.raw_runner import TOKEN
 from interlock.engine.bridge.tenant_lane import house_id
 from interlock.gateway.credentials import digest
 from interlock.ports.entities import RUNNERS
-from interlock.ports.ledger import Drop, Put, WriteBatch
+from interlock.ports.ledger import Drop, LaneName, Put, WriteBatch
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import KeyRecord, RunnerRecord, TenantRecord
 from interlock.protocol.resources import Actor
@@ -81,7 +81,7 @@ async def test_no_lane_of_it_is_read_so_its_clocks_and_jobs_change_nothing(stree
     lanes = street.houses[0].engine.lanes
     with pytest.raises(Problem, match=r"moved to https://b\.example"):
         await lanes.lane(house_id("acme"))
-    await lanes.tick(house_id("acme"))
+    await lanes.tick(LaneName("acme", house_id("acme")))
     assert lanes.peek(house_id("acme")) is None
-    await lanes.tick(house_id("default"))
+    await lanes.tick(LaneName("default", house_id("default")))
     assert lanes.peek(house_id("default")) is not None

@@ -53,7 +53,7 @@ from interlock.ports.ledger import (
     Spent,
     WriteBatch,
 )
-from interlock.ports.stored_lanes import LaneQuestion, SessionClock, TenantSession
+from interlock.ports.stored_lanes import LaneQuestion, SessionClock
 from interlock.ports.usage import UsageQuery
 from interlock.protocol.clock import iso
 from interlock.protocol.drains import Drain
@@ -380,14 +380,15 @@ async def test_sessions_are_found_by_every_key(ledger: Ledger) -> None:
                       (SessionFilter(session_ids=("S1", "S3", "S9"), agent_id="shell"), ["S3", "S1"])):
         assert [record.session_id for record in await ledger.sessions("t1", 10, None, only)] == ids, only
     assert [record.session_id for record in await ledger.runner_sessions("r1", "t1")] == ["S1", "S2"]
-    assert await ledger.due_sessions() == [Due("S2", 800, "open"), Due("S1", 900, "open")]
-    assert await ledger.session_clocks(["S3", "none", "S1", "S1"]) == [
+    assert await ledger.due_sessions() == [Due("S2", 800, "open", "t1"), Due("S1", 900, "open", "t1")]
+    assert await ledger.session_clocks([LaneName(*one) for one in (
+            ("t1", "S3"), ("t1", "none"), ("t1", "S1"), ("t1", "S1"), ("t2", "S2"))]) == [
         SessionClock("S1", "r1", "open", 900, "t1"), SessionClock("S3", "r1", "closed", None, "t1")]
     assert await ledger.session_clocks([]) == []
     await put(ledger, PutSession(session("S2", state="closed", updated_ms=70, deadline_ms=None)))
     assert [record.session_id for record in await ledger.sessions("t1", 10)] == ["S2", "S3", "S1"]
     assert [record.session_id for record in await ledger.runner_sessions("r1", "t1")] == ["S1"]
-    assert await ledger.due_sessions() == [Due("S1", 900, "open")]
+    assert await ledger.due_sessions() == [Due("S1", 900, "open", "t1")]
 
 
 async def test_of_two_sessions_made_at_once_the_later_one_is_the_newest(ledger: Ledger) -> None:
@@ -448,7 +449,7 @@ async def test_many_lanes_are_read_as_each_of_them_is_read_alone(ledger: Ledger)
                     for kind in ("C", "M", "refused")),
                   *(PutTranscript(TranscriptLine(tenant_id=f"t{i % 2}", session_id=name, entry_id=f"e{n}-{name}",
                                                  line=b"{}")) for n in (1, 0)))
-    found = await ledger.stored_lanes([TenantSession(*one) for one in (
+    found = await ledger.stored_lanes([LaneName(*one) for one in (
         ("t1", "S3"), ("t1", "none"), ("t0", "S0"), ("t1", "S1"), ("t0", "S0"), ("t1", "S2"))], 4)
     assert sorted(found) == ["S0", "S1", "S3"]
     for name, lane in found.items():

@@ -321,7 +321,7 @@ class ChatInbox:
             if self._lanes.peek(state.session_id) is None:
                 return  # The gateway that has the new session ends the old one.
             log.warning("a reset's old session could not be left yet", session_id=state.leaves, error=str(error))
-            self._lanes.wake(state.session_id, BROKEN_WAIT_S)
+            self._lanes.wake(LaneName(state.tenant_id, state.session_id), BROKEN_WAIT_S)
 
     async def _current(self, tenant_id: str, key: str, turn: KeyTurn) -> LaneState | None:
         record = await self._ledger.session_by_key(tenant_id, key)

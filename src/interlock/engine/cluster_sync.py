@@ -101,24 +101,24 @@ class Neighbours(Holder):
 
     async def clocked(self, lanes: Sequence[LaneName]) -> list[Clocked]:
         known, now_ms = self._engine.lanes, self._engine.clock.now_ms()
-        houses = [Clocked(one.name, 0.0) for one in lanes if is_house(one.name)]
-        found = await known.ledger.session_clocks([one.name for one in lanes if not is_house(one.name)])
+        houses = [Clocked(one, 0.0) for one in lanes if is_house(one.name)]
+        found = await known.ledger.session_clocks([one for one in lanes if not is_house(one.name)])
         due = sorted((one.deadline_ms, one) for one in found if one.deadline_ms is not None)
-        return [*houses, *(Clocked(one.session_id, known.delay_s(one.state, deadline_ms, now_ms), one)
+        return [*houses, *(Clocked(one.lane, known.delay_s(one.state, deadline_ms, now_ms), one)
                            for deadline_ms, one in due)]
 
     def take_up(self, one: Clocked) -> None:
         if one.delay_s > 0:
-            self._engine.lanes.wake(one.session_id, one.delay_s)
+            self._engine.lanes.wake(one.lane, one.delay_s)
         elif one.clock is None:
-            self._engine.lanes.due.read_soon([one.session_id])
+            self._engine.lanes.due.read_soon([one.lane])
         else:
             self._engine.lanes.due.read_claimed(one.clock)
 
     def unread(self) -> int:
         return self._engine.lanes.due.unread()
 
-    def put_off(self) -> list[str]:
+    def put_off(self) -> list[LaneName]:
         return self._engine.lanes.due.put_off()
 
     # --- runners ---

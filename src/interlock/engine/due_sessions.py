@@ -6,6 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 
+from interlock.ports.ledger import LaneName
 from interlock.ports.stored_lanes import SessionClock
 
 LONGEST_ALARM_S = 3_600.0
@@ -18,31 +19,31 @@ READ_AT_ONCE = 3
 class DueSessions:
     """Calls `read` with sessions once they are due, a few at a time and the first that came first."""
 
-    def __init__(self, read: Callable[[Sequence[str]], Awaitable[None]]) -> None:
+    def __init__(self, read: Callable[[Sequence[LaneName]], Awaitable[None]]) -> None:
         self._read = read
-        self._alarms: dict[str, asyncio.TimerHandle] = {}
+        self._alarms: dict[LaneName, asyncio.TimerHandle] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._unread: deque[str] = deque()
+        self._unread: deque[LaneName] = deque()
         """Sessions that are due and whose reading has not begun."""
-        self._clocks: dict[str, SessionClock] = {}
+        self._clocks: dict[LaneName, SessionClock] = {}
         """Of sessions that are due, as they were read a moment ago."""
         self._reading = 0
 
-    def wake(self, session_id: str, delay_s: float) -> None:
+    def wake(self, lane: LaneName, delay_s: float) -> None:
         """Read a session after a while; an earlier alarm of it is dropped."""
-        before = self._alarms.pop(session_id, None)
+        before = self._alarms.pop(lane, None)
         if before is not None:
             before.cancel()
         loop = asyncio.get_running_loop()
-        self._alarms[session_id] = loop.call_later(min(delay_s, LONGEST_ALARM_S), self._alarm, session_id)
+        self._alarms[lane] = loop.call_later(min(delay_s, LONGEST_ALARM_S), self._alarm, lane)
 
-    def _alarm(self, session_id: str) -> None:
-        self._alarms.pop(session_id, None)
-        self.read_soon([session_id])
+    def _alarm(self, lane: LaneName) -> None:
+        self._alarms.pop(lane, None)
+        self.read_soon([lane])
 
-    def read_soon(self, session_ids: Iterable[str]) -> None:
+    def read_soon(self, lanes: Iterable[LaneName]) -> None:
         """Read sessions, in this order."""
-        self._unread.extend(dict.fromkeys(session_ids))
+        self._unread.extend(dict.fromkeys(lanes))
         while self._unread and self._reading < READ_AT_ONCE:
             self._reading += 1
             task = asyncio.create_task(self._read_unread())
@@ -51,12 +52,12 @@ class DueSessions:
 
     def read_claimed(self, clock: SessionClock) -> None:
         """Read a session that is due, behind those that wait; its clock is not read again."""
-        self._clocks[clock.session_id] = clock
-        self.read_soon([clock.session_id])
+        self._clocks[clock.lane] = clock
+        self.read_soon([clock.lane])
 
-    def take_clocks(self, session_ids: Iterable[str]) -> dict[str, SessionClock]:
+    def take_clocks(self, lanes: Iterable[LaneName]) -> dict[LaneName, SessionClock]:
         """Return the clocks that were read a moment ago; each is returned once."""
-        found = ((one, self._clocks.pop(one, None)) for one in session_ids)
+        found = ((one, self._clocks.pop(one, None)) for one in lanes)
         return {one: clock for one, clock in found if clock is not None}
 
     async def _read_unread(self) -> None:
@@ -71,7 +72,7 @@ class DueSessions:
         """How many sessions wait to be read."""
         return len(self._unread)
 
-    def put_off(self) -> list[str]:
+    def put_off(self) -> list[LaneName]:
         """Do not read what waits to be read; returns it."""
         put_off, self._unread = list(self._unread), deque()
         self.take_clocks(put_off)

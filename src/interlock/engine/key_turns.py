@@ -39,7 +39,7 @@ class KeyTurns:
     @asynccontextmanager
     async def first(self, tenant_id: str, key: str) -> AsyncGenerator[Hold | None]:
         """Hold a key that has no session yet. Raises Elsewhere, LedgerError."""
-        async with self._lock(tenant_id, key), self._lanes.room.hold(f"{tenant_id}/{key}") as hold:
+        async with self._lock(tenant_id, key), self._lanes.room.hold(tenant_id, key) as hold:
             yield hold
 
     @asynccontextmanager
@@ -47,7 +47,7 @@ class KeyTurns:
         """Hold a key and the lane of its session. Raises Elsewhere, LedgerError."""
         async with self._lock(tenant_id, key):
             taken = await self._take_session(tenant_id, key) if self._lanes.room.shared else None
-            async with self._lanes.room.hold(f"{tenant_id}/{key}") as hold:
+            async with self._lanes.room.hold(tenant_id, key) as hold:
                 yield KeyTurn(hold, taken)
 
     async def _take_session(self, tenant_id: str, key: str) -> str | None:

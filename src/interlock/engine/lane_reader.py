@@ -18,9 +18,9 @@ from interlock.engine.bridge.transcriber import Transcriber
 from interlock.engine.rehydration import digests, refold
 from interlock.engine.rows import RowAudit
 from interlock.ports.clock import Entropy
-from interlock.ports.ledger import Ledger
+from interlock.ports.ledger import LaneName, Ledger
 from interlock.ports.objects import Objects
-from interlock.ports.stored_lanes import LaneHistory, LaneQuestion, StoredLane, TenantSession
+from interlock.ports.stored_lanes import LaneHistory, LaneQuestion, StoredLane
 from interlock.ports.transcripts import KeptEntries, TranscriptStore
 from interlock.protocol.identifiers import session_stream
 from interlock.protocol.limits import PAGE_MAX, RECENT_MESSAGE_IDS
@@ -61,19 +61,19 @@ class LaneReader:
     def __init__(self, sources: LaneSources) -> None:
         self._from = sources
 
-    async def read(self, session: TenantSession) -> ReadLane | None:
+    async def read(self, lane: LaneName) -> ReadLane | None:
         """Return a session's lane; None if there is no such session. Raises LedgerError."""
-        found = (await self.read_many([session])).get(session.session_id)
+        found = (await self.read_many([lane])).get(lane.name)
         if isinstance(found, Exception):
             raise found
         return found
 
-    async def read_many(self, sessions: Sequence[TenantSession]) -> dict[str, ReadLane | Exception]:
-        """Return the lanes of those of these sessions that there are, by their ids, or why one of them cannot be made.
+    async def read_many(self, lanes: Sequence[LaneName]) -> dict[str, ReadLane | Exception]:
+        """Return those of these lanes whose sessions there are, by their ids, or why one of them cannot be made.
         Raises LedgerError if none can be read."""
         found: dict[str, ReadLane | Exception] = {}
         read = list[_Parts]()
-        for session_id, stored in (await self._from.ledger.stored_lanes(sessions, RECENT_MESSAGE_IDS)).items():
+        for session_id, stored in (await self._from.ledger.stored_lanes(lanes, RECENT_MESSAGE_IDS)).items():
             try:
                 read.append(self._parts(stored))
             except (msgspec.MsgspecError, ValueError) as error:

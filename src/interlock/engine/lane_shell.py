@@ -75,7 +75,7 @@ class House(Protocol):
 
     def forget(self, shell: LaneShell) -> None: ...
 
-    def wake(self, session_id: str, delay_s: float) -> None: ...
+    def wake(self, lane: LaneName, delay_s: float) -> None: ...
 
     def poison(self, lane: Lane) -> None: ...
 
@@ -347,7 +347,7 @@ class LaneShell:
         if self.link is not None:
             self.link.fail(sentence)
         if self.lane.commands or self.lane.approvals:
-            self._lanes.wake(self.lane.state.session_id, BROKEN_WAIT_S)  # Its clocks go on, no matter who asks for it.
+            self._lanes.wake(self.lane_name, BROKEN_WAIT_S)  # Its clocks go on, no matter who asks for it.
 
     def _lose(self, group: Sequence[Job | Run], fenced: Fenced) -> None:
         """Another gateway has the lane: it goes on there, clocks and all, and who waits here asks there."""

@@ -35,7 +35,7 @@ from interlock.ports.clock import Clock, Entropy
 from interlock.ports.ledger import FIRST_EPOCH, LaneName, Ledger, LedgerError, LedgerWrite
 from interlock.ports.objects import Objects
 from interlock.ports.signals import Signal
-from interlock.ports.stored_lanes import SessionClock, TenantSession
+from interlock.ports.stored_lanes import SessionClock
 from interlock.ports.transcripts import TranscriptStore
 from interlock.ports.trips import Trips
 from interlock.protocol.problems import Problem
@@ -256,7 +256,7 @@ class Lanes:
         # Read only now that no one else can write under this epoch: another gateway may have, or this one with a
         # commit that was in doubt until the lane was taken (OutcomeUnknown).
         if begun is None and (self.room.shared or not named_here) and not is_house(session_id):
-            found = await self._reader.read(TenantSession(tenant_id, session_id))
+            found = await self._reader.read(lane)
         kept = await self.ledger.live_approvals(session_id, tenant_id) if is_house(session_id) else kept
         await self._settle_doubt()
         if found is not None:
@@ -366,12 +366,12 @@ class Lanes:
         read all of them side by side would let the most urgent wait for the last.
         """
         for tenant in await self.learn_tenants():
-            self.wake(house_id(tenant.tenant_id), 0.0)
+            self.wake(LaneName(tenant.tenant_id, house_id(tenant.tenant_id)), 0.0)
         due = await self.ledger.due_sessions()
-        self.due.read_soon(one.session_id for one in due if one.state in AT_WORK)
+        self.due.read_soon(one.lane for one in due if one.state in AT_WORK)
         for one in due:
             if one.state not in AT_WORK:
-                self.wake(one.session_id, self.delay_s(one.state, one.deadline_ms, self.clock.now_ms()))
+                self.wake(one.lane, self.delay_s(one.state, one.deadline_ms, self.clock.now_ms()))
 
     async def learn_tenants(self) -> list[TenantRecord]:
         """Let go of the lanes of tenants that are not here any more, or not yet; returns all tenants. Raises
@@ -405,81 +405,79 @@ class Lanes:
         runner may be gone; else when its clock is due."""
         return 0.0 if state in AT_WORK else max(0.0, (deadline_ms - now_ms) / 1000)
 
-    async def read_together(self, session_ids: Iterable[str]) -> list[str]:
+    async def read_together(self, lanes: Iterable[LaneName]) -> list[LaneName]:
         """Read lanes that are not in memory with the round trips of one; returns those that have to be read one by one,
         since that was begun already or their tenants are closed. Raises LedgerError."""
-        asked = list(session_ids)
+        asked = list(lanes)
         known = self.due.take_clocks(asked)
-        wanted = [one for one in asked if one not in self.shells]
-        locks = {one: self._loading.setdefault(one, asyncio.Lock()) for one in wanted if not is_house(one)}
+        wanted = [one for one in asked if one.name not in self.shells]
+        locks = {one: self._loading.setdefault(one.name, asyncio.Lock()) for one in wanted if not is_house(one.name)}
         locks = {one: lock for one, lock in locks.items() if not lock.locked()}
         async with AsyncExitStack() as held:
             for lock in locks.values():
                 await held.enter_async_context(lock)  # It is free, so nothing waits for another one.
             clocks = {one: known[one] for one in locks if one in known}
             if unknown := [one for one in locks if one not in known]:
-                clocks |= {one.session_id: one for one in await self.ledger.session_clocks(unknown)}
-            closed = {name for name, one in clocks.items() if one.tenant_id in self._closed}
+                clocks |= {one.lane: one for one in await self.ledger.session_clocks(unknown)}
+            closed = {one for one in clocks if one.tenant_id in self._closed}
             open_ = [clocks[one] for one in locks if one in clocks and one not in closed]
-            await self._read_taken(open_, await self._taken(open_))
+            await self._read_taken(await self._taken(open_))
         return [one for one in wanted if one not in locks or one in closed]
 
-    async def _take_due(self, session_ids: Sequence[str]) -> None:
+    async def _take_due(self, lanes: Sequence[LaneName]) -> None:
         """Read sessions that are due, and let time decide in them."""
         try:
-            alone = await self.read_together(session_ids)
+            alone = await self.read_together(lanes)
         except LedgerError as error:
-            for one in session_ids:
+            for one in lanes:
                 self._try_later(one, error)
             return
-        for one in session_ids:
+        for one in lanes:
             if one in alone:
                 await self.tick(one)
-            elif (shell := self.shells.get(one)) is not None:
+            elif (shell := self.shells.get(one.name)) is not None:
                 shell.send(ClockTicked())
 
-    async def _taken(self, clocks: Sequence[SessionClock]) -> dict[str, int]:
+    async def _taken(self, clocks: Sequence[SessionClock]) -> dict[LaneName, int]:
         """Take lanes side by side; returns the epochs of those that are to be had."""
-        asked = await asyncio.gather(*(
-            self.room.take(LaneName(one.tenant_id, one.session_id), one.runner_id) for one in clocks),
-            return_exceptions=True)
-        epochs: dict[str, int] = {}
+        asked = await asyncio.gather(*(self.room.take(one.lane, one.runner_id) for one in clocks),
+                                     return_exceptions=True)
+        epochs: dict[LaneName, int] = {}
         for clock, answer in zip(clocks, asked, strict=True):
             if isinstance(answer, int):
-                epochs[clock.session_id] = answer
+                epochs[clock.lane] = answer
             elif not isinstance(answer, Elsewhere):  # Its clocks run where it is.
-                self._try_later(clock.session_id, answer)
+                self._try_later(clock.lane, answer)
         return epochs
 
-    async def _read_taken(self, clocks: Sequence[SessionClock], epochs: Mapping[str, int]) -> None:
+    async def _read_taken(self, epochs: Mapping[LaneName, int]) -> None:
         await self._settle_doubt()
-        sessions = [TenantSession(one.tenant_id, one.session_id) for one in clocks if one.session_id in epochs]
-        found = await self._reader.read_many(sessions)
-        for tenant_id, session_id in sessions:
-            read, epoch = found.get(session_id), epochs[session_id]
+        found = await self._reader.read_many(list(epochs))
+        for lane, epoch in epochs.items():
+            read = found.get(lane.name)
             if isinstance(read, ReadLane):
                 self._keep_shell(self._shell(read, epoch))
             elif read is not None:
-                self._try_later(session_id, read)
+                self._try_later(lane, read)
             else:  # It was deleted meanwhile.
-                self.room.give_back(LaneName(tenant_id, session_id), epoch)
+                self.room.give_back(lane, epoch)
 
-    def _try_later(self, session_id: str, error: BaseException) -> None:
-        log.error("a lane cannot be read", session_id=session_id, error=str(error))
-        self.wake(session_id, BROKEN_WAIT_S)
+    def _try_later(self, lane: LaneName, error: BaseException) -> None:
+        log.error("a lane cannot be read", session_id=lane.name, error=str(error))
+        self.wake(lane, BROKEN_WAIT_S)
 
-    def wake(self, session_id: str, delay_s: float) -> None:
+    def wake(self, lane: LaneName, delay_s: float) -> None:
         """Read the session's lane after a while and let time decide in it."""
-        self.due.wake(session_id, delay_s)
+        self.due.wake(lane, delay_s)
 
-    async def tick(self, session_id: str) -> None:
+    async def tick(self, lane: LaneName) -> None:
         """Read the session's lane, if it is to be had, and let time decide in it."""
         try:
-            shell = await self.lane(session_id)
+            shell = await self.lane(lane.name)
         except (Elsewhere, Problem):
             return  # Its clocks run where it is, or where its tenant was moved.
         except LedgerError as error:
-            self._try_later(session_id, error)
+            self._try_later(lane, error)
             return
         if shell is not None:
             shell.send(ClockTicked())

@@ -60,9 +60,9 @@ class Room(Protocol):
         """Have another gateway go on with a lane, unless one has taken it already. Never blocks."""
         ...
 
-    def hold(self, name: str) -> AbstractAsyncContextManager[Hold | None]:
-        """Be the one who does something under a name; what is committed with the hold is refused once another one has
-        the name. None without others. Raises Elsewhere."""
+    def hold(self, tenant_id: str, name: str) -> AbstractAsyncContextManager[Hold | None]:
+        """Be the one who does something for a tenant under a name; what is committed with the hold is refused once
+        another one has the name. None without others. Raises Elsewhere."""
         ...
 
     async def leads(self, duty: str) -> bool:
@@ -107,7 +107,7 @@ class Alone(Room):
         """There is no other gateway."""
 
     @asynccontextmanager
-    async def hold(self, name: str) -> AsyncGenerator[Hold | None]:
+    async def hold(self, tenant_id: str, name: str) -> AsyncGenerator[Hold | None]:
         yield None
 
     async def leads(self, duty: str) -> bool:

@@ -28,7 +28,7 @@ from interlock.gateway.outflow import LinkClosed, RunnerOutflow
 from interlock.gateway.upgrade import not_a_websocket, refuse_tenant, refuse_upgrade
 from interlock.ports import trips
 from interlock.ports.leases import Overtaken
-from interlock.ports.ledger import LedgerError
+from interlock.ports.ledger import LaneName, LedgerError
 from interlock.protocol import payloads as p
 from interlock.protocol.batches import BATCH
 from interlock.protocol.clock import iso
@@ -294,7 +294,8 @@ class RawpEndpoint:
         named = list(dict.fromkeys([*listed, *records]))
 
         async def compare(together: list[str]) -> None:
-            await self._engine.lanes.read_together(one for one in together if one in records)
+            await self._engine.lanes.read_together(LaneName(present.record.tenant_id, one) for one in together
+                                                   if one in records)
             # Side by side: what was read has its runner's absence to commit first, and commits share transactions.
             seqs = await _all(self._compared(session_id, hello, listed.get(session_id), present)
                               for session_id in together)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from interlock.ports.stored_lanes import LaneReads
+from interlock.ports.writes import LaneName
 from interlock.protocol.records import ApprovalRecord, CommandRecord, FileRecord, IdempotencyRecord, SessionRecord
 
 
@@ -15,6 +16,12 @@ class Due(NamedTuple):
     session_id: str
     deadline_ms: int
     state: str
+    tenant_id: str
+
+    @property
+    def lane(self) -> LaneName:
+        """The session's lane."""
+        return LaneName(self.tenant_id, self.session_id)
 
 
 class StoredBallot(NamedTuple):

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from interlock.ports.streams import StreamReads
+from interlock.ports.writes import LaneName
 from interlock.protocol.identifiers import session_stream
 from interlock.protocol.records import (
     ApprovalRecord,
@@ -17,13 +18,6 @@ from interlock.protocol.records import (
     SessionRecord,
     TranscriptLine,
 )
-
-
-class TenantSession(NamedTuple):
-    """A session, and the tenant that its rows are found by."""
-
-    tenant_id: str
-    session_id: str
 
 
 class StoredLane(NamedTuple):
@@ -72,14 +66,19 @@ class SessionClock(NamedTuple):
     deadline_ms: int | None
     tenant_id: str
 
+    @property
+    def lane(self) -> LaneName:
+        """The session's lane."""
+        return LaneName(self.tenant_id, self.session_id)
+
 
 class LaneReads(StreamReads, Protocol):
     """Reads what lanes are made of: one thing of one lane, or all of many lanes. See `Ledger`."""
 
     async def session(self, session_id: str, tenant_id: str | None = None) -> SessionRecord | None: ...
 
-    async def session_clocks(self, session_ids: Sequence[str]) -> list[SessionClock]:
-        """The clocks of those of these sessions that there are, by their ids, in one read."""
+    async def session_clocks(self, lanes: Sequence[LaneName]) -> list[SessionClock]:
+        """The clocks of those of these lanes' sessions that there are, by their ids, in one read."""
         ...
 
     async def live_commands(self, session_id: str, tenant_id: str) -> list[CommandRecord]:
@@ -110,10 +109,10 @@ class LaneReads(StreamReads, Protocol):
         written; the first `limit` of them."""
         ...
 
-    async def stored_lanes(self, sessions: Sequence[TenantSession], received: int) -> dict[str, StoredLane]:
-        """Return what is stored of those of these sessions that there are, by their ids, with the last `received`
-        message ids of each. A store behind a network reads all of them in one round trip."""
-        found = {one.session_id: await self._lane(*one, received) for one in sessions}
+    async def stored_lanes(self, lanes: Sequence[LaneName], received: int) -> dict[str, StoredLane]:
+        """Return what is stored of those of these lanes' sessions that there are, by their ids, with the last
+        `received` message ids of each. A store behind a network reads all of them in one round trip."""
+        found = {one.name: await self._lane(*one, received) for one in lanes}
         return {session_id: lane for session_id, lane in found.items() if lane is not None}
 
     async def _lane(self, tenant_id: str, session_id: str, received: int) -> StoredLane | None:

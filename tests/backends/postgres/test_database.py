@@ -12,8 +12,7 @@ from interlock.app.place import SystemClock
 from interlock.backends.postgres.database import PostgresConnection, PostgresReaders, PostgresSettings
 from interlock.backends.postgres.ledger import PostgresLedger, open_ledger
 from interlock.ports import trips
-from interlock.ports.ledger import LedgerError, PutFact, WriteBatch
-from interlock.ports.stored_lanes import TenantSession
+from interlock.ports.ledger import LaneName, LedgerError, PutFact, WriteBatch
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("C-4")]
 LOCK = 0x7265_6164
@@ -127,8 +126,8 @@ async def test_lanes_are_read_while_requests_have_all_connections(ledger: Postgr
     await turnstile.close()
     asked = [asyncio.create_task(ledger.readers.rows(f"{HELD} -- {number}")) for number in range(40)]
     await turnstile.waiting(4)
-    assert await ledger.session_clocks(["S1"]) == []
-    assert await ledger.stored_lanes([TenantSession("t1", "S1")], 10) == {}
+    assert await ledger.session_clocks([LaneName("t1", "S1")]) == []
+    assert await ledger.stored_lanes([LaneName("t1", "S1")], 10) == {}
     assert await ledger.lane_histories([], 10, 10) == []
     assert await ledger.runner_sessions("r1", "t1") == []
     assert not any(one.done() for one in asked)

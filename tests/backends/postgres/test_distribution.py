@@ -124,7 +124,7 @@ def test_a_table_that_the_page_does_not_name_is_refused() -> None:
 # --- statements ---
 BY_KEY = {
     "entities.key_by_id(key_id)",
-    "entities.signing_key(key_id)", "queries.SESSION", "queries.SESSION_CLOCKS",
+    "entities.signing_key(key_id)", "queries.SESSION_OF_ANY_TENANT",
 }
 """Statements that find a tenant's row by a key without its tenant. What a distributed form still needs: the list may
 only get shorter."""

@@ -149,14 +149,14 @@ async def test_who_opens_a_key_while_asleep_over_its_own_death_opens_nothing(tow
     name = "default/agent:shell:main"
     async with b.attached():
         await settled(town)
-        async with a.cluster.hold(name) as hold:
+        async with a.cluster.hold("default", name) as hold:
             with pytest.raises(Elsewhere) as there:
-                async with c.cluster.hold(name):
+                async with c.cluster.hold("default", name):
                     pass
             assert there.value.instance_id == a.cluster.instance_id
             town.clock.advance(INSTANCE_LIFE_MS)
             await town.beat(b, c)
-            async with c.cluster.hold(name) as newer:
+            async with c.cluster.hold("default", name) as newer:
                 assert newer is not None
                 assert hold is not None
                 with pytest.raises(Fenced):

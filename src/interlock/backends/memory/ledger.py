@@ -20,6 +20,7 @@ from interlock.ports.ledger import (
     EVERY_SESSION,
     CommandQuery,
     Due,
+    LaneName,
     Ledger,
     SessionFilter,
 )
@@ -95,12 +96,13 @@ class MemoryLedger(MemoryTables, MemoryUpkeep, Ledger):
                 if record.runner_id == runner_id and record.tenant_id == tenant_id and record.state != "closed"]
 
     async def due_sessions(self) -> list[Due]:
-        due = [Due(record.session_id, record.deadline_ms, record.state) for record in self._sessions.values()
-               if record.deadline_ms is not None]
+        due = [Due(one.session_id, one.deadline_ms, one.state, one.tenant_id) for one in self._sessions.values()
+               if one.deadline_ms is not None]
         return sorted(due, key=lambda one: one.deadline_ms)
 
-    async def session_clocks(self, session_ids: Sequence[str]) -> list[SessionClock]:
-        found = (self._sessions[one] for one in sorted(set(session_ids)) if one in self._sessions)
+    async def session_clocks(self, lanes: Sequence[LaneName]) -> list[SessionClock]:
+        there = (self._sessions.get(one.name) for one in sorted(set(lanes), key=lambda lane: lane.name))
+        found = (one for one in there if one is not None and LaneName(one.tenant_id, one.session_id) in lanes)
         return [SessionClock(one.session_id, one.runner_id, one.state, one.deadline_ms, one.tenant_id) for one in found]
 
     async def command(self, command_id: str, tenant_id: str) -> CommandRecord | None:

@@ -27,7 +27,8 @@ _SESSION = (
     "SELECT session_id, tenant_id, session_key, agent_id, runner_id, workspace, state, created_ms, updated_ms, "
     "deadline_ms, usage, machine FROM session"
 )
-SESSION = f"{_SESSION} WHERE session_id = $1 AND ($2::text IS NULL OR tenant_id = $2)"
+SESSION = f"{_SESSION} WHERE session_id = $1 AND tenant_id = $2"
+SESSION_OF_ANY_TENANT = f"{_SESSION} WHERE session_id = $1"
 SESSION_BY_KEY = f"""
 {_SESSION} WHERE tenant_id = $1 AND session_key = $2 ORDER BY created_ms DESC, place DESC LIMIT 1
 """
@@ -49,11 +50,11 @@ SESSIONS = f"""
 ORDER BY updated_ms DESC, session_id DESC LIMIT $4
 """
 RUNNER_SESSIONS = f"{_SESSION} WHERE runner_id = $1 AND tenant_id = $2 AND state <> 'closed' ORDER BY place"
-SESSION_CLOCKS = """
-SELECT session_id, runner_id, state, deadline_ms, tenant_id FROM session
-WHERE session_id = ANY ($1::text[]) ORDER BY session_id COLLATE "C"
-"""
 _ASKED = "unnest($1::text[], $2::text[]) AS asked (tenant_id, session_id)"
+SESSION_CLOCKS = f"""
+SELECT session_id, runner_id, state, deadline_ms, tenant_id FROM session JOIN {_ASKED} USING (tenant_id, session_id)
+ORDER BY session_id COLLATE "C"
+"""
 SESSIONS_NAMED = f"{_SESSION} JOIN {_ASKED} USING (tenant_id, session_id)"
 LANE_PARTS = f"""
 SELECT session_id, 'command', place, '', body FROM {_ASKED} JOIN command USING (tenant_id, session_id)
@@ -71,7 +72,7 @@ UNION ALL SELECT session_id, 'pending', place, entry_id, ''::bytea
 """
 """What lanes are made of besides their sessions, by parts, in no order."""
 DUE_SESSIONS = """
-SELECT session_id, deadline_ms, state FROM session WHERE deadline_ms IS NOT NULL ORDER BY deadline_ms, place
+SELECT session_id, deadline_ms, state, tenant_id FROM session WHERE deadline_ms IS NOT NULL ORDER BY deadline_ms, place
 """
 
 # --- commands ---

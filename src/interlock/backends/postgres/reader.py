@@ -9,7 +9,6 @@ from interlock.backends import entity_rows, rows, usage_sums
 from interlock.backends.postgres import entities, queries, stored_lanes
 from interlock.backends.postgres.audit_rows import record_of
 from interlock.backends.postgres.database import PostgresReaders
-from interlock.backends.postgres.texts import held
 from interlock.command.audit import FIRST_PREV
 from interlock.command.audit_tree import EMPTY_ROOT, Frontier, SubtreeHashes
 from interlock.ports.entities import Entity, RowCondition
@@ -17,11 +16,12 @@ from interlock.ports.ledger import (
     EVERY_SESSION,
     CommandQuery,
     Due,
+    LaneName,
     Ledger,
     SessionFilter,
     StoredBallot,
 )
-from interlock.ports.stored_lanes import LaneHistory, LaneQuestion, SessionClock, StoredLane, TenantSession
+from interlock.ports.stored_lanes import LaneHistory, LaneQuestion, SessionClock, StoredLane
 from interlock.ports.usage import UsageQuery, UsageSums
 from interlock.protocol.identifiers import COMMAND_PREFIX
 from interlock.protocol.records import (
@@ -65,7 +65,8 @@ class PostgresReading(Ledger):
         return [row[0] for row in reversed(found)]
 
     async def session(self, session_id: str, tenant_id: str | None = None) -> SessionRecord | None:
-        found = await self._readers.row(queries.SESSION, session_id, tenant_id)
+        found = (await self._readers.row(queries.SESSION, session_id, tenant_id) if tenant_id is not None
+                 else await self._readers.row(queries.SESSION_OF_ANY_TENANT, session_id))
         return rows.session_of(found) if found else None
 
     async def session_by_key(self, tenant_id: str, session_key: str) -> SessionRecord | None:
@@ -90,12 +91,11 @@ class PostgresReading(Ledger):
     async def due_sessions(self) -> list[Due]:
         return [Due(*row) for row in await self._readers.rows(queries.DUE_SESSIONS)]
 
-    async def session_clocks(self, session_ids: Sequence[str]) -> list[SessionClock]:
-        wanted = [held(one) for one in session_ids]
-        return [SessionClock(*row) for row in await self._lane_readers.rows(queries.SESSION_CLOCKS, wanted)]
+    async def session_clocks(self, lanes: Sequence[LaneName]) -> list[SessionClock]:
+        return await stored_lanes.clocks(self._lane_readers, lanes)
 
-    async def stored_lanes(self, sessions: Sequence[TenantSession], received: int) -> dict[str, StoredLane]:
-        return await stored_lanes.lanes(self._lane_readers, sessions, received, pending=not self._keeps_transcripts)
+    async def stored_lanes(self, lanes: Sequence[LaneName], received: int) -> dict[str, StoredLane]:
+        return await stored_lanes.lanes(self._lane_readers, lanes, received, pending=not self._keeps_transcripts)
 
     async def lane_histories(self, asked: Sequence[LaneQuestion], events: int, seals: int) -> list[LaneHistory]:
         return await stored_lanes.histories(self._lane_readers, asked, events, seals)

@@ -9,19 +9,24 @@ from typing import Any
 from interlock.backends import rows
 from interlock.backends.postgres import queries
 from interlock.backends.postgres.database import PostgresReaders, Row
-from interlock.backends.postgres.texts import held
-from interlock.ports.stored_lanes import LaneHistory, LaneQuestion, StoredLane, TenantSession
+from interlock.backends.postgres.texts import held, held_lane
+from interlock.ports.ledger import LaneName
+from interlock.ports.stored_lanes import LaneHistory, LaneQuestion, SessionClock, StoredLane
 from interlock.protocol.identifiers import COMMAND_PREFIX
 from interlock.protocol.records import AuditRecord, ControlRecord, Event
 
 
-async def lanes(readers: PostgresReaders, asked: Sequence[TenantSession], received: int, *, pending: bool
+async def clocks(readers: PostgresReaders, asked: Sequence[LaneName]) -> list[SessionClock]:
+    """See `LaneReads.session_clocks`. Raises LedgerError."""
+    return [SessionClock(*row) for row in await readers.rows(queries.SESSION_CLOCKS, *_named(asked))]
+
+
+async def lanes(readers: PostgresReaders, asked: Sequence[LaneName], received: int, *, pending: bool
                 ) -> dict[str, StoredLane]:
     """See `LaneReads.stored_lanes`; `pending` is whether transcript lines wait for files. Raises LedgerError."""
     if not asked:
         return {}
-    named = dict.fromkeys(asked)
-    wanted = [held(one.tenant_id) for one in named], [held(one.session_id) for one in named]
+    wanted = _named(asked)
     sessions, parts = await asyncio.gather(readers.rows(queries.SESSIONS_NAMED, *wanted),
                                            readers.rows(queries.LANE_PARTS, *wanted, received, pending))
     of: dict[str, dict[str, list[Row]]] = {}
@@ -80,6 +85,12 @@ def _history(asked: LaneQuestion, parts: dict[str, list[Row]]) -> LaneHistory:
 def _record(tenant_id: str, row: Row) -> AuditRecord:
     seq, _, hash_, _, _, body = row
     return AuditRecord(tenant_id=tenant_id, seq=seq, hash=hash_, body=body)
+
+
+def _named(asked: Sequence[LaneName]) -> tuple[list[str], list[str]]:
+    """Return the tenants and the names of lanes, each lane once."""
+    lanes = [held_lane(one) for one in dict.fromkeys(asked)]
+    return [one.tenant_id for one in lanes], [one.name for one in lanes]
 
 
 def _number(row: Row) -> int:

@@ -150,8 +150,8 @@ class SqliteLedger(AuditedLedger, SqliteUpkeep, Ledger):
     async def due_sessions(self) -> list[Due]:
         return [Due(*row) for row in await self._readers.rows(queries.DUE_SESSIONS)]
 
-    async def session_clocks(self, session_ids: Sequence[str]) -> list[SessionClock]:
-        wanted = msgspec.json.encode(list(session_ids)).decode()
+    async def session_clocks(self, lanes: Sequence[LaneName]) -> list[SessionClock]:
+        wanted = msgspec.json.encode(list(dict.fromkeys(lanes))).decode()
         return [SessionClock(*row) for row in await self._readers.rows(queries.SESSION_CLOCKS, (wanted,))]
 
     async def command(self, command_id: str, tenant_id: str) -> CommandRecord | None:

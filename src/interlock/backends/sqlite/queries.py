@@ -96,10 +96,10 @@ SELECT {SESSION_COLUMNS} FROM session WHERE runner_id = ? AND +tenant_id = ? AND
 """
 SESSION_CLOCKS = """
 SELECT session_id, runner_id, state, deadline_ms, tenant_id FROM session
-WHERE session_id IN (SELECT value FROM json_each(?)) ORDER BY session_id
+WHERE (session_id, tenant_id) IN (SELECT value ->> 1, value ->> 0 FROM json_each(?)) ORDER BY session_id
 """
 DUE_SESSIONS = """
-SELECT session_id, deadline_ms, state FROM session WHERE deadline_ms IS NOT NULL ORDER BY deadline_ms, place
+SELECT session_id, deadline_ms, state, tenant_id FROM session WHERE deadline_ms IS NOT NULL ORDER BY deadline_ms, place
 """
 
 # --- commands ---

@@ -248,8 +248,8 @@ class Cluster(Room):
         self._passed_on.append((lane, epoch))
 
     @asynccontextmanager
-    async def hold(self, name: str) -> AsyncGenerator[Hold | None]:
-        lane = LaneName("", KEY_LANES + name)
+    async def hold(self, tenant_id: str, name: str) -> AsyncGenerator[Hold | None]:
+        lane = LaneName(tenant_id, f"{KEY_LANES}{tenant_id}/{name}")
         epoch = await self.take(lane)
         try:
             yield lane, epoch

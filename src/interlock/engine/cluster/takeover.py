@@ -39,7 +39,7 @@ class Clocked(NamedTuple):
     """A session that goes on by itself: in how many seconds it is due, and what was read of it to find that. A tenant's
     own lane is due at once, and has no such row."""
 
-    session_id: str
+    lane: LaneName
     delay_s: float
     clock: SessionClock | None = None
 
@@ -64,7 +64,7 @@ class Heir(Protocol):
         """How many sessions are due and not read yet."""
         ...
 
-    def put_off(self) -> list[str]:
+    def put_off(self) -> list[LaneName]:
         """Forget the sessions that are due and whose reading has not begun; returns them."""
         ...
 
@@ -72,7 +72,6 @@ class Heir(Protocol):
 class LaneClaim(NamedTuple):
     """A lane that is this gateway's and was not read."""
 
-    lane: LaneName
     epoch: int
     at_s: float
 
@@ -84,14 +83,13 @@ class Takeover:
         self._leases = leases
         self._instance_id = instance_id
         self._behind = behind
-        self._claims: dict[str, LaneClaim] = {}
-        """By the names of the lanes."""
+        self._claims: dict[LaneName, LaneClaim] = {}
         self.counted = Signal[[int, int]]()
         """Sent with how many sessions were claimed, and how many passed on."""
 
     def epoch_of(self, lane: LaneName) -> int | None:
         """The epoch of a lane that was claimed a moment ago; it is asked for once."""
-        claim = self._claims.pop(lane.name, None)
+        claim = self._claims.pop(lane, None)
         fresh = claim is not None and asyncio.get_running_loop().time() < claim.at_s + CLAIM_FRESH_S
         return claim.epoch if claim is not None and fresh else None
 
@@ -122,8 +120,8 @@ class Takeover:
         mine = self._instance_id()
         sessions = [lane for lane in lanes if not lane.name.startswith(NAMED_LANES)]
         async with asyncio.timeout(STEP_S):
-            clocked = {one.session_id: one for one in await heir.clocked(sessions)} if sessions else {}
-        asked = [(lane, clocked[lane.name].runner_id if lane.name in clocked else None) for lane in lanes]
+            clocked = {one.lane: one for one in await heir.clocked(sessions)} if sessions else {}
+        asked = [(lane, clocked[lane].runner_id if lane in clocked else None) for lane in lanes]
         try:
             async with asyncio.timeout(STEP_S):
                 epochs = await self._leases.claim(asked, mine)
@@ -137,11 +135,10 @@ class Takeover:
         if mine != self._instance_id():
             return  # It was taken for dead meanwhile, so these are orphans again.
         now_s = asyncio.get_running_loop().time()
-        idle = [(lane, epoch) for lane, epoch in epochs.items() if lane.name not in clocked]
-        claims = {lane.name: LaneClaim(lane, epoch, now_s) for lane, epoch in epochs.items()}
+        idle = [(lane, epoch) for lane, epoch in epochs.items() if lane not in clocked]
         for one in clocked.values():
-            if one.session_id in claims:
-                self._claims[one.session_id] = claims[one.session_id]
+            if one.lane in epochs:
+                self._claims[one.lane] = LaneClaim(epochs[one.lane], now_s)
                 heir.take_up(one)
         self.counted(sum(lane in epochs for lane in sessions), 0)
         if idle:
@@ -149,8 +146,7 @@ class Takeover:
 
     async def pass_on(self, heir: Heir) -> None:
         """Let others have what was claimed, is due and was not read. Raises LedgerError."""
-        lanes = [(claim.lane, claim.epoch) for one in heir.put_off()
-                 if (claim := self._claims.pop(one, None)) is not None]
+        lanes = [(lane, claim.epoch) for lane in heir.put_off() if (claim := self._claims.pop(lane, None)) is not None]
         if lanes:
             self.counted(0, len(lanes))
             log.warning("lanes_passed_on", lanes=len(lanes))
