@@ -9,7 +9,7 @@ import pytest
 
 from engine.conversation import Table
 from engine.within import Within
-from interlock.engine.bridge.losses import reach, report_truncation
+from interlock.engine.bridge.losses import report_truncation
 from interlock.protocol import payloads as p
 
 pytestmark = pytest.mark.anyio
@@ -35,7 +35,7 @@ async def test_loss_is_told_once_for_each_frame_however_often_a_history_tells_it
 
     async def arrive(*seqs: int) -> None:
         for seq in seqs:
-            await shell.call(Within(lambda lane, seq=seq: reach(lane, seq)))
+            await shell.call(Within(lambda lane, seq=seq: lane.state.reach(seq)))
 
     first = shell.lane.state.last_seq + 1
     await history(4, (first, first + 2), (first + 4, first + 4))

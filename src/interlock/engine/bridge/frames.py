@@ -35,7 +35,6 @@ from interlock.engine.bridge.files import PassedOver, drop_files, passed_over, t
 from interlock.engine.bridge.held import take_asking, take_box
 from interlock.engine.bridge.lane import SYSTEM, Lane
 from interlock.engine.bridge.lane_state import EndedTurn
-from interlock.engine.bridge.losses import reach
 from interlock.engine.bridge.observation import control_changed, follow
 from interlock.engine.bridge.pause import agent_state, pause_refused
 from interlock.engine.bridge.policy_subjects import judged, quorums, subject_of
@@ -63,7 +62,7 @@ MAX_SENTENCE_CHARS = 1_000
 def take_frame(lane: Lane, frame: Frame, raw: bytes, policy: RuleSet) -> None:
     """Apply the next durable frame; one that does not fit is recorded, reported, and changes nothing (T-4, E-1)."""
     assert frame.seq is not None
-    reach(lane, frame.seq)
+    lane.state.reach(frame.seq)
     try:
         lane.state.machine.apply(frame)
     except Refusal as refusal:
@@ -104,7 +103,7 @@ def take_frame(lane: Lane, frame: Frame, raw: bytes, policy: RuleSet) -> None:
 def refuse_wire(lane: Lane, wire: Wire, raw: bytes, code: Code, sentence: str) -> None:
     """Record a frame that could not be understood; its number is used up all the same (E-1)."""
     if wire.seq is not None:
-        reach(lane, wire.seq)
+        lane.state.reach(wire.seq)
     _go_on(lane, wire.type, wire.metadata, sentence)
     refuse(lane, raw, wire.message_id, code, sentence)
 

@@ -395,8 +395,14 @@ class LaneState(msgspec.Struct, kw_only=True, omit_defaults=True):
         """Note that frames up to `seq` may have been lost."""
         self.lost_above = seq
 
+    def note_lost_ahead(self, count: int) -> None:
+        """Note how many frames behind the last one that arrived were reported as lost."""
+        self.lost_ahead = count
+
     def reach(self, seq: int) -> None:
-        """Note the last frame that arrived."""
+        """Note the last frame that arrived: those between it and the one before were lost (D-4)."""
+        if self.lost_ahead and seq > self.last_seq + 1:
+            self.lost_ahead = max(self.lost_ahead - (seq - self.last_seq - 1), 0)
         self.last_seq = seq
 
     def count_heartbeat(self, *, silent: bool) -> int:

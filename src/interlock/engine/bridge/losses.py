@@ -37,7 +37,8 @@ def report_truncation(
     known = synced == state.lost_synced
     repeated = known and count == state.lost_count
     if not known and not profile:
-        state.lost_ahead, state.lost_uncounted = 0, False
+        state.note_lost_ahead(0)
+        state.lost_uncounted = False
     state.lost_synced, state.lost_count = synced, count
     if not count:
         if not state.lost_uncounted:
@@ -46,13 +47,5 @@ def report_truncation(
         return
     fresh = count - state.lost_ahead
     if fresh > 0 and not repeated:
-        state.lost_ahead = count
+        state.note_lost_ahead(count)
         report_loss(lane, fresh, why)
-
-
-def reach(lane: Lane, seq: int) -> None:
-    """The frame `seq` is the last one that arrived: frames between it and the one before it were reported as lost."""
-    state = lane.state
-    if state.lost_ahead and seq > state.last_seq + 1:
-        state.lost_ahead = max(state.lost_ahead - (seq - state.last_seq - 1), 0)
-    state.reach(seq)

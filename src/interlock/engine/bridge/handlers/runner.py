@@ -9,7 +9,7 @@ from interlock.engine.bridge.frames import refuse, refuse_wire, take_frame
 from interlock.engine.bridge.inputs import runner as i
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.ledger_restore import Setback, reconcile
-from interlock.engine.bridge.losses import reach, report_truncation
+from interlock.engine.bridge.losses import report_truncation
 from interlock.engine.bridge.observation import control_refused, joined
 from interlock.engine.bridge.orphans import returned
 from interlock.engine.bridge.progress import take_transient
@@ -27,7 +27,7 @@ def receive(lane: Lane, given: i.FramesReceived) -> None:
         if state.last_seq == after or _continues(lane, after):
             lane.apply(frame)
             if seen(frame.message_id):
-                reach(lane, seq)
+                state.reach(seq)
                 # Its number is used up, and acknowledged only once that is durable.
                 lane.out.writes.append(lane.snapshot())
             else:
@@ -50,7 +50,7 @@ def receive_poison(lane: Lane, given: i.PoisonFrameReceived) -> None:
     """Refuse a frame at which the lane broke."""
     if _continues(lane, given.after):
         refuse(lane, given.raw, given.message_id, Code.INTERNAL, "the gateway failed at this frame")
-        reach(lane, given.seq)
+        lane.state.reach(given.seq)
 
 
 def receive_invalid(lane: Lane, given: i.InvalidFrameReceived) -> None:
