@@ -14,9 +14,10 @@ from interlock.engine.bridge.inputs.gateway import StartLooked
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.inputs import Job
 from interlock.ports.ledger import Full, LaneName, OutcomeUnknown, Receipt, WriteBatch
+from interlock.ports.trips import counting, one_trip
 from interlock.protocol import payloads as p
 from interlock.protocol.problems import Problem
-from interlock.protocol.resources import Target
+from interlock.protocol.resources import Notice, Target
 
 pytestmark = pytest.mark.anyio
 
@@ -36,7 +37,8 @@ class Disk(MemoryLedger):
         self.commits += 1
         if self.full:
             raise Full("no space left on the disk")
-        return await super().commit(batch)
+        with one_trip():
+            return await super().commit(batch)
 
 
 class Doubtful(MemoryLedger):
@@ -246,3 +248,14 @@ async def test_a_lane_that_broke_passes_on_what_comes_to_it_later() -> None:
     table.disk.full = False
     async with asyncio.timeout(5):
         assert await held.call(Within(lambda lane: lane.state.session_id)) == session_id
+
+
+async def test_each_request_counts_the_round_trips_of_its_own_decision() -> None:
+    place = Place()
+    session_id = (await place.execute()).target.session_id
+    shell = await place.lane(session_id)
+    for _ in range(3):
+        with counting() as waited:
+            await shell.call(Within(lambda lane: lane.notice(Notice(code="Draining", message="wait"))))
+        assert (waited.in_a_row, waited.statements) == (1, 1)
+    await place.engine.stop()

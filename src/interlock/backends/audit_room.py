@@ -64,15 +64,16 @@ class AuditRoom:
     def _noting(self, batch: WriteBatch, receipt: Receipt) -> Receipt:
         if not receipt.audit_seqs:
             return receipt
-        due = dict[str, None]()
-        drafts = (write.draft for write in batch.writes if isinstance(write, AuditAppend))
-        for draft, seq in zip(drafts, receipt.audit_seqs, strict=True):
-            if seq == 1:
-                self.begun.add(draft.tenant_id)
-            if seq >= self._due.get(draft.tenant_id, seq + 1):
-                due[draft.tenant_id] = None
-        for tenant_id in due:
-            self._notify(tenant_id)
+        last = dict[str, int]()
+        seqs = iter(receipt.audit_seqs)
+        for write in batch.writes:
+            if isinstance(write, AuditAppend):
+                seq = last[write.draft.tenant_id] = next(seqs)
+                if seq == 1:
+                    self.begun.add(write.draft.tenant_id)
+        for tenant_id, seq in last.items():
+            if seq >= self._due.get(tenant_id, seq + 1):
+                self._notify(tenant_id)
         return receipt
 
 

@@ -178,6 +178,7 @@ class LaneShell:
         state = self.lane.state  # Whatever is logged while a lane decides says whose it is.
         structlog.contextvars.clear_contextvars()
         structlog.contextvars.bind_contextvars(tenant_id=state.tenant_id, session_id=state.session_id)
+        trips.CURRENT.set(spent := Trips())
         while True:
             if not self.inbox:
                 if self.idle:
@@ -186,8 +187,9 @@ class LaneShell:
                     return
                 await self.inbox.wait()
             group = self.inbox.take()
-            try:
+            if spent.statements:  # Each decision has a count of its own; most ledgers add nothing to it.
                 trips.CURRENT.set(spent := Trips())
+            try:
                 await self._decide_commit_publish(group, spent)
             except asyncio.CancelledError:
                 if self.broken:
