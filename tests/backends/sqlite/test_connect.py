@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 
 import apsw
@@ -128,3 +131,39 @@ async def test_a_damaged_ledger_is_refused(tmp_path: Path) -> None:
 async def test_a_path_that_cannot_be_opened_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(Full, match="cannot be opened"):
         await open_ledger(tmp_path / "missing" / "ledger.db", CLOCK)
+
+
+READ_ONLY = """
+mount --bind "$1" "$1"
+mount -o remount,ro,bind "$1"
+exec "$2" -c "$3" "$1/ledger.db"
+"""
+"""Run a program of Python with a directory's ledger as its argument, while that directory is mounted read-only."""
+USER_NAMESPACE = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+COUNT = """
+import sys
+from pathlib import Path
+from interlock.backends.sqlite.connect import connect
+print(connect(Path(sys.argv[1]), read_only=True).execute("SELECT count(*) FROM stream").get)
+"""
+
+
+def count_read_only(state: Path) -> str:
+    ran = subprocess.run(["unshare", *USER_NAMESPACE, "--mount", "sh", "-ec", READ_ONLY, "sh", str(state),
+                          sys.executable, COUNT], capture_output=True, check=False, text=True, timeout=60)
+    return ran.stdout.strip() or ran.stderr
+
+
+@pytest.mark.req("U-5")
+@pytest.mark.needs("unshare")
+async def test_a_ledger_on_a_read_only_file_system_can_be_read(tmp_path: Path) -> None:
+    state = tmp_path / "a?b #1%20"
+    state.mkdir()
+    ledger = await open_ledger(state / "ledger.db", CLOCK)
+    await ledger.commit(one())
+    # A gateway that was killed leaves its write-ahead log, which has what the file lacks.
+    assert (state / "ledger.db-wal").stat().st_size > 0
+    assert count_read_only(state) == "1"
+    await ledger.close()
+    assert not (state / "ledger.db-wal").exists()
+    assert count_read_only(state) == "1"

@@ -38,9 +38,12 @@ def connect(path: Path, *, read_only: bool = False) -> SqliteDatabase:
     try:
         if not read_only:
             _make_private(path)
-        flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOMUTEX
+        name, flags = str(path), apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOMUTEX
+        if read_only and _never_changes(path):
+            # SQLite wants to make the index of a write-ahead log that is not there, unless it is told this.
+            name, flags = f"{path.absolute().as_uri()}?immutable=1", flags | apsw.SQLITE_OPEN_URI
         connection = cast(
-            "SqliteDatabase", apsw.Connection(str(path), flags=flags, statementcachesize=CACHED_STATEMENTS)
+            "SqliteDatabase", apsw.Connection(name, flags=flags, statementcachesize=CACHED_STATEMENTS)
         )
         connection.set_busy_timeout(BUSY_TIMEOUT_MS)
         connection.pragma("foreign_keys", True)
@@ -49,6 +52,12 @@ def connect(path: Path, *, read_only: bool = False) -> SqliteDatabase:
         return connection
     except (apsw.CantOpenError, apsw.IOError, OSError) as error:
         raise Full(f"The ledger at {path} cannot be opened: {error}.") from error
+
+
+def _never_changes(path: Path) -> bool:
+    """Return whether a ledger is whole in its file and lies on a file system that is read-only: a snapshot, or what was
+    mounted to be examined. A write-ahead log beside it has what the file lacks."""
+    return bool(os.statvfs(path.parent).f_flag & os.ST_RDONLY) and not path.with_name(path.name + "-wal").exists()
 
 
 def open_writer(path: Path) -> SqliteDatabase:
