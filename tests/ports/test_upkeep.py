@@ -33,9 +33,9 @@ class StandingClock:
         return 0
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
+@pytest.fixture(params=["memory", "sqlite", "postgres", "postgres_by_tenant"])
 def place(request: pytest.FixtureRequest) -> str | PostgresSettings:
-    return request.getfixturevalue("postgres") if request.param == "postgres" else request.param
+    return request.getfixturevalue(request.param) if request.param.startswith("postgres") else request.param
 
 
 @pytest.fixture
@@ -81,9 +81,11 @@ async def test_an_old_session_is_forgotten_but_for_its_rows_and_its_numbers(ledg
     assert await ledger.old_sessions("other", BEFORE, "", 10) == []
     assert await ledger.old_sessions("t", BEFORE, "old", 10) == []
     expected = PrunedRows(events=5, files=1, controls=1)
-    assert await ledger.would_forget("old") == expected
-    assert await ledger.forget_session("old", BEFORE) == expected
-    assert await ledger.forget_session("old", BEFORE) == PrunedRows()
+    assert await ledger.would_forget("other", "old") == PrunedRows()
+    assert await ledger.forget_session("other", "old", BEFORE) == PrunedRows()
+    assert await ledger.would_forget("t", "old") == expected
+    assert await ledger.forget_session("t", "old", BEFORE) == expected
+    assert await ledger.forget_session("t", "old", BEFORE) == PrunedRows()
     assert await ledger.old_sessions("t", BEFORE, "", 10) == []
     assert (await ledger.events("t", "s/old", 0, 9), await ledger.events("t", "c/cmd_old", 0, 9)) == ([], [])
     assert await ledger.file("old", "t", "f") is None
@@ -103,7 +105,7 @@ async def test_what_goes_on_or_began_again_is_kept(ledger: Ledger) -> None:
     found = await ledger.old_sessions("t", BEFORE, "", 10)
     assert found == ["again"]
     await ledger.commit(WriteBatch([command("later", "again", None)]))  # Asked for after the session was found old.
-    assert await ledger.forget_session("again", BEFORE) == PrunedRows()
+    assert await ledger.forget_session("t", "again", BEFORE) == PrunedRows()
     assert len(await ledger.events("t", "s/again", 0, 9)) == 3
 
 
@@ -149,7 +151,7 @@ async def test_deliveries_that_have_ended_are_forgotten(ledger: Ledger) -> None:
 async def test_objects_are_named_by_files_that_are_kept_and_by_files_under_way(ledger: Ledger) -> None:
     await session(ledger, "old")
     assert await ledger.named_objects() == {"of-old", "way-old"}
-    await ledger.forget_session("old", BEFORE)
+    await ledger.forget_session("t", "old", BEFORE)
     assert await ledger.named_objects() == {"way-old"}
     assert (await ledger.counts()).sessions == 1
 
@@ -161,7 +163,7 @@ async def test_a_long_session_goes_in_small_steps(tmp_path: Path, monkeypatch: p
     groups: list[int] = []
     await session(ledger, "old")
     ledger.measure(lambda batches, _seconds: groups.append(batches))
-    assert await ledger.forget_session("old", BEFORE) == PrunedRows(events=5, files=1, controls=1)
+    assert await ledger.forget_session("t", "old", BEFORE) == PrunedRows(events=5, files=1, controls=1)
     assert len(groups) >= 4
     await ledger.close()
 

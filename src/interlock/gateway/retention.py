@@ -91,12 +91,12 @@ class Retention:
             await asyncio.sleep(LOOK_S)
 
     async def _tenant(self, tenant_id: str, before_ms: int, who: dict[str, str], *, dry: bool) -> PrunedTenant:
-        expected = await self._walk(tenant_id, before_ms, self._ledger.would_forget, dry=True)
+        expected = await self._walk(tenant_id, before_ms, partial(self._ledger.would_forget, tenant_id), dry=True)
         if dry or expected == PrunedTenant(tenant_id=tenant_id):
             return expected
         await self._record(expected, before_ms, who, "begun")
-        done = await self._walk(tenant_id, before_ms, partial(self._ledger.forget_session, before_ms=before_ms),
-                                dry=False)
+        forget = partial(self._ledger.forget_session, tenant_id, before_ms=before_ms)
+        done = await self._walk(tenant_id, before_ms, forget, dry=False)
         await self._record(done, before_ms, who, "done")
         return done
 

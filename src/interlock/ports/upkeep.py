@@ -47,13 +47,13 @@ class Upkeep(Protocol):
         """Sessions of a tenant that are old and still hold something to forget, by their id, those after one."""
         ...
 
-    async def would_forget(self, session_id: str) -> PrunedRows:
+    async def would_forget(self, tenant_id: str, session_id: str) -> PrunedRows:
         """What `forget_session` would forget of it."""
         ...
 
-    async def forget_session(self, session_id: str, before_ms: int) -> PrunedRows:
-        """Forget the events of an old session and of its commands, the names of its files, and control frames that its
-        runner has confirmed. Nothing where it is not old. Numbers are never given again."""
+    async def forget_session(self, tenant_id: str, session_id: str, before_ms: int) -> PrunedRows:
+        """Forget the events of a tenant's old session and of its commands, the names of its files, and control frames
+        that its runner has confirmed. Nothing where it is not old. Numbers are never given again."""
         ...
 
     async def forget_feed(self, tenant_id: str, before_ms: int, *, dry: bool = False) -> int:

@@ -51,11 +51,11 @@ class MemoryUpkeep(Upkeep):
                  and self._would_forget(session_id)._replace(controls=0) != PrunedRows()]
         return found[:limit]
 
-    async def would_forget(self, session_id: str) -> PrunedRows:
-        return self._would_forget(session_id)
+    async def would_forget(self, tenant_id: str, session_id: str) -> PrunedRows:
+        return self._would_forget(session_id) if self._is_of(tenant_id, session_id) else PrunedRows()
 
-    async def forget_session(self, session_id: str, before_ms: int) -> PrunedRows:
-        if not self._is_old(session_id, before_ms):
+    async def forget_session(self, tenant_id: str, session_id: str, before_ms: int) -> PrunedRows:
+        if not self._is_of(tenant_id, session_id) or not self._is_old(session_id, before_ms):
             return PrunedRows()
         gone = self._would_forget(session_id)
         for name in self._names(session_id):
@@ -98,6 +98,10 @@ class MemoryUpkeep(Upkeep):
             for under_way in _machine(record).get("incoming", {}).values():
                 named.update(under_way["objects"])
         return named
+
+    def _is_of(self, tenant_id: str, session_id: str) -> bool:
+        record = self._sessions.get(session_id)
+        return record is not None and record.tenant_id == tenant_id
 
     def _is_old(self, session_id: str, before_ms: int) -> bool:
         record = self._sessions.get(session_id)

@@ -235,7 +235,8 @@ SELECT s.session_id FROM session AS s WHERE s.tenant_id = $1 AND s.session_id > 
 ORDER BY s.session_id LIMIT $4
 """
 IF_OLD = f"""
-SELECT s.tenant_id, s.machine FROM session AS s WHERE s.session_id = $1 AND s.created_ms < $2 {_STILL} FOR UPDATE OF s
+SELECT s.machine FROM session AS s WHERE s.tenant_id = $1 AND s.session_id = $3 AND s.created_ms < $2 {_STILL}
+FOR UPDATE OF s
 """
 """The row is held: nothing begins in the session until the step is done."""
 STREAMS_OF_SESSION = """
@@ -246,7 +247,7 @@ SELECT s.machine,
     (SELECT count(*) FROM ({_STREAMS}) AS t JOIN event ON event.tenant_id = s.tenant_id AND event.stream_id = t.id),
     (SELECT count(*) FROM file WHERE file.tenant_id = s.tenant_id AND file.session_id = s.session_id),
     ARRAY (SELECT seq FROM control WHERE control.tenant_id = s.tenant_id AND control.session_id = s.session_id)
-FROM session AS s WHERE s.session_id = $1
+FROM session AS s WHERE s.tenant_id = $1 AND s.session_id = $2
 """
 FORGET_EVENTS = """
 DELETE FROM event USING (

@@ -48,18 +48,18 @@ class PostgresUpkeep(Upkeep):
     async def old_sessions(self, tenant_id: str, before_ms: int, after: str, limit: int) -> list[str]:
         return [row[0] for row in await self._readers.rows(queries.OLD_SESSIONS, tenant_id, before_ms, after, limit)]
 
-    async def would_forget(self, session_id: str) -> PrunedRows:
-        found = await self._readers.row(queries.WOULD_FORGET, session_id)
+    async def would_forget(self, tenant_id: str, session_id: str) -> PrunedRows:
+        found = await self._readers.row(queries.WOULD_FORGET, tenant_id, session_id)
         if found is None:
             return PrunedRows()
         machine, events, files, controls = found
         acked = _read(machine).control_acked
         return PrunedRows(events, files, sum(seq <= acked for seq in controls))
 
-    async def forget_session(self, session_id: str, before_ms: int) -> PrunedRows:
-        total = PrunedRows()
+    async def forget_session(self, tenant_id: str, session_id: str, before_ms: int) -> PrunedRows:
+        total, named = PrunedRows(), (held(tenant_id), held(session_id))
         while True:
-            now = await self._writer.run(lambda connection: _forget_session(connection, session_id, before_ms))
+            now = await self._writer.run(lambda connection: _forget_session(connection, *named, before_ms))
             total += now
             if now == PrunedRows():
                 return total
@@ -98,13 +98,11 @@ class PostgresUpkeep(Upkeep):
                 return total
 
 
-async def _forget_session(connection: PostgresConnection, session_id: str, before_ms: int) -> PrunedRows:
+async def _forget_session(connection: PostgresConnection, tenant_id: str, name: str, before_ms: int) -> PrunedRows:
     """Take one step; nothing where the session is not old, or all is done."""
-    name = held(session_id)
-    old = await connection.fetchrow(queries.IF_OLD, name, before_ms)
+    old = await connection.fetchrow(queries.IF_OLD, tenant_id, before_ms, name)
     if old is None:
         return PrunedRows()
-    tenant_id, machine = old
     events = 0
     for (stream,) in await connection.fetch(queries.STREAMS_OF_SESSION, tenant_id, name):
         # Its own stream comes last: while it holds something, the session is found again after a broken run.
@@ -112,7 +110,7 @@ async def _forget_session(connection: PostgresConnection, session_id: str, befor
         if events >= STEP_ROWS:
             return PrunedRows(events)
     files = await changed(connection, queries.FORGET_FILES, tenant_id, name, STEP_ROWS)
-    controls = await changed(connection, queries.FORGET_CONTROLS, tenant_id, name, _read(machine).control_acked)
+    controls = await changed(connection, queries.FORGET_CONTROLS, tenant_id, name, _read(old[0]).control_acked)
     return PrunedRows(events, files, controls)
 
 

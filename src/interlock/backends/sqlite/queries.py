@@ -285,7 +285,9 @@ SELECT s.session_id FROM session AS s WHERE s.tenant_id = ?1 AND s.session_id > 
        OR EXISTS (SELECT 1 FROM file WHERE file.session_id = s.session_id))
 ORDER BY s.session_id LIMIT ?4
 """
-IS_OLD = f"SELECT count(*) FROM session AS s WHERE s.session_id = ?1 AND s.created_ms < ?2 {_STILL}"
+IS_OLD = f"""
+SELECT count(*) FROM session AS s WHERE s.session_id = ?1 AND s.tenant_id = ?3 AND s.created_ms < ?2 {_STILL}
+"""
 STREAMS_OF_SESSION = """
 SELECT 'c/' || c.id FROM session AS s JOIN command AS c ON c.tenant_id = s.tenant_id AND c.session_id = s.session_id
 WHERE s.session_id = ?1
@@ -298,7 +300,7 @@ SELECT
     (SELECT count(*) FROM file WHERE file.session_id = s.session_id),
     (SELECT count(*) FROM control WHERE control.session_id = s.session_id
      AND control.seq <= coalesce(json_extract(CAST(s.machine AS TEXT), '$.control_acked'), 0))
-FROM session AS s WHERE s.session_id = ?
+FROM session AS s WHERE s.session_id = ? AND s.tenant_id = ?
 """
 FORGET_EVENTS = """
 DELETE FROM event WHERE place IN (

@@ -36,15 +36,15 @@ class SqliteUpkeep(Upkeep):
         found = await self._readers.rows(queries.OLD_SESSIONS, (tenant_id, before_ms, after, limit))
         return [row[0] for row in found]
 
-    async def would_forget(self, session_id: str) -> PrunedRows:
-        found = await self._readers.row(queries.WOULD_FORGET, (session_id,))
+    async def would_forget(self, tenant_id: str, session_id: str) -> PrunedRows:
+        found = await self._readers.row(queries.WOULD_FORGET, (session_id, tenant_id))
         return PrunedRows(*found) if found else PrunedRows()
 
-    async def forget_session(self, session_id: str, before_ms: int) -> PrunedRows:
+    async def forget_session(self, tenant_id: str, session_id: str, before_ms: int) -> PrunedRows:
         total = PrunedRows()
         while True:
             now: PrunedRows = await self._writer.run(
-                lambda transaction: _forget_session(transaction, session_id, before_ms))
+                lambda transaction: _forget_session(transaction, tenant_id, session_id, before_ms))
             total += now
             if now == PrunedRows():
                 return total
@@ -82,10 +82,10 @@ class SqliteUpkeep(Upkeep):
                 return total
 
 
-def _forget_session(transaction: Transaction, session_id: str, before_ms: int) -> PrunedRows:
+def _forget_session(transaction: Transaction, tenant_id: str, session_id: str, before_ms: int) -> PrunedRows:
     """Take one step; nothing where the session is not old, or all is done."""
     connection = transaction.connection
-    if not connection.execute(queries.IS_OLD, (session_id, before_ms)).get:
+    if not connection.execute(queries.IS_OLD, (session_id, before_ms, tenant_id)).get:
         return PrunedRows()
     events = 0
     for (stream,) in connection.execute(queries.STREAMS_OF_SESSION, (session_id,)).fetchall():
