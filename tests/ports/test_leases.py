@@ -94,9 +94,9 @@ NOW = "CREATE OR REPLACE FUNCTION interlock_now_ms() RETURNS bigint LANGUAGE sql
 SERVERS_OWN = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 
 
-@pytest.fixture(params=["memory", "postgres"])
+@pytest.fixture(params=["memory", "postgres", "postgres_by_tenant"])
 def place(request: pytest.FixtureRequest) -> str | PostgresSettings:
-    return request.getfixturevalue("postgres") if request.param == "postgres" else request.param
+    return request.getfixturevalue(request.param) if request.param.startswith("postgres") else request.param
 
 
 @pytest.fixture

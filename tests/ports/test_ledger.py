@@ -97,9 +97,9 @@ class StandingClock:
 Place = str | PostgresSettings
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
+@pytest.fixture(params=["memory", "sqlite", "postgres", "postgres_by_tenant"])
 def place(request: pytest.FixtureRequest) -> Place:
-    return request.getfixturevalue("postgres") if request.param == "postgres" else request.param
+    return request.getfixturevalue(request.param) if request.param.startswith("postgres") else request.param
 
 
 @pytest.fixture

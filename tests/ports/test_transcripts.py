@@ -31,9 +31,9 @@ class StandingClock:
         return 0
 
 
-@pytest.fixture(params=["memory", "jsonl", "postgres"])
+@pytest.fixture(params=["memory", "jsonl", "postgres", "postgres_by_tenant"])
 def place(request: pytest.FixtureRequest) -> str | PostgresSettings:
-    return request.getfixturevalue("postgres") if request.param == "postgres" else request.param
+    return request.getfixturevalue(request.param) if request.param.startswith("postgres") else request.param
 
 
 @pytest.fixture

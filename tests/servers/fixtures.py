@@ -18,6 +18,7 @@ import pytest
 
 from interlock.backends.postgres.database import PostgresSettings
 from interlock.backends.postgres.schema import migrate
+from servers import by_tenant
 
 _numbers = itertools.count()
 KEEPER = Path(__file__).with_name("keeper.py")
@@ -76,32 +77,54 @@ def named(server: str, database: str) -> str:
     return server.replace("/postgres?", f"/{database}?")
 
 
-@pytest.fixture(scope="session")
-def _own_database(postgres_server: str) -> str:
-    url = named(postgres_server, f"tests_{os.getpid()}")
+def _migrated(server: str, name: str, further: str = "") -> str:
+    """Make a database with the newest schema, and run `further` there; returns its address."""
+    url = named(server, name)
 
     async def make() -> None:
-        connection = await asyncpg.connect(postgres_server)
-        await connection.execute(f"CREATE DATABASE tests_{os.getpid()}")
+        connection = await asyncpg.connect(server)
+        await connection.execute(f"CREATE DATABASE {name}")
         await connection.close()
         connection = await asyncpg.connect(url)
         await migrate(connection, url)  # type: ignore[arg-type]
+        if further:
+            await connection.execute(further)
         await connection.close()
 
     asyncio.run(make())
     return url
 
 
-@pytest.fixture
-def postgres(_own_database: str) -> PostgresSettings:
-    """A database with the newest schema and nothing in it. It is this process's, and one test's at a time."""
+def _wiped(url: str) -> PostgresSettings:
     async def wipe() -> None:
-        connection = await asyncpg.connect(_own_database)
+        connection = await asyncpg.connect(url)
         await connection.execute(await connection.fetchval(WIPE))
         await connection.close()
 
     asyncio.run(wipe())
-    return PostgresSettings(_own_database)
+    return PostgresSettings(url)
+
+
+@pytest.fixture(scope="session")
+def _own_database(postgres_server: str) -> str:
+    return _migrated(postgres_server, f"tests_{os.getpid()}")
+
+
+@pytest.fixture(scope="session")
+def _own_database_by_tenant(postgres_server: str) -> str:
+    return _migrated(postgres_server, f"by_tenant_{os.getpid()}", by_tenant.MAKE)
+
+
+@pytest.fixture
+def postgres(_own_database: str) -> PostgresSettings:
+    """A database with the newest schema and nothing in it. It is this process's, and one test's at a time."""
+    return _wiped(_own_database)
+
+
+@pytest.fixture
+def postgres_by_tenant(_own_database_by_tenant: str) -> PostgresSettings:
+    """The same as a form distributed by tenant would be (`by_tenant`): without triggers and keys of all tenants."""
+    return _wiped(_own_database_by_tenant)
 
 
 def _new_database(server: str) -> str:

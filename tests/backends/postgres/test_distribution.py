@@ -32,6 +32,7 @@ from interlock.ports.ledger import (
 from interlock.protocol.clock import iso
 from interlock.protocol.records import AuditDraft, CommandRecord, ControlRecord, IdempotencyRecord, SessionRecord
 from interlock.protocol.resources import Actor, Command, Target
+from servers import by_tenant
 
 pytestmark = pytest.mark.anyio
 PAGE = Path(__file__).parents[3] / "docs/explanation/sizing.md"
@@ -55,6 +56,11 @@ FOREIGN_KEYS = """
 SELECT c.relname, array_agg(a.attname::text) FROM pg_constraint f JOIN pg_class c ON c.oid = f.conrelid
 JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = ANY(f.conkey)
 WHERE f.contype = 'f' AND f.connamespace = current_schema()::regnamespace GROUP BY f.oid, c.relname
+"""
+
+TRIGGERS = """
+SELECT c.relname FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid
+WHERE NOT t.tgisinternal AND c.relnamespace = current_schema()::regnamespace
 """
 
 
@@ -115,6 +121,19 @@ async def test_a_table_with_a_unique_or_foreign_key_without_its_tenant_is_found(
                      "pointing": OTHER_KEY, "keyless": OTHER_KEY}
 
 
+async def test_the_suites_run_on_tables_whose_every_key_has_the_tenant_and_that_have_no_trigger(
+    postgres_by_tenant: PostgresSettings,
+) -> None:
+    connection = await asyncpg.connect(postgres_by_tenant.dsn)
+    kinds = await found(connection)
+    triggers = {row[0] for row in await connection.fetch(TRIGGERS)}
+    await connection.close()
+    assert {name for name, kind in kinds.items() if kind == OTHER_KEY} == set(by_tenant.OF_THE_CLUSTER)
+    assert triggers <= set(by_tenant.OF_THE_CLUSTER)
+    assert {name for name, kind in kinds.items() if kind} == {
+        name for name, kind in written().items() if kind in (BY_TENANT, OTHER_KEY)}, "no table was left out"
+
+
 def test_a_table_that_the_page_does_not_name_is_refused() -> None:
     assert differing({"command": OTHER_KEY, "added": BY_TENANT}, {"command": OTHER_KEY}) == {"added"}
     assert differing({"command": BY_TENANT}, {"command": OTHER_KEY, "gone": SHARED}) == {"command", "gone"}
@@ -145,6 +164,12 @@ BY_PLAN = {"queries.IF_OLD", "queries.OLD_SESSIONS"}
 """Statements that name the tenant; a plan that hashes a part of them reads that part of all tenants."""
 
 
+LOCKS = re.compile(r"\bFOR (NO KEY )?(UPDATE|SHARE)\b")
+OF_ONE_TENANT = re.compile(r"\btenant_id = \$\d\b")
+LOCK_SEVERAL = {"lane_takeover.HOLD", "lane_takeover.HOLD_FREE", "statements.HOLD_HEADS", "statements.HOLD_LANES"}
+"""Statements that lock rows of several tenants, which a distributed form takes for one tenant at a time alone."""
+
+
 async def reaching(connection: PostgresConnection, asked: dict[str, str]) -> set[str]:
     """Return the statements that reach a tenant's table by anything but the tenant."""
     keys = {index: columns for _, index, columns in await connection.fetch(carried.KEYS)}
@@ -165,6 +190,19 @@ async def test_no_further_statement_reaches_a_tenants_table_without_its_tenant(p
     assert found - known - BY_PLAN == set(), "name the tenant in the statement, for each of its tables that has one"
     assert known - found == set(), "these carry their tenant by now: take them off the list, and say so on the page"
     assert f"{len(BY_KEY)} statements" in PAGE.read_text(encoding="utf-8").split(SECTION + "\n")[1]
+
+
+async def test_no_further_statement_locks_rows_of_several_tenants(postgres: PostgresSettings) -> None:
+    connection = await asyncpg.connect(postgres.dsn)
+    with_tenant = {name for name, columns in await connection.fetch(COLUMNS) if "tenant_id" in columns}
+    found = set[str]()
+    for name, sql in all_statements(("audit_rows", "tenant_moves")).items():
+        if LOCKS.search(sql) and not OF_ONE_TENANT.search(sql):
+            plan = await carried.generic_plan(connection, sql)
+            if carried.tables(plan) & with_tenant:
+                found.add(name)
+    await connection.close()
+    assert found == LOCK_SEVERAL
 
 
 async def test_a_statement_that_leaves_the_tenant_out_is_found(empty_database: str) -> None:
