@@ -11,7 +11,7 @@ import pytest
 from backends.entity_reads import entity_reads
 from interlock.backends.sqlite import entities, queries
 from interlock.backends.sqlite.connect import open_writer
-from interlock.backends.sqlite.write_buffer import BufferedTable
+from interlock.backends.sqlite.queries import BufferedTable
 from interlock.ports.entities import ENTITIES
 from interlock.protocol.resources import UsageDimension
 

@@ -13,7 +13,7 @@ from interlock.backends.sqlite import queries
 from interlock.backends.sqlite.database import SqliteDatabase
 from interlock.backends.sqlite.entities import make_missing_tables
 from interlock.backends.sqlite.faults import NotASqliteLedger, TooNew
-from interlock.backends.sqlite.write_buffer import write_rows
+from interlock.backends.sqlite.transaction import write_rows
 from interlock.command.audit_tree import Frontier
 from interlock.ports.ledger import Full
 

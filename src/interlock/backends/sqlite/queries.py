@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Callable, Set
+from functools import lru_cache
 
-from interlock.backends.sqlite.write_buffer import BufferedTable
 from interlock.backends.usage_sums import usage_sums
 from interlock.protocol.resources import UsageDimension
+
+
+class BufferedTable:
+    """A statement that writes rows, and how many rows one of it takes."""
+
+    def __init__(self, lead: str, columns: int, tail: str = "") -> None:
+        row = f"({','.join('?' * columns)})"
+
+        def statement(rows: int) -> str:
+            return f"{lead} {','.join([row] * rows)} {tail}"
+
+        self.statement: Callable[[int], str] = lru_cache(statement)
+
 
 # --- lanes and the store itself ---
 TAKE_LANE = """

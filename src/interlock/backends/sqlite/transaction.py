@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import get_args
 
 import apsw
@@ -12,8 +12,7 @@ from interlock.backends import rows
 from interlock.backends.audit_room import NoRoom
 from interlock.backends.sqlite import entities, queries
 from interlock.backends.sqlite.absent import Absent
-from interlock.backends.sqlite.database import Row, SqliteDatabase
-from interlock.backends.sqlite.write_buffer import WriteBuffer, write_rows
+from interlock.backends.sqlite.database import Row, SqliteDatabase, Value
 from interlock.command.audit import CHECKPOINT_FACT, SALT_BYTES, AuditRefused, LogEnd, TailBound, TailFull
 from interlock.ports.ledger import (
     FIRST_EPOCH,
@@ -50,6 +49,48 @@ CACHED_ROWS = 65_536
 GATHERED = (queries.PUT_COMMANDS, queries.PUT_CONTROLS, queries.ADD_IDEMPOTENCY, queries.PUT_TRANSCRIPTS,
             queries.ADD_AUDIT, queries.ADD_AUDIT_NODES, queries.ADD_EVENTS, queries.PUT_STREAMS)
 """Tables whose rows are written together, at the end."""
+
+ROWS_A_STEP = (64, 32, 16, 8, 4, 2, 1)
+"""So many rows go into one statement: each step of SQLite gives the interpreter lock away, and taking it back from a
+busy event loop can cost more than the row. Each size is twice the next one, so no rest takes a size twice."""
+
+
+def write_rows(connection: SqliteDatabase, table: queries.BufferedTable, given: Sequence[Sequence[Value]]) -> None:
+    """Write rows in their order. Raises SQLite's errors."""
+    done = 0
+    for size in ROWS_A_STEP:
+        while len(given) - done >= size:
+            connection.execute(table.statement(size), [value for row in given[done : done + size] for value in row])
+            done += size
+
+
+class WriteBuffer:
+    """What one transaction is still to write, in the order in which its tables are named."""
+
+    def __init__(self, connection: SqliteDatabase, tables: Sequence[queries.BufferedTable]) -> None:
+        self._connection = connection
+        self._rows: dict[queries.BufferedTable, list[Sequence[Value]]] = {table: [] for table in tables}
+
+    def add(self, table: queries.BufferedTable, row: Sequence[Value]) -> None:
+        """Have a row written later."""
+        self._rows[table].append(row)
+
+    def write(self, table: queries.BufferedTable) -> None:
+        """Write what is there for one table. Raises SQLite's errors."""
+        waiting = self._rows[table]
+        if waiting:
+            write_rows(self._connection, table, waiting)
+            waiting.clear()
+
+    def write_all(self) -> None:
+        """Write all. Raises SQLite's errors."""
+        for table in self._rows:
+            self.write(table)
+
+    def forget(self) -> None:
+        """Drop all: the transaction is rolled back."""
+        for waiting in self._rows.values():
+            waiting.clear()
 
 
 class Transaction:
