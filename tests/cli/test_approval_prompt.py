@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import os
+import pty
 import sys
 
 import pytest
@@ -42,11 +43,13 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
     return Terminal()
 
 
-async def ask(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> tuple[asyncio.Task[str | None], int]:
+async def ask(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, keyboard: tuple[int, int] | None = None
+) -> tuple[asyncio.Task[str | None], int]:
     """Ask on this terminal; returns the question's task, and a descriptor into which the person types."""
     monkeypatch.setattr(sys, "stdout", terminal)
     monkeypatch.setattr(sys, "stderr", terminal)
-    keys, typed = os.pipe()
+    keys, typed = keyboard or os.pipe()
     asking = asyncio.create_task(TerminalAnswers(keys).line(QUESTION))
     await terminal.asked.wait()
     terminal.asked.clear()
@@ -105,3 +108,15 @@ async def test_a_question_that_is_taken_back_ends_its_row_once(
     await asyncio.wait([asking])
     approval_prompt.say("approval apr_1 was denied by user:bob")
     assert terminal.getvalue() == f"{QUESTION}\napproval apr_1 was denied by user:bob\n"
+
+
+@pytest.mark.anyio
+@pytest.mark.req("Y-3")
+async def test_what_was_typed_before_the_question_does_not_answer_it(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    person, keys = pty.openpty()
+    os.write(person, b"y\ny")
+    asking, _ = await ask(terminal, monkeypatch, (keys, person))
+    os.write(person, b"n\n")
+    assert await asking == "n"

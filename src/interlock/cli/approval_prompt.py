@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+import termios
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Literal, Protocol
 
 import msgspec
@@ -58,6 +59,8 @@ class TerminalAnswers:
     async def line(self, question: str = "") -> str | None:
         """Write the question, and wait for a line. The question's row ends, also if no line comes.
 
+        What was typed before the question is discarded: it does not answer what its person had not seen (Y-3).
+
         If something else is written meanwhile, such as a notice or the output of another tool, the question is written
         again below it once nothing more has come for `QUIET_S`.
         """
@@ -72,6 +75,7 @@ class TerminalAnswers:
                 again.cancel()
             again = loop.call_later(QUIET_S, asked.ask_again)
 
+        self._discard_typed()
         asked = OpenQuestion(question, interrupted)
         asked.ask()
         line = None
@@ -82,6 +86,11 @@ class TerminalAnswers:
                 again.cancel()
             asked.close(answered=line is not None)
         return line
+
+    def _discard_typed(self) -> None:
+        with suppress(termios.error):  # Into a pipe nothing is typed too early.
+            termios.tcflush(self._descriptor, termios.TCIFLUSH)
+            self._rest = b""
 
     async def _line(self) -> str | None:
         loop = asyncio.get_running_loop()

@@ -1,7 +1,7 @@
 """Ctrl-O shows what is folded of a tool's output while a command runs (Y-6).
 
 The key is made the terminal's quit character, so it arrives as a signal: what is typed ahead stays in the terminal, for
-the next question or the shell. A signal reaches every program of a pipeline, so without one alone the key is taken.
+the shell. A signal reaches every program of a pipeline, so without one alone the key is taken.
 """
 
 from __future__ import annotations
