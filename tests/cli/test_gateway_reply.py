@@ -37,6 +37,8 @@ def test_a_problem_is_one_line(body: dict[str, Any], line: str) -> None:
     ("List them with `GET /v1/webhooks`.", "List them with `interlock webhooks`."),
     ("`GET /v1/status` lists the drains in force.", "`interlock status` lists the drains in force."),
     ("List them with `GET /v1/sessions/{id}/tree`.", "List them with `interlock sessions tree`."),
+    ("Send it again later, or with on_busy enqueue or interrupt.",
+     "Send it again later, or with --on-busy enqueue or interrupt."),
     ("Ask for another: `POST /v1/stream-tickets`.", "Ask for another: `POST /v1/stream-tickets`."),
     ("Look at `GET /v1/nowhere`.", "Look at `GET /v1/nowhere`."), ("Do `this`.", "Do `this`."),
 ])

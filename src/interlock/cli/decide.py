@@ -229,7 +229,8 @@ async def decide(
         if not yes and person is None:
             verb = "approve" if decision == "grant" else "deny"
             raise usage("There is no terminal to show the request at and ask.",
-                        f"Read it with: interlock approvals ID; then write: interlock {verb} ID --yes")
+                        f"Read it with: interlock approvals {ids[0]}; then write: "
+                        f"interlock {verb} {' '.join(ids)} --yes")
         signer = Signer(where) if sign else None
         seen = SeenApprovals(where.directory())
         # All are found before any is decided: a mistyped id decides nothing.

@@ -22,6 +22,9 @@ LISTED = {
     "status": "status", "webhooks": "webhooks", "webhooks/deliveries": "webhooks dead",
 }
 """The verb that shows what `GET` of a path below /v1 answers with."""
+OPTIONS = {"on_busy": "--on-busy"}
+"""Fields of a body that hints name, and the options of verbs that set them."""
+_OPTION = re.compile(rf"(?<![\w-])({'|'.join(OPTIONS)})\b")
 
 
 class _Problem(msgspec.Struct):
@@ -52,8 +55,10 @@ def refusal(status: int, body: bytes, path: str, retry_after: str | None = None)
 
 
 def in_verbs(hint: str) -> str:
-    """Name the verb that lists the same in place of the API's path in a gateway's hint (Y-10)."""
-    return _LIST.sub(lambda found: f"`interlock {LISTED[found[1]]}`" if found[1] in LISTED else found[0], hint)
+    """Name the verb that lists the same in place of the API's path in a gateway's hint, and options in place of fields
+    (Y-10)."""
+    listed = _LIST.sub(lambda found: f"`interlock {LISTED[found[1]]}`" if found[1] in LISTED else found[0], hint)
+    return _OPTION.sub(lambda found: OPTIONS[found[1]], listed)
 
 
 def decoded(raw: bytes, kind: type[T], path: str) -> T:
