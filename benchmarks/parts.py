@@ -85,9 +85,8 @@ def _step(frames: Sequence[bytes], understood: Sequence[Frame], size: int, epoch
         for raw, frame in zip(frames[first:first + size], understood[first:first + size], strict=True):
             take_frame(lane, frame, raw, policy)
         lane.out.writes.append(lane.snapshot())
-        session_id = lane.state.session_id
-        groups.append(Group(lane.out, WriteBatch(lane.out.writes, ((session_id, epoch),)), session_id,
-                            lane.state.last_seq))
+        name = LaneName(lane.state.tenant_id, lane.state.session_id)
+        groups.append(Group(lane.out, WriteBatch(lane.out.writes, ((name, epoch),)), name.name, lane.state.last_seq))
     return groups
 
 

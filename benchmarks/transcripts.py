@@ -172,7 +172,7 @@ async def turns(state: Path, compacted: Path) -> dict[str, float]:
                                         "message": _said(number)})
             began = time.perf_counter()
             await store.append(header, [TranscriptLine(tenant_id="t1", session_id="S", entry_id=entry_id, line=line)])
-            await read("S", "shell")
+            await read("S", "shell", "t1")
             spent.append(time.perf_counter() - began)
             leaf = entry_id
         found[name] = statistics.median(spent)

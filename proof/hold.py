@@ -103,7 +103,7 @@ def _wait(look: Any, sentence: str) -> Any:
 
 def run(seed: int, rounds: int | None) -> bool:
     """Hold, then grant; hold shortly, then deny."""
-    from agents.third_party import find_goose
+    from installed import find_goose
 
     command = find_goose()
     if command is None:

@@ -56,7 +56,7 @@ def hold_once(hold_s: float, decision: str) -> dict[str, Any]:
 
 def run(seed: int, rounds: int | None) -> bool:
     """Hold, then deny; hold shortly, then grant."""
-    from agents.third_party import find_claude
+    from installed import find_claude
 
     if find_claude() is None:
         print("the Claude Agent SDK is not installed; run: pip install 'interlock[agents]'")
