@@ -240,7 +240,7 @@ async def test_orphans_are_claimed_together_and_all_else_is_left(store: Store) -
     claimed = await store.leases.claim(
         [(named("s/1"), "r1"), (named("s/2"), None), (named("s/3"), "r3"),
          *((named(f"s/{at}"), None) for at in range(4, 8))], "b")
-    assert claimed == {named("s/1"): 2, named("s/2"): 2}, "not what its runner, a live owner or nobody has"
+    assert claimed == {named("s/1"): 2, named("s/2"): 2}, "not what its runner or an owner that is alive has"
     assert not await store.writes(named("s/1"), 1), "a paused owner is fenced by a claim as by a take"
     assert await store.writes(named("s/1"), 2)
     assert await store.writes(named("s/4"), 1), "what was given back is left as it is"
@@ -284,7 +284,7 @@ async def test_lanes_that_are_taken_at_the_same_time_each_have_an_epoch_of_their
 async def test_a_runners_sessions_are_to_be_had_where_it_is_attached_and_only_there(store: Store) -> None:
     await store.leases.take(named("s/1"), "a", "r1")
     await store.leases.attach(link("b"))
-    assert (await store.leases.take(named("s/1"), "a", "r1")).instance_id == "b", "its owner does not take it anew"
+    assert (await store.leases.take(named("s/1"), "a", "r1")).instance_id == "b", "its owner takes it no second time"
     assert await store.leases.owner(named("s/1")) == "a"
     assert await store.leases.take(named("s/1"), "b", "r1") == Lease(2, "b"), "fencing an owner that is alive"
     assert not await store.writes(named("s/1"), 1)

@@ -941,7 +941,7 @@ async def test_what_a_day_has_spent_adds_up_by_its_pot_or_not_at_all(ledger: Led
     await put(ledger, spent(7, "", 5), spent(7, "claude", 2**50))
     await put(ledger, spent(7, "", 6, 40), spent(8, "", 1))
     with pytest.raises(Fenced):
-        await ledger.commit(WriteBatch([spent(7, "", 100)], [(LaneName("t1", "nobody"), 1)]))
+        await ledger.commit(WriteBatch([spent(7, "", 100)], [(LaneName("t1", "taken by none"), 1)]))
     assert [(one.scope, one.spent_micros, one.raised_micros) for one in await ledger.spending(7)] == [
         ("", 11, 40), ("claude", 2**50, 0)]
     await put(ledger, Expire(SPENDING, 7))
@@ -958,7 +958,7 @@ async def test_usage_adds_up_by_its_place_and_is_summed_by_what_is_asked(ledger:
     await put(ledger, used(7, 5), used(7, 2**40, model="opus"), used(7, 6, cost_micros=3), used(9, 1))
     await put(ledger, used(7, 2, session_id="s2", output_tokens=1), used(8, 99, tenant_id="t2"))
     with pytest.raises(Fenced):
-        await ledger.commit(WriteBatch([used(7, 1_000)], [(LaneName("t1", "nobody"), 1)]))
+        await ledger.commit(WriteBatch([used(7, 1_000)], [(LaneName("t1", "taken by none"), 1)]))
     whole = await ledger.usage(UsageQuery("t1", 7, 8))
     assert (whole.places, whole.records) == (1, [whole.total])
     assert whole.total == UsageRecord(tenant_id="t1", turns=4, input_tokens=2**40 + 13, output_tokens=1, cost_micros=3)

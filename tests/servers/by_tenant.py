@@ -8,7 +8,7 @@ from __future__ import annotations
 
 OF_THE_CLUSTER = ("runner", "api_key", "pairing", "browser_login", "runner_link")
 """Tables that have a tenant and would not be distributed: those that say whose a credential is are looked into before
-that is known, and the changes of links are told apart by the transactions of one server."""
+that is known, and the changes of links are distinguished by the transactions of one server."""
 _OTHERS = f"c.relname <> ALL ('{{{','.join(OF_THE_CLUSTER)}}}')"
 MAKE = f"""
 DO $$

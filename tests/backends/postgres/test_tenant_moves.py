@@ -126,7 +126,7 @@ async def test_a_tenant_that_is_opened_again_goes_on_under_newer_epochs(store: S
     with pytest.raises(Fenced):
         await store.say("acme")
     assert sorted(await store.leases.orphans(9)) == [
-        LaneName("acme", "S-acme"), LaneName("acme", house_id("acme"))], "somebody goes on with its clocks"
+        LaneName("acme", "S-acme"), LaneName("acme", house_id("acme"))], "another gateway has its clocks"
     store.epochs["acme"] = (await store.leases.take(LaneName("acme", "S-acme"), "i_1")).epoch
     await store.say("acme")
     assert await store.leases.moves() == []

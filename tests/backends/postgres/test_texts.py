@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.backends.postgres import texts
+from interlock.ports.ledger import LaneName
 
 AWKWARD = st.text(st.sampled_from("\0\U0010fffe01a"))
 
@@ -29,3 +30,8 @@ def test_two_texts_are_never_held_alike() -> None:
     nul, escaped = texts.held("\0"), texts.held("\U0010fffe0")
 
     assert nul != escaped
+
+
+def test_lanes_become_columns_in_their_order() -> None:
+    lanes = [LaneName("t2", "s/1"), LaneName("t1", "s/2")]
+    assert texts.lane_columns(iter(lanes)) == (["t2", "t1"], ["s/1", "s/2"])

@@ -101,8 +101,9 @@ class MemoryLedger(MemoryTables, MemoryUpkeep, Ledger):
         return sorted(due, key=lambda one: one.deadline_ms)
 
     async def session_clocks(self, lanes: Sequence[LaneName]) -> list[SessionClock]:
-        there = (self._sessions.get(one.name) for one in sorted(set(lanes), key=lambda lane: lane.name))
-        found = (one for one in there if one is not None and LaneName(one.tenant_id, one.session_id) in lanes)
+        wanted = sorted(set(lanes), key=lambda lane: lane.name)
+        there = ((lane, self._sessions.get(lane.name)) for lane in wanted)
+        found = (one for lane, one in there if one is not None and one.tenant_id == lane.tenant_id)
         return [SessionClock(one.session_id, one.runner_id, one.state, one.deadline_ms, one.tenant_id) for one in found]
 
     async def command(self, command_id: str, tenant_id: str) -> CommandRecord | None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Mapping, Set
 from functools import partial
 from typing import NamedTuple
 
 from interlock.backends.postgres.database import PostgresConnection, Row
-from interlock.backends.postgres.texts import given, held, held_lane
+from interlock.backends.postgres.texts import given, held, held_lane, lane_columns
 from interlock.backends.postgres.writer import PostgresWriter
 from interlock.ports.leases import Gone, Lease
 from interlock.ports.ledger import LaneName, TenantMoving
@@ -125,7 +125,7 @@ async def _take(connection: PostgresConnection, lanes: Mapping[LaneName, str | N
     `orphans`, only those whose owner is dead and which no other transaction holds; the rest is left out, and so are
     frozen lanes in any case. Raises Gone."""
     mine, asked = held(instance_id), {held_lane(lane): lane for lane in lanes}
-    rows = await connection.fetch(HOLD_FREE if orphans else HOLD, mine, *_columns(asked))
+    rows = await connection.fetch(HOLD_FREE if orphans else HOLD, mine, *lane_columns(asked))
     if not rows:
         raise Gone(f"The instance {instance_id} was not renewed for too long, and is taken for dead.")
     rows = [row for row in rows if row[0] is not None]
@@ -136,8 +136,9 @@ async def _take(connection: PostgresConnection, lanes: Mapping[LaneName, str | N
         return {}
     runners = [lanes[asked[_lane(row)]] for row in rows]
     epochs = {_lane(row): int(row[2]) for row in rows}
-    found = await connection.fetch(TAKE, *_columns(epochs), [held(one) if one is not None else None for one in runners],
-                                   [row[3] for row in rows], mine, orphans)
+    found = await connection.fetch(
+        TAKE, *lane_columns(epochs), [held(one) if one is not None else None for one in runners],
+        [row[3] for row in rows], mine, orphans)
     leases = dict[LaneName, Lease]()
     for tenant_id, name, holder, epoch in found:
         lane = LaneName(tenant_id, name)
@@ -153,16 +154,10 @@ async def _named(connection: PostgresConnection, mine: str, lanes: Set[LaneName]
     if not lanes:
         return []
     # In the order of their names, as everyone does: two that make the same ones would wait for each other.
-    rows = await connection.fetch(NAME_LANES, *_columns(sorted(lanes, key=lambda lane: lane.name)))
+    rows = await connection.fetch(NAME_LANES, *lane_columns(sorted(lanes, key=lambda lane: lane.name)))
     rest = lanes - {_lane(row) for row in rows}
-    return rows + await connection.fetch(HOLD, mine, *_columns(rest)) if rest else rows
+    return rows + await connection.fetch(HOLD, mine, *lane_columns(rest)) if rest else rows
 
 
 def _lane(row: Row) -> LaneName:
     return LaneName(row[0], row[1])
-
-
-def _columns(lanes: Iterable[LaneName]) -> tuple[list[str], list[str]]:
-    """Return the tenants and the names, in the same order."""
-    named = list(lanes)
-    return [lane.tenant_id for lane in named], [lane.name for lane in named]

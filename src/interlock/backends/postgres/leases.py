@@ -18,7 +18,7 @@ from interlock.backends.postgres.faults import translate
 from interlock.backends.postgres.lane_takeover import Taking
 from interlock.backends.postgres.primaries import PrimaryWatch
 from interlock.backends.postgres.renewal_thread import RenewalThread
-from interlock.backends.postgres.texts import held, held_lane
+from interlock.backends.postgres.texts import held, held_lane, lane_columns
 from interlock.backends.postgres.writer import PostgresWriter
 from interlock.ports.leases import (
     INSTANCE_LIFE_MS,
@@ -246,8 +246,7 @@ class PostgresLeases(Leases):
 
 def _columns(lanes: Sequence[tuple[LaneName, int]]) -> tuple[list[str], list[str], list[int]]:
     """Return the tenants, the names and the epochs, in the same order."""
-    named = [held_lane(lane) for lane, _ in lanes]
-    return [lane.tenant_id for lane in named], [lane.name for lane in named], [epoch for _, epoch in lanes]
+    return *lane_columns(held_lane(lane) for lane, _ in lanes), [epoch for _, epoch in lanes]
 
 
 def _held(values: Sequence[str | int | bytes]) -> Row:

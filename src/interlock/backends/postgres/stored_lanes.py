@@ -9,7 +9,7 @@ from typing import Any
 from interlock.backends import rows
 from interlock.backends.postgres import queries
 from interlock.backends.postgres.database import PostgresReaders, Row
-from interlock.backends.postgres.texts import held, held_lane
+from interlock.backends.postgres.texts import held, held_lane, lane_columns
 from interlock.ports.ledger import LaneName
 from interlock.ports.stored_lanes import LaneHistory, LaneQuestion, SessionClock, StoredLane
 from interlock.protocol.identifiers import COMMAND_PREFIX
@@ -89,8 +89,7 @@ def _record(tenant_id: str, row: Row) -> AuditRecord:
 
 def _named(asked: Sequence[LaneName]) -> tuple[list[str], list[str]]:
     """Return the tenants and the names of lanes, each lane once."""
-    lanes = [held_lane(one) for one in dict.fromkeys(asked)]
-    return [one.tenant_id for one in lanes], [one.name for one in lanes]
+    return lane_columns(held_lane(one) for one in dict.fromkeys(asked))
 
 
 def _number(row: Row) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from interlock.ports.ledger import LaneName
 
 NUL = "\0"
@@ -24,3 +26,9 @@ def given(text: str) -> str:
 def held_lane(lane: LaneName) -> LaneName:
     """Write a lane's tenant and name as `held` does."""
     return LaneName(held(lane.tenant_id), held(lane.name))
+
+
+def lane_columns(lanes: Iterable[LaneName]) -> tuple[list[str], list[str]]:
+    """Return the tenants and the names of lanes, in the same order, as statements take them."""
+    named = list(lanes)
+    return [lane.tenant_id for lane in named], [lane.name for lane in named]

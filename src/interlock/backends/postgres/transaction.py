@@ -15,7 +15,7 @@ from interlock.backends.postgres.entries import Entries
 from interlock.backends.postgres.operations import TableStatement, columns
 from interlock.backends.postgres.single import HELD, MOVE_HEADS, NOTED, NotAtOnce, Single
 from interlock.backends.postgres.tables import TABLES, controls_apart, operation_of
-from interlock.backends.postgres.texts import held
+from interlock.backends.postgres.texts import held, lane_columns
 from interlock.command.audit import (
     CHECKPOINT_FACT,
     FIRST_PREV,
@@ -100,8 +100,7 @@ class CommitGroup:
         steps = self._commuting()
         single = Single()
         if lanes:
-            single.add([("held", HELD)], [[lane.tenant_id for lane in lanes], [lane.name for lane in lanes],
-                                          list(lanes.values())])
+            single.add([("held", HELD)], [*lane_columns(lanes), list(lanes.values())])
             single.check("fenced", "held", len(lanes))
         for place, step in enumerate(steps):
             single.change(f"step_{place}", step.op.sql, step.columns())

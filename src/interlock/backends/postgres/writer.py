@@ -44,7 +44,7 @@ from interlock.backends.postgres.faults import (
     why_away,
 )
 from interlock.backends.postgres.single import NotAtOnce, Reason
-from interlock.backends.postgres.texts import held_lane
+from interlock.backends.postgres.texts import held_lane, lane_columns
 from interlock.backends.postgres.transaction import CommitGroup
 from interlock.command.audit import TailBound
 from interlock.ports import trips
@@ -352,8 +352,7 @@ class PostgresWriter:
         """Hold the lanes of a group, and return for each batch why it cannot be committed (C-4)."""
         wanted = [job.batch.epochs if job.batch is not None else () for job in group]
         lanes = list(dict.fromkeys(held_lane(lane) for epochs in wanted for lane, _ in epochs))
-        found = await connection.fetch(statements.HOLD_LANES, [lane.tenant_id for lane in lanes],
-                                       [lane.name for lane in lanes]) if lanes else []
+        found = await connection.fetch(statements.HOLD_LANES, *lane_columns(lanes)) if lanes else []
         newest = {LaneName(tenant_id, name): int(epoch) for tenant_id, name, epoch in found}
         return [next((_fenced(lane, newest.get(held_lane(lane), 0), epoch) for lane, epoch in epochs
                       if newest.get(held_lane(lane)) != epoch), None) for epochs in wanted]

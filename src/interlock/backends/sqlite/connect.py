@@ -40,7 +40,7 @@ def connect(path: Path, *, read_only: bool = False) -> SqliteDatabase:
             _make_private(path)
         name, flags = str(path), apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOMUTEX
         if read_only and _never_changes(path):
-            # SQLite wants to make the index of a write-ahead log that is not there, unless it is told this.
+            # SQLite wants to make the index of a write-ahead log that is not there, unless this is set.
             name, flags = f"{path.absolute().as_uri()}?immutable=1", flags | apsw.SQLITE_OPEN_URI
         connection = cast(
             "SqliteDatabase", apsw.Connection(name, flags=flags, statementcachesize=CACHED_STATEMENTS)
