@@ -157,7 +157,9 @@ def test_runners_of_a_gateway_that_has_died_are_offline_though_no_row_of_theirs_
 @pytest.mark.req("C-4", "L-6")
 def test_a_runner_that_left_another_gateway_was_seen_then_and_is_attached_where_it_arrives() -> None:
     presence, wire = RunnerPresence(), Wire()
-    facts = facts_of(Present(RECORD, hello("shell"), 1_000))
+    before = Present(RECORD, hello("shell"), 1_000)
+    before.live["s"] = p.LiveAgent(session_id="s", agent_id="shell", state="idle")
+    facts = facts_of(before)
     presence.learn_one(RunnerLocation("r1", "default", "i_2", "l1", facts))
     presence.left_elsewhere("r1", "an older one", 8_000)
     assert presence.away("shell", "default") == []
@@ -170,6 +172,8 @@ def test_a_runner_that_left_another_gateway_was_seen_then_and_is_attached_where_
     presence.left_elsewhere("r1", "l1", 11_000)
     arriving.connect(wire)
     assert presence.link_of("r1") is wire, "what another gateway reports late takes no arriving runner away"
+    assert presence.detach("r1", wire, 12_000)
+    assert presence.get("r1") is arriving, "it was here last"
 
 
 @pytest.mark.req("J-14")

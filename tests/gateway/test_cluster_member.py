@@ -33,6 +33,9 @@ async def test_every_gateway_shows_what_any_of_them_found_missing(town: Street) 
         shown = (await house.ask("GET", "/v1/status")).body["restored"]
         assert {one["session_id"] for one in shown["sessions"]} == {"s1", "s2"}
         assert (shown["session_count"], shown["commands_closed"]) == (2, 2)
+    other = await a.engine.setbacks.anywhere("other")
+    assert other is not None
+    assert [one.session_id for one in other.sessions] == ["s3"], "what is another tenant's is not shown"
 
 
 async def test_a_gateway_that_does_not_answer_is_left_out(town: Street, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,7 +24,7 @@ LISTED = {
 """The verb that shows what `GET` of a path below /v1 answers with."""
 OPTIONS = {"on_busy": "--on-busy"}
 """Fields of a body that hints name, and the options of verbs that set them."""
-_OPTION = re.compile(rf"(?<![\w-])({'|'.join(OPTIONS)})\b")
+_OPTION = re.compile(rf"\b({'|'.join(OPTIONS)})\b")
 
 
 class _Problem(msgspec.Struct):

@@ -142,7 +142,7 @@ class RunnerPresence:
         self._present: dict[str, Present] = {}
         self._elsewhere: dict[str, Present] = {}
         self._left: dict[str, Present] = {}
-        """Runners that were attached to another gateway last, and are attached nowhere now."""
+        """Runners as they were when they left another gateway, until they arrive here or leave another one again."""
         self._of_tenant: dict[str, dict[str, None]] = {}
         """Every runner that was ever known, by the tenants it was known under."""
         self._newest: dict[str, int] = {}
@@ -190,7 +190,6 @@ class RunnerPresence:
 
     def _keep_elsewhere(self, present: Present) -> None:
         self._elsewhere[present.record.runner_id] = present
-        self._left.pop(present.record.runner_id, None)
         self._know(present.record)
 
     def _know(self, record: RunnerRecord) -> None:
