@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,7 +11,6 @@ from interlock.cli.place import (
     GatewayFile,
     Where,
     gateway_file,
-    is_alive,
     state_directory,
     writable,
     write_private,
@@ -56,10 +52,3 @@ def test_a_place_is_tried_before_it_is_worked_in(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(Trouble, match="cannot be written"):
         writable(tmp_path / "nowhere")
-
-
-def test_a_process_is_alive_until_it_was_waited_for() -> None:
-    assert is_alive(os.getpid())
-    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
-        ended.wait()
-    assert not is_alive(ended.pid)

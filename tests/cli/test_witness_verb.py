@@ -14,12 +14,8 @@ from interlock.cli.verb_error import Trouble
 from interlock.cli.witness_verb import _Witness  # pyright: ignore[reportPrivateUsage]
 from interlock.command.audit_tree import SubtreeHashes, answer, consistency, root_of
 from interlock.command.note import (
-    COSIGNATURE,
-    NotANote,
     cosigned_at,
     parse_checkpoint,
-    parse_verifier_key,
-    verifier_key,
 )
 from interlock.command.witness import CosignRefused, needs_proof
 from interlock.protocol.records import AuditRecord
@@ -87,12 +83,3 @@ def test_a_witness_believes_neither_another_key_nor_a_state_that_it_did_not_writ
     path.write_text("rubbish")
     with pytest.raises(Trouble, match="not a checkpoint"):
         honest.known(kept.origin)
-
-
-@pytest.mark.req("U-3")
-def test_a_verifier_key_is_read_as_it_is_written() -> None:
-    text = verifier_key("w.example/1", COSIGNATURE, OWN.public_key())
-    assert parse_verifier_key(text, COSIGNATURE) == ("w.example/1", OWN.public_key())
-    for bad in (text[:-2], "w" + text, text.replace("+", " "), ""):
-        with pytest.raises(NotANote):
-            parse_verifier_key(bad, COSIGNATURE)

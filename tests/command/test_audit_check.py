@@ -25,7 +25,7 @@ from command.audit_logs import (
     log,
     personal_log,
 )
-from interlock.command.audit import checkpoint_line, export_lines, record_line, seal
+from interlock.command.audit import checkpoint_line, record_line, seal
 from interlock.command.audit_check import compare, verify, verify_records
 from interlock.command.audit_quick import is_whole
 from interlock.command.audit_report import Tampering
@@ -37,6 +37,11 @@ from interlock.protocol.records import AuditRecord
 NEWLINE = b"\n"
 
 
+def export_of(records: list[AuditRecord]) -> list[bytes]:
+    """The lines of a log, then its checkpoint."""
+    return [*map(record_line, records), checkpoint_line(checkpoint_of(records))]
+
+
 # --- a log that no one touched ---
 
 
@@ -44,7 +49,7 @@ NEWLINE = b"\n"
 @pytest.mark.parametrize("count", [0, 1, 2, 50])
 def test_a_whole_log_is_found_whole(count: int) -> None:
     records = log(count)
-    report = check_lines(b"".join(export_lines(records, checkpoint_of(records))))
+    report = check_lines(b"".join(export_of(records)))
     assert report.ok
     assert report.signature_checked
     assert (report.tenant_id, report.records, report.not_yet_signed) == ("t1", count, 0)
@@ -296,7 +301,7 @@ def test_a_checkpoint_of_another_key_tenant_or_size_is_a_bad_signature() -> None
 @pytest.mark.req("U-3", "U-5")
 def test_a_checkpoint_kept_elsewhere_tells_a_fork_from_an_older_state() -> None:
     records, others = log(10), log(12, action="reject")
-    lines = list(export_lines(records, checkpoint_of(records)))
+    lines = export_of(records)
     for size in (0, 1, 7, 10):
         assert compare(lines, checkpoint_of(records[:size]), PUBLIC).ok
     forked = compare(lines, checkpoint_of(others[:7]), PUBLIC)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -29,7 +30,7 @@ from interlock.ports.transcripts import TranscriptHeader
 from interlock.protocol import payloads as p
 from interlock.protocol.records import SessionRecord, TranscriptLine
 from interlock.protocol.resources import Notice, Target
-from interlock.session.context import context, read_entries
+from interlock.session.context import context
 from interlock.session.tree import read_tree
 
 pytestmark = pytest.mark.anyio
@@ -56,6 +57,11 @@ class WatchedTranscripts(MemoryTranscripts):
         self.written.put_nowait([line.entry_id for line in lines])
 
 
+def entries_of(lines: list[bytes]) -> list[dict[str, Any]]:
+    tree = read_tree(lines)
+    return [tree.entry(place) for place in range(len(tree.nodes))]
+
+
 def shape(lines: list[bytes]) -> list[str]:
     return [entry["message"]["role"] if entry["type"] == "message" else entry.get("customType", entry["type"])
             for entry in map(msgspec.json.decode, lines)]
@@ -63,7 +69,7 @@ def shape(lines: list[bytes]) -> list[str]:
 
 def chain(lines: list[bytes]) -> bool:
     """Every entry hangs from the one before it."""
-    entries = read_entries(lines)
+    entries = entries_of(lines)
     return [entry["parentId"] for entry in entries] == [None, *(entry["id"] for entry in entries[:-1])]
 
 
@@ -194,7 +200,7 @@ async def test_who_said_no_and_why_is_in_the_result() -> None:
     table.begin()  # the gateway dies before the runner tells the outcome of it
     await table.resolved(session_id, "denied")
     await table.result(session_id, "refused", "denied")
-    result = read_entries(await pending(table))[-1]["message"]
+    result = entries_of(await pending(table))[-1]["message"]
     assert result["isError"]
     assert result["content"] == [{"type": "text", "text": "Denied by user:owner.\nrefused"}]
 
@@ -209,7 +215,7 @@ async def test_an_agent_that_is_lost_keeps_what_it_said() -> None:
     await table.say(session_id, "agent.text.done", p.TextDone(turn_id="t1", block_id="b1", text="half"))
     for _ in range(SILENT_HEARTBEATS):
         await (await table.lane(session_id)).call(AgentVouched(False))
-    message = next(entry["message"] for entry in read_entries(await pending(table)) if entry["type"] == "message"
+    message = next(entry["message"] for entry in entries_of(await pending(table)) if entry["type"] == "message"
                    and entry["message"]["role"] == "assistant")
     assert (message["content"][0]["text"], message["stopReason"]) == ("half", "error")
 
@@ -226,7 +232,7 @@ async def test_a_conversation_goes_on_below_what_another_program_wrote() -> None
     await transcripts.append(header, [msgspec.structs.replace(line("0000abcd", session_id), line=entry)])
     table.begin()
     await table.execute("again", target=Target(agent_id="shell", session_id=session_id))
-    assert read_entries(await pending(table))[0]["parentId"] == "0000abcd"
+    assert entries_of(await pending(table))[0]["parentId"] == "0000abcd"
 
 
 @pytest.mark.req("X-3")
@@ -377,8 +383,8 @@ async def test_kill_9_loses_and_doubles_no_entry(tmp_path: Path) -> None:
     lines = await transcripts.read("S1", "shell", "default")
     await transcripts.close()
     await ledger.close()
-    ids = [entry["id"] for entry in read_entries(lines)]
-    assert len(read_entries(lines)) == len(lines) - 1, "every line is whole"
+    ids = [entry["id"] for entry in entries_of(lines)]
+    assert len(entries_of(lines)) == len(lines) - 1, "every line is whole"
     assert len(set(ids)) == len(ids), "no entry is doubled"
     assert set(committed) <= set(ids), "no entry is lost"
-    assert [entry["data"]["n"] for entry in read_entries(lines)] == list(range(1, len(ids) + 1)), "in order"
+    assert [entry["data"]["n"] for entry in entries_of(lines)] == list(range(1, len(ids) + 1)), "in order"

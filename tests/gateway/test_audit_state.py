@@ -13,7 +13,7 @@ import pytest
 from interlock.backends.checkpoints.files import CheckpointFiles
 from interlock.backends.memory.ledger import MemoryLedger
 from interlock.backends.sqlite.ledger import LEDGER_NAME, SqliteLedger, open_ledger
-from interlock.command.audit import checkpoint_line, export_lines
+from interlock.command.audit import checkpoint_line, record_line
 from interlock.command.audit_check import verify
 from interlock.command.audit_report import AuditReport, Tampering
 from interlock.command.note import sign_checkpoint
@@ -107,7 +107,7 @@ CHANGES: dict[str, tuple[tuple[str, ...], Tampering, int]] = {
 async def test_an_export_with_its_head_verifies_with_the_public_key_alone(tmp_path: Path, ledger: SqliteLedger) -> None:
     await write(ledger, 7)
     head = await signer(ledger, tmp_path).sign_tenant("t1")
-    lines = export_lines(await ledger.audit("t1", 0, 100), head)
+    lines = [*map(record_line, await ledger.audit("t1", 0, 100)), checkpoint_line(head)]
     report = verify(lines, load_public_key(tmp_path / "gateway.pub"))
     assert (report.ok, report.records) == (True, 7)
 

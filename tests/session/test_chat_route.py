@@ -16,7 +16,6 @@ from interlock.session.chat_route import (
     chat_key,
     cron_key,
     hook_key,
-    subagent_key,
 )
 from interlock.session.keys import canonical_key
 
@@ -52,7 +51,6 @@ def test_direct_messages_are_kept_apart_as_far_as_the_scope_says(scope: DmScope,
 def test_the_other_keys() -> None:
     assert cron_key("a", "nightly build") == "agent:a:cron:nightly%20build"
     assert hook_key("a", "u1") == "agent:a:hook:u1"
-    assert subagent_key("a", "u2") == "agent:a:subagent:u2"
 
 
 @pytest.mark.req("R-1")

@@ -34,7 +34,7 @@ SMALL = CompactionSettings(reserve_tokens=100, keep_recent_tokens=400, reserve_t
 
 def planned(entries: list[Entry], given: CompactionSettings = SMALL, window: int = WINDOW,
             **more: Any) -> CompactionPlan:
-    return plan(Path.of_entries(entries), given, window, **more)
+    return plan(Path.of_tree(read_tree(list(map(msgspec.json.encode, entries)))), given, window, **more)
 
 
 def messages(entries: list[Entry]) -> list[dict[str, Any]]:

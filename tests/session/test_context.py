@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from interlock.session.context import ModelContext, context, read_entries
+from interlock.session.context import ModelContext, context
 from interlock.session.tree import read_tree
 
 AT = "2026-01-01T00:00:00.500Z"
@@ -74,8 +74,9 @@ def test_damage_ends_a_walk_and_never_hangs_it() -> None:
     assert said([user("a", "b"), user("b", "a")]) == ["a", "b"]
     assert said([user("a", "a")]) == ["a"]
     assert said([user("a", None), user("b", "nowhere"), user("c", "b")]) == ["b", "c"]
-    lines = [b'{"type":"session","id":"S"}', msgspec.json.encode(user("a", None)), b"\0\0\0", b"[1]", b'{"id":"x"}',
-             b'{"type":"message","id":7}', b"\xff", b'{"type":"message","id":"b","parentId":"a"}', b'{"type":"mess']
-    entries = read_entries(lines)
-    assert [one["id"] for one in entries] == ["a", "b"]
-    assert said(entries) == ["a"]
+    lines = [b'{"type":"session","version":3,"id":"S"}', msgspec.json.encode(user("a", None)), b"\0\0\0", b"[1]",
+             b'{"id":"x"}', b'{"type":"message","id":7}', b"\xff", b'{"type":"message","id":"b","parentId":"a"}',
+             b'{"type":"mess']
+    tree = read_tree(lines)
+    assert [node.id for node in tree.nodes] == ["a", "b"]
+    assert [one["content"] for one in context(tree).messages] == ["a"]

@@ -10,7 +10,7 @@ _libc.ptrace.restype = ctypes.c_long
 
 PTRACE_DETACH, PTRACE_SEIZE, PTRACE_INTERRUPT = 17, 0x4206, 0x4207
 OPTION_TRACE_EXEC, OPTION_EXIT_KILL = 0x10, 0x10_0000
-EVENT_EXEC, EVENT_STOP = 4, 128
+EVENT_EXEC = 4
 WAIT_ALL = 0x4000_0000
 """`__WALL`: wait for traced threads that lead no group, too."""
 

@@ -29,9 +29,6 @@ ASK_S = 1.0
 MOST = 200
 """Ids that are offered at once; who has more types a character."""
 
-ASKING = "__complete"
-"""The word by which a shell's script asks for what may stand at the end of a line."""
-
 BASH = """\
 # Completion of interlock for bash.
 _interlock() {

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -269,12 +269,6 @@ def record_line(record: AuditRecord) -> bytes:
 def personal_form(personal: Mapping[str, tuple[str, str]]) -> bytes:
     """Write the values behind a record's commitments."""
     return canonical(personal)
-
-
-def export_lines(records: Iterable[AuditRecord], checkpoint: Checkpoint) -> Iterator[bytes]:
-    """Write a tenant's log: a line for each record, in order, then the checkpoint."""
-    yield from map(record_line, records)
-    yield checkpoint_line(checkpoint)
 
 
 def overrun(signed: int, count: int, times: Sequence[str]) -> tuple[int, str] | None:

@@ -128,19 +128,6 @@ def verifier_key(name: str, kind: int, public_key: Ed25519PublicKey) -> str:
     return f"{name}+{key_id(name, kind, public_key).hex()}+{base64.b64encode(material).decode()}"
 
 
-def parse_verifier_key(text: str, kind: int) -> tuple[str, Ed25519PublicKey]:
-    """Read a public key as `verifier_key` writes it. Raises NotANote."""
-    name, _, rest = text.strip().partition("+")
-    shown_id, _, encoded = rest.partition("+")
-    material = _decoded(encoded)
-    if not name or len(material) != 33 or material[0] != kind:
-        raise NotANote("A verifier key is NAME+ID+KEY of the kind that is wanted here.")
-    public_key = Ed25519PublicKey.from_public_bytes(material[1:])
-    if key_id(name, kind, public_key).hex() != shown_id:
-        raise NotANote("The verifier key's id does not fit its name and key.")
-    return name, public_key
-
-
 def _cosigned(checkpoint: Checkpoint, at_s: int) -> bytes:
     return f"cosignature/v1\ntime {at_s}\n{checkpoint.text}".encode()
 

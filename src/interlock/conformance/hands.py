@@ -19,7 +19,6 @@ PRESENT_S = 5.0
 """Limit within which a welcomed runner is offered to people; until then a prompt is a conflict."""
 LOOK_S = 0.1
 CONFLICT = 409
-TERMINAL = frozenset({"succeeded", "failed", "timed_out", "canceled", "rejected", "expired"})
 
 
 class HandFailed(Exception):

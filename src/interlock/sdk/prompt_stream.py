@@ -94,7 +94,6 @@ class EndPart:
     command: Command
 
 
-PARTS = (AgentTextPart, ToolStartPart, ToolOutputPart, ToolEndPart, ApprovalPart, UsagePart, NoticePart, EndPart)
 PromptPart: TypeAlias = (AgentTextPart | ToolStartPart | ToolOutputPart | ToolEndPart | ApprovalPart | UsagePart
                          | NoticePart | EndPart | Lost | Reattached)
 

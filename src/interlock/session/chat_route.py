@@ -106,11 +106,6 @@ def hook_key(agent_id: str, uuid: str) -> str:
     return _key(agent_id, "hook", uuid)
 
 
-def subagent_key(agent_id: str, uuid: str) -> str:
-    """Name the session of an agent that another one started."""
-    return _key(agent_id, "subagent", uuid)
-
-
 def _shared(chat: Chat) -> list[str]:
     if not chat.group_id:
         raise BadChat("group_id", f"a chat of type {chat.chat_type} needs its id")

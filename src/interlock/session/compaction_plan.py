@@ -14,7 +14,7 @@ import msgspec
 from interlock.protocol.limits import MAX_SUMMARY_BYTES, MAX_SUMMARY_CHARS
 from interlock.protocol.sizes import json_size
 from interlock.session.file_operations import Files, files_of
-from interlock.session.tokens import Calibration, context_tokens, entry_tokens
+from interlock.session.tokens import Calibration, entry_tokens
 from interlock.session.tree import Tree
 
 WINDOW_SHARE = 4
@@ -89,12 +89,6 @@ class Path:
         self.ids = ids
         self.types = types
         self.entry = entry
-
-    @classmethod
-    def of_entries(cls, entries: Sequence[Mapping[str, Any]]) -> Path:
-        """A path of entries that are all read."""
-        return cls([str(one.get("id")) for one in entries], [str(one.get("type")) for one in entries],
-                   entries.__getitem__)
 
     @classmethod
     def of_tree(cls, tree: Tree, leaf: int | None = None) -> Path:
@@ -290,8 +284,3 @@ def _message(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 def _estimate(path: Path, begin: int) -> int:
     return sum(entry_tokens(path.entry(at)) for at in range(begin, len(path)) if path.types[at] in CONTRIBUTING)
-
-
-def measured(messages: Sequence[Mapping[str, Any]], calibration: Calibration) -> int:
-    """Tokens of a context that is at hand as messages, by what is known of its model."""
-    return calibration.context(context_tokens(messages))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
 
 import msgspec
@@ -60,13 +60,6 @@ def context(tree: Tree, leaf: int | None = None) -> ModelContext:
         level = next(str(tree.entry(place).get("thinkingLevel")) for place in reversed(path)
                      if nodes[place].type == "thinking_level_change")
     return ModelContext(messages, _model(tree, path), level, places)
-
-
-def read_entries(lines: Iterable[bytes]) -> list[dict[str, Any]]:
-    """Read lines into entries as they are, the header left out; a line that is not an entry is skipped (X-4)."""
-    found = (read_object(line) for line in lines)
-    return [entry for entry in found if entry is not None and isinstance(entry.get("type"), str)
-            and entry["type"] != "session" and isinstance(entry.get("id"), str)]
 
 
 def _message(tree: Tree, place: int) -> msgspec.Raw | None:

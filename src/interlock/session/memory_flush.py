@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from interlock.session.compaction_plan import CompactionSettings, Flush, thresholds
 from interlock.session.silence import TOKEN
 
@@ -18,8 +16,6 @@ SYSTEM_PROMPT = (
 )
 HINT = f"\n\nIf there is nothing to say to the user, begin your reply with {TOKEN}."
 """What is added to a configured prompt that does not say it itself."""
-
-_MEMORY_FILE = re.compile(r"memory/[A-Za-z0-9_\-][A-Za-z0-9_.\- ]{0,200}\.md\Z")
 
 
 def prompt(settings: Flush, date: str) -> str:
@@ -44,14 +40,3 @@ def flush_due(
     if not (settings.enabled and settings.memory_flush.enabled) or window <= 0:
         return False
     return context_tokens > thresholds(settings, window).flush and flushed_at != compactions
-
-
-def is_memory_file(path: str, workspace: str) -> bool:
-    """Whether a path that a tool was given is `memory/*.md` of the workspace: nothing above it, nothing below it."""
-    plain = path.replace("\\", "/")
-    root = workspace.replace("\\", "/").rstrip("/")
-    if root and plain.startswith(root + "/"):
-        plain = plain[len(root) + 1:]
-    while plain.startswith("./"):
-        plain = plain[2:]
-    return _MEMORY_FILE.match(plain) is not None and ".." not in plain

@@ -54,7 +54,6 @@ class TurnFold:
         self._left_out: list[p.FileTransfer] = []
         self._silent = False
         self.usage: p.Usage | None = None
-        self.tools_run = 0
         self._digests: list[dict[str, str]] = []
         self._digests_left_out = 0
         self._titles: dict[str, str] = {}
@@ -85,7 +84,6 @@ class TurnFold:
                 self._text(payload.text, continues=bool(frame.metadata.get("continues")),
                            silent=frame.metadata.get(SILENT) is True)
             case p.ToolRequest():
-                self.tools_run += 1
                 self._running[payload.invocation_id] = payload.tool_name
                 self._titles[payload.invocation_id] = payload.title or ""
                 self._warned = None

@@ -54,7 +54,6 @@ class CommandLine(NamedTuple):
     unclear: str | None = None
 
 
-_BARE = re.compile(r"[A-Za-z0-9_@%+=:,./^~*?\[\]{}#!-]+|[^\x00-\x7f]+")
 _PLAIN = re.compile(r"[\w@%+=:,./^~*?\[\]{}#!-]+")
 
 

@@ -33,7 +33,6 @@ TERMINAL = frozenset({"TASK_STATE_COMPLETED", "TASK_STATE_FAILED", "TASK_STATE_C
 INTERRUPTED = frozenset({"TASK_STATE_INPUT_REQUIRED", "TASK_STATE_AUTH_REQUIRED"})
 
 _payload = msgspec.json.Decoder(ExecutePayload)
-_frame = msgspec.json.Decoder(dict[str, Any])
 
 
 def session_key(agent_id: str, context_id: str) -> str:

@@ -32,8 +32,6 @@ from interlock.protocol.limits import PAGE_MAX
 from interlock.protocol.problems import Place, Problem
 from interlock.protocol.records import AuditDraft, AuditRecord
 
-ORDERS = ("oldest", "newest")
-
 
 async def reading(call: ApiRequest) -> ASGIApp:
     """GET /audit."""

@@ -39,7 +39,6 @@ BAD_REQUEST = 4400
 """Close code: what came is not a request, and names no stream."""
 UNAUTHORIZED = 4401
 """Close code: the credential that opened it is accepted no more."""
-STOPPING = 1012
 
 log = structlog.get_logger("interlock.gateway")
 
