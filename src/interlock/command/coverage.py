@@ -145,7 +145,7 @@ def _as_run(command: Simple) -> Simple:
 
 @lru_cache(maxsize=4_096)
 def _is_secret(path: str) -> bool:
-    return path_globs(SECRETS, any_depth=True).fullmatch(_sound(posixpath.normpath(path))) is not None
+    return path_globs(SECRETS).fullmatch(_sound(posixpath.normpath(path))) is not None
 
 
 def outside(path: str) -> bool:
@@ -283,7 +283,7 @@ def _path_met(globs: tuple[str, ...], facts: RequestFacts, searched: tuple[str, 
 
 @lru_cache(maxsize=4_096)
 def _path_denied(globs: tuple[str, ...], path: str) -> bool:
-    denied = path_globs(globs, any_depth=True)
+    denied = path_globs(globs)
     return any(denied.fullmatch(form) is not None for form in dict.fromkeys(_path_forms(path)))
 
 

@@ -39,9 +39,9 @@ def path_glob(pattern: str, any_depth: bool) -> Any:
 
 
 @lru_cache(maxsize=256)
-def path_globs(patterns: tuple[str, ...], any_depth: bool) -> Any:
-    """One expression for all of the globs, each as `path_glob` reads it."""
-    return compiled("|".join(f"(?:{_source(pattern, any_depth)})" for pattern in patterns), ignore_case=any_depth)
+def path_globs(patterns: tuple[str, ...]) -> Any:
+    """One expression for all of the globs, each as `path_glob` reads it for ask and deny rules."""
+    return compiled("|".join(f"(?:{_source(pattern, any_depth=True)})" for pattern in patterns), ignore_case=True)
 
 
 def _source(pattern: str, any_depth: bool) -> str:

@@ -100,16 +100,14 @@ def _list(value: object) -> list[object]:
     return cast("list[object]", value) if isinstance(value, list) else []
 
 
-def _section(reading: _Reading, path: str, kind: type, table: tuple[str, ...], values: Table,
-             names: Mapping[str, str] | None = None) -> None:
-    """Take each value that the section has under the same name, or as `names` says, where it is one it may hold."""
+def _section(reading: _Reading, path: str, kind: type, table: tuple[str, ...], values: Table) -> None:
+    """Take each value that the section has under the same name, if it is one it may hold."""
     known = {field.encode_name: field.type for field in msgspec.structs.fields(kind)}
     for name, value in values.items():
-        here = (names or {}).get(name, name)
-        if here not in known:
+        if name not in known:
             reading.leave(f"{path}.{name}", _ELSEWHERE.get(name, NO_MEANING))
-        elif reading.checked(f"{path}.{name}", known[here], value):
-            reading.put(f"{path}.{name}", table, here, value)
+        elif reading.checked(f"{path}.{name}", known[name], value):
+            reading.put(f"{path}.{name}", table, name, value)
 
 
 def _session(reading: _Reading, session: Table) -> None:

@@ -51,7 +51,7 @@ from interlock.session.compaction_plan import (
     estimated_tokens,
     plan,
 )
-from interlock.session.context_entries import identified
+from interlock.session.context import identified
 from interlock.session.tree import Tree
 
 PASSING = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EINTR)

@@ -175,10 +175,10 @@ class RunnerSession:
         """Mark the frame as answered with the next write: a restart does not answer it again (D-7)."""
         self.state.note_handled(self.controller, frame.seq or 0)
 
-    async def _refuse(self, frame: Frame, code: Code, sentence: str, *, fatal: bool = False) -> None:
+    async def _refuse(self, frame: Frame, code: Code, sentence: str) -> None:
         self._handled(frame)
         self._uploads.discard(files_of(frame.payload))
-        await self.journal.write(self.journal.session_error(code, sentence, fatal, frame.message_id))
+        await self.journal.write(self.journal.session_error(code, sentence, fatal=False, reply_to=frame.message_id))
         await self._uploads.sweep()
 
     # --- opening ---

@@ -91,9 +91,9 @@ class Path:
         self.entry = entry
 
     @classmethod
-    def of_tree(cls, tree: Tree, leaf: int | None = None) -> Path:
-        """The path of a transcript to the entry at the place `leaf`, else to its leaf."""
-        places = tree.path(tree.leaf if leaf is None else leaf)
+    def of_tree(cls, tree: Tree) -> Path:
+        """The path of a transcript to its leaf."""
+        places = tree.path(tree.leaf)
         nodes = tree.nodes
         return cls([nodes[place].id for place in places], [nodes[place].type for place in places],
                    lambda at: tree.entry(places[at]))

@@ -62,6 +62,19 @@ def context(tree: Tree, leaf: int | None = None) -> ModelContext:
     return ModelContext(messages, _model(tree, path), level, places)
 
 
+class Identified(NamedTuple):
+    """One message of a context, as JSON, and its entry's id."""
+
+    id: str
+    message: msgspec.Raw
+
+
+def identified(tree: Tree) -> list[Identified]:
+    """The context of the leaf, each message with its entry's id (X-1). A compaction's summary has its entry's id."""
+    found = context(tree)
+    return [Identified(tree.nodes[place].id, raw) for place, raw in zip(found.places, found.raw, strict=True)]
+
+
 def _message(tree: Tree, place: int) -> msgspec.Raw | None:
     node = tree.nodes[place]
     if node.type == "message":

@@ -31,9 +31,9 @@ class RenderedEntry(NamedTuple):
     literal: str = ""
 
 
-def sections(tree: Tree, leaf: int | None = None) -> Iterator[RenderedEntry]:
-    """Give the path to the leaf, or to the entry at the place `leaf`; entries that say nothing are left out."""
-    for place in tree.path(tree.leaf if leaf is None else leaf):
+def sections(tree: Tree) -> Iterator[RenderedEntry]:
+    """Give the path to the leaf; entries that say nothing are left out."""
+    for place in tree.path(tree.leaf):
         entry = tree.entry(place)
         if entry.get("origin") == "flush":
             continue  # What the agent writes down for itself is left out of what people read (Z-5).
@@ -62,11 +62,11 @@ def section_of(entry: dict[str, Any]) -> RenderedEntry | None:
             return None
 
 
-def markdown(tree: Tree, leaf: int | None = None) -> str:
+def markdown(tree: Tree) -> str:
     """Write the path as Markdown; text of others stays within its section, output within its fence."""
     head = tree.header or {}
     parts = [f"# Session {head.get('id', '')}\n\n{head.get('timestamp', '')} · {head.get('cwd', '')}\n"]
-    for section in sections(tree, leaf):
+    for section in sections(tree):
         parts.append(f"## {section.title}\n")
         if section.prose:
             parts.append(_contained(section.prose) + "\n")
@@ -94,7 +94,7 @@ def _contained(prose: str) -> str:
     return "\n".join([*lines, fence] if fence else lines)
 
 
-def page(tree: Tree, leaf: int | None = None) -> str:
+def page(tree: Tree) -> str:
     """Write the path as one HTML document without scripts; nothing of the text is taken for markup."""
     head = tree.header or {}
     title = html.escape(f"Session {head.get('id', '')}")
@@ -104,7 +104,7 @@ def page(tree: Tree, leaf: int | None = None) -> str:
              "pre{white-space:pre-wrap;overflow-wrap:anywhere}.literal{background:#eee;padding:.5rem}</style>",
              f"<h1>{title}</h1><p>{html.escape(str(head.get('timestamp', '')))} · "
              f"{html.escape(str(head.get('cwd', '')))}</p>"]
-    for section in sections(tree, leaf):
+    for section in sections(tree):
         parts.append(f"<h2>{html.escape(section.title)}</h2>")
         parts += [f"<pre>{html.escape(section.prose)}</pre>"] if section.prose else []
         parts += [f'<pre class="literal">{html.escape(section.literal)}</pre>'] if section.literal else []

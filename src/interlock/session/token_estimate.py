@@ -27,9 +27,9 @@ _PIECE = re.compile(rb"[A-Z]?[a-z]+|[A-Z]+")
 _CONSONANTS = re.compile(rb"[b-df-hj-np-tv-xzB-DF-HJ-NP-TV-XZ]{4,}")
 
 
-def _only(kept: bytes, shown_as: bytes = b"") -> bytes:
-    """Make a table that turns all bytes but `kept` into spaces, and those into `shown_as` if it is given."""
-    return bytes((shown_as[0] if shown_as else at) if at in kept else 0x20 for at in range(256))
+def _only(kept: bytes) -> bytes:
+    """Make a table that turns all bytes but `kept` into spaces."""
+    return bytes(at if at in kept else 0x20 for at in range(256))
 
 
 _WORDS, _NUMBERS, _RUNS = _only(_LETTERS), _only(_DIGITS), _only(bytes(range(0x80, 0x100)))

@@ -327,9 +327,9 @@ class AgentOperations:
             raise missing
         return command
 
-    async def _task(self, command: Command, history_length: int | None, *, artifacts: bool = True) -> dict[str, Any]:
+    async def _task(self, command: Command, history_length: int | None) -> dict[str, Any]:
         return task_of(command, await self._context(command), await self._waiting(command), self.origin,
-                       history_length=history_length, artifacts=artifacts)
+                       history_length=history_length)
 
     async def _context(self, command: Command) -> str:
         session_id = command.target.session_id
