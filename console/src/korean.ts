@@ -47,7 +47,6 @@ export const page: Record<Word, string> = {
   noAnswer: '게이트웨이가 응답하지 않았습니다. 연결되면 다시 시도하세요.',
   noGateway: '게이트웨이와 연결되어 있지 않습니다. 다시 시도하는 중…',
   notAllowed: '이 화면을 볼 수 있는 역할이 아닙니다.',
-  notFound: '그런 승인이 없습니다.',
   onward: '결정한 뒤 다음 승인 열기',
   policy: '정책',
   reason: '이유 (선택)',

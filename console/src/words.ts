@@ -44,7 +44,6 @@ export const english = {
   noAnswer: 'The gateway did not answer. Try again once the connection is back.',
   noGateway: 'There is no connection to the gateway. Trying again…',
   notAllowed: 'Your role does not include this view.',
-  notFound: 'There is no such approval.',
   onward: 'After a decision, open the next one',
   policy: 'Policy',
   reason: 'Reason (optional)',

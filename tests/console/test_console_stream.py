@@ -9,7 +9,7 @@ import pytest
 from benchmarks.scripted_runner import ScriptedRunner, Session, delta_message
 from benchmarks.streaming import SHOWN, pieces
 from proof.house import House
-from tests.console.pages import asked, interlock, origin, page_of
+from tests.console.pages import asked, interlock, origin, page_of, ran
 from tests.console.payloads import HOSTILE
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore"), pytest.mark.req("J-4")]
@@ -144,6 +144,52 @@ def test_a_read_that_fails_is_repeated_once_the_gateway_is_reached_again(browser
         page.goto(f"{origin(house)}/console/")
         page.locator(f"a[href='/console/a/{approval}']").wait_for()
         page.get_by_text(NO_CONNECTION).wait_for(state="detached")
+
+
+UNANSWERED = {"abort": lambda route: route.abort(), "fail": lambda route: route.fulfill(
+    status=503, json={"code": "Unavailable", "detail": "The ledger cannot be read now."})}
+"""How a read fails once: without an answer, or with one that another attempt may do better than."""
+
+
+@pytest.mark.parametrize("how", UNANSWERED)
+def test_a_request_that_could_not_be_read_is_shown_without_another_visit(browser: Any, house: House, how: str) -> None:
+    """Also when nothing else changes meanwhile: a phone that opens a notice may have no network for a moment."""
+    approval = asked(house, f"write unread-{how}.txt 1", f"unread-{how}")
+    with page_of(browser, house) as page:
+        page.route(f"**/v1/approvals/{approval}/input", UNANSWERED[how], times=1)
+        page.route(f"**/v1/approvals/{approval}", UNANSWERED[how], times=1)
+        page.goto(f"{origin(house)}/console/a/{approval}")
+        page.get_by_role("button", name="Allow once", disabled=False).wait_for()
+        assert f"unread-{how}" in page.locator("section pre").first.inner_text()
+        assert page.locator("main .bad").count() == 0
+
+
+@pytest.mark.parametrize("how", UNANSWERED)
+def test_what_says_that_an_approval_cannot_be_read_goes_with_the_next_read(browser: Any, house: House, how: str
+                                                                           ) -> None:
+    approval = asked(house, f"write reread-{how}.txt 1", f"reread-{how}")
+    with page_of(browser, house, f"/console/a/{approval}") as page:
+        page.get_by_role("button", name="Allow once", disabled=False).wait_for()
+        page.route(f"**/v1/approvals/{approval}", UNANSWERED[how])
+        other = asked(house, f"write another-{how}.txt 1", f"another-{how}")
+        page.get_by_role("alert").wait_for()
+        page.unroute(f"**/v1/approvals/{approval}")
+        page.get_by_role("alert").wait_for(state="detached")
+        assert page.get_by_role("button", name="Allow once", disabled=False).count() == 1
+    interlock(house, "deny", other, "--yes")
+
+
+@pytest.mark.parametrize("how", UNANSWERED)
+@pytest.mark.parametrize("part", ["", "/frames?*"])
+def test_a_session_that_could_not_be_read_is_shown_without_another_visit(browser: Any, house: House, part: str,
+                                                                         how: str) -> None:
+    session = ran(house, "shell", "echo whole", f"session-{how}-{len(part)}")
+    with page_of(browser, house) as page:
+        page.route(f"**/v1/sessions/{session}{part}", UNANSWERED[how], times=1)
+        page.goto(f"{origin(house)}/console/sessions/{session}")
+        page.locator(".tool", has_text="echo whole").wait_for()
+        page.get_by_role("heading", name="echo whole").wait_for()
+        page.get_by_role("alert").wait_for(state="detached")
 
 
 def test_thoughts_are_folded_and_what_is_hostile_in_them_is_text(browser: Any, house: House, runner: ScriptedRunner
