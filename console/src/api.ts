@@ -93,8 +93,8 @@ export async function read<T>(path: string): Promise<T> {
 }
 read.raw = (path: string): Promise<Response> => send(path);
 
-export function post(path: string, body: unknown): Promise<Response> {
-  return send(path, {method: 'POST', body: JSON.stringify(body), headers: {
+function write(method: 'POST' | 'PATCH' | 'DELETE', path: string, body?: unknown): Promise<Response> {
+  return send(path, {method, body: JSON.stringify(body), headers: {
     'Content-Type': 'application/json', 'Idempotency-Key': `console-${crypto.randomUUID()}`}});
 }
 
@@ -102,22 +102,21 @@ export function post(path: string, body: unknown): Promise<Response> {
  *
  * Raises: Refused. */
 export async function change<T>(path: string, body: unknown): Promise<T> {
-  return await (await post(path, body)).json() as T;
+  return await (await write('POST', path, body)).json() as T;
 }
 
 /** Set fields of something by one request, which is not repeated.
  *
  * Raises: Refused. */
 export async function patch<T>(path: string, body: unknown): Promise<T> {
-  return await (await send(path, {method: 'PATCH', body: JSON.stringify(body), headers: {
-    'Content-Type': 'application/json', 'Idempotency-Key': `console-${crypto.randomUUID()}`}})).json() as T;
+  return await (await write('PATCH', path, body)).json() as T;
 }
 
 /** End something by one request, which is not repeated.
  *
  * Raises: Refused. */
 export async function remove(path: string): Promise<void> {
-  await send(path, {method: 'DELETE', headers: {'Idempotency-Key': `console-${crypto.randomUUID()}`}});
+  await write('DELETE', path);
 }
 
 function forget(): void {
@@ -131,7 +130,7 @@ function forget(): void {
 
 /** Log in with the code of a link, or with a key. */
 export async function logIn(by: {code: string} | {key: string}): Promise<void> {
-  const opened = await (await post('/v1/browser-sessions', by)).json() as Opened;
+  const opened = await change<Opened>('/v1/browser-sessions', by);
   sessionStorage.setItem(HALF, opened.half);
   sessionStorage.setItem(WHO, JSON.stringify(opened.principal));
 }
@@ -150,16 +149,15 @@ export async function pending(): Promise<Approval[]> {
   const found: Approval[] = [];
   let cursor = '';
   for (;;) {
-    const page = await (await send(`/v1/approvals?state=pending&limit=100${cursor}`)).json() as
-      components['schemas']['ApprovalPage'];
+    const page = await read<components['schemas']['ApprovalPage']>(`/v1/approvals?state=pending&limit=100${cursor}`);
     found.push(...page.items);
     if (!page.has_more || page.next_cursor === null) return found.sort((one, other) => one.created_at.localeCompare(other.created_at));
     cursor = `&cursor=${encodeURIComponent(page.next_cursor)}`;
   }
 }
 
-export async function approval(id: string): Promise<Approval> {
-  return await (await send(`/v1/approvals/${encodeURIComponent(id)}`)).json() as Approval;
+export function approval(id: string): Promise<Approval> {
+  return read(`/v1/approvals/${encodeURIComponent(id)}`);
 }
 
 /** The very bytes that a vote is about (J-12). */
@@ -169,9 +167,9 @@ export async function input(id: string): Promise<ArrayBuffer> {
 
 /** Vote on what has this digest, which this page worked out from the bytes that it showed (J-17). A no to what could
  * not be shown has none. */
-export async function vote(
+export function vote(
   id: string, decision: 'grant' | 'deny', digest: string, comment: string, more: Answer = {},
 ): Promise<Approval> {
   const body = {method: 'acl', ...more, decision, ...(digest === '' ? {} : {digest}), ...(comment === '' ? {} : {comment})};
-  return await (await post(`/v1/approvals/${encodeURIComponent(id)}/grants`, body)).json() as Approval;
+  return change(`/v1/approvals/${encodeURIComponent(id)}/grants`, body);
 }

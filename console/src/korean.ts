@@ -41,6 +41,7 @@ export const page: Record<Word, string> = {
   login: '로그인',
   loginBad: '이 링크나 키는 유효하지 않습니다. 링크는 5분 동안 한 번만 쓸 수 있습니다.',
   loginLink: '`interlock up` 또는 `interlock console`이 출력한 링크를 열거나 키를 입력하세요.',
+  loginOver: '로그인이 끝났습니다.',
   logout: '로그아웃',
   more: '아래에 내용이 더 있습니다. 허용하려면 끝까지 스크롤하세요.',
   next: '다음 승인',

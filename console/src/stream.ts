@@ -1,5 +1,5 @@
 /** Streams of the API over one WebSocket of this tab: after a lost connection each continues behind its last event. */
-import {post, Refused} from './api';
+import {change, Refused} from './api';
 import type {components} from './api.generated';
 
 const RETRY_FIRST_MS = 500;
@@ -73,8 +73,7 @@ export function connect(changed: () => void, online: (isOpen: boolean) => void):
     if (stopped) return;
     isSilent = false;
     try {
-      const {ticket} = await (await post('/v1/stream-tickets', {path: '/v1/stream'})).json() as
-        components['schemas']['StreamTicket'];
+      const {ticket} = await change<components['schemas']['StreamTicket']>('/v1/stream-tickets', {path: '/v1/stream'});
       if (stopped || socket !== null) return;  // Another attempt was quicker.
       const url = new URL(`/v1/stream?ticket=${encodeURIComponent(ticket)}`, location.href);
       url.protocol = url.protocol.replace('http', 'ws');

@@ -38,6 +38,7 @@ export const english = {
   loginBad: 'This link or key is not valid. A link is good once, for 5 minutes.',
   inbox: 'Approvals',
   loginLink: 'Open the link of `interlock console`, or enter a key.',
+  loginOver: 'Your login has ended.',
   logout: 'Log out',
   more: 'More waits below. Scroll to its end to allow it.',
   next: 'Next approval',

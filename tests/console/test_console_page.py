@@ -36,7 +36,26 @@ def test_a_link_logs_in_once_and_its_code_leaves_the_address(browser: Any, house
     page.get_by_role("heading", name="Waiting for you").wait_for()
     page.get_by_role("button", name="Log out").click()
     page.get_by_label("Key").wait_for()
+    assert page.get_by_role("alert").count() == 0
     second.close()
+
+
+@pytest.mark.req("J-10")
+def test_a_login_that_ends_elsewhere_says_so(browser: Any, house: House) -> None:
+    ann = {"principal": {"type": "user", "id": "ann"}, "roles": ["approver"]}
+    key = house.post("/v1/keys", ann, "key-for-ann").json()
+    context = browser.new_context(viewport=PHONE)
+    page = context.new_page()
+    page.goto(f"{origin(house)}/console/")
+    page.get_by_label("Key").fill(key["key"])
+    page.get_by_role("button", name="Log in").click()
+    page.get_by_role("heading", name="Waiting for you").wait_for()
+    house.post(f"/v1/keys/{key['key_id']}/revoke", {}, "revoke-the-key-of-ann").raise_for_status()
+    page.get_by_role("alert").get_by_text("Your login has ended.").wait_for()
+    page.get_by_label("Key").fill((house.state / "owner.key").read_text().strip())
+    page.get_by_role("button", name="Log in").click()
+    page.get_by_role("heading", name="Waiting for you").wait_for()
+    context.close()
 
 
 @pytest.mark.req("J-5", "J-17")
