@@ -21,14 +21,14 @@ export type Answer = Partial<Pick<components['schemas']['GrantBody'], 'remember'
 /** Signs a vote: what it must carry for that. */
 export type Sign = (decision: 'grant' | 'deny') => Promise<Answer>;
 type Opened = components['schemas']['OpenedBrowserSession'];
-type Problem = components['schemas']['Problem'];
+export type Problem = components['schemas']['Problem'];
 
 /** Under these names a tab, or a browser that is notified, keeps its login. */
 export const HALF = 'interlock.half';
 export const WHO = 'interlock.who';
 
 export class Refused extends Error {
-  constructor(readonly status: number, readonly code: string, detail: string) {
+  constructor(readonly status: number, detail: string) {
     super(detail);
   }
 }
@@ -82,7 +82,7 @@ async function send(path: string, options: RequestInit = {}): Promise<Response> 
   if (answer.ok) return answer;
   const problem = await answer.json().catch(() => null) as Problem | null;
   if (answer.status === 401 && sent !== null) forget();
-  throw new Refused(answer.status, problem?.code ?? '', problem?.detail ?? answer.statusText);
+  throw new Refused(answer.status, problem?.detail ?? answer.statusText);
 }
 
 /** Read a resource of the API.

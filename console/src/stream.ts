@@ -1,5 +1,5 @@
 /** Streams of the API over one WebSocket of this tab: after a lost connection each continues behind its last event. */
-import {change, Refused} from './api';
+import {change, Refused, type Problem} from './api';
 import type {components} from './api.generated';
 
 const RETRY_FIRST_MS = 500;
@@ -18,7 +18,7 @@ interface Message {
   ref: string;
   events?: {id?: string | null; data: unknown}[];
   end?: string;
-  problem?: unknown;
+  problem?: Problem;
 }
 
 const subscriptions = new Map<string, Subscription>();
@@ -53,6 +53,7 @@ function receive(text: string): void {
     wanted.take(event.data);
   }
   if (message.end === 'behind') begin(message.ref);
+  else if (message.problem?.retryable) socket?.close();  // Another socket continues all streams, after a while.
 }
 
 /** Keep the socket open until `stop` is called; `lost` replaces it, if a read has shown that the gateway cannot be reached.

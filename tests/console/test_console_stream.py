@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Generator
 from typing import Any, Literal
 
@@ -124,6 +125,35 @@ def test_a_connection_that_brings_nothing_is_noticed_and_replaced(browser: Any, 
             route.continue_()
         page.get_by_text(NO_CONNECTION).wait_for(state="detached")
         assert passed == [False, True]
+
+
+def test_a_stream_that_fails_inside_the_gateway_goes_on(browser: Any, house: House, runner: ScriptedRunner) -> None:
+    """The socket stays open when one of its streams fails, so nothing else would show that no more comes of it."""
+    session = runner.open()
+    failed: list[str] = []
+
+    def relay(page_side: Any) -> None:
+        """Pass on both ways; the first stream of a session is answered with a failure."""
+        gateway_side = page_side.connect_to_server()
+
+        def ask(message: str) -> None:
+            asked = json.loads(message)
+            if not failed and asked.get("path", "").endswith("/frames"):
+                failed.append(asked["path"])
+                problem = {"status": 500, "code": "InternalError", "title": "Interlock failed", "retryable": True}
+                page_side.send(json.dumps({"ref": asked["ref"], "problem": problem}))
+            else:
+                gateway_side.send(message)
+
+        page_side.on_message(ask)
+
+    with page_of(browser, house) as page:
+        page.route_web_socket("**/v1/stream?*", relay)
+        page.goto(f"{origin(house)}/console/sessions/{session.session_id}")
+        page.locator(".block").first.wait_for()
+        house.until(lambda: bool(page.evaluate("1") and failed))
+        send(runner, session, ["all the same"])
+        page.get_by_text("all the same").wait_for()
 
 
 def test_a_proxy_that_refuses_sockets_leaves_the_page_readable(browser: Any, house: House) -> None:
