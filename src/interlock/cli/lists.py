@@ -126,8 +126,8 @@ def sessions(
                    agent=agent, runner=runner, q=search)
     return ask_gateway(where, lambda link: _sessions(link, id_, asked, limit, json=json))
 
-USED = "allowed (used)"
-"""What became of an approval whose yes the runner has used: on the wire it is `consumed`."""
+SHOWN_STATES = {"consumed": "allowed (used)", "void": "withdrawn (void)"}
+"""States of an approval whose names on the wire do not show a person what became of it."""
 
 
 async def _tasks(link: GatewayLink, id_: str | None, asked: dict[str, str], limit: int, *, json: bool) -> int:
@@ -269,7 +269,7 @@ def _document(name: str, raw: list[msgspec.Raw]) -> int:
 
 
 def _state(state: str) -> str:
-    return "waiting for you" if state in WAITING else USED if state == "consumed" else state.replace("_", " ")
+    return "waiting for you" if state in WAITING else SHOWN_STATES.get(state, state.replace("_", " "))
 
 
 def _check_limit(limit: int) -> None:

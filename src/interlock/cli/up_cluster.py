@@ -12,7 +12,7 @@ import msgspec
 
 from interlock.app.objects import OBJECTS_NAME
 from interlock.app.own_database import DIRECTORY, GATEWAY_PREFIX, database_place
-from interlock.app.own_servers import OwnServer, ServerMissing, free_port, start_nats, start_postgres
+from interlock.app.own_servers import OwnServer, ServerMissing, check_installed, free_port, start_nats, start_postgres
 from interlock.cli.balancer import Balancer
 from interlock.cli.children import Child, SupervisedChild
 from interlock.cli.place import (
@@ -91,8 +91,9 @@ class UpCluster(Up):
 
     async def _start_servers(self) -> tuple[str, str]:
         """Start what the gateways share; gives the addresses of the database and the bus. Raises Trouble."""
-        database = _database_directory(self._state)
         try:
+            check_installed()
+            database = _database_directory(self._state)
             self._servers.append(await asyncio.to_thread(
                 start_postgres, database, options=[f"max_connections={CONNECTIONS}"]))
             self._servers.append(await asyncio.to_thread(start_nats, self._state / DIRECTORY / "nats"))
