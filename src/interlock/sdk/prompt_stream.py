@@ -94,6 +94,8 @@ class EndPart:
     command: Command
 
 
+PARTS = (AgentTextPart, ToolStartPart, ToolOutputPart, ToolEndPart, ApprovalPart, UsagePart, NoticePart, EndPart)
+"""What the reference describes."""
 PromptPart: TypeAlias = (AgentTextPart | ToolStartPart | ToolOutputPart | ToolEndPart | ApprovalPart | UsagePart
                          | NoticePart | EndPart | Lost | Reattached)
 
