@@ -416,6 +416,16 @@ async def test_the_sessions_of_a_runner_that_comes_back_are_compared_side_by_sid
     assert notices == [True, True, True]
 
 
+@pytest.mark.req("C-7")
+@pytest.mark.parametrize(("code", "noticed"), [
+    (CloseCode.REOPENING, False), (CloseCode.NORMAL, True), (1006, True),
+])
+async def test_a_link_that_its_runner_reopens_is_no_loss(house: House, code: int, noticed: bool) -> None:
+    async with house.session() as (runner, session_id, _):
+        runner.said.put_nowait({"type": "websocket.disconnect", "code": code})
+    assert await house.has_notice(session_id, "Detached") is noticed
+
+
 @pytest.mark.req("L-4", "C-4")
 async def test_portions_of_a_runners_sessions_are_read_side_by_side(
         house: House, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from interlock.protocol import payloads as p
+from interlock.protocol.codes import CloseCode
 from interlock.protocol.envelope import DPS_VERSION, Frame
 from interlock.runner.gateways import Gateways, PairedGateway
 from interlock.runner.local import NoRunner, Reload, Take, ask, listening
@@ -112,7 +113,7 @@ async def test_what_is_offered_anew_is_told_in_another_hello_and_a_turn_goes_on_
         asked = await until(one, "agent.interaction.request")
         scene.links.greet_again()
         greeted = asyncio.create_task(scene.links.greeted())
-        assert await one.closed() == await other.closed() == 1000
+        assert await one.closed() == await other.closed() == CloseCode.REOPENING
         one, hello = await attached(scene.one, "g1")
         assert not greeted.done(), "a gateway has the old offering still"
         await attached(scene.two, "g2")

@@ -348,7 +348,7 @@ async def next_message(receive: Callable[[], Awaitable[MutableMapping[str, Any]]
     """Take the next text message. Raises LinkClosed, and Closing for another kind of message."""
     message = await receive()
     if message["type"] == "websocket.disconnect":
-        raise LinkClosed
+        raise LinkClosed(message.get("code"))
     text = message.get("text")
     if text is None:
         raise Closing(1003, "frames are text messages")

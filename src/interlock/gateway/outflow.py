@@ -24,7 +24,11 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 
 class LinkClosed(Exception):
-    """The runner's WebSocket is gone."""
+    """The runner's WebSocket is gone; `code` is the close code that the runner sent, None if there is none."""
+
+    def __init__(self, code: int | None = None) -> None:
+        super().__init__()
+        self.code = code
 
 
 class RunnerOutflow:

@@ -206,6 +206,7 @@ class RawpEndpoint:
         present = Present(runner, hello, clock.now_ms(), uuid4(self._entropy(16)))
         inflow = Inflow(self._gaps)
         outflow.on_forget.connect(inflow.forget)
+        reopens = False
         try:
             with trips.counting() as spent:
                 await self._claim(present)
@@ -232,13 +233,16 @@ class RawpEndpoint:
             taking = intake.run(receive, batches=outflow.batch)
             if (ended := await outflow.shut_out_in(taking)) is not None:
                 raise Closing(*ended)
+        except LinkClosed as closed:
+            reopens = closed.code == CloseCode.REOPENING
+            raise
         finally:
             present.arrived()
             if self._links.get(runner.runner_id) is outflow:
                 del self._links[runner.runner_id], self._tokens[runner.runner_id]
             if self._engine.presence.detach(runner.runner_id, outflow, clock.now_ms()):
                 self._engine.looks.lose(runner.runner_id)
-            self._detach_lanes(runner.runner_id, outflow)
+            self._detach_lanes(runner.runner_id, outflow, reopens=reopens)
             if self._neighbours is not None:
                 with suppress(LedgerError):  # Then it is seen to be gone when this gateway is.
                     await self._neighbours.detach(present)
@@ -386,11 +390,11 @@ class RawpEndpoint:
         at = self._engine.clock.now_ms()
         return encode(Frame(type=kind, payload=payload, message_id=uuid4(self._entropy(16)), timestamp=iso(at)))
 
-    def _detach_lanes(self, runner_id: str, outflow: RunnerOutflow) -> None:
+    def _detach_lanes(self, runner_id: str, outflow: RunnerOutflow, *, reopens: bool) -> None:
         for shell in self._engine.lanes.of_runners(runner_id):
             if shell.link is outflow:
                 shell.drop_link()
-                shell.send(RunnerDetached())
+                shell.send(RunnerDetached(reopens=reopens))
 
 
 async def _all(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T]:

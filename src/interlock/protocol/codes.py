@@ -159,5 +159,7 @@ class CloseCode:
     """The same runner opened a newer link."""
     OUTDATED = 4411
     """The hello arrived late: the same runner has sent a newer one since. The reason ends with that one's number."""
+    REOPENING = 4412
+    """The runner opens the link again at once, with a new hello: what it offers has changed."""
     LEDGER = 1011
     """The gateway could not commit; reconnect and send again."""

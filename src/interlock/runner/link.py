@@ -261,7 +261,7 @@ class GatewayConnector:
 
     async def _until_stale(self) -> None:
         await self._stale.wait()
-        raise LinkBroken(CloseCode.NORMAL, "The runner's offering changed; the link reopens with a new hello.")
+        raise LinkBroken(CloseCode.REOPENING, "The runner's offering changed; the link reopens with a new hello.")
 
     async def _join(self, gateway_id: str, inbound: Inbound) -> None:
         """Apply the gateway's cursors (D-5). Raises LinkBroken if hello named another gateway: the next one is right.

@@ -9,7 +9,9 @@ import pytest
 from engine.conversation import Table
 from interlock.engine.bridge.inputs.gateway import ClockTicked
 from interlock.engine.bridge.inputs.runner import AgentVouched, RunnerAttached, RunnerDetached
+from interlock.engine.bridge.links import REOPEN_MS
 from interlock.protocol import payloads as p
+from interlock.protocol.clock import iso
 from interlock.protocol.resources import Target
 
 pytestmark = pytest.mark.anyio
@@ -90,6 +92,41 @@ async def test_a_runner_that_restarted_before_it_opened_gets_open_and_prompt_aga
     await refused_prompt(table, session_id, "SESSION_NOT_FOUND")
     assert await table.state(command.id) == "dispatched"
     assert table.wire.types()[-2:] == ["control.session.open", "control.prompt.request"]
+
+
+async def _notices(table: Table, command_id: str) -> list[tuple[str, str | None]]:
+    record = await table.ledger.command(command_id, "default")
+    assert record is not None
+    return [(one.code, one.since) for one in record.command.notices]
+
+
+@pytest.mark.req("C-7")
+async def test_a_link_that_its_runner_reopens_in_time_is_no_loss() -> None:
+    table = Table()
+    command_id, session_id = await running(table)
+    shell = await table.lane(session_id)
+    await shell.call(RunnerDetached(reopens=True))
+    table.clock.advance(REOPEN_MS - 1)
+    await shell.call(ClockTicked())
+    await table.reattach(session_id, control_seq=3)
+    table.clock.advance(REOPEN_MS)
+    await shell.call(ClockTicked())
+    assert await _notices(table, command_id) == []
+    assert await table.state(command_id) == "running"
+
+
+@pytest.mark.req("C-7")
+async def test_a_link_that_its_runner_does_not_reopen_in_time_is_a_loss_since_it_was_closed() -> None:
+    table = Table()
+    command_id, session_id = await running(table)
+    shell, closed_at = await table.lane(session_id), iso(table.clock.now_ms())
+    await shell.call(RunnerDetached(reopens=True))
+    assert shell.lane.deadline_ms() == table.clock.now_ms() + REOPEN_MS
+    table.clock.advance(REOPEN_MS)
+    await shell.call(ClockTicked())
+    assert await _notices(table, command_id) == [("Detached", closed_at)]
+    await table.reattach(session_id, control_seq=3)
+    assert await _notices(table, command_id) == [("Detached", closed_at), ("Reattached", closed_at)]
 
 
 @pytest.mark.req("C-7", "C-8")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from interlock.engine.bridge import budget_decisions, compaction, orphans, progress, termination, workspace_trust
+from interlock.engine.bridge import budget_decisions, compaction, links, orphans, progress, termination, workspace_trust
 from interlock.engine.bridge.approvals import expire
 from interlock.engine.bridge.cancellation import cancel_command
 from interlock.engine.bridge.command_end import end_canceled, end_command, fail
@@ -25,6 +25,7 @@ def tick(lane: Lane) -> None:
     for record in list(lane.commands.values()):
         if record.command.id in lane.commands:
             _tick_command(lane, record)
+    links.tick(lane)
     orphans.tick(lane)
     termination.tick(lane)
     progress.tell(lane)

@@ -170,6 +170,8 @@ class LaneState(msgspec.Struct, kw_only=True, omit_defaults=True):
     """The gateway that controls the session where it is another one: then this one observes (D-5)."""
     attached: bool = False
     detached_since_ms: int | None = None
+    reopen_deadline_ms: int | None = None
+    """By when a link that its runner reopens must be back, or its loss is noticed (C-7)."""
     silent_heartbeats: int = 0
     """Heartbeats in a row that did not vouch for the agent (C-7)."""
     stage: Literal["", "retrieval", "tool", "chat"] = ""

@@ -19,6 +19,9 @@ from interlock.protocol.resources import Notice
 SILENT_HEARTBEATS = 2
 """Heartbeats in a row that must leave an agent out before its command is lost (C-7): one may cross its last frames."""
 
+REOPEN_MS = 5_000
+"""So long may it take until a link that its runner closed to open another is back, before its loss is noticed."""
+
 
 def attach(lane: Lane, control_seq: int, offer: AgentOffer | None, *, known: bool) -> None:
     """The runner's link is up and it has all control frames up to `control_seq`. `known`: it listed the session."""
@@ -31,7 +34,7 @@ def attach(lane: Lane, control_seq: int, offer: AgentOffer | None, *, known: boo
     confirm(lane, control_seq)
     if state.detached_since_ms is not None:
         lane.notice(Notice(code="Reattached", message="the runner is back", since=iso(state.detached_since_ms)))
-    state.detached_since_ms = None
+    state.detached_since_ms = state.reopen_deadline_ms = None
     state.note_link(attached=True)
     state.count_heartbeat(silent=False)
     record = lane.active
@@ -69,17 +72,36 @@ def _confirm_noop(lane: Lane, control_seq: int) -> None:
         state.forget_noop()
 
 
-def detach(lane: Lane) -> None:
-    """The link is gone, which is not the agent gone (C-7)."""
+def detach(lane: Lane, *, reopens: bool = False) -> None:
+    """The link is gone, which is not the agent gone (C-7). With `reopens` its runner opens another at once, so people
+    read of the loss only if that does not come."""
     state = lane.state
     if not state.attached:
         return
     state.note_link(attached=False)
+    if lane.active is None:
+        return
+    start_detach_clock(lane)
+    if reopens:
+        state.reopen_deadline_ms = lane.now + REOPEN_MS
+    else:
+        _notice_loss(lane, lane.now)
+
+
+def tick(lane: Lane) -> None:
+    """Notice the loss of a link that was not reopened in time (C-7)."""
+    deadline_ms = lane.state.reopen_deadline_ms
+    if deadline_ms is None or deadline_ms > lane.now:
+        return
+    lane.state.reopen_deadline_ms = None
     if lane.active is not None:
-        state.detached_since_ms = lane.now
-        lane.notice(Notice(code="Detached", message="the link to the runner is down; what still runs there works on",
-                           since=lane.at))
-        start_detach_clock(lane)
+        _notice_loss(lane, deadline_ms - REOPEN_MS)
+
+
+def _notice_loss(lane: Lane, since_ms: int) -> None:
+    lane.state.detached_since_ms = since_ms
+    lane.notice(Notice(code="Detached", message="the link to the runner is down; what still runs there works on",
+                       since=iso(since_ms)))
 
 
 def confirm(lane: Lane, seq: int) -> None:

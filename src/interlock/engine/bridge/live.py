@@ -80,6 +80,8 @@ def next_deadline(state: LaneState, commands: LiveCommands, approvals: Iterable[
         due.append(state.orphan.deadline_ms)
     if state.close_deadline_ms is not None:
         due.append(state.close_deadline_ms)
+    if state.reopen_deadline_ms is not None:
+        due.append(state.reopen_deadline_ms)
     if state.stage and state.stage != state.stage_told:  # A stage that was held back (S-5).
         record = commands.get(state.active or "")
         if record is not None and record.command.started_at is not None:

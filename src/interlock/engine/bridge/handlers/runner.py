@@ -94,9 +94,9 @@ def attach(lane: Lane, given: i.RunnerAttached) -> None:
         returned(lane, session.turn_id)
 
 
-def detach(lane: Lane, _given: i.RunnerDetached) -> None:
+def detach(lane: Lane, given: i.RunnerDetached) -> None:
     """Start the clock of the runner's absence (C-7)."""
-    links.detach(lane)
+    links.detach(lane, reopens=given.reopens)
 
 
 def compare(lane: Lane, given: i.RunnerCompared) -> tuple[int, Setback | None]:

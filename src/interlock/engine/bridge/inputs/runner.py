@@ -98,7 +98,9 @@ class RunnerAttached(LaneInput, frozen=True):
 
 
 class RunnerDetached(LaneInput, frozen=True):
-    """The runner's link is down (C-7)."""
+    """The runner's link is down (C-7). `reopens`: the runner closed it to open another at once."""
+
+    reopens: bool = False
 
 
 class RunnerCompared(LaneInput, frozen=True):
