@@ -418,7 +418,7 @@ async def test_the_sessions_of_a_runner_that_comes_back_are_compared_side_by_sid
 
 @pytest.mark.req("C-7")
 @pytest.mark.parametrize(("code", "noticed"), [
-    (CloseCode.REOPENING, False), (CloseCode.NORMAL, True), (1006, True),
+    (CloseCode.REOPENING, False), (1000, True), (1006, True),
 ])
 async def test_a_link_that_its_runner_reopens_is_no_loss(house: House, code: int, noticed: bool) -> None:
     async with house.session() as (runner, session_id, _):

@@ -145,8 +145,6 @@ MEANINGS: dict[Code, Meaning] = {
 class CloseCode:
     """WebSocket close codes of the link."""
 
-    NORMAL = 1000
-    """Nothing is wrong; the link is made again at once."""
     GAP = 4409
     """A durable frame's seq left a gap (E-3)."""
     UNAUTHORIZED = 4401
