@@ -129,6 +129,19 @@ async def test_a_link_that_its_runner_does_not_reopen_in_time_is_a_loss_since_it
     assert await _notices(table, command_id) == [("Detached", closed_at), ("Reattached", closed_at)]
 
 
+@pytest.mark.req("C-4", "C-7")
+async def test_a_lane_that_is_read_where_its_runner_is_attached_has_no_loss_to_notice() -> None:
+    """The gateway before died while the link was reopened, and the runner's new hello reached this one first."""
+    table = Table()
+    command_id, session_id = await running(table)
+    shell = await table.lane(session_id)
+    await shell.call(RunnerDetached(reopens=True))
+    shell.lane.state.note_link(attached=True)
+    table.clock.advance(REOPEN_MS)
+    await shell.call(ClockTicked())
+    assert await _notices(table, command_id) == []
+
+
 @pytest.mark.req("C-7", "C-8")
 async def test_a_runner_that_comes_back_without_the_session_has_lost_its_agent() -> None:
     table = Table()

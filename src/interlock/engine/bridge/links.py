@@ -94,7 +94,7 @@ def tick(lane: Lane) -> None:
     if deadline_ms is None or deadline_ms > lane.now:
         return
     lane.state.reopen_deadline_ms = None
-    if lane.active is not None:
+    if lane.active is not None and not lane.state.attached:  # A gateway that read the lane meanwhile may have its link.
         _notice_loss(lane, deadline_ms - REOPEN_MS)
 
 
