@@ -20,7 +20,7 @@ export function isForGood(error: unknown): boolean {
 }
 
 /** Read what a view cannot do without: again while no answer comes or the gateway fails, ever more seldom. `failed` is
- * called with why after each attempt. Returns what ends it. */
+ * called with why after each attempt, with nothing if no answer came. Returns what ends it. */
 export function untilRead(work: () => Promise<void>, failed: (reason: string) => void): () => void {
   let stopped = false;
   let timer: ReturnType<typeof setTimeout> | undefined;
@@ -32,7 +32,7 @@ export function untilRead(work: () => Promise<void>, failed: (reason: string) =>
       await work();
     } catch (error) {
       if (stopped) return;
-      failed(error instanceof TypeError ? words.get('noGateway') : reasonOf(error));
+      failed(error instanceof TypeError ? '' : reasonOf(error));  // The page itself shows a lost connection.
       if (isForGood(error)) return;
       timer = setTimeout(() => void attempt(), retry_ms);
       retry_ms = Math.min(retry_ms * 2, RETRY_MOST_MS);
