@@ -29,6 +29,10 @@ CACHED_STATEMENTS = 256
 """Prepared statements kept per connection; more than there are queries."""
 TREE_PAGE = 1_000
 """A tree is built from so many leaves at a time."""
+_WHOLE_IN_FILE = "immutable=1"
+"""Reads the file alone, without locks: it has all of the ledger."""
+_INDEX_IN_MEMORY = "vfs=unix-none"
+"""Locks nothing. In the exclusive locking mode, SQLite then builds the index of the write-ahead log in memory."""
 QUICK_CHECK_BYTES = 32 * 1024 * 1024
 """A file up to this size is checked whole when it is opened; a greater one as its pages are read."""
 
@@ -39,12 +43,14 @@ def connect(path: Path, *, read_only: bool = False) -> SqliteDatabase:
         if not read_only:
             _make_private(path)
         name, flags = str(path), apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOMUTEX
-        if read_only and _never_changes(path):
-            # SQLite wants to make the index of a write-ahead log that is not there, unless this is set.
-            name, flags = f"{path.absolute().as_uri()}?immutable=1", flags | apsw.SQLITE_OPEN_URI
+        option = _without_index(path) if read_only else None
+        if option is not None:
+            name, flags = f"{path.absolute().as_uri()}?{option}", flags | apsw.SQLITE_OPEN_URI
         connection = cast(
             "SqliteDatabase", apsw.Connection(name, flags=flags, statementcachesize=CACHED_STATEMENTS)
         )
+        if option == _INDEX_IN_MEMORY:
+            connection.pragma("locking_mode", "exclusive")
         connection.set_busy_timeout(BUSY_TIMEOUT_MS)
         connection.pragma("foreign_keys", True)
         if read_only:
@@ -54,10 +60,15 @@ def connect(path: Path, *, read_only: bool = False) -> SqliteDatabase:
         raise Full(f"The ledger at {path} cannot be opened: {error}.") from error
 
 
-def _never_changes(path: Path) -> bool:
-    """Return whether a ledger is whole in its file and lies on a file system that is read-only: a snapshot, or what was
-    mounted to be examined. A write-ahead log beside it has what the file lacks."""
-    return bool(os.statvfs(path.parent).f_flag & os.ST_RDONLY) and not path.with_name(path.name + "-wal").exists()
+def _without_index(path: Path) -> str | None:
+    """Return the option by which SQLite reads a ledger on a read-only file system, a snapshot or what was mounted to be
+    examined, if the index of its write-ahead log is missing: otherwise SQLite would have to make that file. None if the
+    ledger is opened as usual: with the index beside it, a gateway may be writing it through another mount."""
+    if not os.statvfs(path.parent).f_flag & os.ST_RDONLY:
+        return None
+    if not path.with_name(path.name + "-wal").exists():
+        return _WHOLE_IN_FILE
+    return None if path.with_name(path.name + "-shm").exists() else _INDEX_IN_MEMORY
 
 
 def open_writer(path: Path) -> SqliteDatabase:
