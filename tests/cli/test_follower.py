@@ -205,6 +205,66 @@ async def test_a_question_decided_elsewhere_is_taken_back_and_says_who_did(
 
 
 @pytest.mark.anyio
+@pytest.mark.req("P-6", "G-4")
+@pytest.mark.parametrize("ahead", ["frames", "status"])
+async def test_a_replay_shows_a_decision_once_and_before_the_output_that_it_allowed(
+    ahead: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def frame(n: int, kind: str, name: str, **payload: Any) -> str:
+        return event({"n": n, "kind": kind, "frame": {"type": name, "payload": payload}}, f"f{n}")
+
+    until_output = "".join([
+        frame(1, "M", "control.prompt.request", prompt_id="p", input_type="text", origin="user", text="x",
+              command_id="cmd_a"),
+        frame(2, "C", "session.turn.start", turn_id=TURN, turn_index=1),
+        frame(3, "M", "x-interlock.interaction.held", interaction_id="i", approval_id="apr_a", expires_in_ms=1_000),
+        frame(4, "M", "control.interaction.response", interaction_id="i", decision="allow", by="user:you"),
+        frame(5, "C", "tool.invoke.stream", invocation_id="t", channel="stdout", offset=0, text="removed\n"),
+    ])
+    end = frame(90, "C", "session.turn.end", turn_id=TURN, stop_reason="end_turn")
+    was_shown, read, on_the_way = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    class Status(httpx2.AsyncByteStream):
+        async def __aiter__(self) -> Any:
+            if ahead == "frames":
+                await was_shown.wait()
+            yield (asks("pending") + asks("granted") + asks("consumed") + state("succeeded")).encode()
+
+        async def aclose(self) -> None:
+            return
+
+    class Decided(httpx2.AsyncByteStream):
+        async def __aiter__(self) -> Any:
+            read.set()
+            await on_the_way.wait()
+            yield msgspec.json.encode(approval("consumed", decided_by="user:you"))
+
+        async def aclose(self) -> None:
+            return
+
+    class Frames(httpx2.AsyncByteStream):
+        async def __aiter__(self) -> Any:
+            if ahead == "status":
+                await read.wait()  # The decision is being read, and is not on the screen.
+            on_the_way.set()
+            yield until_output.encode()
+            was_shown.set()
+            yield end.encode()
+
+        async def aclose(self) -> None:
+            return
+
+    script = Script({f"GET {FRAMES} sse": [lambda _: httpx2.Response(200, stream=Frames())],
+                     f"GET {COMMAND}": [answer(command())],
+                     f"GET {STATUS} sse": [lambda _: httpx2.Response(200, stream=Status())],
+                     f"GET {APPROVAL}": [lambda _: httpx2.Response(200, stream=Decided())]})
+    await follow(script, tmp_path)
+    shown = capfd.readouterr().err
+    assert shown.count("approval apr_a was granted by user:you") == 1
+    assert shown.index("approval apr_a was granted") < shown.index("removed")
+
+
+@pytest.mark.anyio
 @pytest.mark.req("G-7")
 async def test_without_a_terminal_it_says_how_to_answer_elsewhere(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -19,6 +19,7 @@ from interlock.cli.sse import CursorForgotten, SseEvent, SseStream, StreamLost, 
 from interlock.cli.terminal import write
 from interlock.cli.values import count, span
 from interlock.cli.verb_error import Trouble
+from interlock.protocol import payloads as p
 from interlock.protocol.api.approvals import GET_APPROVAL, LIST_APPROVALS
 from interlock.protocol.api.commands import GET_COMMAND, GET_STATUS
 from interlock.protocol.api.sessions import GET_FRAMES
@@ -96,18 +97,19 @@ class Follower:
                 away = isinstance(item, StreamLost)
                 self._screen.remark(link_sentence(item), "bold", "lost" if away else "reattached")
             elif not self._part.is_over:
-                self._take_frame(item)
+                await self._take_frame(item)
             self._cursor = stream.cursor
             if self._part.is_over and not away:  # A loss that was reported is followed by its outcome.
                 return
             if time.monotonic() - self._kept_at > KEEP_EVERY_S:
                 self.keep()
 
-    def _take_frame(self, event: SseEvent) -> None:
+    async def _take_frame(self, event: SseEvent) -> None:
         if self._events:
             _event_line("frames", event)
         shown = self._part.take(event.data)
         if isinstance(shown, Shown):
+            await self._approvals.take_frame(shown.payload)
             self._screen.frame(shown.frame_type, shown.payload)
         elif isinstance(shown, Notice):
             self._screen.notice(shown)
@@ -137,31 +139,58 @@ class Follower:
 
 
 class _Approvals:
-    """The approvals of one command: each is asked once, and its decision said once, with who decided."""
+    """The approvals of one command: each is asked once, and its decision shown once, with who decided.
+
+    Status and frames are two streams, of which either may be ahead. A tool's output follows the frame that released
+    it; so the decision is shown at that frame, if the status has not reported it before.
+    """
 
     def __init__(self, link: GatewayLink, screen: Screen, asker: ApprovalPrompt) -> None:
         self._link = link
         self._screen = screen
         self._asker = asker
         self._asked: dict[str, asyncio.Task[bool]] = {}
+        self._held: dict[str, str] = {}
+        """The approval of each interaction that waits for one, by the interaction's id."""
+        self._closed: set[str] = set()
+        """The approvals whose decision was shown."""
+        self._closing = asyncio.Lock()
+        """Held until a decision is on the screen, so that the stream which comes second waits for it."""
         self._one_at_a_time = asyncio.Lock()
 
     async def take(self, approval_id: str, state: str, group: asyncio.TaskGroup) -> None:
         """Take an approval's event from the status."""
-        if state == "pending":
-            if approval_id not in self._asked:
-                self._asked[approval_id] = group.create_task(self._ask(approval_id))
-            return
+        if state != "pending":
+            if approval_id in self._asked:  # Else it was decided, and shown, before; `consumed` follows `granted`.
+                await self._close(approval_id)
+        elif approval_id not in self._asked and approval_id not in self._closed:
+            self._asked[approval_id] = group.create_task(self._ask(approval_id))
+
+    async def take_frame(self, payload: p.Payload) -> None:
+        """Take a frame of the command before it is shown."""
+        match payload:
+            case p.InteractionHeld():
+                self._held[payload.interaction_id] = payload.approval_id
+            case p.InteractionResponse(interaction_id=answered) if answered in self._held:
+                await self._close(self._held.pop(answered))
+            case _:
+                pass
+
+    async def _close(self, approval_id: str) -> None:
+        async with self._closing:
+            if approval_id not in self._closed:
+                await self._show_decision(approval_id)
+                self._closed.add(approval_id)
+
+    async def _show_decision(self, approval_id: str) -> None:
         asked = self._asked.pop(approval_id, None)
-        if asked is None:
-            return  # Decided, and said, before; `consumed` follows `granted`.
-        if asked.done():
-            said = asked.result()
-        else:
+        said = False
+        if asked is not None and not asked.done():
             # Decided elsewhere while it was asked here, or by the vote whose answer is just on its way.
             asked.cancel()
             await asyncio.wait([asked])
-            said = False
+        elif asked is not None and not asked.cancelled():
+            said = asked.result()
         if not said:
             approval = await self._link.read(GET_APPROVAL.at(approval_id), Approval)
             self._screen.remark(decided(approval), *decision_style(approval))
