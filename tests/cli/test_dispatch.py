@@ -57,6 +57,16 @@ def test_a_wrong_word_is_one_sentence_and_status_2(words: list[str], capsys: pyt
     assert "Traceback" not in err
 
 
+@pytest.mark.req("G-7")
+@pytest.mark.parametrize("words", [
+    ["logs"], ["backup", "b.tar.gz"], ["restore", "b.tar.gz"], ["migrate", "--to", "postgresql://h/d"]])
+def test_a_verb_on_the_files_of_this_host_takes_no_gateway(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert dispatch([*words, "--url", "https://gate.example"]) == 2
+    assert capsys.readouterr().err == f"error[Usage]: Unknown option: --url. See: interlock {words[0]} --help\n"
+
+
 @pytest.mark.req("G-1", "A-7")
 def test_an_adapter_that_there_is_not_is_a_mistake_of_the_config(nowhere: Path, capsys: pytest.CaptureFixture[str]
                                                                  ) -> None:

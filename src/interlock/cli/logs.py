@@ -11,7 +11,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from interlock.cli.exit_status import ExitStatus
-from interlock.cli.place import LOGS, NOWHERE, Here
+from interlock.cli.place import LOGS, NOWHERE_ON_HOST, HereOnHost
 from interlock.cli.terminal import one_line, result, say
 from interlock.cli.verb_error import Trouble, usage
 
@@ -27,7 +27,7 @@ def logs(
     *,
     lines: Annotated[int, Parameter(help="How many lines of each log.")] = LINES_SHOWN,
     follow: Annotated[bool, Parameter(name=["--follow", "-f"], help="Go on with what comes, until Ctrl-C.")] = False,
-    where: Here = NOWHERE,
+    where: HereOnHost = NOWHERE_ON_HOST,
 ) -> int:
     """Show the last lines of the logs of `interlock up`.
 

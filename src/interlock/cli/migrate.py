@@ -10,7 +10,7 @@ import msgspec
 from cyclopts import Parameter
 
 from interlock.cli.exit_status import ExitStatus
-from interlock.cli.place import NOWHERE, Here, writable
+from interlock.cli.place import NOWHERE_ON_HOST, HereOnHost, writable
 from interlock.cli.terminal import print_json, print_sentence, say
 from interlock.cli.verb_error import Trouble, usage
 from interlock.config import FILE_NAME
@@ -32,7 +32,7 @@ def migrate(
                                              "(default: that of the database).")] = None,
     dry_run: Annotated[bool, Parameter(help="With --tenant: print what would move, and change nothing.")] = False,
     json: Annotated[bool, Parameter(help="Print one JSON document.")] = False,
-    where: Here = NOWHERE,
+    where: HereOnHost = NOWHERE_ON_HOST,
 ) -> int:
     """Move a ledger, its transcripts and its audit log between the state directory and PostgreSQL: all or nothing."""
     if tenant is None and (to_state is not None or at is not None or dry_run):

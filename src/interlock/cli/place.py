@@ -39,16 +39,10 @@ class GatewayFile(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True)
-class Where:
-    """Which state directory and which gateway a verb talks to."""
+class OnHost:
+    """Which state directory of this host a verb works on; it talks to no gateway."""
 
     state: Annotated[Path | None, Parameter(help="State directory (else $INTERLOCK_STATE, else the platform's own).")] \
-        = None
-    url: Annotated[str | None, Parameter(help="URL of the gateway (else $INTERLOCK_URL, else the context in use).")] \
-        = None
-    on: Annotated[str | None, Parameter(name=("--on", "--context"), help="The context, a gateway that you logged in to "
-                                        "(else $INTERLOCK_ON, else the one in use).")] = None
-    ca: Annotated[Path | None, Parameter(help="PEM file of a CA to trust beside the system's (else $INTERLOCK_CA).")] \
         = None
 
     def directory(self) -> Path:
@@ -56,9 +50,22 @@ class Where:
         return state_directory(self.state)
 
 
+@dataclass(frozen=True)
+class Where(OnHost):
+    """Which state directory and which gateway a verb talks to."""
+
+    url: Annotated[str | None, Parameter(help="URL of the gateway (else $INTERLOCK_URL, else the context in use).")] \
+        = None
+    on: Annotated[str | None, Parameter(name=("--on", "--context"), help="The context, a gateway that you logged in to "
+                                        "(else $INTERLOCK_ON, else the one in use).")] = None
+    ca: Annotated[Path | None, Parameter(help="PEM file of a CA to trust beside the system's (else $INTERLOCK_CA).")] \
+        = None
+
+
 Here = Annotated[Where, Parameter(name="*")]
 """The options of a verb that name its gateway."""
-
+HereOnHost = Annotated[OnHost, Parameter(name="*")]
+"""The option of a verb that works on the files of this host alone."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +80,7 @@ HereByContext = Annotated[WhereByContext, Parameter(name="*")]
 """The options of such a verb."""
 
 NOWHERE = Where()
+NOWHERE_ON_HOST = OnHost()
 NOWHERE_BY_CONTEXT = WhereByContext()
 
 
