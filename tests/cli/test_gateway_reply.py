@@ -27,6 +27,9 @@ def refused(status: int = 404, retry_after: str | None = None, **body: Any) -> T
     ({"detail": "Wrong", "errors": [{"pointer": "/a", "detail": "missing"}, {}]},
     "error[NotFound]: Wrong (/a: missing; : )."),
     ({"detail": "/a: missing", "errors": [{"pointer": "/a", "detail": "missing"}]}, "error[NotFound]: /a: missing."),
+    ({"detail": "`from` is a day.", "errors": [{"pointer": "from", "detail": "not a day"}]},
+     "error[NotFound]: `from` is a day."),
+    ({"detail": "Wrong.", "errors": [{"pointer": "/a", "detail": "missing"}]}, "error[NotFound]: Wrong (/a: missing)."),
 ])
 def test_a_problem_is_one_line(body: dict[str, Any], line: str) -> None:
     assert refused(**body).line() == line
@@ -40,6 +43,7 @@ def test_a_problem_is_one_line(body: dict[str, Any], line: str) -> None:
     ("Send it again later, or with on_busy enqueue or interrupt.",
      "Send it again later, or with --on-busy enqueue or interrupt."),
     ("Ask for another: `POST /v1/stream-tickets`.", "Ask for another: `POST /v1/stream-tickets`."),
+    ("Correct the places that `errors` names.", "Correct it, and send it again."),
     ("Look at `GET /v1/nowhere`.", "Look at `GET /v1/nowhere`."), ("Do `this`.", "Do `this`."),
 ])
 def test_a_hint_names_the_verb_in_place_of_an_operation(hint: str, remedy: str) -> None:

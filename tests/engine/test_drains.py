@@ -77,6 +77,10 @@ async def test_an_execute_that_would_rather_be_refused_names_what_is_in_its_way(
     with pytest.raises(Problem, match=f"busy with {first.id}") as refused:
         await table.execute(on_busy="reject", target=Target(session_id=first.target.session_id))
     assert refused.value.code == "Conflict"
+    await table.execute(target=Target(session_id=first.target.session_id))
+    with pytest.raises(Problem) as crowded:
+        await table.execute(on_busy="reject", target=Target(session_id=first.target.session_id))
+    assert str(crowded.value.detail) == f"the session is busy with {first.id} and 1 more"
 
 
 @pytest.mark.req("C-3")

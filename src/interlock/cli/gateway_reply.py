@@ -9,6 +9,7 @@ import msgspec
 
 from interlock.cli.exit_status import BY_HTTP, ExitStatus
 from interlock.cli.verb_error import Trouble
+from interlock.protocol.problems import PROBLEMS
 from interlock.sdk.problems import for_people, seconds
 
 T = TypeVar("T")
@@ -49,14 +50,23 @@ def refusal(status: int, body: bytes, path: str, retry_after: str | None = None)
     sentence = problem.detail or problem.title
     wait_s = seconds(retry_after)
     hint = problem.hint or (f"Send it again in {wait_s:.0f} s." if wait_s is not None else problem.hint)
-    places = "; ".join(f"{place.get('pointer', '')}: {place.get('detail', '')}" for place in problem.errors)
-    return Trouble(problem.code, f"{sentence} ({places})" if places and places not in sentence else sentence,
+    return Trouble(problem.code, _with_places(sentence, problem.errors),
                    in_verbs(for_people(hint, wait_s)), retry_after_s=wait_s)
+
+
+def _with_places(sentence: str, places: list[dict[str, Any]]) -> str:
+    """Add the places of a request that are at fault, unless the sentence names each of them."""
+    if all(place.get("pointer") and str(place["pointer"]) in sentence for place in places):
+        return sentence
+    named = "; ".join(f"{place.get('pointer', '')}: {place.get('detail', '')}" for place in places)
+    return f"{sentence.removesuffix('.')} ({named})"
 
 
 def in_verbs(hint: str) -> str:
     """Name the verb that lists the same in place of the API's path in a gateway's hint, and options in place of fields
     (Y-10)."""
+    if hint == PROBLEMS["InvalidPayload"].hint:
+        return "Correct it, and send it again."  # `errors` is a field of the reply, which a person does not see.
     listed = _LIST.sub(lambda found: f"`interlock {LISTED[found[1]]}`" if found[1] in LISTED else found[0], hint)
     return _OPTION.sub(lambda found: OPTIONS[found[1]], listed)
 

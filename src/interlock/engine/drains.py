@@ -119,7 +119,7 @@ class Drains:
             name = await self._named(principal, body)
             key = (principal.tenant_id, body.scope, name)
             if key not in self.in_force:
-                raise Problem("NotFound", f"{body.scope}{' ' + name if name else ''} is not drained.",
+                raise Problem("NotFound", f"The {body.scope}{' ' + name if name else ''} is not drained.",
                               hint="`GET /v1/status` lists the drains in force.")
             await self._permit(principal, "undrain", body)
             after = {other: drain for other, drain in self.in_force.items() if other != key}
@@ -159,5 +159,6 @@ class Drains:
         else:
             found = await self._ledger.session(body.id, principal.tenant_id) is not None
         if not found:
-            raise Problem("NotFound", f"There is no {body.scope} {body.id}.")
+            raise Problem("NotFound", f"There is no {body.scope} {body.id}.",
+                          hint=f"List them with `GET /v1/{body.scope}s`.")
         return body.id

@@ -127,5 +127,6 @@ def _refuse_busy(lane: Lane) -> None:
     """`on_busy` reject: nothing else may run or wait in the session (C-3). Raises Problem Conflict."""
     live = [r.command.id for r in lane.commands.values() if r.command.type == "execute"]
     if live:
-        raise Problem("Conflict", f"the session is busy with {', '.join(live)}",
+        more = f" and {len(live) - 1} more" if live[1:] else ""  # Up to MAX_QUEUED_COMMANDS.
+        raise Problem("Conflict", f"the session is busy with {live[0]}{more}",
                       hint="Send it again later, or with on_busy enqueue or interrupt.")
