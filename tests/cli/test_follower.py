@@ -24,6 +24,7 @@ from interlock.cli.outcome import close_line, exit_of
 from interlock.cli.place import Where
 from interlock.cli.run import run
 from interlock.cli.screen import Screen
+from interlock.cli.turn_status import status_line
 from interlock.cli.verb_error import Trouble
 from interlock.protocol.resources import Approval, Command
 
@@ -262,6 +263,33 @@ async def test_a_replay_shows_a_decision_once_and_before_the_output_that_it_allo
     shown = capfd.readouterr().err
     assert shown.count("approval apr_a was granted by user:you") == 1
     assert shown.index("approval apr_a was granted") < shown.index("removed")
+
+
+@pytest.mark.anyio
+@pytest.mark.req("Y-6")
+async def test_the_status_line_shows_that_a_task_waits_behind_another(tmp_path: Path) -> None:
+    screen = Screen("claude")
+    lines: list[str] = []
+
+    class Queue(httpx2.AsyncByteStream):
+        async def __aiter__(self) -> Any:
+            for name in ("queued", "dispatched", "running", "paused"):
+                yield state(name).encode()
+                lines.append(status_line(screen, 5))
+            yield state("succeeded").encode()
+
+        async def aclose(self) -> None:
+            return
+
+    script = Script({f"GET {FRAMES} sse": [stream(frames())], f"GET {COMMAND}": [answer(command("queued"))],
+                     f"GET {STATUS} sse": [lambda _: httpx2.Response(200, stream=Queue())]})
+    async with link_to(script, tmp_path) as link:
+        queued = await link.read(COMMAND, Command)
+        follower = Follower(link, queued, screen, ApprovalPrompt(link, "elsewhere", None), Cursors(tmp_path),
+                            place=ShownCursor())
+        lines.append(status_line(screen, 5))
+        await follower.follow()
+    assert lines == ["5 s · queued", "5 s · queued", "5 s · working", "5 s · working", "5 s · paused"]
 
 
 @pytest.mark.anyio

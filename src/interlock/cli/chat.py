@@ -174,7 +174,8 @@ class _Working:
     def status(self) -> str:
         if self._command is None or self._screen is None:
             return ""
-        parts = [self._command.target.agent_id or "", f"working {span(time.monotonic() - self._since_s)}",
+        standing = f"{self._screen.standing()} {span(time.monotonic() - self._since_s)}"
+        parts = [self._command.target.agent_id or "", standing,
                  f"{self._screen.tokens:,} tokens" if self._screen.tokens else "", self._screen.current_tool(),
                  "Ctrl-C ends the turn"]
         return one_line(" · ".join(part for part in parts if part), 200)

@@ -55,6 +55,7 @@ class Follower:
         self._approvals = _Approvals(link, screen, asker)
         self._cursors = cursors
         self._events = events
+        screen.enter(command.state)
         self._part = CommandFrames(command.id, place.phase, place.turn_id)
         self._cursor = place.cursor
         self._status_cursor = place.status_cursor
@@ -132,6 +133,7 @@ class Follower:
                 await self._approvals.take(str(event.get("approval_id")), str(event.get("approval_state")), group)
             elif event.get("event") == "state":
                 state = str(event.get("state"))
+                self._screen.enter(state)
                 if state in TERMINAL:
                     return
                 if state in _WAITS:

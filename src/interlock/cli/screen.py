@@ -39,6 +39,8 @@ from interlock.session.entry import Verbosity
 
 SHELL = "shell"
 """The agent whose tools' output is the result itself, and whose words are remarks on it."""
+AT_WORK = frozenset({"dispatched", "running", "resuming"})
+"""The states of a command in which its agent is at work, or is about to be."""
 MAX_ERRORS = 20
 """The newest errors are kept until the command's end."""
 INPUT_CHARS = 300
@@ -107,6 +109,7 @@ class Screen:
         """The text block whose Markdown is under way."""
         self._has_markdown = not self._is_shell and not quiet and has_colour(sys.stdout)
         self._is_asking = False
+        self._state = "running"
         self.tokens = 0
         """Tokens of the turn, as far as the agent reported them."""
         self._open: TextIO | None = None
@@ -139,6 +142,14 @@ class Screen:
     def current_tool(self) -> str:
         """Return the name of the newest tool call that has not ended, "" for none."""
         return next(reversed(self._tools.values()), "")
+
+    def enter(self, state: str) -> None:
+        """Take the state that the command is in now (CommandState)."""
+        self._state = state
+
+    def standing(self) -> str:
+        """Return what the command does, in a word: `working`, or the state in which it waits."""
+        return "working" if self._state in AT_WORK else self._state.replace("_", " ")
 
     def toggle_fold(self) -> None:
         """Show what is folded of the tool call under way, or else of the newest, and fold no more; or fold again."""
