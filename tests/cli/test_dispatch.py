@@ -34,6 +34,7 @@ USAGE: list[list[str]] = [
     ["run", "claude", "x", "--", "--model", "opus"], ["run", "shell", "x" * (4 * 1024 * 1024 + 1)],
     ["attach", "--json", "--jsonl"], ["approve"], ["deny"], ["cancel"], ["commands", "--only", "done"],
     ["commands", "--limit", "0"], ["commands", "--limit", "many"], ["approvals", "--only", "open"],
+    ["sessions", "--only", "open"],
     ["status", "--url", "gateway"], ["status", "--url", "ftp://h"], ["status", "--url", "http://h:99999"],
     ["status", "--url", "http://h:port"], ["status", "--url", "http://[::1"], ["status", "--url", "http://u:p@h"],
     ["up", "--port", "70000"], ["up", "--root", "/does/not/exist"], ["gateway", "--port", "-1"],
@@ -55,6 +56,15 @@ def test_a_wrong_word_is_one_sentence_and_status_2(words: list[str], capsys: pyt
     assert err.startswith("error[Usage]: ")
     assert err.count("\n") == 1
     assert "Traceback" not in err
+
+
+@pytest.mark.req("G-7")
+@pytest.mark.parametrize(("option", "meant"), [("--jsn", " Did you mean --json?"), ("--url", ""), ("--frob", "")])
+def test_an_option_is_proposed_if_its_name_is_alike(
+    option: str, meant: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert dispatch(["backup", "b.tar.gz", option]) == 2
+    assert capsys.readouterr().err == f"error[Usage]: Unknown option: {option}.{meant} See: interlock backup --help\n"
 
 
 @pytest.mark.req("G-7")

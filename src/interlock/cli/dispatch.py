@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import sys
 import time
 from contextlib import suppress
@@ -18,6 +19,7 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 BROKEN_PIPE = 141
 """What a shell reports for a program that a closed pipe ended."""
 
+_PROPOSED = re.compile(r"(?P<before>.*?--?(?P<typed>[^=]+?)(?:=.*)?\.) Did you mean --?(?P<proposed>\S+)\?", re.DOTALL)
 LIKENESS = 0.7
 """How alike, by `difflib`, a mistyped verb and one that exists must be for the second to be proposed."""
 
@@ -123,7 +125,7 @@ def _without_agent_flags(words: list[str]) -> list[str]:
 
 def _usage_of(error: Exception, words: list[str]) -> Trouble:
     """One sentence of what the parser found wrong."""
-    from cyclopts import MissingArgumentError, UnknownCommandError, UnusedCliTokensError
+    from cyclopts import MissingArgumentError, UnknownCommandError, UnknownOptionError, UnusedCliTokensError
 
     from interlock.cli.terminal import one_line
     from interlock.cli.verbs import below, names
@@ -132,6 +134,8 @@ def _usage_of(error: Exception, words: list[str]) -> Trouble:
     if verb and words[1:] and words[1] in below(verb):
         verb = f"{verb} {words[1]}"
     sentence = " ".join(str(error).split())
+    if isinstance(error, UnknownOptionError):
+        sentence = _without_unlike(sentence)
     if isinstance(error, UnusedCliTokensError):
         more = " ".join(error.unused_tokens or [])
         sentence = f"`interlock {verb}` takes no argument {one_line(more)!r}."
@@ -144,6 +148,16 @@ def _usage_of(error: Exception, words: list[str]) -> Trouble:
         wanted = error.argument.name if error.argument is not None else "an argument"
         sentence = f"`interlock {verb}` needs {wanted}."
     return usage(sentence or type(error).__name__, f"See: interlock {verb} --help".replace("  ", " "))
+
+
+def _without_unlike(sentence: str) -> str:
+    """Remove the parser's proposal of another option if only its dashes are like those of the one that was typed."""
+    from difflib import SequenceMatcher
+
+    found = _PROPOSED.fullmatch(sentence)
+    if found is None or SequenceMatcher(None, found["typed"], found["proposed"]).ratio() >= LIKENESS:
+        return sentence
+    return found["before"]
 
 
 def _unknown_verb(word: str) -> str:

@@ -33,7 +33,7 @@ from interlock.protocol.api.approvals import GET_APPROVAL, GET_APPROVAL_INPUT, L
 from interlock.protocol.api.commands import GET_COMMAND, LIST_COMMANDS
 from interlock.protocol.api.sessions import GET_SESSION, LIST_SESSIONS
 from interlock.protocol.limits import PAGE_MAX
-from interlock.protocol.resources import Approval, ApprovalState, Command, CommandState, Session
+from interlock.protocol.resources import Approval, ApprovalState, Command, CommandState, Session, SessionStanding
 
 Json = Annotated[bool, Parameter(help="Print one JSON document.")]
 TASKS = Layout(text=("PROMPT", "SESSION", "ERROR", "BY"), extra=("TYPE", "BY", "SESSION", "TOOK"),
@@ -108,7 +108,7 @@ def sessions(
     active: Annotated[int | None, Parameter(name="--active", help="Only those in which something happened in the last "
                                             "MIN minutes.")] = None,
     waiting: Annotated[bool, Parameter(name="--waiting", help="Only those that wait for a person.")] = False,
-    only: Annotated[str | None, Parameter(name="--only", help="Only those in this state: running, idle, closed.")]
+    only: Annotated[str | None, Parameter(name="--only", help="Only those in this state: running, idle, closed …")]
     = None,
     agent: Agent = None,
     runner: Annotated[str | None, Parameter(
@@ -120,6 +120,7 @@ def sessions(
 ) -> int:
     """List sessions, or show one."""
     _check_limit(limit)
+    _check_state(only, get_args(SessionStanding))
     if active is not None and active < 1:
         raise usage(f"--active {active} shows nothing.", "Give a number of minutes from 1.")
     asked = _given(active=str(active) if active is not None else None, waiting="true" if waiting else None, state=only,

@@ -46,7 +46,7 @@ from interlock.protocol.records import (
     EventKind,
     SessionRecord,
 )
-from interlock.protocol.resources import ApprovalState, CommandState, FeedEvent, Notice, StatusEvent
+from interlock.protocol.resources import ApprovalState, CommandState, FeedEvent, Notice, SessionStanding, StatusEvent
 from interlock.session.entries import Draft
 from interlock.session.transcript import approval_draft, notice_draft
 from interlock.session.transfers import Digest, set_apart
@@ -478,7 +478,7 @@ class Lane:
             or (isinstance(write, AuditAppend) and write.draft.who.get("role") not in ("system", "runner"))
             for write in self.out.writes)
 
-    def session_state(self) -> str:
+    def session_state(self) -> SessionStanding:
         """One word for lists: what the session does now."""
         if any(r.approval.state == "pending" and (r.approval.door == "tool" or r.approval.budget is not None
                                                    or r.approval.workspace_files)
@@ -493,7 +493,7 @@ class Lane:
             return "running"
         if self.commands:
             return "queued"
-        return {"closed": "closed", "opening": "opening", "open": "idle", "closing": "closing"}[self.state.opening]
+        return "idle" if self.state.opening == "open" else self.state.opening
 
     def deadline_ms(self) -> int | None:
         """The next instant at which time alone decides something, None where nothing waits."""

@@ -24,6 +24,11 @@ class SessionFile(Resource, frozen=True, kw_only=True):
     created_at: str
 
 
+SessionStanding = Literal["opening", "idle", "queued", "running", "paused", "waiting_approval", "compacting", "closing",
+                          "closed"]
+"""What a session does now, in one word; a later version may know further ones."""
+
+
 class Session(Resource, frozen=True, kw_only=True):
     """A session as every surface shows it (N-3)."""
 
