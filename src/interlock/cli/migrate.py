@@ -10,7 +10,7 @@ import msgspec
 from cyclopts import Parameter
 
 from interlock.cli.exit_status import ExitStatus
-from interlock.cli.place import NOWHERE_ON_HOST, HereOnHost, writable
+from interlock.cli.place import NOWHERE_ON_HOST, OWNER_KEY_FILE, HereOnHost, writable
 from interlock.cli.terminal import print_json, print_sentence, say
 from interlock.cli.verb_error import Trouble, usage
 from interlock.config import FILE_NAME
@@ -82,4 +82,18 @@ def migrate(
 
         say(f'set store = "{shown(to)}" (and its password and options) below [cluster] in '
             f"{state / FILE_NAME}, then start the gateways: keys, checkpoints and config stay in this directory")
+    elif missing := _missing_beside(state):
+        say(f"before a gateway starts on {state}, copy there from a state directory of the old gateways what they have "
+            f"of {', '.join(missing)}; without their key and checkpoints the audit log does not verify", "bold")
     return ExitStatus.DONE
+
+
+def _missing_beside(state: Path) -> list[str]:
+    """Return what a state directory lacks of what gateways keep in theirs also if the ledger is a database: a move of
+    the ledger leaves it where it is."""
+    from interlock.app.objects import OBJECTS_NAME
+    from interlock.gateway.audit_state import CHECKPOINTS_NAME
+    from interlock.gateway.signing_key import KEY_NAME, PUBLIC_NAME
+
+    kept = (KEY_NAME, PUBLIC_NAME, OWNER_KEY_FILE, CHECKPOINTS_NAME, OBJECTS_NAME, FILE_NAME)
+    return [name for name in kept if not (state / name).exists()]
