@@ -59,12 +59,16 @@ def test_a_wrong_word_is_one_sentence_and_status_2(words: list[str], capsys: pyt
 
 
 @pytest.mark.req("G-7")
-@pytest.mark.parametrize(("option", "meant"), [("--jsn", " Did you mean --json?"), ("--url", ""), ("--frob", "")])
+@pytest.mark.parametrize(("words", "option", "meant"), [
+    (["backup", "b.tar.gz"], "--jsn", " Did you mean --json?"), (["backup", "b.tar.gz"], "--url", ""),
+    (["status"], "--jsn", " Did you mean --json?"), (["status"], "--frob", ""),
+])
 def test_an_option_is_proposed_if_its_name_is_alike(
-    option: str, meant: str, capsys: pytest.CaptureFixture[str]
+    words: list[str], option: str, meant: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert dispatch(["backup", "b.tar.gz", option]) == 2
-    assert capsys.readouterr().err == f"error[Usage]: Unknown option: {option}.{meant} See: interlock backup --help\n"
+    assert dispatch([*words, option]) == 2
+    assert capsys.readouterr().err == (f"error[Usage]: Unknown option: {option}.{meant} "
+                                       f"See: interlock {words[0]} --help\n")
 
 
 @pytest.mark.req("G-7")

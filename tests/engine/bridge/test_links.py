@@ -124,9 +124,35 @@ async def test_a_link_that_its_runner_does_not_reopen_in_time_is_a_loss_since_it
     assert shell.lane.deadline_ms() == table.clock.now_ms() + REOPEN_MS
     table.clock.advance(REOPEN_MS)
     await shell.call(ClockTicked())
+    await shell.call(ClockTicked())
     assert await _notices(table, command_id) == [("Detached", closed_at)]
     await table.reattach(session_id, control_seq=3)
     assert await _notices(table, command_id) == [("Detached", closed_at), ("Reattached", closed_at)]
+
+
+@pytest.mark.req("C-7")
+async def test_no_loss_is_noticed_of_a_link_without_a_command_that_waits_for_it() -> None:
+    table = Table()
+    command_id, session_id = await running(table)
+    shell = await table.lane(session_id)
+    await shell.call(RunnerDetached(reopens=True))
+    table.clock.advance(table.limits.detach_ttl_ms + 1)
+    await shell.call(ClockTicked())
+    assert await table.state(command_id) == "failed"
+    assert not await table.has_notice(session_id, "Detached")
+
+
+@pytest.mark.req("C-7")
+async def test_a_link_that_was_reopened_and_is_then_lost_is_one_loss() -> None:
+    table = Table()
+    command_id, session_id = await running(table)
+    shell = await table.lane(session_id)
+    await shell.call(RunnerDetached(reopens=True))
+    await table.reattach(session_id, control_seq=3)
+    await shell.call(RunnerDetached())
+    table.clock.advance(REOPEN_MS)
+    await shell.call(ClockTicked())
+    assert [code for code, _ in await _notices(table, command_id)] == ["Detached"]
 
 
 @pytest.mark.req("C-4", "C-7")

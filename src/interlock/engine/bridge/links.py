@@ -34,7 +34,7 @@ def attach(lane: Lane, control_seq: int, offer: AgentOffer | None, *, known: boo
     confirm(lane, control_seq)
     if state.detached_since_ms is not None:
         lane.notice(Notice(code="Reattached", message="the runner is back", since=iso(state.detached_since_ms)))
-    state.detached_since_ms = state.reopen_deadline_ms = None
+    state.detached_since_ms = None
     state.note_link(attached=True)
     state.count_heartbeat(silent=False)
     record = lane.active
@@ -82,9 +82,8 @@ def detach(lane: Lane, *, reopens: bool = False) -> None:
     if lane.active is None:
         return
     start_detach_clock(lane)
-    if reopens:
-        state.reopen_deadline_ms = lane.now + REOPEN_MS
-    else:
+    state.reopen_deadline_ms = lane.now + REOPEN_MS if reopens else None
+    if not reopens:
         _notice_loss(lane, lane.now)
 
 
@@ -94,7 +93,7 @@ def tick(lane: Lane) -> None:
     if deadline_ms is None or deadline_ms > lane.now:
         return
     lane.state.reopen_deadline_ms = None
-    if lane.active is not None and not lane.state.attached:  # A gateway that read the lane meanwhile may have its link.
+    if lane.active is not None and not lane.state.attached:  # Attached: it came back, here or elsewhere.
         _notice_loss(lane, deadline_ms - REOPEN_MS)
 
 
