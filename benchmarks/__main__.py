@@ -22,8 +22,8 @@ def main() -> None:
     parser.add_argument("--rows", nargs="*", default=(), choices=tuple(control.SECTIONS),
                         help="which rows of control (default: all)")
     parser.add_argument("--most", type=int, default=1_000_000,
-                        help="how far the rows of control that grow go, and how long the lists of console are at most "
-                             "(default: %(default)s)")
+                        help="how far the rows of control that grow go, how long the lists of console are, and how "
+                             "many entries and sessions transcripts has, at most (default: %(default)s)")
     parser.add_argument("--peers", nargs="*", default=(), metavar="NAME",
                         help="which servers peers measures, by the names of its table (default: all that are here)")
     parser.add_argument("--rounds", type=int, default=3,
@@ -59,7 +59,7 @@ def main() -> None:
         report = control.run(control_report.Scale(asked.seconds, asked.most), asked.rows)
         text = control_report.table(report)
     elif asked.what == "transcripts":
-        report = transcripts.run(asked.seconds)
+        report = transcripts.run(asked.seconds, asked.most)
         text = transcripts.table(report)
     elif asked.what == "box":
         report = box.run(asked.seconds, box.Counts(asked.sources, asked.builds, asked.files))

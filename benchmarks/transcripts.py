@@ -34,8 +34,8 @@ from interlock.session.tree import read_tree
 
 ENTRIES = 100_000
 TEXT_BYTES = 330
-COMPACTED_AT = 95_000
-"""In the file with a compaction: what it keeps begins here."""
+KEPT_PERCENT = 5
+"""In the file with a compaction: what it keeps of its entries."""
 ROUNDS = 3
 WINDOW_TOKENS = 200_000
 APPENDS = 300
@@ -48,14 +48,15 @@ LIMITS = {"open_s": 0.3, "context_s": 0.03, "memory_bytes": 397_000_000 / 2}
 """What X-7 asks for on two cores that nothing else uses."""
 
 
-def run(seconds: float) -> dict[str, Any]:
-    """Measure; a run has a fixed size, so `seconds` shortens nothing but the appends."""
+def run(seconds: float, most: int = ENTRIES) -> dict[str, Any]:
+    """Measure, with at most `most` entries and sessions; `seconds` shortens nothing but the appends."""
+    entries = min(ENTRIES, most)
     with tempfile.TemporaryDirectory() as name:
         plain, compacted = Path(name) / "plain.jsonl", Path(name) / "compacted.jsonl"
-        write(plain, ENTRIES)
-        write(compacted, ENTRIES, COMPACTED_AT)
+        write(plain, entries)
+        write(compacted, entries, entries * (100 - KEPT_PERCENT) // 100)
         time.sleep(0.2)  # A file that changed just now is not indexed yet.
-        report: dict[str, Any] = {"entries": ENTRIES, "bytes": plain.stat().st_size, "limits": LIMITS,
+        report: dict[str, Any] = {"entries": entries, "bytes": plain.stat().st_size, "limits": LIMITS,
                                   "load": os.getloadavg()[0]}
         for path in (plain, compacted):
             first = [_alone("first", path) for _ in range(ROUNDS)]
@@ -65,7 +66,7 @@ def run(seconds: float) -> dict[str, Any]:
                                  "plan": _middle(plans)}
         report["turn"] = asyncio.run(turns(Path(name) / "turns", compacted))
         report["append"] = appends(Path(name), max(20, min(APPENDS, round(seconds * 15))))
-        report["sessions"] = session_rows.measured(Path(name))
+        report["sessions"] = session_rows.measured(Path(name), most)
         return report
 
 
