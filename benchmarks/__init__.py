@@ -1,1 +1,6 @@
-"""Benchmarks: each figure stands beside a limit that was measured on the same machine in the same run."""
+"""Benchmarks: each figure is shown beside a limit that was measured on the same machine in the same run."""
+
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+"""The checkout: where `python -m` finds this package, and the sources that some benchmarks read."""

@@ -20,9 +20,9 @@ from typing import Any
 import msgspec
 from proof.house import House
 
+from benchmarks import REPOSITORY
 from benchmarks.acp_talker import PACE_S, PIECE_CHARS
 from benchmarks.limits import quantile
-from benchmarks.processes import ROOT
 from benchmarks.weight import memory
 
 ROUNDS = 5
@@ -38,7 +38,7 @@ CONFIG = f"""
 [agents.talker]
 adapter = "acp"
 command = {msgspec.json.encode(sys.executable).decode()}
-args = [{msgspec.json.encode(str(ROOT / "benchmarks" / "acp_talker.py")).decode()}]
+args = [{msgspec.json.encode(str(REPOSITORY / "benchmarks" / "acp_talker.py")).decode()}]
 """
 SIDES = ("the agent alone", "interlock acp", "/acp")
 
@@ -144,7 +144,7 @@ async def _measured(house: House, seconds: float) -> tuple[list[Side], float, in
         async def spawned(*arguments: str) -> tuple[Talk, int]:
             reader: Any = Reader()
             connection, process = await stack.enter_async_context(spawn_agent_process(
-                reader, sys.executable, "-m", *arguments, cwd=ROOT, transport_kwargs={"limit": 1 << 24}))
+                reader, sys.executable, "-m", *arguments, cwd=REPOSITORY, transport_kwargs={"limit": 1 << 24}))
             return await talk(connection, reader), process.pid
 
         direct, _ = await spawned("benchmarks.acp_talker")
@@ -186,7 +186,7 @@ def initialize_s(state: Path) -> float:
     found: list[float] = []
     for _ in range(STARTS):
         began = time.perf_counter()
-        process = subprocess.Popen([sys.executable, "-m", "interlock", "acp", "--state", str(state)], cwd=ROOT,
+        process = subprocess.Popen([sys.executable, "-m", "interlock", "acp", "--state", str(state)], cwd=REPOSITORY,
                                    stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert process.stdin is not None
         assert process.stdout is not None

@@ -14,11 +14,10 @@ from statistics import median
 
 import msgspec
 
-from benchmarks import path_trace
+from benchmarks import REPOSITORY, path_trace
 from benchmarks.path_trace import Path as TracedPath
 
-ROOT = Path(__file__).resolve().parent.parent
-SOURCE = ROOT / "src" / "interlock"
+SOURCE = REPOSITORY / "src" / "interlock"
 PAGES = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs")
 SUBJECT_CHARACTERS = 72
 COMMITS_READ = 500
@@ -84,7 +83,7 @@ class Report(msgspec.Struct, kw_only=True, frozen=True):
 def run() -> Report:
     """Count everything; the paths are traced in a gateway process of their own."""
     trees = parse_source()
-    tests = list((ROOT / "tests").rglob("*.py"))
+    tests = list((REPOSITORY / "tests").rglob("*.py"))
     source_lines, test_lines = _lines(trees), _lines(tests)
     gerunds = [name for name in map(_dotted, trees) if is_gerund(name.rpartition(".")[2])]
     words, prose = _count_prose(trees)
@@ -269,7 +268,7 @@ def _prose(trees: dict[Path, ast.Module]) -> Iterator[str]:
                 yield str(node.value.value)
         yield "\n".join(comments(path.read_text("utf-8")))
     for name in PAGES:
-        place = ROOT / name
+        place = REPOSITORY / name
         for page in [place] if place.is_file() else sorted(place.rglob("*.md")):
             yield re.sub(r"```.*?```", "", page.read_text("utf-8"), flags=re.DOTALL)
 
@@ -282,7 +281,7 @@ def comments(text: str) -> list[str]:
 def _commits() -> tuple[list[str], int]:
     """Return the newest subjects, and how many of these commits have a body; none without a repository."""
     asked = subprocess.run(["git", "log", f"-{COMMITS_READ}", "--no-merges", "--format=%s%x1f%b%x1e"],
-                           cwd=ROOT, capture_output=True, text=True, check=False)
+                           cwd=REPOSITORY, capture_output=True, text=True, check=False)
     pairs = [entry.strip("\n").split("\x1f") for entry in asked.stdout.split("\x1e") if "\x1f" in entry]
     return [pair[0] for pair in pairs], sum(bool(pair[1].strip()) for pair in pairs)
 
@@ -293,7 +292,7 @@ def _lines(paths: Iterable[Path]) -> int:
 
 def _mirror(path: Path) -> Path:
     inside = path.relative_to(SOURCE)
-    return ROOT / "tests" / inside.parent / f"test_{inside.name}"
+    return REPOSITORY / "tests" / inside.parent / f"test_{inside.name}"
 
 
 def _dotted(path: Path) -> str:

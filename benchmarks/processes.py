@@ -9,7 +9,8 @@ import sys
 from collections.abc import Generator
 from pathlib import Path
 
-ROOT = Path(__file__).parent.parent
+from benchmarks import REPOSITORY
+
 STOP_S = 10
 """A process that has not ended so long after SIGTERM is killed."""
 
@@ -43,7 +44,7 @@ class Listening:
 def listening(module: str, *arguments: str) -> Generator[Listening]:
     """Start `python -m module arguments`, which prints its URL on a line; end it at the end."""
     process = subprocess.Popen([sys.executable, "-m", module, *arguments], stdout=subprocess.PIPE, text=True,
-                               cwd=ROOT)
+                               cwd=REPOSITORY)
     try:
         assert process.stdout is not None
         # A part may log a line before it says where it listens.

@@ -16,6 +16,7 @@ from typing import Any
 import httpx2
 import msgspec
 
+from benchmarks import REPOSITORY
 from interlock.app.place import SystemClock
 from interlock.app.session_views import SessionViews
 from interlock.backends.sqlite.ledger import LEDGER_NAME, SqliteLedger, open_ledger
@@ -34,7 +35,6 @@ UPDATES = 300
 BATCH = 2_000
 RATIO = 1.5
 """An update among many may take so many times what it takes among few (N-1)."""
-ROOT = Path(__file__).resolve().parent.parent
 OWNER = Principal(tenant_id="default", actor=Actor(type="user", id="owner"), role="owner", key_id="key_1")
 
 
@@ -129,7 +129,7 @@ def listed(state: Path, count: int) -> dict[str, float]:
                 pages.append(time.perf_counter() - began)
         began = time.perf_counter()
         done = subprocess.run([sys.executable, "-m", "interlock", "sessions", "--json", "--limit", str(count),
-                               "--state", str(state)], cwd=ROOT, capture_output=True, check=True)
+                               "--state", str(state)], cwd=REPOSITORY, capture_output=True, check=True)
         whole = time.perf_counter() - began
     found = len(msgspec.json.decode(done.stdout)["sessions"])
     return {"sessions": found, "page_of_500_s": statistics.median(pages), "verb_s": whole}
@@ -140,7 +140,7 @@ def _gateway(state: Path) -> Generator[str]:
     """Run `interlock gateway` on a state directory; gives its URL. Raises RuntimeError with its log if it ends before
     it listens."""
     with subprocess.Popen([sys.executable, "-m", "interlock", "gateway", "--state", str(state), "--port", "0"],
-                          cwd=ROOT, stderr=subprocess.PIPE, text=True) as gateway:
+                          cwd=REPOSITORY, stderr=subprocess.PIPE, text=True) as gateway:
         assert gateway.stderr is not None, "with a pipe"
         log: list[str] = []
         for line in gateway.stderr:

@@ -22,7 +22,7 @@ from typing import Any
 
 import msgspec
 
-from benchmarks import session_rows
+from benchmarks import REPOSITORY, session_rows
 from interlock.backends.jsonl.files import TranscriptFiles
 from interlock.backends.jsonl.transcript_index import Indexed, index_path
 from interlock.backends.jsonl.transcripts import JsonlTranscripts
@@ -42,8 +42,7 @@ APPENDS = 300
 TURNS = 20
 PATIENCE_S = 120
 AT = "2026-01-01T00:00:00.000Z"
-ROOT = Path(__file__).resolve().parent.parent
-INSTALLED = ROOT / ".ci/node_modules/@mariozechner/pi-coding-agent"
+INSTALLED = REPOSITORY / ".ci/node_modules/@mariozechner/pi-coding-agent"
 LIMITS = {"open_s": 0.3, "context_s": 0.03, "memory_bytes": 397_000_000 / 2}
 """What X-7 asks for on two cores that nothing else uses."""
 
@@ -106,7 +105,7 @@ def _alone(which: str, path: Path) -> dict[str, float]:
     if which == "first":
         index_path(path).unlink(missing_ok=True)
     command = [sys.executable, "-m", "benchmarks.transcripts", str(path), which]
-    done = subprocess.run(command, capture_output=True, check=True, timeout=PATIENCE_S, cwd=ROOT)
+    done = subprocess.run(command, capture_output=True, check=True, timeout=PATIENCE_S, cwd=REPOSITORY)
     return json.loads(done.stdout)
 
 
@@ -142,8 +141,8 @@ def _pi(path: Path) -> dict[str, float] | str:
         return "not measured: node or pi is not there (.ci/install-agents)"
     figures: list[dict[str, float]] = []
     for _ in range(ROUNDS):
-        done = subprocess.run(["node", ROOT / "tests/session/pi.mjs", package, "context", path], capture_output=True,
-                              check=True, timeout=PATIENCE_S, env={**os.environ, "FIGURES": "1"})
+        done = subprocess.run(["node", REPOSITORY / "tests/session/pi.mjs", package, "context", path], check=True,
+                              capture_output=True, timeout=PATIENCE_S, env={**os.environ, "FIGURES": "1"})
         told = json.loads(done.stdout)
         figures.append({"open_s": told["open_s"], "context_s": told["context_s"], "memory_bytes": told["memory"],
                         "messages": told["messages"]})

@@ -14,7 +14,8 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from proof.house import REPOSITORY, House
+from proof import REPOSITORY
+from proof.house import House
 
 KILLS = 50
 LINES = 300

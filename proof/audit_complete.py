@@ -19,8 +19,8 @@ from interlock.ports.ledger import AuditAppend, Ledger, PutApproval, PutCommand,
 from interlock.protocol import payloads as p
 from interlock.protocol.problems import Problem
 from interlock.protocol.resources import Target
+from proof import REPOSITORY
 
-ROOT = Path(__file__).resolve().parent.parent
 OPERATIONS = 10_000
 ON_DISK = 1_000
 SESSIONS = 4
@@ -143,7 +143,7 @@ async def operate(dice: random.Random, table: Any, count: int) -> int:
 async def complete(seed: int, rounds: int, folder: Path | None = None) -> dict[str, Any]:
     """Do `rounds` operations over ledgers in memory, or one in `folder`: {operations, refused, transitions, records,
     wrong}."""
-    sys.path[:0] = [str(ROOT / "tests")] if str(ROOT / "tests") not in sys.path else []
+    sys.path[:0] = [str(REPOSITORY / "tests")] if str(REPOSITORY / "tests") not in sys.path else []
     from engine.conversation import Table
 
     dice, refused, transitions, records, wrong = random.Random(seed), 0, 0, 0, list[str]()

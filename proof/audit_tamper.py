@@ -6,22 +6,20 @@ import importlib.util
 import random
 import sys
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 from interlock.command.audit_check import compare, verify
 from interlock.command.audit_quick import is_whole
 from interlock.command.audit_report import AuditReport
-from proof import audit_state_tamper
+from proof import REPOSITORY, audit_state_tamper
 
-ROOT = Path(__file__).resolve().parent.parent
 MUTATIONS = 10_000
 RECORDS = (2, 40)
 
 
 def tamper(seed: int, rounds: int) -> dict[str, Any]:
     """Mutate `rounds` logs and check as many whole ones: {mutations, found, false_alarms, disagreements, by_kind}."""
-    sys.path[:0] = [str(ROOT)] if str(ROOT) not in sys.path else []
+    sys.path[:0] = [str(REPOSITORY)] if str(REPOSITORY) not in sys.path else []
     from tests.command import tampering as hands
 
     stranger = load_verifier()
@@ -49,7 +47,8 @@ def tamper(seed: int, rounds: int) -> dict[str, Any]:
 
 def load_verifier() -> Any:
     """Load the verifier for strangers as a module."""
-    spec = importlib.util.spec_from_file_location("interlock_audit_verify", ROOT / "verifier/interlock_audit_verify.py")
+    place = REPOSITORY / "verifier/interlock_audit_verify.py"
+    spec = importlib.util.spec_from_file_location("interlock_audit_verify", place)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -10,7 +10,6 @@ import contextlib
 import random
 import sys
 from collections import Counter
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
@@ -19,8 +18,9 @@ from interlock.command.machine import TERMINAL
 from interlock.engine.bridge.inputs.gateway import ClockTicked
 from interlock.protocol.identifiers import command_stream
 from interlock.protocol.problems import Problem
+from proof import REPOSITORY
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+sys.path.insert(0, str(REPOSITORY / "tests"))
 
 ROUNDS = 1_000
 TIMEOUT_MS = 1_000

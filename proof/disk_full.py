@@ -20,8 +20,9 @@ from typing import Literal, NamedTuple
 
 import httpx2
 
+from proof import REPOSITORY
 from proof.crew import CONFIG, TERMINAL, Crew, Pace
-from proof.house import REPOSITORY, House, Part
+from proof.house import House, Part
 from proof.reckoning import Reckoning, reckon
 from proof.starved import LOOK, told
 from proof.swift import Swift

@@ -18,12 +18,13 @@ from interlock.cli.known_agents import KNOWN, KnownAgent
 from interlock.ports.agent import AgentSpec
 from interlock.probe import mcp_server
 from interlock.probe.model_endpoint import pointing_of
+from proof import REPOSITORY
 
 AGENTS = ("opencode", "codex-acp", "gemini", "qwen", "copilot", "kimi", "vibe", "hermes", "pi", "kilo", "goose",
           "claude-acp", "claude")
 LAB_VARIABLE = "INTERLOCK_TEST_LAB"
 """A directory whose `bin` is looked into before PATH."""
-CI_PROGRAMS = Path(__file__).resolve().parent.parent / ".ci" / "node_modules" / ".bin"
+CI_PROGRAMS = REPOSITORY / ".ci" / "node_modules" / ".bin"
 NAME = mcp_server.SERVER_NAME
 CLOSED_PROXY = "http://127.0.0.1:9"
 SANDBOXED = frozenset({"codex-acp"})

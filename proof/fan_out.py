@@ -19,8 +19,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from proof import REPOSITORY
 from proof.crowd import Reader, request
-from proof.house import REPOSITORY, House, NotReady
+from proof.house import House, NotReady
 from proof.swift import Swift
 
 VIEWERS = 500

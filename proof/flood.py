@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from proof import REPOSITORY
 from proof.hold import Unmet
 from proof.house import House
 
@@ -20,7 +21,7 @@ END_TIMEOUT_S = 1_500.0
 
 def flood(total_bytes: int) -> dict[str, Any]:
     """Run one flood: {state, bytes_sent, bytes_kept, gateway_growth_mib, runner_growth_mib, seconds}. Raises Unmet."""
-    agent = Path(__file__).resolve().parent.parent / "tests" / "agents" / "misbehaving.py"
+    agent = REPOSITORY / "tests" / "agents" / "misbehaving.py"
     config = (f'\n[agents.flood]\nadapter = "acp"\ncommand = "{sys.executable}"\nargs = ["-S", "{agent}"]\n')
     with tempfile.TemporaryDirectory(prefix="interlock-flood-") as place:
         house = House(Path(place), config)

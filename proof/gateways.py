@@ -19,12 +19,11 @@ from interlock.cli.balancer import Balancer
 from interlock.cli.up_cluster import SHARED_DIRECTORIES
 from interlock.gateway.credentials import new_key
 from interlock.gateway.signing_key import KEY_NAME, PUBLIC_NAME, load_or_make_key
-from proof import interpreter
+from proof import REPOSITORY, interpreter
 from proof.clustered import section
 
 GATEWAYS = 3
 STOP_S = 30.0
-REPOSITORY = Path(__file__).resolve().parent.parent
 
 
 def process(arguments: list[str], log: Path) -> subprocess.Popen[bytes]:

@@ -13,13 +13,14 @@ import time
 from pathlib import Path
 from typing import Any
 
+from proof import REPOSITORY
 from proof.house import House
 
 HOLD_S = 92.0
 """Longer than the 60 s after which a known agent's own permission callback gives up."""
 WAIT_S = 60.0
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+sys.path.insert(0, str(REPOSITORY / "tests"))
 
 
 class Unmet(Exception):

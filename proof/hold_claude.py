@@ -11,13 +11,14 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from proof import REPOSITORY
 from proof.hold import Unmet, hold_until_answered, met
 from proof.house import House
 
 HOLD_S = 75.0
 """Longer than the 60 s after which a permission callback of Claude Code is known to have given up."""
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+sys.path.insert(0, str(REPOSITORY / "tests"))
 
 
 def claude_config(home: Path, model_url: str) -> str:

@@ -21,15 +21,13 @@ from interlock.app import child_cleanup
 from interlock.app.own_servers import free_port
 from interlock.cli.place import gateway_file
 from interlock.gateway.audit_state import verify_ledger_file
-from proof import interpreter
+from proof import REPOSITORY, interpreter
 from proof.swift import VERB_TIMEOUT_S, Forked, Swift
 
 CLUSTER = os.environ.get("INTERLOCK_TEST_CLUSTER") == "1"
 """Whether three gateways on PostgreSQL and NATS stand where one on a file does otherwise."""
 READY_TIMEOUT_S = 60.0 if CLUSTER else 20.0
 LOG_TAIL_CHARS = 2_000
-REPOSITORY = Path(__file__).resolve().parent.parent
-"""Where `python -m proof.part` finds this package."""
 
 Part = Literal["gateway", "runner"]
 

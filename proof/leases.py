@@ -26,8 +26,8 @@ from interlock.app.own_servers import free_port
 from interlock.cli.balancer import Balancer
 from interlock.gateway.credentials import new_key
 from interlock.gateway.signing_key import KEY_NAME, PUBLIC_NAME, load_or_make_key
+from proof import REPOSITORY
 from proof.clustered import section, verified
-from proof.house import REPOSITORY
 
 GATEWAYS = 3
 RUNNERS = 8

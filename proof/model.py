@@ -10,7 +10,6 @@ import asyncio
 import sys
 from collections import Counter
 from collections.abc import Awaitable
-from pathlib import Path
 from typing import Any
 
 from hypothesis import HealthCheck, settings
@@ -26,8 +25,8 @@ from interlock.protocol.envelope import DPS_VERSION
 from interlock.protocol.limits import LARGEST_SEQ
 from interlock.protocol.problems import Problem
 from interlock.protocol.resources import ApprovalWish, Target
+from proof import REPOSITORY
 
-ROOT = Path(__file__).resolve().parent.parent
 RUNS, STEPS = 1_000, 50
 LONG_MS = 31 * 24 * 3_600_000
 """Longer than any clock of what has not begun."""
@@ -81,7 +80,7 @@ class Conversation(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        sys.path[:0] = [str(ROOT / "tests")] if str(ROOT / "tests") not in sys.path else []
+        sys.path[:0] = [str(REPOSITORY / "tests")] if str(REPOSITORY / "tests") not in sys.path else []
         from engine.conversation import Table
 
         self.loop = asyncio.new_event_loop()

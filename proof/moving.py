@@ -27,9 +27,10 @@ import httpx2
 
 from interlock import config
 from interlock.gateway.audit_state import verify_ledger_file
+from proof import REPOSITORY
 from proof.cascade import CONFIG
 from proof.crew import TERMINAL
-from proof.gateways import REPOSITORY, Gateways, end, process
+from proof.gateways import Gateways, end, process
 from proof.house import NotReady
 
 MOVES = 50

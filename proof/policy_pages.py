@@ -16,8 +16,8 @@ import msgspec
 
 from interlock import config
 from interlock.command.policy import Rule
+from proof import REPOSITORY
 
-REPOSITORY = Path(__file__).resolve().parents[1]
 FENCE = re.compile(r"^([ >]*)(`{3,}|~{3,})[ ]*(\w*)[^\n]*\n(.*?)^\1\2`*~*[ ]*$", re.MULTILINE | re.DOTALL)
 SHOWS_RULE = re.compile(r"""\[\[?\s*policy\b|\bpolicy\s*=|["']?\beffect["']?\s*[=:]\s*["'](?:allow|ask|deny)""")
 """A fence with such text is one with a rule, whatever language it names."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import random
 import sys
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -14,8 +13,8 @@ from interlock.command.policy import Rule, RuleSet
 from interlock.protocol.problems import PROBLEMS, Problem
 from interlock.protocol.records import Principal
 from interlock.protocol.resources import Actor, GrantBody
+from proof import REPOSITORY
 
-ROOT = Path(__file__).resolve().parent.parent
 ROUNDS = 500
 PEOPLE = 10
 VOTES = 50
@@ -40,7 +39,7 @@ def earned(log: list[dict[str, Any]]) -> str:
 
 async def race(dice: random.Random, rounds: int) -> dict[str, Any]:
     """Let people race `rounds` times: {rounds, votes, refused, granted, denied, pending, wrong}."""
-    sys.path[:0] = [str(ROOT / "tests")] if str(ROOT / "tests") not in sys.path else []
+    sys.path[:0] = [str(REPOSITORY / "tests")] if str(REPOSITORY / "tests") not in sys.path else []
     from engine.conversation import Table, remember
 
     people = [Principal(tenant_id="default", actor=Actor(type="user", id=f"p{one}"), role="approver", key_id=f"k{one}")

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from proof.house import REPOSITORY, House
+from proof import REPOSITORY
+from proof.house import House
 from proof.schema_hooks import KNOWN, SEEN
 
 FULL_EXAMPLES = 100

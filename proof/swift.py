@@ -25,7 +25,8 @@ from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
-REPOSITORY = Path(__file__).resolve().parent.parent
+from proof import REPOSITORY
+
 LOADED = ("interlock.app.gateway", "interlock.app.runner", "uvloop", "uvicorn.protocols.http.httptools_impl",
           "uvicorn.protocols.websockets.websockets_sansio_impl", "uvicorn.loops.auto", "proof.part",
           "interlock.agents.dps.agent", "interlock.cli.dispatch", "interlock.cli.verbs", "interlock.cli.run",

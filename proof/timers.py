@@ -20,8 +20,9 @@ from typing import Any, NamedTuple
 from interlock.app.place import Sources, SteadyClock
 from interlock.backends.sqlite.ledger import open_ledger
 from interlock.protocol.envelope import Frame
+from proof import REPOSITORY
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+sys.path.insert(0, str(REPOSITORY / "tests"))
 
 TIMERS = 500
 SHORTEST_MS, LONGEST_MS = 1_000, 5_000

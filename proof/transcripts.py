@@ -21,8 +21,8 @@ from interlock.session.context import context
 from interlock.session.doctor import NOTES, examine, mend
 from interlock.session.entries import Custom, Header, entry_line
 from interlock.session.tree import read_tree
+from proof import REPOSITORY
 
-ROOT = Path(__file__).resolve().parent.parent
 ENTRIES = 50
 PATIENCE_S = 5.0
 """Reading, examining and mending one file of a few kilobytes may take so long on the busiest machine; then it hangs."""
@@ -43,7 +43,7 @@ class _Clock:
 def damage(seed: int, rounds: int | None = None) -> dict[str, Any]:
     """Spoil the file at every byte in every way (at `rounds` bytes, where given): {files, said, unsound, lost, slow,
     changed, silent, by_kind}."""
-    sys.path[:0] = [str(ROOT / "tests")] if str(ROOT / "tests") not in sys.path else []
+    sys.path[:0] = [str(REPOSITORY / "tests")] if str(REPOSITORY / "tests") not in sys.path else []
     from session.trees import file_of, random_entries
 
     dice = random.Random(seed)
@@ -92,7 +92,7 @@ def _incomplete(data: bytes, entries: int) -> bool:
 def appends(seed: int, rounds: int | None = None) -> dict[str, Any]:
     """Append to the file after a truncation at every byte: {files, destroyed, unread}. Not a byte may be missing from
     the file and what was set aside, and the new entry is read."""
-    sys.path[:0] = [str(ROOT / "tests")] if str(ROOT / "tests") not in sys.path else []
+    sys.path[:0] = [str(REPOSITORY / "tests")] if str(REPOSITORY / "tests") not in sys.path else []
     from session.trees import file_of, random_entries
 
     dice = random.Random(seed)

@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from proof.house import REPOSITORY
+from proof import REPOSITORY
 
 from end_to_end.receiver import Receiver
 from interlock.model_stand_in import ModelServer

@@ -10,7 +10,7 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from proof.house import REPOSITORY
+from proof import REPOSITORY
 from proof.swift import Swift
 
 from interlock.model_stand_in import ModelServer, running_model_server

@@ -17,7 +17,7 @@ from typing import Any
 
 import httpx2
 import pytest
-from proof.house import REPOSITORY
+from proof import REPOSITORY
 
 from end_to_end.page_reader import HOW_TO, PATIENCE_S, PageHouse, PageRun, entry_of, page_commands, run_page
 from end_to_end.receiver import receiving

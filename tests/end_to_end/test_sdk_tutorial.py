@@ -6,7 +6,8 @@ import re
 from pathlib import Path
 
 import pytest
-from proof.house import REPOSITORY, House
+from proof import REPOSITORY
+from proof.house import House
 
 PAGE = REPOSITORY / "docs/sdk-tutorial.md"
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
