@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from proof.house import House
+from proof.processes.deployment import House
 
 from benchmarks import streaming
 from benchmarks.audit import draft

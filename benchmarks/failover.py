@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import asyncpg
-from proof import clustered
 from proof.asking import execute, until_state
 from proof.crew import CONFIG, TERMINAL
-from proof.gateways import GATEWAYS
-from proof.trio import RUNNERS, Trio
+from proof.processes import cluster_servers
+from proof.processes.cluster import RUNNERS, Trio
+from proof.processes.gateways import GATEWAYS
 
 from interlock import config
 
@@ -105,8 +105,8 @@ async def _asked(store: str, runner_id: str) -> str:
 
 def failover(kills: int, stops: int) -> dict[str, list[float]]:
     """Seconds of each, sorted, by what was done to the gateway."""
-    clustered.postgres()
-    clustered.nats()
+    cluster_servers.postgres()
+    cluster_servers.nats()
     with tempfile.TemporaryDirectory(prefix="interlock-bench-") as place:
         house = Trio(Path(place), FREE + CONFIG)
         try:

@@ -12,7 +12,7 @@ from types import FrameType
 
 from proof import policy, shown, tamper_database
 from proof.door_agents import AGENTS
-from proof.house import NotReady
+from proof.processes.deployment import NotReady
 from proof.seeds.breaks import BREAKS
 from proof.simulation import EARLIER, FAILURES_A_SECOND, FULL_COUNTS, LANE_BREAKS
 
@@ -141,7 +141,7 @@ def main() -> int:
     seed = given.seed if given.seed is not None else random.SystemRandom().randrange(2**32)
     passed = True
     if given.cluster and given.rtt:
-        importlib.import_module("proof.clustered").delay(given.rtt[0])
+        importlib.import_module("proof.processes.cluster_servers").delay(given.rtt[0])
     for name in given.names:
         print(f"== {name} (seed {seed})", flush=True)
         try:

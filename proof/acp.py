@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from proof import REPOSITORY
-from proof.house import House
+from proof.processes.deployment import House
 
 KILLS = 50
 LINES = 300

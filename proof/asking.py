@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import httpx2
 
-from proof.trio import Trio
+from proof.processes.cluster import Trio
 
 PATIENCE_S = 60.0
 http = httpx2.Client(limits=httpx2.Limits(max_keepalive_connections=0), timeout=30)

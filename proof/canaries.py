@@ -13,7 +13,7 @@ import structlog
 
 from interlock import log
 from interlock.config import Config, RatesSection
-from proof.front import Inside
+from proof.processes.in_memory_gateway import Inside
 
 CANARIES = 1_000
 _ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"

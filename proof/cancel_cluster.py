@@ -23,8 +23,8 @@ from interlock.command.machine import TERMINAL
 from proof.asking import execute, http, insist, state_of, until_state
 from proof.cancel_race import ENDS, MANY, ROUNDS
 from proof.crew import CONFIG
-from proof.gateways import GATEWAYS
-from proof.trio import Killer, Trio
+from proof.processes.cluster import Killer, Trio
+from proof.processes.gateways import GATEWAYS
 
 LANES = 12
 PIECES = 4

@@ -31,17 +31,17 @@ import msgspec
 
 from interlock.backends.postgres.database import close_quietly, connect, read_settings
 from interlock.backends.postgres.faults import LINK_FAULTS
-from proof import clustered
 from proof.asking import http, insist, until_state
 from proof.crew import TERMINAL
 from proof.ending import GONE, LONGEST_S, Ending, wait_for_ends
-from proof.gateways import GATEWAYS
-from proof.host_processor import HostProcessor, Scheduled
-from proof.house import NotReady
-from proof.inner_agent import DONE, RELEASED
-from proof.inner_part import CONFIG as INNER
+from proof.processes import cluster_servers
+from proof.processes.cluster import RUNNERS, Trio
+from proof.processes.deployment import NotReady
+from proof.processes.gateways import GATEWAYS
+from proof.processes.host_processor import HostProcessor, Scheduled
+from proof.processes.in_process_agent import DONE, RELEASED
+from proof.processes.in_process_runner import CONFIG as INNER
 from proof.slow_link import SlowLink
-from proof.trio import RUNNERS, Trio
 
 KILLS = 100
 SESSIONS = 1_000
@@ -125,7 +125,7 @@ class Links(NamedTuple):
 @contextmanager
 def linked(house: Trio, place: Path) -> Generator[Links]:
     """Put links between the gateways of a house, which have not started, and what they share."""
-    postgres, nats = clustered.postgres(), clustered.nats()
+    postgres, nats = cluster_servers.postgres(), cluster_servers.nats()
     there = Path(parse_qs(urlsplit(postgres.url).query)["host"][0])
     port = urlsplit(nats.url).port
     assert port is not None, "a server listens somewhere"
@@ -237,7 +237,7 @@ class Trial:
         others = [one for one in range(GATEWAYS) if one != number]
         living = [self._house.gateways.url(one) for one in others]
         before = [Scheduled.of(self._house.gateways.running(one).pid) for one in others]
-        asyncio.run(_until_taken(clustered.store_of(self._house.gateways.home(number)), dead, living,
+        asyncio.run(_until_taken(cluster_servers.store_of(self._house.gateways.home(number)), dead, living,
                                  self._house.headers, self._sessions if all_read else 0))
         self.taken_s.append(time.monotonic() - began)
         spent = [Scheduled.of(self._house.gateways.running(one).pid).since(had)
@@ -359,7 +359,7 @@ def one(seed: int, rtt_ms: float, kills: int, sessions: int, *, inner: bool = Fa
         hosts = HostProcessor("runners")
         runners = max(RUNNERS, sessions // SESSIONS_A_RUNNER) if inner else RUNNERS
         house = Trio(place, CONFIG + (INNER if inner else ""), runners=runners, hosts=hosts,
-                     runner_module="proof.inner_part" if inner else "proof.lease_part")
+                     runner_module="proof.processes.in_process_runner" if inner else "proof.processes.paired_runner")
         with linked(house, place) as links:
             try:
                 house.up()

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import httpx2
 
 from proof import speaker
-from proof.house import House
+from proof.processes.deployment import House
 from proof.watching import Watcher
 
 TERMINAL = {"succeeded", "failed", "timed_out", "canceled", "rejected", "expired"}

@@ -22,10 +22,10 @@ import httpx2
 
 from proof import REPOSITORY
 from proof.crew import CONFIG, TERMINAL, Crew, Pace
-from proof.house import House, Part
+from proof.processes.deployment import House, Part
+from proof.processes.fork_server import Swift
 from proof.reckoning import Reckoning, reckon
 from proof.starved import LOOK, told
-from proof.swift import Swift
 
 EPISODES = 40
 REALLY_FULL = 5

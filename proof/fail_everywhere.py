@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 from proof.crew import CONFIG, Crew, Pace
 from proof.failpoints import MOMENTS, POINTS
-from proof.house import House, Part
+from proof.processes.deployment import House, Part
+from proof.processes.fork_server import Swift
 from proof.reckoning import Reckoning, reckon
-from proof.swift import Swift
 
 TIMES = 25
 REACH_TIMEOUT_S = 20.0
@@ -53,7 +53,7 @@ class _Plan:
 
     def arm(self, house: House) -> None:
         """Start the part, armed at the next point; unarmed once there is none left."""
-        house.entry[self.part] = ["proof.part"]
+        house.entry[self.part] = ["proof.processes.component"]
         if self.left:
             point = self.left[-1]
             call = self.draw.randint(1, POINTS[self.part][point.partition(",")[0]].calls)

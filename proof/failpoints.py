@@ -32,8 +32,8 @@ from interlock.ports.ledger import (
 from interlock.ports.outbox import StoreControl, TransientText
 from interlock.protocol.envelope import Frame
 from interlock.runner.send_queue import Sending
-from proof import part
-from proof.house import Part
+from proof.processes import component
+from proof.processes.deployment import Part
 
 Moment = Literal["before", "after"]
 MOMENTS: tuple[Moment, ...] = ("before", "after")
@@ -135,7 +135,7 @@ def main() -> None:
     name, moment, call = sys.argv.pop(1).split(",")
     point = POINTS["gateway" if sys.argv[1] == "gateway" else "runner"][name]
     arm(point, "before" if moment == "before" else "after", int(call))
-    part.main()
+    component.main()
 
 
 if __name__ == "__main__":

@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 
 from proof import REPOSITORY
 from proof.crowd import Reader, request
-from proof.house import House, NotReady
-from proof.swift import Swift
+from proof.processes.deployment import House, NotReady
+from proof.processes.fork_server import Swift
 
 VIEWERS = 500
 FROZEN = 50

@@ -11,7 +11,7 @@ from typing import Any
 
 from proof import REPOSITORY
 from proof.hold import Unmet
-from proof.house import House
+from proof.processes.deployment import House
 
 FLOOD_BYTES = 1_000_000_000
 FLAT_MIB = 192

@@ -23,7 +23,7 @@ from interlock.protocol.envelope import DPS_VERSION
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import Principal, RunnerRecord
 from interlock.protocol.resources import Actor, GrantBody
-from proof.front import Inside
+from proof.processes.in_memory_gateway import Inside
 
 VOTES = 10_000
 A_HOUSE = 500

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from proof import REPOSITORY
-from proof.house import House
+from proof.processes.deployment import House
 
 HOLD_S = 92.0
 """Longer than the 60 s after which a known agent's own permission callback gives up."""

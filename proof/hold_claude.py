@@ -13,7 +13,7 @@ from typing import Any
 
 from proof import REPOSITORY
 from proof.hold import Unmet, hold_until_answered, met
-from proof.house import House
+from proof.processes.deployment import House
 
 HOLD_S = 75.0
 """Longer than the 60 s after which a permission callback of Claude Code is known to have given up."""

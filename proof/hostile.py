@@ -12,7 +12,7 @@ import httpx2
 
 from interlock.config import Config, RatesSection
 from interlock.gateway.server import build_app, listen, make_server, port_of
-from proof.front import Inside
+from proof.processes.in_memory_gateway import Inside
 
 FAST_S = 5.0
 """An answer to hostile input takes no longer, the machine's other work included."""

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import httpx2
 
-from proof.house import House
+from proof.processes.deployment import House
 
 KEYS = 50
 TIMES = 200

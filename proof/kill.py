@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import httpx2
 
-from proof.house import House, Part
+from proof.processes.deployment import House, Part
 from proof.watching import Watcher
 
 ROUNDS = 20

@@ -18,10 +18,10 @@ from typing import NamedTuple
 
 from proof.crew import CONFIG, Crew, Pace
 from proof.filling import fill
-from proof.gateways import GATEWAYS
 from proof.kill_many import COMMANDS, FULL, KILLS, one_command, turn_is_open
+from proof.processes.cluster import RUNNERS, Trio
+from proof.processes.gateways import GATEWAYS
 from proof.reckoning import Reckoning, reckon
-from proof.trio import RUNNERS, Trio
 
 TAKEOVER_LIMIT_S = 5.0
 SETTLE_TIMEOUT_S = 900.0

@@ -20,9 +20,9 @@ import httpx2
 
 from proof.crew import CONFIG, Crew, Pace
 from proof.filling import fill
-from proof.house import House, Part
+from proof.processes.deployment import House, Part
+from proof.processes.fork_server import Swift
 from proof.reckoning import Reckoning, reckon
-from proof.swift import Swift
 
 KILLS = 200
 COMMANDS = 100_000

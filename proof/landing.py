@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import httpx2
 
 from interlock.box.host import survey
-from proof.house import House
+from proof.processes.deployment import House
 
 KILLS = 40
 """Kills of a full run; the three parts take turns, and so do the three phases."""

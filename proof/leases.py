@@ -27,7 +27,7 @@ from interlock.cli.balancer import Balancer
 from interlock.gateway.credentials import new_key
 from interlock.gateway.signing_key import KEY_NAME, PUBLIC_NAME, load_or_make_key
 from proof import REPOSITORY
-from proof.clustered import section, verified
+from proof.processes.cluster_servers import section, verified
 
 GATEWAYS = 3
 RUNNERS = 8
@@ -131,8 +131,8 @@ class Row:
 
     def start(self, number: int) -> None:
         """Start a gateway."""
-        self.gateways[number] = self._process("proof.part", "gateway", str(self.place / f"g{number}"), "", "",
-                                              log=f"g{number}.log")
+        self.gateways[number] = self._process("proof.processes.component", "gateway", str(self.place / f"g{number}"),
+                                              "", "", log=f"g{number}.log")
 
     def _start_runner(self, number: int) -> None:
         code = self.post("/v1/runners/pairings", {"device_name": f"r{number}"}).json()["code"]
@@ -142,7 +142,7 @@ class Row:
         home.mkdir(mode=0o700)
         (home / "token").write_text(paired["token"])
         (home / "interlock.toml").write_text("")
-        self.runners.append(self._process("proof.lease_part", str(home), self.url, str(self.workspace),
+        self.runners.append(self._process("proof.processes.paired_runner", str(home), self.url, str(self.workspace),
                                           paired["runner_id"], log=f"r{number}.log"))
 
     def _process(self, *arguments: str, log: str) -> subprocess.Popen[bytes]:

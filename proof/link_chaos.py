@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from proof.chaos import Chaos
-from proof.house import House
 from proof.kill import TERMINAL
+from proof.processes.deployment import House
 
 TURNS = 1_000
 SESSIONS = 4

@@ -30,8 +30,8 @@ from interlock.gateway.audit_state import verify_ledger_file
 from proof import REPOSITORY
 from proof.cascade import CONFIG
 from proof.crew import TERMINAL
-from proof.gateways import Gateways, end, process
-from proof.house import NotReady
+from proof.processes.deployment import NotReady
+from proof.processes.gateways import Gateways, end, process
 
 MOVES = 50
 GATEWAYS = 2
@@ -226,7 +226,8 @@ def back_and_forth(place: Path, seed: int, moves: int, clusters: Sequence[Cluste
     paired = here.post("/v1/runners/pair", {"code": code, "device_name": "r0"}, key)
     (home / "token").write_text(paired["token"])
     (home / config.FILE_NAME).write_text(CONFIG)
-    runner = process(["proof.lease_part", str(home), here.url, str(workspace), paired["runner_id"]], place / "r0.log")
+    runner = process(["proof.processes.paired_runner", str(home), here.url, str(workspace), paired["runner_id"]],
+                     place / "r0.log")
     people, over = People(here.url, key, workspace, paired["runner_id"]), threading.Event()
     reports, refused = list[dict[str, Any]](), list[str]()
     try:

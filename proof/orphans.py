@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from proof.house import House, NotReady
+from proof.processes.deployment import House, NotReady
 
 AGENTS = 200
 AT_ONCE = 10

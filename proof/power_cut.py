@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from proof.crew import CONFIG, Crew, Pace
-from proof.house import House, Part
 from proof.powered import CUT
+from proof.processes.deployment import House, Part
+from proof.processes.fork_server import Swift
 from proof.reckoning import Reckoning, reckon
-from proof.swift import Swift
 
 CUTS = 100
 SETTLE_TIMEOUT_S = 120.0

@@ -8,8 +8,8 @@ import sys
 import threading
 from pathlib import Path
 
-from proof import part
 from proof.power import Disk, forgetful
+from proof.processes import component
 
 CUT = signal.SIGUSR1
 
@@ -20,7 +20,7 @@ def main() -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, {CUT})
     disk = forgetful(Path(sys.argv[2]))
     threading.Thread(target=_await_cut, args=(disk, seed), daemon=True).start()
-    part.main()
+    component.main()
 
 
 def _await_cut(disk: Disk, seed: int) -> None:

@@ -31,8 +31,8 @@ from interlock.cli.sse import SseEvent, SseStream
 from interlock.ports.ledger import Append, WriteBatch
 from interlock.protocol.identifiers import session_stream
 from proof.crew import CONFIG, Crew, Pace
-from proof.house import House
-from proof.swift import Swift
+from proof.processes.deployment import House
+from proof.processes.fork_server import Swift
 
 EVENTS = 1_000
 BEFORE = 3

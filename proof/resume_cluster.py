@@ -14,9 +14,9 @@ from collections import Counter
 from pathlib import Path
 
 from proof.crew import CONFIG
-from proof.gateways import GATEWAYS
+from proof.processes.cluster import Trio
+from proof.processes.gateways import GATEWAYS
 from proof.resume import EVENTS, Findings, Ways, cut_everywhere, lengthen, one_session, said
-from proof.trio import Trio
 
 
 def resume(place: Path, seed: int, events: int) -> tuple[Findings, Counter[int]]:

@@ -20,8 +20,8 @@ import httpx2
 
 from proof.cascade import CONFIG
 from proof.crew import TERMINAL
-from proof.gateways import GATEWAYS
-from proof.trio import Trio
+from proof.processes.cluster import Trio
+from proof.processes.gateways import GATEWAYS
 
 ROUNDS = 5
 RUNNERS = 2

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from proof import REPOSITORY
-from proof.house import House
+from proof.processes.deployment import House
 from proof.schema_hooks import KNOWN, SEEN
 
 FULL_EXAMPLES = 100

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from proof.crew import CONFIG, Crew, Pace
-from proof.house import House, Part
+from proof.processes.deployment import House, Part
 from proof.reckoning import Reckoning, reckon
 from proof.sigterm import GONE_S, STREAMS, stop_and_resume
 

@@ -9,7 +9,7 @@ import threading
 from pathlib import Path
 from typing import cast
 
-from proof import part
+from proof.processes import component
 from proof.scarce import Scarce, State, scarce
 
 LOOK = signal.SIGUSR1
@@ -27,7 +27,7 @@ def main() -> None:
     state = Path(sys.argv[2])
     disk = scarce(state, random.Random(seed).randrange(2**32))
     threading.Thread(target=_look, args=(disk, told(state.parent, sys.argv[1])), daemon=True).start()
-    part.main()
+    component.main()
 
 
 def _look(disk: Scarce, message: Path) -> None:

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from interlock.app.descriptors import raise_limit
 from proof.crowd import READ_BYTES, request
 from proof.fan_out import TICKER
-from proof.house import House
+from proof.processes.deployment import House
 
 STREAMS = 2_000
 HISTORY = 6_000

@@ -108,7 +108,7 @@ def run(seed: int, rounds: int | None, broken: str | None = None, store: str = S
 def _store(name: str, folder: Path) -> Store:
     if name == "sqlite":
         return SqliteStore(folder)
-    from proof.clustered import postgres
+    from proof.processes.cluster_servers import postgres
 
     return PostgresStore(postgres().url, f"tampered_{os.getpid()}")
 

@@ -30,7 +30,7 @@ from interlock.protocol.records import (
     SigningKeyRecord,
 )
 from interlock.protocol.resources import Actor, Approval, Command, RememberedRule, SigningKey, Target
-from proof.front import NOW_MS, Inside
+from proof.processes.in_memory_gateway import NOW_MS, Inside
 
 ROLES = ("viewer", "operator", "approver", "auditor", "admin", "owner")
 CANARY = "rivals-own-words"

@@ -19,10 +19,10 @@ from typing import NamedTuple
 from interlock.command.machine import TERMINAL
 from proof import patient
 from proof.asking import execute, until_state
-from proof.gateways import GATEWAYS
-from proof.jumping_part import JUMP_NAME
+from proof.processes.cluster import Killer, Trio
+from proof.processes.gateways import GATEWAYS
+from proof.processes.skewed_gateway import JUMP_NAME
 from proof.timers import HOUR_MS, LATE_MS, LONGEST_MS, SHORTEST_MS, TIMERS
-from proof.trio import Killer, Trio
 
 LANES = 30
 TAKEOVER_MS = 5_000
@@ -135,7 +135,7 @@ def _at(sorted_ms: list[float], part: float) -> float:
 def run(seed: int, rounds: int | None) -> bool:
     """Time them and print how late they were; `rounds` counts timers."""
     with tempfile.TemporaryDirectory(prefix="interlock-r9-") as place:
-        house = Trio(Path(place), CONFIG, module="proof.jumping_part")
+        house = Trio(Path(place), CONFIG, module="proof.processes.skewed_gateway")
         try:
             house.up()
             seen = timers(house, seed, rounds or TIMERS)

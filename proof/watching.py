@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx2
 
-from proof.house import House
+from proof.processes.deployment import House
 
 NOTED_TOGETHER = 16
 """Events that a viewer was shown before it notes them; when its stream ends, it notes the rest."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
-from proof.swift import Swift
+from proof.processes.fork_server import Swift
 from xdist.scheduler import LoadFileScheduling
 
 pytest_plugins = ["installed", "agents.third_party", "servers.fixtures"]

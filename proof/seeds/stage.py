@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from proof.house import House
+from proof.processes.deployment import House
 from proof.seeds.breaks import HONEST, Break
 from proof.seeds.peer_client import Person
 from proof.seeds.peer_gateway import Master, Session

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import httpx2
 import pytest
-from proof.swift import ForkedVerb, Swift
+from proof.processes.fork_server import ForkedVerb, Swift
 
 from interlock.command.note import parse_checkpoint
 

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from proof.swift import Swift
+from proof.processes.fork_server import Swift
 
 from interlock.cli.exit_status import ExitStatus
 from interlock.doors.acp.door import AUTH_REQUIRED

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from proof.swift import Swift
+from proof.processes.fork_server import Swift
 
 from certificates import Certificates, certificates
 from cli.test_up import PATIENCE_S, read_until

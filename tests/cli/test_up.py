@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import pytest
-from proof.swift import Swift
+from proof.processes.fork_server import Swift
 
 from interlock.cli import completion
 from interlock.cli.children import Child

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from proof import interpreter
+from proof.processes import interpreter
 
 
 def test_where_no_bytecode_is_written_parts_share_a_directory_of_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from proof.house import House
-from proof.swift import Swift
+from proof.processes.deployment import House
+from proof.processes.fork_server import Swift
 
 from interlock.cli.exit_status import ExitStatus
 

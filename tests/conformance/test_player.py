@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 
 import jsonschema
 import pytest
-from proof.house import House
-from proof.swift import Swift
+from proof.processes.deployment import House
+from proof.processes.fork_server import Swift
 
 from interlock.conformance.hands import RestHand
 from interlock.conformance.links import Dialling, Listening

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
-from proof.house import House
+from proof.processes.deployment import House
 from tests.command.tampering import KEY, signed
 from tests.console.pages import origin
 

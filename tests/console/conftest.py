@@ -6,8 +6,8 @@ from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
-from proof.house import House
-from proof.swift import Swift
+from proof.processes.deployment import House
+from proof.processes.fork_server import Swift
 from tests.console.pages import ARGUMENTS
 
 from installed import require

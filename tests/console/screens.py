@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from proof.house import House
+from proof.processes.deployment import House
 from tests.console.pages import answered, asked, ran
 
 ROOT = Path(__file__).parents[2]

@@ -8,7 +8,7 @@ import subprocess
 from typing import Any
 
 import pytest
-from proof.house import House
+from proof.processes.deployment import House
 from tests.console.pages import origin, page_of, ran
 
 from installed import require

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from proof.house import House
+from proof.processes.deployment import House
 from tests.console.pages import answered, asked, origin, page_of
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore")]

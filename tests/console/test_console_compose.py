@@ -7,8 +7,8 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 import pytest
-from proof.house import House
-from proof.swift import Swift
+from proof.processes.deployment import House
+from proof.processes.fork_server import Swift
 from tests.console.pages import answered, asked, origin, page_of
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore"), pytest.mark.req("J-4")]

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from proof.hold import goose_config
-from proof.house import House
-from proof.swift import Swift
+from proof.processes.deployment import House
+from proof.processes.fork_server import Swift
 from tests.console.pages import origin, page_of, read_to_end, submitted
 
 from installed import require

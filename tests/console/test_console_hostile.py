@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from proof.house import House
-from proof.swift import Swift
+from proof.processes.deployment import House
+from proof.processes.fork_server import Swift
 from tests.console.pages import answered, asked, origin, page_of, ran, submitted, waiting
 from tests.console.payloads import HOSTILE
 

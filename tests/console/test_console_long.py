@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from proof.house import House
+from proof.processes.deployment import House
 from tests.console.pages import interlock, origin, page_of
 
 pytestmark = [pytest.mark.long, pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore"),

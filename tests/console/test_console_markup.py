@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from proof.house import House
-from proof.swift import Swift
+from proof.processes.deployment import House
+from proof.processes.fork_server import Swift
 from tests.console.pages import origin, page_of, ran
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore"),

@@ -11,8 +11,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
-from proof.house import House
-from proof.swift import Swift
+from proof.processes.deployment import House
+from proof.processes.fork_server import Swift
 from tests.console.pages import PATIENCE_MS, PHONE, answered, asked, link, origin, page_of, reached
 
 from channels.post_server import Posted

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from proof.house import House
+from proof.processes.deployment import House
 from tests.console.pages import PAINTED, PHONE, answered, asked, interlock, link, origin, page_of, read_to_end
 from tests.console.payloads import HOSTILE
 

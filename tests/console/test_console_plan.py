@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from proof.house import House
-from proof.swift import Swift
+from proof.processes.deployment import House
+from proof.processes.fork_server import Swift
 from tests.console.pages import page_of, ran
 from tests.console.screens import config
 from tests.console.updating import HOSTILE

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 import rfc8785
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from proof.house import House
+from proof.processes.deployment import House
 from tests.command.tampering import KEY, make_log, rechained, signed
 from tests.console.audit_imposter import Imposter, Lie, inclusion_of, opened, verdict
 from tests.console.pages import asked, page_of

@@ -7,8 +7,8 @@ from collections.abc import Generator
 from typing import Any
 
 import pytest
-from proof.house import House
-from proof.swift import Swift
+from proof.processes.deployment import House
+from proof.processes.fork_server import Swift
 from tests.console.pages import answered, asked, page_of
 from tests.console.payloads import HOSTILE
 from tests.console.screens import config

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from proof.house import House
+from proof.processes.deployment import House
 from tests.console.pages import page_of
 
 import interlock

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from proof.house import House
+from proof.processes.deployment import House
 from tests.console.pages import answered, asked, interlock, page_of, ran
 from tests.console.payloads import HOSTILE
 

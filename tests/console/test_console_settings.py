@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from proof.house import House
+from proof.processes.deployment import House
 from tests.console.pages import PHONE, answered, asked, link, origin, page_of, ran
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore"), pytest.mark.req("J-8")]

@@ -6,7 +6,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from proof.house import House
+from proof.processes.deployment import House
 from tests.console.pages import PHONE, answered, asked, link, origin, page_of, reached
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore"), pytest.mark.req("J-18")]

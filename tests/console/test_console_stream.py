@@ -9,7 +9,7 @@ from typing import Any, Literal
 import pytest
 from benchmarks.scripted_runner import ScriptedRunner, Session, delta_message
 from benchmarks.streaming import SHOWN, pieces
-from proof.house import House
+from proof.processes.deployment import House
 from tests.console.pages import asked, interlock, origin, page_of, ran
 from tests.console.payloads import HOSTILE
 

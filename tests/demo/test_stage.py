@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from proof.swift import Swift
+from proof.processes.fork_server import Swift
 
 from agents.third_party import ThirdParty
 from interlock.demo.sabotage import SABOTAGES

@@ -7,8 +7,8 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from proof.house import CLUSTER, House
-from proof.swift import Swift
+from proof.processes.deployment import CLUSTER, House
+from proof.processes.fork_server import Swift
 
 from end_to_end.errands import Errand, submit
 

@@ -15,8 +15,8 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 import httpx2
-from proof.house import House
 from proof.kill import TERMINAL, history_texts
+from proof.processes.deployment import House
 from proof.watching import write_at
 
 PATIENCE_S = 30.0

@@ -10,7 +10,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
-from proof.house import House
+from proof.processes.deployment import House
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Subprotocol

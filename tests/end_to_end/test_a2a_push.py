@@ -13,8 +13,8 @@ from typing import Any
 import httpx
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-from proof.house import House
-from proof.swift import Swift
+from proof.processes.deployment import House
+from proof.processes.fork_server import Swift
 
 from channels.post_server import Posted, PostServer, post_server
 from end_to_end.conftest import CONFIG

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from proof.house import House
+from proof.processes.deployment import House
 
 from end_to_end.acp_editor import PATIENCE_S, Editor, client, editor, over_websocket
 from interlock.doors.acp.door import AUTH_REQUIRED, AcpDoor, DoorError, OnExit

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from proof.house import House
+from proof.processes.deployment import House
 
 from installed import find_new_node, require
 

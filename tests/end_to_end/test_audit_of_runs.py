@@ -8,8 +8,8 @@ from pathlib import Path
 
 import httpx2
 import pytest
-from proof.house import House
 from proof.kill import TERMINAL
+from proof.processes.deployment import House
 
 from end_to_end.errands import PATIENCE_S, Errand, body, new_key, submit, watching
 from interlock.command.audit_check import Tampering, verify

@@ -12,8 +12,8 @@ from typing import Any
 
 import httpx2
 import pytest
-from proof.house import House
-from proof.swift import Swift
+from proof.processes.deployment import House
+from proof.processes.fork_server import Swift
 from websockets.exceptions import InvalidStatus
 
 from end_to_end.errands import PATIENCE_S, Errand, body, healthy, new_key, submit

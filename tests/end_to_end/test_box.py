@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from proof.house import House
+from proof.processes.deployment import House
 
 from end_to_end.errands import submit
 from interlock.box.host import survey

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from proof.house import House
-from proof.swift import Swift
+from proof.processes.deployment import House
+from proof.processes.fork_server import Swift
 
 from end_to_end.conftest import AGENTS, CONFIG
 from end_to_end.errands import PATIENCE_S, submit, watching

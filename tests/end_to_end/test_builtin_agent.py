@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from proof.house import House
+from proof.processes.deployment import House
 
 from end_to_end.errands import Errand, new_key, submit
 from interlock.model_stand_in import AFTER_TOOL, ModelServer, running_model_server

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from proof import REPOSITORY
-from proof.swift import Swift
+from proof.processes.fork_server import Swift
 
 from interlock.model_stand_in import ModelServer, running_model_server
 

@@ -10,7 +10,7 @@ import sys
 import time
 
 import pytest
-from proof.house import House
+from proof.processes.deployment import House
 
 PATIENCE_S = 20
 EDITING = "\x1b[?2004h"

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import yaml
-from proof.house import House
+from proof.processes.deployment import House
 
 from end_to_end.errands import Errand, new_key
 from interlock.cli.exit_status import ExitStatus

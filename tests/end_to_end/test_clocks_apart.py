@@ -10,10 +10,10 @@ from typing import Any
 
 import httpx2
 import pytest
-from proof.gateways import GATEWAYS
-from proof.jumping_part import JUMP_NAME
+from proof.processes.cluster import Trio
+from proof.processes.gateways import GATEWAYS
+from proof.processes.skewed_gateway import JUMP_NAME
 from proof.timers import HOUR_MS
-from proof.trio import Trio
 
 from interlock.protocol.clock import parse_iso
 
@@ -43,7 +43,7 @@ def times(value: Any, place: str) -> Iterator[tuple[str, int]]:
 
 @pytest.fixture(scope="module")
 def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trio]:
-    house = Trio(tmp_path_factory.mktemp("clocks"), module="proof.jumping_part", runners=1)
+    house = Trio(tmp_path_factory.mktemp("clocks"), module="proof.processes.skewed_gateway", runners=1)
     for number, off_ms in enumerate(APART_MS):
         (house.gateways.home(number) / JUMP_NAME).write_text(str(off_ms))
     try:

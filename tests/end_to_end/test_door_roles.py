@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import httpx2
 import pytest
-from proof.house import House
-from proof.swift import Swift
+from proof.processes.deployment import House
+from proof.processes.fork_server import Swift
 
 from bot_api.server import TOKEN, bot_api
 from end_to_end.acp_editor import editor

@@ -6,7 +6,7 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from proof.house import House
+from proof.processes.deployment import House
 
 from agents.third_party import ThirdParty
 from end_to_end.conftest import AGENTS, CONFIG

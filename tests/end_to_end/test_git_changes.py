@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from proof.house import House
+from proof.processes.deployment import House
 
 from end_to_end.errands import submit
 

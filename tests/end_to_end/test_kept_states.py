@@ -12,9 +12,9 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from proof.house import House
-from proof.jumping_part import JUMP_NAME
 from proof.kept_state import bring_back
+from proof.processes.deployment import House
+from proof.processes.skewed_gateway import JUMP_NAME
 
 from end_to_end.errands import Errand, submit
 from interlock.backends.sqlite.connect import open_writer
@@ -50,7 +50,7 @@ def test_a_gateway_and_a_runner_work_on_in_it(sample: Path, tmp_path: Path) -> N
     bring_back(sample, house.state)
     (house.state / "interlock.toml").write_text(config)
     # The gateway's machine has the clock of then: the approval that waits has an end.
-    house.entry["gateway"] = ["proof.jumping_part"]
+    house.entry["gateway"] = ["proof.processes.skewed_gateway"]
     (house.state / JUMP_NAME).write_text(str(last_ms(house.state) - time.time_ns() // 1_000_000))
     try:
         house.up()

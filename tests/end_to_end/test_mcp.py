@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import httpx2
 import pytest
-from proof.house import House
+from proof.processes.deployment import House
 
 from end_to_end.errands import PATIENCE_S, new_key
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from proof.house import House
+from proof.processes.deployment import House
 
 from agents.misbehaving import WRITTEN, flood_chunk
 from end_to_end.errands import Errand, body, new_key, submit, watching

@@ -13,7 +13,8 @@ def shared_houses(source: str) -> list[int]:
     """Return the lines of a module at which it has a house that becomes three gateways."""
     tree = ast.parse(source)
     imported = {alias.asname or alias.name for node in ast.walk(tree)
-                if isinstance(node, ast.ImportFrom) and node.module == "proof.house" for alias in node.names}
+                if isinstance(node, ast.ImportFrom) and node.module == "proof.processes.deployment"
+                for alias in node.names}
     own = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
     found = list[int]()
     for node in ast.walk(tree):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from proof.house import House
+from proof.processes.deployment import House
 
 from end_to_end.errands import Errand, submit
 from interlock.box.host import survey

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from proof.house import House
+from proof.processes.deployment import House
 
 from end_to_end.errands import PATIENCE_S
 from interlock.protocol.resources import Approval

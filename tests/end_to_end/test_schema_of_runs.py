@@ -6,7 +6,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from proof.house import House
+from proof.processes.deployment import House
 
 from end_to_end.errands import submit
 from interlock.protocol.schema import json_schema

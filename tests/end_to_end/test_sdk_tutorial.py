@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from proof import REPOSITORY
-from proof.house import House
+from proof.processes.deployment import House
 
 PAGE = REPOSITORY / "docs/sdk-tutorial.md"
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)

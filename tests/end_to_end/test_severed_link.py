@@ -12,8 +12,8 @@ from pathlib import Path
 
 import httpx2
 import pytest
-from proof.house import House
-from proof.swift import Swift
+from proof.processes.deployment import House
+from proof.processes.fork_server import Swift
 
 from end_to_end.conftest import AGENTS, CONFIG
 from end_to_end.errands import PATIENCE_S, Errand, Viewer, submit, watching

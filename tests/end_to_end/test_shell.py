@@ -7,7 +7,7 @@ from pathlib import Path
 
 import httpx2
 import pytest
-from proof.house import House
+from proof.processes.deployment import House
 
 from end_to_end.errands import Errand, body, healthy, new_key, submit, watching
 

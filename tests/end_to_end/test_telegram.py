@@ -10,8 +10,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from proof.house import House
-from proof.swift import Swift
+from proof.processes.deployment import House
+from proof.processes.fork_server import Swift
 
 from bot_api.server import TOKEN, BotApi, bot_api
 from interlock.channels.chat.places import PlacesFile

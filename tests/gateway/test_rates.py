@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from proof.front import SetClock
+from proof.processes.in_memory_gateway import SetClock
 
 from interlock.backends.memory.ledger import MemoryLedger
 from interlock.config import RatesSection

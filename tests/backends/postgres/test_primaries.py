@@ -11,7 +11,7 @@ from typing import Any
 
 import asyncpg
 import pytest
-from proof.standby import Pair, ask
+from proof.processes.postgres_pair import Pair, ask
 from structlog.testing import capture_logs
 
 from interlock.app.own_servers import OwnServer

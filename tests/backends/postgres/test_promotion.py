@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-from proof.standby import Pair
+from proof.processes.postgres_pair import Pair
 
 from interlock.app.place import SystemClock
 from interlock.backends.postgres import database

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 from proof import tokens
-from proof.front import NOW_MS, SetClock
 from proof.issuer import Issuer
+from proof.processes.in_memory_gateway import NOW_MS, SetClock
 from proof.tokens import NOW_S, honest, section
 from structlog.testing import capture_logs
 

@@ -19,8 +19,9 @@ from interlock.cli.balancer import Balancer
 from interlock.cli.up_cluster import SHARED_DIRECTORIES
 from interlock.gateway.credentials import new_key
 from interlock.gateway.signing_key import KEY_NAME, PUBLIC_NAME, load_or_make_key
-from proof import REPOSITORY, interpreter
-from proof.clustered import section
+from proof import REPOSITORY
+from proof.processes import interpreter
+from proof.processes.cluster_servers import section
 
 GATEWAYS = 3
 STOP_S = 30.0
@@ -52,7 +53,7 @@ def end(processes: list[subprocess.Popen[bytes]]) -> None:
 class Gateways:
     """They share `state`: keys and files. Each has a directory of its own, `<place>/g<number>`."""
 
-    def __init__(self, place: Path, state: Path, config: str, module: str = "proof.part") -> None:
+    def __init__(self, place: Path, state: Path, config: str, module: str = "proof.processes.component") -> None:
         self.place = place
         self._module = module
         load_or_make_key(state)

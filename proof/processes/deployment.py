@@ -21,13 +21,15 @@ from interlock.app import child_cleanup
 from interlock.app.own_servers import free_port
 from interlock.cli.place import gateway_file
 from interlock.gateway.audit_state import verify_ledger_file
-from proof import REPOSITORY, interpreter
-from proof.swift import VERB_TIMEOUT_S, Forked, Swift
+from proof import REPOSITORY
+from proof.processes import interpreter
+from proof.processes.fork_server import VERB_TIMEOUT_S, Forked, Swift
 
 CLUSTER = os.environ.get("INTERLOCK_TEST_CLUSTER") == "1"
 """Whether three gateways on PostgreSQL and NATS stand where one on a file does otherwise."""
 READY_TIMEOUT_S = 60.0 if CLUSTER else 20.0
 LOG_TAIL_CHARS = 2_000
+COMPONENT = "proof.processes.component"
 
 Part = Literal["gateway", "runner"]
 
@@ -51,7 +53,7 @@ class House:
         """Where the runner dials; another one where something stands between the two."""
         self.processes: dict[Part, subprocess.Popen[bytes] | Forked] = {}
         self.entry: dict[Part, list[str]] = {}
-        """Which module a part begins in, and what stands before its arguments; `proof.part` where nothing is said."""
+        """The module that is a component's program, and what precedes its arguments; COMPONENT if none is given."""
         self._swift = swift
         self._http = _asking(keep=0)
         self.exported: list[bytes] = []
@@ -59,10 +61,10 @@ class House:
         self.clustered = CLUSTER and not on_file
         """Whether its transcripts and its audit log are had over REST alone."""
         if self.clustered:
-            from proof import clustered
+            from proof.processes import cluster_servers
 
-            config += clustered.section()
-            self.entry["gateway"] = ["proof.cluster_part"]
+            config += cluster_servers.section()
+            self.entry["gateway"] = ["proof.processes.clustered_component"]
         self.state.mkdir(mode=0o700, exist_ok=True)
         self.workspace.mkdir()
         (self.state / "interlock.toml").write_text(f"[gateway]\nport = {self.port}\n{config}")
@@ -73,7 +75,7 @@ class House:
 
     def start(self, part: Part) -> None:
         """Start a part; its output goes to `<place>/<part>.log`."""
-        arguments = [*self.entry.get(part, ["proof.part"]), part, str(self.state), self.runner_url, str(self.workspace)]
+        arguments = [*self.entry.get(part, [COMPONENT]), part, str(self.state), self.runner_url, str(self.workspace)]
         place = self.place / f"{part}.log"
         # What is forked from a warm process has no gateways of its own to start.
         if self._swift is not None and not (self.clustered and part == "gateway"):
@@ -125,7 +127,7 @@ class House:
         """Wait until each gateway of a cluster listens; `ready` returns with the first. Raises NotReady."""
         if self.clustered:
             from interlock.cli.up_cluster import DIRECTORY
-            from proof.cluster_part import GATEWAYS
+            from proof.processes.clustered_component import GATEWAYS
 
             places = [self.state / DIRECTORY / f"gateway-{number}" for number in range(1, GATEWAYS + 1)]
             self.until(lambda: all(gateway_file(place) is not None for place in places))
@@ -145,9 +147,9 @@ class House:
         process.wait()
         child_cleanup.take_back(process.pid)
         if self.clustered and part == "gateway":
-            from proof import clustered
+            from proof.processes import cluster_servers
 
-            clustered.kill_gateways(self.state)
+            cluster_servers.kill_gateways(self.state)
 
     def log(self, part: Part) -> str:
         """The end of a part's log."""
@@ -217,16 +219,16 @@ class House:
         """What a gateway may say of where its state and its ledger are."""
         if not self.clustered:
             return {str(self.state)}, {str(self.state / "ledger.db")}
-        from proof import clustered
+        from proof.processes import cluster_servers
 
-        return {str(one) for one in (self.state / "cluster").iterdir()}, {clustered.shown(self.state)}
+        return {str(one) for one in (self.state / "cluster").iterdir()}, {cluster_servers.shown(self.state)}
 
     def audit_ok(self) -> tuple[bool, int, str]:
         """Verify the log in the state directory with the verb's own code: (ok, records, what it says)."""
         if self.clustered:
-            from proof import clustered
+            from proof.processes import cluster_servers
 
-            return clustered.verified(self.exported, self.state)
+            return cluster_servers.verified(self.exported, self.state)
         report = verify_ledger_file(self.state)
         return report.ok, report.records, report.message
 

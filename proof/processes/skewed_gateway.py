@@ -1,4 +1,4 @@
-"""`python -m proof.jumping_part gateway STATE URL ROOT`: a gateway on a machine whose clock somebody sets.
+"""`python -m proof.processes.skewed_gateway gateway STATE URL ROOT`: a gateway on a machine whose clock somebody sets.
 
 The file `<STATE>/jump` says by how many milliseconds it is wrong; nothing there is 0.
 """
@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from interlock.app.place import Sources, SystemClock
-from proof import part
+from proof.processes import component
 
 JUMP_NAME = "jump"
 
@@ -28,7 +28,7 @@ def main() -> None:
 
     SystemClock.now_ms = wall_ms
     Sources.wall_ms = wall_ms
-    part.main()
+    component.main()
 
 
 if __name__ == "__main__":

@@ -13,10 +13,10 @@ from typing import Any
 
 import httpx2
 
-from proof import clustered
-from proof.gateways import GATEWAYS, Gateways, end, process
-from proof.host_processor import HostProcessor
-from proof.house import House, NotReady
+from proof.processes import cluster_servers
+from proof.processes.deployment import House, NotReady
+from proof.processes.gateways import GATEWAYS, Gateways, end, process
+from proof.processes.host_processor import HostProcessor
 
 RUNNERS = 3
 START_TIMEOUT_S = 90.0
@@ -27,10 +27,11 @@ AWAY_S = 4.0
 class Trio(House):
     """What a house is for those who ask it, at one address. Gateways and runners are numbered from 0."""
 
-    def __init__(self, place: Path, config: str = "", *, runners: int = RUNNERS, module: str = "proof.part",
-                 hosts: HostProcessor | None = None, runner_module: str = "proof.lease_part") -> None:
-        """`module` is what a gateway begins in, and `runner_module` a runner; `hosts` is the processor's share of the
-        runners."""
+    def __init__(self, place: Path, config: str = "", *, runners: int = RUNNERS,
+                 module: str = "proof.processes.component", hosts: HostProcessor | None = None,
+                 runner_module: str = "proof.processes.paired_runner") -> None:
+        """`module` is the program of a gateway, `runner_module` that of a runner; `hosts` is the processor's share of
+        the runners."""
         super().__init__(place, config, on_file=True)
         self.clustered = True
         self.gateways = Gateways(place, self.state, config, module)
@@ -114,7 +115,7 @@ class Trio(House):
 
     def audit_ok(self) -> tuple[bool, int, str]:
         """Verify what was exported before the end."""
-        return clustered.verified(self.exported, self.state)
+        return cluster_servers.verified(self.exported, self.state)
 
     def down(self) -> None:
         """Export the audit log, and end all of them, the runners first."""

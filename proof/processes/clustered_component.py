@@ -1,4 +1,7 @@
-"""`python -m proof.cluster_part gateway STATE URL ROOT`: three gateways behind one address, as one part of a house."""
+"""Three gateways behind one address, as the one gateway of a deployment.
+
+`python -m proof.processes.clustered_component gateway STATE URL ROOT`
+"""
 
 from __future__ import annotations
 

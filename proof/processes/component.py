@@ -1,4 +1,7 @@
-"""`python -m proof.part gateway|runner STATE URL ROOT`: one part of a house, without the command line's care."""
+"""The gateway or the runner of a deployment, started without the command line.
+
+`python -m proof.processes.component gateway|runner STATE URL ROOT`
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`python -m proof.lease_part STATE URL ROOT RUNNER_ID`: a paired runner as a process of its own."""
+"""`python -m proof.processes.paired_runner STATE URL ROOT RUNNER_ID`: a paired runner as a process of its own."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ from typing import Any, BinaryIO, NoReturn
 from proof import REPOSITORY
 
 LOADED = ("interlock.app.gateway", "interlock.app.runner", "uvloop", "uvicorn.protocols.http.httptools_impl",
-          "uvicorn.protocols.websockets.websockets_sansio_impl", "uvicorn.loops.auto", "proof.part",
+          "uvicorn.protocols.websockets.websockets_sansio_impl", "uvicorn.loops.auto", "proof.processes.component",
           "interlock.agents.dps.agent", "interlock.cli.dispatch", "interlock.cli.verbs", "interlock.cli.run",
           "interlock.cli.decide", "interlock.cli.lists", "interlock.cli.console", "interlock.cli.follower")
 NOTHING = Path(os.devnull)
@@ -100,7 +100,7 @@ class Swift:
 
     def __init__(self) -> None:
         self._link, theirs = socket.socketpair()
-        self._zygote = subprocess.Popen([sys.executable, "-m", "proof.swift", str(theirs.fileno())],
+        self._zygote = subprocess.Popen([sys.executable, "-m", "proof.processes.fork_server", str(theirs.fileno())],
                                         pass_fds=[theirs.fileno()], cwd=REPOSITORY, stdin=subprocess.DEVNULL)
         theirs.close()
         self._turn = threading.Lock()
