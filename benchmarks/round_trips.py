@@ -16,8 +16,8 @@ from statistics import median
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
+from proof.faults.slow_link import SlowLink
 from proof.simulation.cascade import SIZE, cascade
-from proof.slow_link import SlowLink
 
 from interlock.app.own_servers import start_postgres
 from interlock.app.place import SystemClock

@@ -34,6 +34,7 @@ from interlock.backends.postgres.faults import LINK_FAULTS
 from proof.asking import http, insist, until_state
 from proof.crew import TERMINAL
 from proof.ending import GONE, LONGEST_S, Ending, wait_for_ends
+from proof.faults.slow_link import SlowLink
 from proof.processes import cluster_servers
 from proof.processes.cluster import RUNNERS, Trio
 from proof.processes.deployment import NotReady
@@ -41,7 +42,6 @@ from proof.processes.gateways import GATEWAYS
 from proof.processes.host_processor import HostProcessor, Scheduled
 from proof.processes.in_process_agent import DONE, RELEASED
 from proof.processes.in_process_runner import CONFIG as INNER
-from proof.slow_link import SlowLink
 
 KILLS = 100
 SESSIONS = 1_000

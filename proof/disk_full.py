@@ -1,7 +1,7 @@
 """R14: the disk of gateway, runner or both is full or fails, 40 times: 503, nothing acknowledged is lost, back in 5 s.
 
-Ledger, outbox, transcripts, objects and checkpoints lie on a disk that refuses (`proof.scarce`) under writers, a voter
-and viewers. Then the same on a file system that is really full: a small tmpfs, in name spaces of its own.
+Ledger, outbox, transcripts, objects and checkpoints are on a disk that refuses writes (`proof.faults.full_disk`), under
+writers, a voter and viewers. Then the same on a file system that is really full: a small tmpfs, in its own namespaces.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ import httpx2
 
 from proof import REPOSITORY
 from proof.crew import CONFIG, TERMINAL, Crew, Pace
+from proof.faults.full_disk_component import LOOK, state_file
 from proof.processes.deployment import House, Part
 from proof.processes.fork_server import Swift
 from proof.reckoning import Reckoning, reckon
-from proof.starved import LOOK, told
 
 EPISODES = 40
 REALLY_FULL = 5
@@ -143,7 +143,7 @@ def refuse(place: Path, seed: int, episodes: int, pace: Pace = PACE) -> Findings
     swift = Swift()
     house = House(place, CONFIG, swift, on_file=True)
     for part in ("gateway", "runner"):
-        house.entry[part] = ["proof.starved", str(draw.randrange(2**32))]
+        house.entry[part] = ["proof.faults.full_disk_component", str(draw.randrange(2**32))]
     try:
         house.up()
         trouble = Trouble(house, seed, pace)
@@ -152,9 +152,9 @@ def refuse(place: Path, seed: int, episodes: int, pace: Pace = PACE) -> Findings
 
             def make(how: str, parts: tuple[Part, ...] = parts) -> None:
                 for part in parts:
-                    told(place, part).write_text(how)
+                    state_file(place, part).write_text(how)
                     house.processes[part].send_signal(LOOK)
-                house.until(lambda: not any(told(place, part).exists() for part in parts))
+                house.until(lambda: not any(state_file(place, part).exists() for part in parts))
 
             trouble.episode(kind, parts, make, draw.uniform(*LASTS_S))
         return trouble.reckon()

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from proof.crew import CONFIG, Crew, Pace
-from proof.failpoints import MOMENTS, POINTS
+from proof.faults.failpoints import MOMENTS, POINTS
 from proof.processes.deployment import House, Part
 from proof.processes.fork_server import Swift
 from proof.reckoning import Reckoning, reckon
@@ -57,7 +57,7 @@ class _Plan:
         if self.left:
             point = self.left[-1]
             call = self.draw.randint(1, POINTS[self.part][point.partition(",")[0]].calls)
-            house.entry[self.part] = ["proof.failpoints", f"{point},{call}"]
+            house.entry[self.part] = ["proof.faults.failpoints", f"{point},{call}"]
         house.start(self.part)
         self.armed_at = time.monotonic()
 

@@ -19,8 +19,8 @@ from websockets.typing import Subprotocol
 
 from interlock.protocol.envelope import DPS_VERSION
 from interlock.protocol.frames import Class, InvalidFrame, decode_wire, frame_class
+from proof.faults.frame_mutation import mutate
 from proof.flood import rss_mib
-from proof.mutating import mutate
 from proof.processes.deployment import House
 
 PATIENCE_S = 30.0

@@ -14,7 +14,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from proof.chaos import Chaos
+from proof.faults.faulty_link import Chaos
 from proof.kill import TERMINAL
 from proof.processes.deployment import House
 

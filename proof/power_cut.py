@@ -1,7 +1,8 @@
 """R3: power is cut 100 times, and what was not synced is gone: nothing acknowledged is, all opens, the log verifies.
 
-Ledger, outbox, transcripts, objects, keys and checkpoints lie on a disk that forgets (`proof.power`). The power of the
-gateway, of the runner or of both goes at random instants, also while they start.
+Ledger, outbox, transcripts, objects, keys and checkpoints are on a disk that loses what was not synced
+(`proof.faults.volatile_disk`). The power of the gateway, of the runner or of both is cut at random instants, also while
+they start.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from proof.crew import CONFIG, Crew, Pace
-from proof.powered import CUT
+from proof.faults.volatile_component import CUT
 from proof.processes.deployment import House, Part
 from proof.processes.fork_server import Swift
 from proof.reckoning import Reckoning, reckon
@@ -66,7 +67,7 @@ def cut_power(place: Path, seed: int, cuts: int, pace: Pace = PACE) -> Findings:
 
 def _start(house: House, draw: random.Random, *parts: Part) -> None:
     for part in parts:
-        house.entry[part] = ["proof.powered", str(draw.randrange(2**32))]
+        house.entry[part] = ["proof.faults.volatile_component", str(draw.randrange(2**32))]
         house.start(part)
 
 

@@ -23,7 +23,7 @@ from interlock.app.own_servers import SOCKET, OwnServer, start_nats, start_postg
 from interlock.backends.postgres import database
 from interlock.command.audit_check import verify
 from interlock.gateway.signing_key import PUBLIC_NAME, load_public_key
-from proof.slow_link import SlowLink
+from proof.faults.slow_link import SlowLink
 
 GONE_TIMEOUT_S = 10.0
 _numbers = itertools.count(1)

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from proof.scarce import Scarce
+from proof.faults.full_disk import Scarce
 
 from interlock.backends.outbox.sqlite import SqliteOutbox
 from interlock.ports.outbox import OutboxError

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import apsw
 import pytest
-from proof.scarce import Scarce, State
+from proof.faults.full_disk import Scarce, State
 
 from interlock.backends.outbox.sqlite import SqliteOutbox
 from interlock.ports.outbox import OutboxError, PutPolicy, TransientText

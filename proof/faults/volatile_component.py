@@ -1,4 +1,7 @@
-"""`proof.powered SEED gateway|runner …`: a part of a house on a disk that forgets; SIGUSR1 cuts its power."""
+"""A component of a deployment on a volatile disk: `proof.faults.volatile_component SEED gateway|runner …`.
+
+SIGUSR1 cuts its power: what was not synced is taken back, and the process ends.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,14 @@ import sys
 import threading
 from pathlib import Path
 
-from proof.power import Disk, forgetful
+from proof.faults.volatile_disk import Disk, forgetful
 from proof.processes import component
 
 CUT = signal.SIGUSR1
 
 
 def main() -> None:
-    """Wait for the cut in a thread of its own, and be the part meanwhile."""
+    """Run the component; a thread of its own waits for the cut."""
     seed = int(sys.argv.pop(1))
     signal.pthread_sigmask(signal.SIG_BLOCK, {CUT})
     disk = forgetful(Path(sys.argv[2]))

@@ -1,4 +1,4 @@
-"""A network between gateways and a server that a proof makes worse: the side of the proof. See `slow_link_part`."""
+"""A network between gateways and a server that a proof makes worse: the proof's side of `slow_link_process`."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class SlowLink:
 
     def start(self) -> None:
         """Listen. Raises RuntimeError if it cannot."""
-        self._process = subprocess.Popen([sys.executable, "-m", "proof.slow_link_part", *self._ends], text=True,
-                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._process = subprocess.Popen([sys.executable, "-m", "proof.faults.slow_link_process", *self._ends],
+                                         text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self.port = int(self._answer())
         self.rtt_s = self._rtt_s
 

@@ -1,4 +1,4 @@
-"""`python -m proof.slow_link_part LISTENING SERVER`: a network between gateways and a server.
+"""`python -m proof.faults.slow_link_process LISTENING SERVER`: a network between gateways and a server.
 
 Everything takes half a round trip each way. It listens on a Unix socket if the server does (PostgreSQL), else on
 loopback TCP (NATS), and prints its port. Each line on standard input is an order: `rtt S`, `stall S`, `cut`; each is

@@ -1,4 +1,7 @@
-"""`proof.starved SEED gateway|runner …`: a part of a house on a disk that can be full; SIGUSR1 has it look how."""
+"""A component of a deployment on a disk that can be full: `proof.faults.full_disk_component SEED gateway|runner …`.
+
+At SIGUSR1 it reads from a file in which state the disk is from then on.
+"""
 
 from __future__ import annotations
 
@@ -9,24 +12,24 @@ import threading
 from pathlib import Path
 from typing import cast
 
+from proof.faults.full_disk import Scarce, State, scarce
 from proof.processes import component
-from proof.scarce import Scarce, State, scarce
 
 LOOK = signal.SIGUSR1
 
 
-def told(place: Path, which: str) -> Path:
-    """The file in which a part is told how its disk is; it is gone once the part knows."""
+def state_file(place: Path, which: str) -> Path:
+    """The file with a component's new disk state; the component removes it once the state is in effect."""
     return place / f"disk-of-{which}"
 
 
 def main() -> None:
-    """Be the part, and have a thread of its own change the disk meanwhile."""
+    """Run the component; a thread of its own changes the disk meanwhile."""
     seed = int(sys.argv.pop(1))
     signal.pthread_sigmask(signal.SIG_BLOCK, {LOOK})
     state = Path(sys.argv[2])
     disk = scarce(state, random.Random(seed).randrange(2**32))
-    threading.Thread(target=_look, args=(disk, told(state.parent, sys.argv[1])), daemon=True).start()
+    threading.Thread(target=_look, args=(disk, state_file(state.parent, sys.argv[1])), daemon=True).start()
     component.main()
 
 
