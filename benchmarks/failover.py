@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import asyncpg
-from proof.asking import execute, until_state
-from proof.crew import CONFIG, TERMINAL
 from proof.processes import cluster_servers
 from proof.processes.cluster import RUNNERS, Trio
 from proof.processes.gateways import GATEWAYS
+from proof.workload.clients import CONFIG, TERMINAL
+from proof.workload.command_retries import execute, until_state
 
 from interlock import config
 

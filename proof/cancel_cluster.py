@@ -20,11 +20,11 @@ from typing import Any, NamedTuple
 import httpx2
 
 from interlock.command.machine import TERMINAL
-from proof.asking import execute, http, insist, state_of, until_state
 from proof.cancel_race import ENDS, MANY, ROUNDS
-from proof.crew import CONFIG
 from proof.processes.cluster import Killer, Trio
 from proof.processes.gateways import GATEWAYS
+from proof.workload.clients import CONFIG
+from proof.workload.command_retries import execute, http, insist, state_of, until_state
 
 LANES = 12
 PIECES = 4

@@ -31,9 +31,6 @@ import msgspec
 
 from interlock.backends.postgres.database import close_quietly, connect, read_settings
 from interlock.backends.postgres.faults import LINK_FAULTS
-from proof.asking import http, insist, until_state
-from proof.crew import TERMINAL
-from proof.ending import GONE, LONGEST_S, Ending, wait_for_ends
 from proof.faults.slow_link import SlowLink
 from proof.processes import cluster_servers
 from proof.processes.cluster import RUNNERS, Trio
@@ -42,6 +39,9 @@ from proof.processes.gateways import GATEWAYS
 from proof.processes.host_processor import HostProcessor, Scheduled
 from proof.processes.in_process_agent import DONE, RELEASED
 from proof.processes.in_process_runner import CONFIG as INNER
+from proof.workload.clients import TERMINAL
+from proof.workload.command_completion import GONE, LONGEST_S, Ending, wait_for_ends
+from proof.workload.command_retries import http, insist, until_state
 
 KILLS = 100
 SESSIONS = 1_000

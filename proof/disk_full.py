@@ -21,11 +21,11 @@ from typing import Literal, NamedTuple
 import httpx2
 
 from proof import REPOSITORY
-from proof.crew import CONFIG, TERMINAL, Crew, Pace
 from proof.faults.full_disk_component import LOOK, state_file
 from proof.processes.deployment import House, Part
 from proof.processes.fork_server import Swift
-from proof.reckoning import Reckoning, reckon
+from proof.workload.clients import CONFIG, TERMINAL, Crew, Pace
+from proof.workload.outcome_tally import Reckoning, reckon
 
 EPISODES = 40
 REALLY_FULL = 5

@@ -12,11 +12,11 @@ from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
-from proof.crew import CONFIG, Crew, Pace
 from proof.faults.failpoints import MOMENTS, POINTS
 from proof.processes.deployment import House, Part
 from proof.processes.fork_server import Swift
-from proof.reckoning import Reckoning, reckon
+from proof.workload.clients import CONFIG, Crew, Pace
+from proof.workload.outcome_tally import Reckoning, reckon
 
 TIMES = 25
 REACH_TIMEOUT_S = 20.0

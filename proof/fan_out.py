@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from proof import REPOSITORY
-from proof.crowd import Reader, request
 from proof.processes.deployment import House, NotReady
 from proof.processes.fork_server import Swift
+from proof.workload.stream_readers import Reader, request
 
 VIEWERS = 500
 FROZEN = 50
@@ -181,8 +181,8 @@ def _newest(house: House, path: str) -> str:
 
 def _watch(house: House, path: str, viewers: int, log: Path) -> subprocess.Popen[bytes]:
     with log.open("wb") as out:
-        watching = subprocess.Popen([sys.executable, "-m", "proof.crowd", str(house.port), path, str(viewers)],
-                                    stdout=out, stdin=subprocess.PIPE, cwd=REPOSITORY)
+        command = [sys.executable, "-m", "proof.workload.stream_readers", str(house.port), path, str(viewers)]
+        watching = subprocess.Popen(command, stdout=out, stdin=subprocess.PIPE, cwd=REPOSITORY)
     assert watching.stdin is not None
     watching.stdin.write(house.headers["Authorization"].encode() + b"\n")
     watching.stdin.close()

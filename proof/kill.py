@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import httpx2
 
 from proof.processes.deployment import House, Part
-from proof.watching import Watcher
+from proof.workload.viewers import Watcher
 
 ROUNDS = 20
 """Kills of each side in a full run."""

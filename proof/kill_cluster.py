@@ -16,12 +16,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
-from proof.crew import CONFIG, Crew, Pace
-from proof.filling import fill
 from proof.kill_many import COMMANDS, FULL, KILLS, one_command, turn_is_open
 from proof.processes.cluster import RUNNERS, Trio
 from proof.processes.gateways import GATEWAYS
-from proof.reckoning import Reckoning, reckon
+from proof.workload.clients import CONFIG, Crew, Pace
+from proof.workload.ledger_fill import fill
+from proof.workload.outcome_tally import Reckoning, reckon
 
 TAKEOVER_LIMIT_S = 5.0
 SETTLE_TIMEOUT_S = 900.0

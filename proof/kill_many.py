@@ -18,11 +18,11 @@ from typing import NamedTuple
 
 import httpx2
 
-from proof.crew import CONFIG, Crew, Pace
-from proof.filling import fill
 from proof.processes.deployment import House, Part
 from proof.processes.fork_server import Swift
-from proof.reckoning import Reckoning, reckon
+from proof.workload.clients import CONFIG, Crew, Pace
+from proof.workload.ledger_fill import fill
+from proof.workload.outcome_tally import Reckoning, reckon
 
 KILLS = 200
 COMMANDS = 100_000

@@ -29,9 +29,9 @@ from interlock import config
 from interlock.gateway.audit_state import verify_ledger_file
 from proof import REPOSITORY
 from proof.cascade import CONFIG
-from proof.crew import TERMINAL
 from proof.processes.deployment import NotReady
 from proof.processes.gateways import Gateways, end, process
+from proof.workload.clients import TERMINAL
 
 MOVES = 50
 GATEWAYS = 2

@@ -13,11 +13,11 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from proof.crew import CONFIG, Crew, Pace
 from proof.faults.volatile_component import CUT
 from proof.processes.deployment import House, Part
 from proof.processes.fork_server import Swift
-from proof.reckoning import Reckoning, reckon
+from proof.workload.clients import CONFIG, Crew, Pace
+from proof.workload.outcome_tally import Reckoning, reckon
 
 CUTS = 100
 SETTLE_TIMEOUT_S = 120.0

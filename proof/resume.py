@@ -30,9 +30,9 @@ from interlock.cli.place import Where
 from interlock.cli.sse import SseEvent, SseStream
 from interlock.ports.ledger import Append, WriteBatch
 from interlock.protocol.identifiers import session_stream
-from proof.crew import CONFIG, Crew, Pace
 from proof.processes.deployment import House
 from proof.processes.fork_server import Swift
+from proof.workload.clients import CONFIG, Crew, Pace
 
 EVENTS = 1_000
 BEFORE = 3

@@ -13,10 +13,10 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
-from proof.crew import CONFIG
 from proof.processes.cluster import Trio
 from proof.processes.gateways import GATEWAYS
 from proof.resume import EVENTS, Findings, Ways, cut_everywhere, lengthen, one_session, said
+from proof.workload.clients import CONFIG
 
 
 def resume(place: Path, seed: int, events: int) -> tuple[Findings, Counter[int]]:

@@ -19,9 +19,9 @@ from typing import Any
 import httpx2
 
 from proof.cascade import CONFIG
-from proof.crew import TERMINAL
 from proof.processes.cluster import Trio
 from proof.processes.gateways import GATEWAYS
+from proof.workload.clients import TERMINAL
 
 ROUNDS = 5
 RUNNERS = 2

@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from proof.crew import CONFIG, Crew, Pace
 from proof.processes.deployment import House, Part
-from proof.reckoning import Reckoning, reckon
 from proof.sigterm import GONE_S, STREAMS, stop_and_resume
+from proof.workload.clients import CONFIG, Crew, Pace
+from proof.workload.outcome_tally import Reckoning, reckon
 
 MINUTES = 30
 WARM_SHARE = 0.2

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from interlock.app.descriptors import raise_limit
-from proof.crowd import READ_BYTES, request
 from proof.fan_out import TICKER
 from proof.processes.deployment import House
+from proof.workload.stream_readers import READ_BYTES, request
 
 STREAMS = 2_000
 HISTORY = 6_000

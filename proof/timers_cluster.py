@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from interlock.command.machine import TERMINAL
-from proof import patient
-from proof.asking import execute, until_state
 from proof.processes.cluster import Killer, Trio
 from proof.processes.gateways import GATEWAYS
 from proof.processes.skewed_gateway import JUMP_NAME
 from proof.timers import HOUR_MS, LATE_MS, LONGEST_MS, SHORTEST_MS, TIMERS
+from proof.workload import cancellable_agent
+from proof.workload.command_retries import execute, until_state
 
 LANES = 30
 TAKEOVER_MS = 5_000
@@ -33,7 +33,7 @@ CONFIG = f"""
 [agents.speaker]
 adapter = "dps"
 command = "{sys.executable}"
-args = ["-I", "-S", "{patient.__file__}"]
+args = ["-I", "-S", "{cancellable_agent.__file__}"]
 
 [rates]
 principal_a_minute = 0

@@ -17,7 +17,7 @@ from typing import Any
 import httpx2
 from proof.kill import TERMINAL, history_texts
 from proof.processes.deployment import House
-from proof.watching import write_at
+from proof.workload.viewers import write_at
 
 PATIENCE_S = 30.0
 """A test that waits longer for something has failed."""

@@ -7,8 +7,8 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from proof.crew import Pace
 from proof.failover import fail_over
+from proof.workload.clients import Pace
 
 pytestmark = pytest.mark.long
 

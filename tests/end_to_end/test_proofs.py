@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from proof.cancel_race import races
-from proof.crew import Pace
 from proof.disk_full import refuse
 from proof.fan_out import fan_out
 from proof.hold import hold_once, met
@@ -16,6 +15,7 @@ from proof.resume import resume
 from proof.sigterm import GONE_S, stop_and_resume
 from proof.soak import Look, held, wrong
 from proof.timers import timers
+from proof.workload.clients import Pace
 
 from agents.third_party import ThirdParty
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 from proof.acp import kill_in_turns
-from proof.crew import Pace
 from proof.fail_everywhere import fail_everywhere
 from proof.kill import Storm
 from proof.kill_many import quick as kill_many
 from proof.orphans import orphans
 from proof.power_cut import cut_power
 from proof.processes.deployment import House
+from proof.workload.clients import Pace
 
 pytestmark = pytest.mark.long
 

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from proof.crew import TERMINAL
+from proof.workload.clients import TERMINAL
 
 LATER_COMMANDS = 30
 """So many later commands end, one after the other, while none of the earlier ones moves: then those are lost."""

@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 
 import httpx2
 
-from proof import speaker
 from proof.processes.deployment import House
-from proof.watching import Watcher
+from proof.workload import scripted_agent
+from proof.workload.viewers import Watcher
 
 TERMINAL = {"succeeded", "failed", "timed_out", "canceled", "rejected", "expired"}
 LIVE = ("pending_approval", "queued", "dispatched", "running", "canceling", "pausing", "paused", "resuming")
@@ -28,7 +28,7 @@ CONFIG = f"""
 [agents.speaker]
 adapter = "dps"
 command = "{sys.executable}"
-args = ["-I", "-S", "{speaker.__file__}"]
+args = ["-I", "-S", "{scripted_agent.__file__}"]
 
 [rates]
 principal_a_minute = 0

@@ -8,10 +8,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from proof.crew import TERMINAL, Crew
-from proof.filling import FILLED
 from proof.kill import history_texts
-from proof.speaker import file_of
+from proof.workload.clients import TERMINAL, Crew
+from proof.workload.ledger_fill import FILLED
+from proof.workload.scripted_agent import file_of
 
 
 class Reckoning(NamedTuple):

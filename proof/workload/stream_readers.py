@@ -1,4 +1,6 @@
-"""`python -m proof.crowd PORT PATH VIEWERS`: many readers of one stream in one cheap process; the key comes by stdin.
+"""Many readers of one stream in one process that costs little; the key is read from standard input.
+
+`python -m proof.workload.stream_readers PORT PATH VIEWERS`
 
 Once a second it writes a line: how many things it was shown with which delay, `{"<ms>": count}`. Each thing tells when
 its agent said it. Nothing but sockets and one pattern, since it shares the machine with what it measures.
