@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from interlock.app.own_servers import OwnServer
-from proof.kill_many import FULL, turn_is_open
 from proof.processes.cluster import RUNNERS, Trio
 from proof.processes.gateways import GATEWAYS
 from proof.processes.postgres_pair import Pair, ask
+from proof.recovery.kills_under_load import FULL, turn_is_open
 from proof.workload.clients import CONFIG, Crew, Pace
 from proof.workload.outcome_tally import Reckoning, reckon
 

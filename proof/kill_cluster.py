@@ -16,9 +16,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
-from proof.kill_many import COMMANDS, FULL, KILLS, one_command, turn_is_open
 from proof.processes.cluster import RUNNERS, Trio
 from proof.processes.gateways import GATEWAYS
+from proof.recovery.kills_under_load import COMMANDS, FULL, KILLS, one_command, turn_is_open
 from proof.workload.clients import CONFIG, Crew, Pace
 from proof.workload.ledger_fill import fill
 from proof.workload.outcome_tally import Reckoning, reckon

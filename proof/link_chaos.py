@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from proof.faults.faulty_link import Chaos
-from proof.kill import TERMINAL
 from proof.processes.deployment import House
+from proof.recovery.random_kills import TERMINAL
 
 TURNS = 1_000
 SESSIONS = 4

@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from proof.kill import history_texts
+from proof.recovery.random_kills import history_texts
 from proof.workload.clients import TERMINAL, Crew
 from proof.workload.ledger_fill import FILLED
 from proof.workload.scripted_agent import file_of

@@ -15,8 +15,8 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 import httpx2
-from proof.kill import TERMINAL, history_texts
 from proof.processes.deployment import House
+from proof.recovery.random_kills import TERMINAL, history_texts
 from proof.workload.viewers import write_at
 
 PATIENCE_S = 30.0

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import httpx2
 import pytest
-from proof.kill import TERMINAL
 from proof.processes.deployment import House
+from proof.recovery.random_kills import TERMINAL
 
 from end_to_end.errands import PATIENCE_S, Errand, body, new_key, submit, watching
 from interlock.command.audit_check import Tampering, verify

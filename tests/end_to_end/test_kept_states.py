@@ -12,9 +12,9 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from proof.kept_state import bring_back
 from proof.processes.deployment import House
 from proof.processes.skewed_gateway import JUMP_NAME
+from proof.recovery.kept_state import bring_back
 
 from end_to_end.errands import Errand, submit
 from interlock.backends.sqlite.connect import open_writer
@@ -69,8 +69,8 @@ def test_a_gateway_and_a_runner_work_on_in_it(sample: Path, tmp_path: Path) -> N
 
 
 def test_a_sample_is_never_written_over(tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, "-m", "proof.kept_state", "write", str(tmp_path)], capture_output=True,
-                          text=True, cwd=Path(__file__).resolve().parents[2], check=False)
+    done = subprocess.run([sys.executable, "-m", "proof.recovery.kept_state", "write", str(tmp_path)],
+                          capture_output=True, text=True, cwd=Path(__file__).resolve().parents[2], check=False)
     assert done.returncode == 1
     assert "never changed" in done.stderr
 

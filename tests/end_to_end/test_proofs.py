@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 from proof.cancel_race import races
-from proof.disk_full import refuse
 from proof.fan_out import fan_out
 from proof.hold import hold_once, met
 from proof.link_chaos import Storm as Chaotic
+from proof.recovery.disk_full import refuse
+from proof.recovery.graceful_stop import GONE_S, stop_and_resume
+from proof.recovery.soak import Look, held, wrong
 from proof.resume import resume
-from proof.sigterm import GONE_S, stop_and_resume
-from proof.soak import Look, held, wrong
 from proof.timers import timers
 from proof.workload.clients import Pace
 

@@ -6,13 +6,13 @@ import random
 from pathlib import Path
 
 import pytest
-from proof.acp import kill_in_turns
-from proof.fail_everywhere import fail_everywhere
-from proof.kill import Storm
-from proof.kill_many import quick as kill_many
-from proof.orphans import orphans
-from proof.power_cut import cut_power
 from proof.processes.deployment import House
+from proof.recovery.acp_client_kills import kill_in_turns
+from proof.recovery.failpoint_kills import fail_everywhere
+from proof.recovery.kills_under_load import quick as kill_many
+from proof.recovery.orphaned_agents import orphans
+from proof.recovery.power_cut import cut_power
+from proof.recovery.random_kills import Storm
 from proof.workload.clients import Pace
 
 pytestmark = pytest.mark.long

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from proof import transcripts
+from proof.recovery import transcript_damage
 
 
 @pytest.mark.req("X-4")
 def test_damage_at_some_bytes_is_said_and_mended() -> None:
-    found = transcripts.damage(1, 12)
+    found = transcript_damage.damage(1, 12)
     assert (found["files"], found["unsound"], found["lost"], found["slow"], found["silent"]) == (72, 0, 0, 0, 0)
     assert found["said"] > 50
-    assert transcripts.appends(1, 12) == {"files": 12, "destroyed": 0, "unread": 0}
+    assert transcript_damage.appends(1, 12) == {"files": 12, "destroyed": 0, "unread": 0}

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from proof.processes.deployment import House, Part
-from proof.sigterm import GONE_S, STREAMS, stop_and_resume
+from proof.recovery.graceful_stop import GONE_S, STREAMS, stop_and_resume
 from proof.workload.clients import CONFIG, Crew, Pace
 from proof.workload.outcome_tally import Reckoning, reckon
 

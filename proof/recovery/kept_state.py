@@ -1,4 +1,4 @@
-"""`python -m proof.kept_state write DIRECTORY [--interlock PROGRAM]`: a state directory as text, to be kept (Y-15).
+"""The state directory of a release as text (Y-15): `python -m proof.recovery.kept_state write DIRECTORY`.
 
 Each release keeps one, written by its own program, and every later version must open it: sessions can be read, the
 audit log verifies, and what waited for a yes goes on waiting. Databases are kept as SQL, which a person can read and
@@ -218,7 +218,7 @@ def _up(program: list[str], state: Path, workspace: Path) -> Generator[_Ask]:
 
 def main() -> int:
     """Write a sample."""
-    parser = argparse.ArgumentParser(prog="python -m proof.kept_state", description=__doc__.split("\n", 1)[0])
+    parser = argparse.ArgumentParser(prog="python -m proof.recovery.kept_state", description=__doc__.split("\n", 1)[0])
     parser.add_argument("write", choices=("write",))
     parser.add_argument("directory", type=Path, help="such as tests/kept_states/0.1.0; it must not be there yet")
     parser.add_argument("--interlock", default=f"{shlex.quote(sys.executable)} -m interlock", metavar="PROGRAM",

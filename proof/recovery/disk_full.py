@@ -212,8 +212,8 @@ def run(seed: int, rounds: int | None) -> bool:
         return passed
     print(f"-- on a file system of {SMALL_FS}", flush=True)
     with tempfile.TemporaryDirectory(prefix="interlock-r14-") as place:
-        done = subprocess.run([*spaces, sys.executable, "-m", "proof.disk_full", place, str(seed), str(REALLY_FULL)],
-                              check=False, cwd=REPOSITORY)
+        command = [sys.executable, "-m", "proof.recovery.disk_full", place, str(seed), str(REALLY_FULL)]
+        done = subprocess.run([*spaces, *command], check=False, cwd=REPOSITORY)
     return passed and done.returncode == 0
 
 
