@@ -37,7 +37,7 @@ PROOFS = {
     "R2": "proof.recovery.kills_under_load",
     "R3": "proof.recovery.power_cut",
     "R4": "proof.recovery.failpoint_kills",
-    "R5": "proof.leases",
+    "R5": "proof.cluster.leases",
     "R8": "proof.cancel_race",
     "R9": "proof.timers",
     "R6": "proof.model",
@@ -52,10 +52,10 @@ PROOFS = {
     "A1": "proof.audit_tamper",
     "A2": "proof.audit_complete",
     "A3": "proof.audit_interop",
-    "cascade": "proof.cascade",
-    "failover": "proof.failover",
-    "rolling": "proof.rolling",
-    "moving": "proof.moving",
+    "cascade": "proof.cluster.cascade",
+    "failover": "proof.cluster.database_failover",
+    "rolling": "proof.cluster.rolling_restart",
+    "moving": "proof.cluster.tenant_migration",
     "seeds": "proof.seeds",
     "acp": "proof.recovery.acp_client_kills",
     "box": "proof.box",
@@ -65,11 +65,11 @@ PROOFS = {
     "simulation": "proof.simulation.full",
 }
 CLUSTERED = {
-    "R2": "proof.kill_cluster",
-    "R5": "proof.leases",
-    "R8": "proof.cancel_cluster",
-    "R9": "proof.timers_cluster",
-    "R10": "proof.resume_cluster",
+    "R2": "proof.cluster.process_kills",
+    "R5": "proof.cluster.leases",
+    "R8": "proof.cluster.cancel_race",
+    "R9": "proof.cluster.timers",
+    "R10": "proof.cluster.stream_resume",
 }
 """What stands in a proof's place with --cluster; R5 is of a cluster in any case."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from proof import cascade
+from proof.cluster import cascade
 
 pytestmark = pytest.mark.req("C-4")
 

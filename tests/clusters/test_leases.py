@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from proof.leases import Findings
+from proof.cluster.leases import Findings
 
 WHOLE = Findings(kills=1, stops=1, states=Counter(succeeded=8), started=Counter({1: 8}), lost=[], refused=0,
                  came_back=0, ends=Counter({1: 8}), audit=(True, 65, "whole"))

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from proof.failover import fail_over
+from proof.cluster.database_failover import fail_over
 from proof.workload.clients import Pace
 
 pytestmark = pytest.mark.long

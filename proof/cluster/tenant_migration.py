@@ -28,7 +28,7 @@ import httpx2
 from interlock import config
 from interlock.gateway.audit_state import verify_ledger_file
 from proof import REPOSITORY
-from proof.cascade import CONFIG
+from proof.cluster.cascade import CONFIG
 from proof.processes.deployment import NotReady
 from proof.processes.gateways import Gateways, end, process
 from proof.workload.clients import TERMINAL

@@ -18,7 +18,7 @@ from typing import Any
 
 import httpx2
 
-from proof.cascade import CONFIG
+from proof.cluster.cascade import CONFIG
 from proof.processes.cluster import Trio
 from proof.processes.gateways import GATEWAYS
 from proof.workload.clients import TERMINAL
