@@ -20,8 +20,8 @@ from websockets.typing import Subprotocol
 from interlock.protocol.envelope import DPS_VERSION
 from interlock.protocol.frames import Class, InvalidFrame, decode_wire, frame_class
 from proof.faults.frame_mutation import mutate
-from proof.flood import rss_mib
 from proof.processes.deployment import House
+from proof.sessions.output_flood import rss_mib
 
 PATIENCE_S = 30.0
 AGENT = "mutant"

@@ -20,9 +20,9 @@ from typing import Any, NamedTuple
 import httpx2
 
 from interlock.command.machine import TERMINAL
-from proof.cancel_race import ENDS, MANY, ROUNDS
 from proof.processes.cluster import Killer, Trio
 from proof.processes.gateways import GATEWAYS
+from proof.sessions.cancel_race import ENDS, MANY, ROUNDS
 from proof.workload.clients import CONFIG
 from proof.workload.command_retries import execute, http, insist, state_of, until_state
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from proof.processes.cluster import Trio
 from proof.processes.gateways import GATEWAYS
-from proof.resume import EVENTS, Findings, Ways, cut_everywhere, lengthen, one_session, said
+from proof.sessions.stream_resume import EVENTS, Findings, Ways, cut_everywhere, lengthen, one_session, said
 from proof.workload.clients import CONFIG
 
 

@@ -20,7 +20,7 @@ from interlock.command.machine import TERMINAL
 from proof.processes.cluster import Killer, Trio
 from proof.processes.gateways import GATEWAYS
 from proof.processes.skewed_gateway import JUMP_NAME
-from proof.timers import HOUR_MS, LATE_MS, LONGEST_MS, SHORTEST_MS, TIMERS
+from proof.sessions.timers import HOUR_MS, LATE_MS, LONGEST_MS, SHORTEST_MS, TIMERS
 from proof.workload import cancellable_agent
 from proof.workload.command_retries import execute, until_state
 

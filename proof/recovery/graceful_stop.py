@@ -14,9 +14,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from proof.fan_out import TICKER
 from proof.processes.deployment import House
 from proof.processes.fork_server import Swift
+from proof.sessions.fan_out import TICKER
 
 STREAMS = 100
 SESSIONS = 5

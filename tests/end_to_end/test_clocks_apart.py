@@ -13,7 +13,7 @@ import pytest
 from proof.processes.cluster import Trio
 from proof.processes.gateways import GATEWAYS
 from proof.processes.skewed_gateway import JUMP_NAME
-from proof.timers import HOUR_MS
+from proof.sessions.timers import HOUR_MS
 
 from interlock.protocol.clock import parse_iso
 

@@ -6,15 +6,15 @@ import random
 from pathlib import Path
 
 import pytest
-from proof.cancel_race import races
-from proof.fan_out import fan_out
 from proof.hold import hold_once, met
-from proof.link_chaos import Storm as Chaotic
 from proof.recovery.disk_full import refuse
 from proof.recovery.graceful_stop import GONE_S, stop_and_resume
 from proof.recovery.soak import Look, held, wrong
-from proof.resume import resume
-from proof.timers import timers
+from proof.sessions.cancel_race import races
+from proof.sessions.fan_out import fan_out
+from proof.sessions.link_faults import Storm as Chaotic
+from proof.sessions.stream_resume import resume
+from proof.sessions.timers import timers
 from proof.workload.clients import Pace
 
 from agents.third_party import ThirdParty

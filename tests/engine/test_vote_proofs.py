@@ -6,8 +6,8 @@ import random
 
 import pytest
 from proof.forged_votes import trial
-from proof.model import explore
-from proof.quorum_race import earned, race
+from proof.sessions.quorum_race import earned, race
+from proof.sessions.reference_model import explore
 
 
 @pytest.mark.req("P-3", "P-5")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from proof.streams import crowded
+from proof.sessions.viewer_flood import crowded
 
 
 @pytest.mark.req("K-3", "S-4")

@@ -1,7 +1,7 @@
 """The storm of equal requests, in a small form (M-1)."""
 
 import pytest
-from proof.idempotency_storm import storm
+from proof.sessions.idempotency_storm import storm
 
 from small_gateway.running import Gateway
 

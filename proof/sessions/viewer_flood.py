@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from interlock.app.descriptors import raise_limit
-from proof.fan_out import TICKER
 from proof.processes.deployment import House
+from proof.sessions.fan_out import TICKER
 from proof.workload.stream_readers import READ_BYTES, request
 
 STREAMS = 2_000
