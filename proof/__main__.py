@@ -10,7 +10,8 @@ import sys
 from pathlib import Path
 from types import FrameType
 
-from proof import policy, shown, tamper_database
+from proof import policy, shown
+from proof.audit import database_tampering
 from proof.door_agents import AGENTS
 from proof.processes.deployment import NotReady
 from proof.seeds.breaks import BREAKS
@@ -49,9 +50,9 @@ PROOFS = {
     "R14": "proof.recovery.disk_full",
     "R15": "proof.recovery.orphaned_agents",
     "T1": "proof.recovery.transcript_damage",
-    "A1": "proof.audit_tamper",
-    "A2": "proof.audit_complete",
-    "A3": "proof.audit_interop",
+    "A1": "proof.audit.log_tampering",
+    "A2": "proof.audit.completeness",
+    "A3": "proof.audit.interoperability",
     "cascade": "proof.cluster.cascade",
     "failover": "proof.cluster.database_failover",
     "rolling": "proof.cluster.rolling_restart",
@@ -61,7 +62,7 @@ PROOFS = {
     "box": "proof.box",
     "policy": "proof.policy",
     "shown": "proof.shown",
-    "tamper-database": "proof.tamper_database",
+    "tamper-database": "proof.audit.database_tampering",
     "simulation": "proof.simulation.full",
 }
 CLUSTERED = {
@@ -74,7 +75,7 @@ CLUSTERED = {
 """What stands in a proof's place with --cluster; R5 is of a cluster in any case."""
 
 BREAKABLE = {"seeds": sorted(BREAKS), "policy": list(policy.PARTS), "shown": list(shown.PARTS),
-             "tamper-database": list(tamper_database.PARTS), "simulation": [*EARLIER, *LANE_BREAKS]}
+             "tamper-database": list(database_tampering.PARTS), "simulation": [*EARLIER, *LANE_BREAKS]}
 """What `--break` may name, by proof."""
 
 
@@ -112,7 +113,7 @@ def main() -> int:
     parser.add_argument("--break", choices=[name for names in BREAKABLE.values() for name in names], dest="broken",
                         metavar="NAME", help="what is broken, and the proof must notice: "
                         + "; ".join(f"of {proof}: {', '.join(names)}" for proof, names in BREAKABLE.items()))
-    parser.add_argument("--store", choices=tamper_database.STORES, default=None,
+    parser.add_argument("--store", choices=database_tampering.STORES, default=None,
                         help="of tamper-database: what the ledger is kept in; sqlite without it")
     parser.add_argument("--agents", default=None, metavar="A,B",
                         help=f"of door and boxed: which agents; all of theirs without it: {', '.join(AGENTS)}")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from proof.audit_complete import complete
-from proof.audit_interop import interop
-from proof.audit_tamper import tamper
+from proof.audit.completeness import complete
+from proof.audit.interoperability import interop
+from proof.audit.log_tampering import tamper
 
 
 @pytest.mark.req("U-5")

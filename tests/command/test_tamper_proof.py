@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 
 import pytest
-from proof.tamper_database import PARTS, table, trials
-from proof.tampered_stores import PostgresStore, SqliteStore
+from proof.audit.database_copies import PostgresStore, SqliteStore
+from proof.audit.database_tampering import PARTS, table, trials
 
 pytestmark = pytest.mark.anyio
 FINDS = {"rows": ("api_key", "remembered_rule"), "seals": ("control", "session"), "binding": ("command", "approval")}

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import apsw
 import pytest
-from proof.tampered_gateway import Gateway, SetClock, make_base
-from proof.tampered_stores import SqliteStore
+from proof.audit.database_copies import SqliteStore
+from proof.audit.database_gateway import Gateway, SetClock, make_base
 
 from interlock.backends.sqlite.audit_rows import audit_rows
 from interlock.backends.sqlite.ledger import open_ledger

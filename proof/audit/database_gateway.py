@@ -37,7 +37,7 @@ from interlock.protocol.records import (
     TenantRecord,
 )
 from interlock.protocol.resources import Actor, CommandBody, GrantBody, RememberedRule, Target
-from proof.tampered_stores import Store
+from proof.audit.database_copies import Store
 
 NOW_MS = 1_800_000_000_000
 OWNER = Principal(tenant_id="default", actor=Actor(type="user", id="owner"), role="owner", key_id="key_0")

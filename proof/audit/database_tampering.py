@@ -24,7 +24,8 @@ import structlog
 from interlock.engine import lane_reader
 from interlock.engine.bridge import mismatch, seals
 from interlock.engine.rows import RowAudit
-from proof.tampered_gateway import (
+from proof.audit.database_copies import Editing, PostgresStore, Refused, SqliteStore, Store
+from proof.audit.database_gateway import (
     FORGED,
     PROBES,
     Base,
@@ -36,7 +37,6 @@ from proof.tampered_gateway import (
     release,
     verified,
 )
-from proof.tampered_stores import Editing, PostgresStore, Refused, SqliteStore, Store
 
 FULL_ROUNDS = 500
 STORES = ("sqlite", "postgresql")

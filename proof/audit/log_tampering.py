@@ -11,7 +11,8 @@ from typing import Any
 from interlock.command.audit_check import compare, verify
 from interlock.command.audit_quick import is_whole
 from interlock.command.audit_report import AuditReport
-from proof import REPOSITORY, audit_state_tamper
+from proof import REPOSITORY
+from proof.audit import state_tampering
 
 MUTATIONS = 10_000
 RECORDS = (2, 40)
@@ -75,8 +76,8 @@ def run(seed: int, rounds: int | None) -> bool:
     for kind, count in counted.pop("by_kind").items():
         print(f"  {count:6} {kind}")
     print(" ", counted, flush=True)
-    directories = audit_state_tamper.tamper(seed, min(rounds or audit_state_tamper.DIRECTORIES,
-                                                      audit_state_tamper.DIRECTORIES))
+    directories = state_tampering.tamper(seed, min(rounds or state_tampering.DIRECTORIES,
+                                                      state_tampering.DIRECTORIES))
     for kind, count in directories.pop("by_kind").items():
         print(f"  {count:6} {kind}")
     print(" ", directories, flush=True)
