@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from proof.issuer import DeviceLogin, Issuer
+from proof.access.oidc_issuer import DeviceLogin, Issuer
 
 from certificates import certificates
 from cli.test_runner_pair import Place

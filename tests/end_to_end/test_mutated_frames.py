@@ -6,7 +6,7 @@ import random
 from pathlib import Path
 
 import pytest
-from proof.fuzz import fuzz
+from proof.protocol.frame_fuzz import fuzz
 
 FRAMES = 300
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import random
 
 import pytest
-from proof import canaries, hostile, tenants
+from proof.access import hostile_requests, secret_canaries, tenant_isolation
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.req("K-1", "F-1")
 async def test_no_role_of_one_tenant_sees_anything_of_another_by_any_operation() -> None:
-    trial = tenants.Trial()
+    trial = tenant_isolation.Trial()
     await trial.run()
     assert trial.leaks == []
     assert trial.seen_by_rival > 10
@@ -21,7 +21,7 @@ async def test_no_role_of_one_tenant_sees_anything_of_another_by_any_operation()
 
 @pytest.mark.req("F-1", "K-3")
 async def test_hostile_input_is_refused_fast_beside_slow_senders_and_memory_stays_flat() -> None:
-    trial = hostile.Trial()
+    trial = hostile_requests.Trial()
     await trial.run(1)
     assert trial.wrong == []
 
@@ -30,7 +30,7 @@ async def test_hostile_input_is_refused_fast_beside_slow_senders_and_memory_stay
 async def test_no_secret_reaches_logs_audit_refusals_or_the_ledger() -> None:
     seed = random.SystemRandom().randrange(2**32)
     print(f"repeat with: python -m proof S7 --rounds 200 --seed {seed}")
-    trial = canaries.Trial(seed, 200)
+    trial = secret_canaries.Trial(seed, 200)
     await trial.run()
     assert trial.found == []
     assert len(trial.canaries) >= 200

@@ -7,8 +7,8 @@ import ssl
 from pathlib import Path
 
 import pytest
-from proof import inside
-from proof.issuer import Issuer
+from proof.access import internal_urls
+from proof.access.oidc_issuer import Issuer
 
 from certificates import certificates
 from interlock.backends.outgoing.addresses import taken_apart
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.mark.req("K-1")
 async def test_nothing_inside_is_asked() -> None:
-    tried, wrong = await inside.trial()
+    tried, wrong = await internal_urls.trial()
     assert wrong == []
     assert tried > 150
 

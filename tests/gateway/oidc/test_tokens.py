@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 import pytest
-from proof import tokens
-from proof.issuer import Issuer
+from proof.access import forged_tokens
+from proof.access.forged_tokens import NOW_S, honest, section
+from proof.access.oidc_issuer import Issuer
 from proof.processes.in_memory_gateway import NOW_MS, SetClock
-from proof.tokens import NOW_S, honest, section
 from structlog.testing import capture_logs
 
 from interlock.backends.memory.ledger import MemoryLedger
@@ -58,7 +58,7 @@ async def corp() -> AsyncIterator[Corp]:
 
 @pytest.mark.req("K-1", "F-1")
 async def test_every_forged_token_is_401_and_the_honest_one_beside_it_is_not() -> None:
-    offered, wrong = await tokens.trial()
+    offered, wrong = await forged_tokens.trial()
     assert wrong == []
     assert offered >= 40
 

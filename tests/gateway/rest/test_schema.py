@@ -10,7 +10,7 @@ import pytest
 from lazily import lazily
 from small_gateway.running import Gateway
 
-schema = lazily("proof.schema")
+schema = lazily("proof.protocol.api_schema")
 
 
 @pytest.mark.req("F-1", "F-2")

@@ -15,7 +15,7 @@ from interlock.backends.memory.ledger import MemoryLedger
 from interlock.backends.outgoing.http import HttpOutgoing
 from interlock.config import Config, OidcSection, RatesSection
 from interlock.gateway.oidc.tokens import OidcIssuers
-from proof.issuer import Issuer
+from proof.access.oidc_issuer import Issuer
 from proof.processes.in_memory_gateway import NOW_MS, Inside, SetClock
 
 AUDIENCE = "interlock"

@@ -11,8 +11,8 @@ import tempfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from proof.fuzz_gateway import GatewayFuzz
-from proof.fuzz_runner import RunnerFuzz
+from proof.protocol.gateway_fuzz import GatewayFuzz
+from proof.protocol.runner_fuzz import RunnerFuzz
 
 FRAMES = 10_000
 """In each direction."""

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from proof import REPOSITORY
 from proof.processes.deployment import House
-from proof.schema_hooks import KNOWN, SEEN
+from proof.protocol.schema_hooks import KNOWN, SEEN
 
 FULL_EXAMPLES = 100
 """Requests of each operation and phase in the full run."""
@@ -103,7 +103,7 @@ def drive(url: str, key: str, known: dict[str, str], *, seed: int, examples: int
         "--phases", phases, "--checks", ",".join(checks), "--max-examples", str(examples), "--seed", str(seed),
         "--generation-database", "none", "--continue-on-failure", "--request-timeout", str(REQUEST_TIMEOUT_S),
         "--warnings", "off", "--no-color", "--report", "json", "--report-json-path", str(report),
-    ], env={**os.environ, "SCHEMATHESIS_HOOKS": "proof.schema_hooks", "PYTHONPATH": str(REPOSITORY),
+    ], env={**os.environ, "SCHEMATHESIS_HOOKS": "proof.protocol.schema_hooks", "PYTHONPATH": str(REPOSITORY),
             SEEN: str(seen), KNOWN: json.dumps(known)},
         cwd=place, capture_output=True, text=True, check=False)
     answers = Counter((label, status, code) for label, status, code in map(json.loads, seen.read_text().splitlines()))

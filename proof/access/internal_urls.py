@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from interlock.backends.outgoing.http import HttpOutgoing, Resolve
 from interlock.ports.outbound_http import Unreached, UrlRefused
-from proof.issuer import Issuer
+from proof.access.oidc_issuer import Issuer
 
 INSIDE = (
     "127.0.0.1", "127.9.9.9", "0.0.0.0", "10.0.0.1", "172.16.0.1", "172.31.255.255", "192.168.1.1", "100.64.0.1",
