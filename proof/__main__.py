@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 from types import FrameType
 
-from proof import policy, shown
+from proof.agents.installed_agents import AGENTS
 from proof.audit import database_tampering
-from proof.door_agents import AGENTS
+from proof.policy import approval_display, rule_attacks
 from proof.processes.deployment import NotReady
 from proof.seeds.breaks import BREAKS
 from proof.simulation import EARLIER, FAILURES_A_SECOND, FULL_COUNTS, LANE_BREAKS
@@ -20,10 +20,10 @@ from proof.simulation import EARLIER, FAILURES_A_SECOND, FULL_COUNTS, LANE_BREAK
 PROOFS = {
     "kill": "proof.recovery.random_kills",
     "landing": "proof.recovery.landing_kills",
-    "boxed": "proof.boxed",
-    "door": "proof.door",
-    "hold": "proof.hold",
-    "hold-claude": "proof.hold_claude",
+    "boxed": "proof.agents.boxed_agents",
+    "door": "proof.agents.permission_matrix",
+    "hold": "proof.agents.held_tool_call",
+    "hold-claude": "proof.agents.held_claude_call",
     "flood": "proof.sessions.output_flood",
     "fuzz": "proof.protocol.frame_fuzz",
     "S1": "proof.access.tenant_isolation",
@@ -60,8 +60,8 @@ PROOFS = {
     "seeds": "proof.seeds",
     "acp": "proof.recovery.acp_client_kills",
     "box": "proof.box",
-    "policy": "proof.policy",
-    "shown": "proof.shown",
+    "policy": "proof.policy.rule_attacks",
+    "shown": "proof.policy.approval_display",
     "tamper-database": "proof.audit.database_tampering",
     "simulation": "proof.simulation.full",
 }
@@ -74,7 +74,7 @@ CLUSTERED = {
 }
 """What stands in a proof's place with --cluster; R5 is of a cluster in any case."""
 
-BREAKABLE = {"seeds": sorted(BREAKS), "policy": list(policy.PARTS), "shown": list(shown.PARTS),
+BREAKABLE = {"seeds": sorted(BREAKS), "policy": list(rule_attacks.PARTS), "shown": list(approval_display.PARTS),
              "tamper-database": list(database_tampering.PARTS), "simulation": [*EARLIER, *LANE_BREAKS]}
 """What `--break` may name, by proof."""
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from proof import REPOSITORY
-from proof.hold import Unmet
+from proof.agents.held_tool_call import Unmet
 from proof.processes.deployment import House
 
 FLOOD_BYTES = 1_000_000_000

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 from proof import REPOSITORY
-from proof.policy import PARTS, attack, every_rule, of_docs, of_presets, out_of_action
-from proof.policy_hostile import ORDINARY, hostile_commands, hostile_inputs
-from proof.policy_pages import pages, read_pages
+from proof.policy.documented_rules import pages, read_pages
+from proof.policy.hostile_commands import ORDINARY, hostile_commands, hostile_inputs
+from proof.policy.rule_attacks import PARTS, attack, every_rule, of_docs, of_presets, out_of_action
 
 EVERY = 12
 """One hostile command in so many is tried here."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from proof.shown import PARTS, attack, long_one, out_of_action, subjects, typed
+from proof.policy.approval_display import PARTS, attack, long_one, out_of_action, subjects, typed
 
 EVERY = 7
 """One hostile request in so many is tried here."""

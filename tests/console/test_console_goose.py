@@ -7,7 +7,7 @@ from collections.abc import Generator
 from typing import Any
 
 import pytest
-from proof.hold import goose_config
+from proof.agents.held_tool_call import goose_config
 from proof.processes.deployment import House
 from proof.processes.fork_server import Swift
 from tests.console.pages import origin, page_of, read_to_end, submitted

@@ -6,7 +6,7 @@ import random
 from pathlib import Path
 
 import pytest
-from proof.hold import hold_once, met
+from proof.agents.held_tool_call import hold_once, met
 from proof.recovery.disk_full import refuse
 from proof.recovery.graceful_stop import GONE_S, stop_and_resume
 from proof.recovery.soak import Look, held, wrong

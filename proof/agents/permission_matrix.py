@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 from interlock.model_stand_in import ModelServer, running_model_server
 from interlock.probe.hostile import Attack, Planted, attacks_on, groups, plant
-from proof.door_agents import AGENTS, SANDBOXED, Absent, configured, section
-from proof.door_cells import ANSWERS, TOOLS, UNSANDBOXED, Answer, Cell, Seen, cells, not_exercised, table
+from proof.agents.installed_agents import AGENTS, SANDBOXED, Absent, configured, section
+from proof.agents.matrix_cells import ANSWERS, TOOLS, UNSANDBOXED, Answer, Cell, Seen, cells, not_exercised, table
 from proof.processes.deployment import House
 
 TTL_MS = 1_500

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from proof.door_agents import OPEN_MODES, PROMPTS, READS_FIRST
+from proof.agents.installed_agents import OPEN_MODES, PROMPTS, READS_FIRST
 
 Answer = Literal["yes", "no", "no answer", "rule"]
 ANSWERS: tuple[Answer, ...] = ("yes", "no", "no answer", "rule")

@@ -26,8 +26,8 @@ from interlock.command.rule import concerns, listed
 from interlock.protocol.clock import iso
 from interlock.protocol.resources import Actor, Approval, Remembering
 from proof import REPOSITORY
-from proof.policy_hostile import ORDINARY, WORKSPACE, hostile_commands, hostile_inputs
-from proof.policy_pages import read_pages
+from proof.policy.documented_rules import read_pages
+from proof.policy.hostile_commands import ORDINARY, WORKSPACE, hostile_commands, hostile_inputs
 
 NOW_MS = 1_800_000_000_000
 KINDS = ("execute", "edit", "read", "search", "other")

@@ -19,7 +19,7 @@ import msgspec
 from interlock.box.host import survey
 from interlock.model_stand_in import running_model_server
 from interlock.ports.agent import AgentSpec
-from proof.door_agents import OPEN_MODES, Absent, configured, section
+from proof.agents.installed_agents import OPEN_MODES, Absent, configured, section
 from proof.processes.deployment import House
 
 AGENTS = ("opencode", "codex-acp", "pi")

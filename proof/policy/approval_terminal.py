@@ -47,7 +47,7 @@ def watch(approvals: list[Approval], columns: int) -> list[Seen]:
         os.environ.pop("NO_COLOR", None)
         os.environ["TERM"] = "xterm-256color"
         os.environ["COLUMNS"], os.environ["LINES"] = str(columns), str(ROWS)
-        os.execv(sys.executable, [sys.executable, "-m", "proof.shown_terminal"])
+        os.execv(sys.executable, [sys.executable, "-m", "proof.policy.approval_terminal"])
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, columns, 0, 0))
     screen = _Screen(terminal)
     try:

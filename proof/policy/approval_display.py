@@ -33,7 +33,7 @@ from interlock.command.card import permission_request
 from interlock.engine.notifier import Notifier
 from interlock.ports.chat_service import ChatLimits
 from interlock.protocol.resources import Actor, Approval
-from proof.shown_terminal import watch
+from proof.policy.approval_terminal import watch
 
 WIDTHS = (40, 80, 200)
 CHATS = {"Telegram": TELEGRAM, "Slack": SLACK}

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from proof import REPOSITORY
-from proof.hold import Unmet, hold_until_answered, met
+from proof.agents.held_tool_call import Unmet, hold_until_answered, met
 from proof.processes.deployment import House
 
 HOLD_S = 75.0
