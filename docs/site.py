@@ -87,7 +87,7 @@ def stage(repository: Path, into: Path) -> list[tuple[str, str | list[tuple[str,
 def add_pictures(repository: Path, pages: Path, navigation: list[Any]) -> None:
     """Record the terminal of this version at work, and add a page of the recordings. Raises Broken."""
     place = pages / PICTURES
-    words = [sys.executable, "-m", "proof.recording", str(place), "--columns", str(TERMINAL_COLUMNS)]
+    words = [sys.executable, "-m", "proof.terminal.recorder", str(place), "--columns", str(TERMINAL_COLUMNS)]
     done = subprocess.run(words, cwd=repository, capture_output=True, text=True, check=False)
     if done.returncode:
         raise Broken(f"No pictures could be made: {done.stderr.strip()}")

@@ -12,9 +12,9 @@ from types import FrameType
 
 from proof.agents.installed_agents import AGENTS
 from proof.audit import database_tampering
+from proof.independent_peers.breaks import BREAKS
 from proof.policy import approval_display, rule_attacks
 from proof.processes.deployment import NotReady
-from proof.seeds.breaks import BREAKS
 from proof.simulation import EARLIER, FAILURES_A_SECOND, FULL_COUNTS, LANE_BREAKS
 
 PROOFS = {
@@ -57,9 +57,9 @@ PROOFS = {
     "failover": "proof.cluster.database_failover",
     "rolling": "proof.cluster.rolling_restart",
     "moving": "proof.cluster.tenant_migration",
-    "seeds": "proof.seeds",
+    "seeds": "proof.independent_peers",
     "acp": "proof.recovery.acp_client_kills",
-    "box": "proof.box",
+    "box": "proof.box.escapes",
     "policy": "proof.policy.rule_attacks",
     "shown": "proof.policy.approval_display",
     "tamper-database": "proof.audit.database_tampering",

@@ -8,8 +8,8 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
-from proof import recording
-from proof.terminal_grid import TerminalGrid
+from proof.terminal import recorder
+from proof.terminal.grid import TerminalGrid
 
 
 @pytest.mark.parametrize(("written", "text"), [
@@ -39,10 +39,10 @@ def test_a_picture_has_the_colours_and_fetches_nothing() -> None:
 def test_a_program_is_recorded_at_the_width_of_its_terminal_and_answered(tmp_path: Path) -> None:
     program = "import os; print(os.get_terminal_size().columns); print('hello ' + input('who? '))"
     for columns in (40, 200):
-        recorded = recording.record([sys.executable, "-c", program], columns, os.environ, tmp_path,
+        recorded = recorder.record([sys.executable, "-c", program], columns, os.environ, tmp_path,
                                     [("who? ", "ann\n")])
         assert recorded.grid.text() == f"{columns}\nwho? ann\nhello ann\n"
-        assert recording.keep(recorded, tmp_path, "greeting", "a greeting") is None
+        assert recorder.keep(recorded, tmp_path, "greeting", "a greeting") is None
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "greeting-200.svg", "greeting-200.txt", "greeting-40.svg", "greeting-40.txt"]
 
@@ -50,7 +50,7 @@ def test_a_program_is_recorded_at_the_width_of_its_terminal_and_answered(tmp_pat
 @pytest.mark.long
 @pytest.mark.req("Y-8", "G-7")
 def test_the_tour_ends_and_its_lists_fit_a_narrow_terminal(tmp_path: Path) -> None:
-    assert recording.tour(tmp_path, [40]) == []
+    assert recorder.tour(tmp_path, [40]) == []
     listed = (tmp_path / "approvals-40.txt").read_text()
     assert "denied" in listed
     assert "allowed (used)" in listed

@@ -6,9 +6,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from proof.box import beside, escape
-from proof.box_hostile import ESCAPES
-from proof.box_programs import programs
+from proof.box.escapes import beside, escape
+from proof.box.held_programs import programs
+from proof.box.hostile_program import ESCAPES
 
 from interlock.box.host import survey
 

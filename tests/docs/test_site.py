@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from proof import recording
+from proof.terminal import recorder
 from tests.console import screens
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -109,7 +109,7 @@ def test_the_pictures_of_the_console_are_of_screens_that_there_are() -> None:
 
 
 def test_the_pictures_are_those_that_the_tour_of_the_terminal_records() -> None:
-    assert {verb.name for verb in recording.TOUR} >= SITE.CAPTIONS.keys()
+    assert {verb.name for verb in recorder.TOUR} >= SITE.CAPTIONS.keys()
 
 
 def test_versions_are_listed_newest_first_and_the_root_leads_to_the_newest(tmp_path: Path) -> None:

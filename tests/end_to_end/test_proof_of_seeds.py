@@ -8,11 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from proof import seeds
-from proof.seeds.breaks import BREAKS
-from proof.seeds.report import printed
-from proof.seeds.stage import stage
-from proof.seeds.table import FAILS, HOLDS, perform
+from proof import independent_peers
+from proof.independent_peers.breaks import BREAKS
+from proof.independent_peers.report import printed
+from proof.independent_peers.stage import stage
+from proof.independent_peers.table import FAILS, HOLDS, perform
 
 pytestmark = pytest.mark.long
 
@@ -23,7 +23,7 @@ FOREIGN = {"websockets"}
 
 def imported(module: str) -> set[str]:
     """Names of all modules that a peer imports, at its head or further in."""
-    tree = ast.parse((Path(seeds.__file__).parent / f"{module}.py").read_text())
+    tree = ast.parse((Path(independent_peers.__file__).parent / f"{module}.py").read_text())
     names: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -36,14 +36,14 @@ def imported(module: str) -> set[str]:
 
 @pytest.mark.parametrize("module", PEERS)
 def test_a_peer_imports_nothing_of_interlock(module: str) -> None:
-    others = tuple(f"proof.seeds.{name}" for name in PEERS)
+    others = tuple(f"proof.independent_peers.{name}" for name in PEERS)
     for name in imported(module):
         assert name.split(".")[0] in sys.stdlib_module_names | FOREIGN or name.startswith(others), name
 
 
 @pytest.mark.parametrize("name", BREAKS)
 def test_each_break_names_plays_that_there_are(name: str) -> None:
-    names = [play.name for play in seeds.all_plays()]
+    names = [play.name for play in independent_peers.all_plays()]
     assert len(names) == len(set(names))
     assert BREAKS[name].noticed_by
     assert set(BREAKS[name].noticed_by) <= set(names)
@@ -53,7 +53,7 @@ def test_each_break_names_plays_that_there_are(name: str) -> None:
                  "M-1", "S-1", "S-5")
 @pytest.mark.anyio
 async def test_the_table_holds_and_each_break_of_it_is_noticed(tmp_path: Path) -> None:
-    plays = {play.name: play for play in seeds.all_plays() if not play.slow}
+    plays = {play.name: play for play in independent_peers.all_plays() if not play.slow}
     async with stage(tmp_path) as found:
         lines, *broken = await asyncio.gather(perform(found, list(plays.values())), *(
             perform(found.under(BREAKS[name]()), [plays[BREAKS[name].noticed_by[0]]]) for name in BREAKS))

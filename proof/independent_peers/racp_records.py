@@ -6,12 +6,12 @@ import asyncio
 import json
 from functools import partial
 
-from proof.seeds import forms
-from proof.seeds.gateway_sessions import state, turn
-from proof.seeds.peer_client import Answer, Document, Person
-from proof.seeds.racp_commands import AT_ONCE, command, posted, refused, until
-from proof.seeds.stage import BURST, COMMANDS_A_DAY, Stage
-from proof.seeds.table import Play, must, play, unless
+from proof.independent_peers import forms
+from proof.independent_peers.gateway_sessions import state, turn
+from proof.independent_peers.peer_client import Answer, Document, Person
+from proof.independent_peers.racp_commands import AT_ONCE, command, posted, refused, until
+from proof.independent_peers.stage import BURST, COMMANDS_A_DAY, Stage
+from proof.independent_peers.table import Play, must, play, unless
 
 PLAYS: list[Play] = []
 racp = partial(play, PLAYS)

@@ -6,11 +6,11 @@ import json
 import uuid
 from functools import partial
 
-from proof.seeds import forms, profile
-from proof.seeds.peer_gateway import Session
-from proof.seeds.profile import Frame
-from proof.seeds.stage import Stage
-from proof.seeds.table import Play, must, play, unless
+from proof.independent_peers import forms, profile
+from proof.independent_peers.peer_gateway import Session
+from proof.independent_peers.profile import Frame
+from proof.independent_peers.stage import Stage
+from proof.independent_peers.table import Play, must, play, unless
 
 PLAYS: list[Play] = []
 against_runner = partial(play, PLAYS)

@@ -9,12 +9,12 @@ from collections.abc import AsyncIterator
 from functools import partial
 from typing import Any, NamedTuple
 
-from proof.seeds import forms, profile
-from proof.seeds.peer_client import Document, Person
-from proof.seeds.peer_runner import USAGE, LocalClient
-from proof.seeds.profile import Broken, Frame
-from proof.seeds.stage import Stage
-from proof.seeds.table import Play, must, play, unless
+from proof.independent_peers import forms, profile
+from proof.independent_peers.peer_client import Document, Person
+from proof.independent_peers.peer_runner import USAGE, LocalClient
+from proof.independent_peers.profile import Broken, Frame
+from proof.independent_peers.stage import Stage
+from proof.independent_peers.table import Play, must, play, unless
 
 PLAYS: list[Play] = []
 against_gateway = partial(play, PLAYS)

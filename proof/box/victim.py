@@ -1,8 +1,8 @@
-"""What stands beside the hostile program of `proof box`: started as the same user, outside of its walls.
+"""What the hostile program of `proof box` attacks: processes of the same user, outside of its walls.
 
-`box_stage.py gateway STATE ABSTRACT`: holds the key open, in its environment and in its memory, and listens; prints
-one JSON line. `box_stage.py keeper CODE FIELDS PROGRAM…`: raises walls in a child, as the keeper does, and runs the
-program. Standard library alone.
+`victim.py gateway STATE ABSTRACT`: holds the key open, in its environment and in its memory, and listens; prints
+one JSON line. `victim.py supervisor CODE FIELDS PROGRAM…`: raises walls in a child, as the supervisor does, and runs
+the program. Standard library alone.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def answer(listener: socket.socket) -> None:
         link.close()
 
 
-def keeper(code: str, fields: str, program: list[str]) -> None:
+def supervisor(code: str, fields: str, program: list[str]) -> None:
     """Run a program behind walls, and end as it does."""
     sys.path.append(code)
     from interlock.box.wall_setup import raise_walls
@@ -92,4 +92,4 @@ if __name__ == "__main__":
     if sys.argv[1] == "gateway":
         gateway(*sys.argv[2:])
     else:
-        keeper(sys.argv[2], sys.argv[3], sys.argv[4:])
+        supervisor(sys.argv[2], sys.argv[3], sys.argv[4:])

@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, NamedTuple, TypeAlias
 
-from proof.seeds.profile import Broken
+from proof.independent_peers.profile import Broken
 
 Acted: TypeAlias = Callable[[Any], Awaitable[str]]
 """A play's function: it is given the `stage.Stage`, and returns what the other side did."""

@@ -10,8 +10,8 @@ from typing import Any
 from websockets.asyncio.client import connect
 from websockets.typing import Subprotocol
 
-from proof.seeds import profile
-from proof.seeds.profile import HEAR_S, Broken, Frame, Link, Numbers, Relay
+from proof.independent_peers import profile
+from proof.independent_peers.profile import HEAR_S, Broken, Frame, Link, Numbers, Relay
 
 USAGE: Frame = {
     "token_usage": {"input_tokens": 7, "output_tokens": 5},

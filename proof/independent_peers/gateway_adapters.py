@@ -6,12 +6,12 @@ import asyncio
 import uuid
 from functools import partial
 
-from proof.seeds import profile
-from proof.seeds.gateway_sessions import NO_LOSS, REFUSED_S, Turn, each_is_refused, prompted, state, turn
-from proof.seeds.peer_client import Document
-from proof.seeds.profile import Frame
-from proof.seeds.stage import Stage
-from proof.seeds.table import Play, must, play
+from proof.independent_peers import profile
+from proof.independent_peers.gateway_sessions import NO_LOSS, REFUSED_S, Turn, each_is_refused, prompted, state, turn
+from proof.independent_peers.peer_client import Document
+from proof.independent_peers.profile import Frame
+from proof.independent_peers.stage import Stage
+from proof.independent_peers.table import Play, must, play
 
 PLAYS: list[Play] = []
 against_gateway = partial(play, PLAYS)

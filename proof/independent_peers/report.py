@@ -6,7 +6,7 @@ import textwrap
 from collections import Counter
 from collections.abc import Iterable
 
-from proof.seeds.table import FAILS, SKIPPED, Line
+from proof.independent_peers.table import FAILS, SKIPPED, Line
 
 WIDTHS = (15, 8, 44, 58, 13)
 HEAD = ("CLAUSE", "AGAINST", "PLAYED", "THE OTHER SIDE", "")

@@ -13,8 +13,8 @@ from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 from websockets.typing import Subprotocol
 
-from proof.seeds import profile
-from proof.seeds.profile import HEAR_S, Broken, Frame, Link, Numbers, Relay
+from proof.independent_peers import profile
+from proof.independent_peers.profile import HEAR_S, Broken, Frame, Link, Numbers, Relay
 
 
 class Master:

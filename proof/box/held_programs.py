@@ -1,7 +1,7 @@
 """The programs of `proof box`: a hostile program that may start `true` alone tries to start another one (H-16, H-20).
 
-The real keeper runs it, as root and as a plain user, behind each kind of wall. Each way is tried without a held program
-first: one that leads nowhere even then shows nothing.
+The real supervisor runs it, as root and as a plain user, behind each kind of wall. Each way is first tried without a
+held program: one that leads nowhere even then shows nothing.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from interlock.box.host import survey
 from interlock.box.walls import Kind, Walls
 from interlock.runner import supervisor
 from interlock.runner.process import encode_order
-from proof import box_programs_hostile
-from proof.box import Cell, Seen, Tried, users
+from proof.box import hostile_starts
+from proof.box.escapes import Cell, Seen, Tried, users
 
 NOT_PROMISED = frozenset({"Write the file itself, without a program"})
 INNOCENT = "start what is allowed"
 TIMEOUT_S = 20.0
 ORPHAN_S = 1.0
-"""What a killed keeper left has so long to make the file."""
+"""What a killed supervisor left has so long to make the file."""
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -63,7 +63,7 @@ class Place:
             running = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                        stderr=subprocess.DEVNULL, pass_fds=(theirs.fileno(),), start_new_session=True)
             theirs.close()
-            argv = [self.python, "-I", "-S", str(self.code / "box_programs_hostile.py"), name]
+            argv = [self.python, "-I", "-S", str(self.code / "hostile_starts.py"), name]
             ours.sendall(encode_order(str(self.work), self.python, argv, {"PATH": PATH}, walls))
             over = _converse(ours)
         try:
@@ -78,7 +78,7 @@ class Place:
 
 
 def _converse(link: socket.socket) -> bool:
-    """Answer the keeper until it is over; False if it ended before, and may have left something that runs."""
+    """Answer the supervisor until it is over; False if it ended before, and may have left something that runs."""
     heard, end = b"", time.monotonic() + TIMEOUT_S
     while time.monotonic() < end:
         if not select.select([link], [], [], max(end - time.monotonic(), 0))[0]:
@@ -115,7 +115,7 @@ def placed(uid: int, python: str) -> Generator[Place]:
                         ignore=shutil.ignore_patterns("__pycache__"))
         (package / "__init__.py").touch()
         shutil.copy(supervisor.__file__, package / "runner")
-        shutil.copy(str(box_programs_hostile.__file__), place.code)
+        shutil.copy(str(hostile_starts.__file__), place.code)
         for path in (place.code, *place.code.rglob("*")):
             path.chmod(0o755)
         yield place
@@ -133,7 +133,7 @@ def programs(only: list[str] | None = None) -> Seen:
         with placed(uid, python) as place:
             useless += [f"GOT NOWHERE: {user}, {kind}: the allowed program did not run" for kind in kinds
                         if not place.ran(INNOCENT, Walls(kind, programs=True))]
-            for name in only or box_programs_hostile.ESCAPES:
+            for name in only or hostile_starts.ESCAPES:
                 cells[name, user, "none"] = Cell("", not place.ran(name, Walls("none")))
                 for kind in kinds:
                     cells[name, user, kind] = Cell("", not place.ran(name, Walls(kind, programs=True)))
@@ -150,7 +150,7 @@ def run_programs() -> bool:
     print(seen.table())
     for line in seen.broken:
         print(f"GOT OUT: {line}")
-    print(f"{len(box_programs_hostile.ESCAPES)} ways to start a program, {len(seen.cells)} tries: {seen.real} lead out "
+    print(f"{len(hostile_starts.ESCAPES)} ways to start a program, {len(seen.cells)} tries: {seen.real} lead out "
           f"if nothing is held, {len(seen.broken)} broke a promise")
     return not seen.broken and seen.real > 0 and not any(line.startswith("GOT NOWHERE") for line in seen.missing)
 

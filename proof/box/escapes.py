@@ -1,4 +1,4 @@
-"""box: a hostile program behind each kind of wall, as root and as a plain user, wants a hidden key (H-15, H-20).
+"""A hostile program behind each kind of wall, as root and as a plain user, wants a hidden key (H-15, H-20).
 
 Each way out is tried without walls first: one that leads nowhere even then shows nothing, and is marked "–". What a
 wall does not promise is listed with it, and may succeed.
@@ -21,7 +21,7 @@ from typing import Any, Literal, NamedTuple
 from interlock.box import kernel, scope
 from interlock.box.host import survey
 from interlock.box.walls import Walls, with_aliases
-from proof import box_hostile, box_stage
+from proof.box import hostile_program, victim
 
 NOBODY = 65_534
 ESCAPE_TIMEOUT_S = 30.0
@@ -80,7 +80,7 @@ class Seen(NamedTuple):
 
     def table(self) -> str:
         """Two Markdown tables, a row for each escape: to the files, and to the network."""
-        network = {key for key in self.cells if box_hostile.ESCAPES.get(key[0], ("",))[0] == "network"}
+        network = {key for key in self.cells if hostile_program.ESCAPES.get(key[0], ("",))[0] == "network"}
         second = ["", *self._part(network)] if network else []
         return "\n".join([*self._part(set(self.cells) - network), *second, *self.missing])
 
@@ -139,7 +139,7 @@ class Stage:
             kernel.mount(os.fsencode(self.state), os.fsencode(alias), None, kernel.MS_BIND)
         abstract = f"interlock-proof-{os.getpid()}-{self.uid}"
         self._gateway = subprocess.Popen(
-            self.run_as(self.python, "-I", "-S", str(self.code / "box_stage.py"), "gateway", str(self.state), abstract),
+            self.run_as(self.python, "-I", "-S", str(self.code / "victim.py"), "gateway", str(self.state), abstract),
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={"SECRET": "the-key-in-the-environment"})
         assert self._gateway.stdout is not None
         self._orders = json.loads(self._gateway.stdout.readline()) | {
@@ -167,7 +167,7 @@ class Stage:
 
     def _behind(self, walls: Walls, *program: str) -> list[str]:
         """The command that runs a Python program behind walls, as this stage's user."""
-        return self.run_as(self.python, "-I", "-S", str(self.code / "box_stage.py"), "keeper", str(self.code),
+        return self.run_as(self.python, "-I", "-S", str(self.code / "victim.py"), "supervisor", str(self.code),
                            json.dumps(walls.fields()), self.python, "-I", "-S", *program)
 
     @contextlib.contextmanager
@@ -193,14 +193,14 @@ class Stage:
             orders.write_text(json.dumps(self._orders | {"sibling": sibling, "sibling_address": address}))
             orders.chmod(0o644)
             ran = subprocess.run(
-                self._behind(walls, str(self.code / "box_hostile.py"), str(orders), name),
+                self._behind(walls, str(self.code / "hostile_program.py"), str(orders), name),
                 stdin=subprocess.DEVNULL, capture_output=True, timeout=ESCAPE_TIMEOUT_S, check=False, text=True)
         said = json.loads(ran.stdout) if ran.stdout else f"not tried: {ran.returncode}: {ran.stderr[-200:]}"
         changed = self.snapshot() != self._before
         if changed:
             self.begin()
         # What a process does to the cover, it does to nothing of ours.
-        held = not changed and (said.startswith("held") or box_hostile.ESCAPES[name][0] == "change")
+        held = not changed and (said.startswith("held") or hostile_program.ESCAPES[name][0] == "change")
         return Cell(said, held)
 
 
@@ -226,7 +226,7 @@ def staged(uid: int, python: str) -> Generator[Stage]:
         (package.parent / "__init__.py").touch()
         for source in Path(kernel.__file__).parent.glob("*.py"):
             shutil.copy(source, package)
-        for module in (box_hostile, box_stage):
+        for module in (hostile_program, victim):
             shutil.copy(str(module.__file__), stage.code)
         for path in stage.code.rglob("*"):
             path.chmod(0o755)
@@ -264,8 +264,8 @@ def escape(only: list[str] | None = None) -> Seen:
     cells: dict[tuple[str, str, Tried], Cell] = {}
     for user, uid, python in tried:
         with staged(uid, python) as stage:
-            for name in only or box_hostile.ESCAPES:
-                for kind in network if box_hostile.ESCAPES[name][0] == "network" else files:
+            for name in only or hostile_program.ESCAPES:
+                for kind in network if hostile_program.ESCAPES[name][0] == "network" else files:
                     cells[name, user, kind] = stage.tried(name, kind)
     return Seen(cells, missing, beside(scope.is_there()))
 
@@ -283,8 +283,8 @@ def run(seed: int, rounds: int | None) -> bool:
     for line in seen.broken:
         print(f"GOT OUT: {line}")
     held = sum(1 for (_, _, kind), cell in seen.cells.items() if kind != "none" and cell.held)
-    print(f"{len(box_hostile.ESCAPES)} escapes, {len(seen.cells)} tries: {seen.real} lead out without walls, {held} "
-          f"were held behind walls, {len(seen.broken)} broke a promise")
-    from proof.box_programs import run_programs  # It rests on this module.
+    print(f"{len(hostile_program.ESCAPES)} escapes, {len(seen.cells)} tries: {seen.real} lead out without walls, "
+          f"{held} were held behind walls, {len(seen.broken)} broke a promise")
+    from proof.box.held_programs import run_programs  # It rests on this module.
 
     return run_programs() and not seen.broken and seen.real > 0

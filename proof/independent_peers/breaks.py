@@ -7,8 +7,8 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from proof.seeds.peer_client import Answer
-from proof.seeds.profile import Frame
+from proof.independent_peers.peer_client import Answer
+from proof.independent_peers.profile import Frame
 
 
 class Break:

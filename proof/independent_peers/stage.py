@@ -13,13 +13,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from proof.independent_peers.breaks import HONEST, Break
+from proof.independent_peers.peer_client import Person
+from proof.independent_peers.peer_gateway import Master, Session
+from proof.independent_peers.peer_runner import LocalClient
+from proof.independent_peers.profile import Broken
+from proof.independent_peers.table import NotPlayed
 from proof.processes.deployment import House
-from proof.seeds.breaks import HONEST, Break
-from proof.seeds.peer_client import Person
-from proof.seeds.peer_gateway import Master, Session
-from proof.seeds.peer_runner import LocalClient
-from proof.seeds.profile import Broken
-from proof.seeds.table import NotPlayed
 
 AGENTS = Path(__file__).with_name("agents.py")
 BURST = 300

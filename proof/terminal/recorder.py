@@ -1,4 +1,6 @@
-"""Records a terminal, as text and as a picture: `python -m proof.recording DIRECTORY [--columns N …] [-- COMMAND …]`.
+"""Record a terminal as text and as a picture.
+
+`python -m proof.terminal.recorder DIRECTORY [--columns N …] [-- COMMAND …]`
 
 Without a command it starts `interlock up` in a directory of its own and types a tour of the verbs, at 40, 80 and 200
 columns. Each recording is `NAME-COLUMNS.txt` with what stood on the screen and `NAME-COLUMNS.svg` as it looked. Its
@@ -23,7 +25,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from proof.terminal_grid import TerminalGrid
+from proof.terminal.grid import TerminalGrid
 
 WIDTHS = (40, 80, 200)
 ROWS = 40
@@ -141,7 +143,7 @@ def main() -> int:
     if "--" in words:
         at = words.index("--")
         words, command = words[:at], words[at + 1:]
-    parser = argparse.ArgumentParser(prog="python -m proof.recording", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m proof.terminal.recorder", description=__doc__)
     parser.add_argument("directory", type=Path)
     parser.add_argument("--columns", type=int, nargs="+", default=list(WIDTHS))
     parser.add_argument("--name", default="recording")

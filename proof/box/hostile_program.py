@@ -1,6 +1,6 @@
 """A program that wants one hidden key, by every way that its author knows (H-15, H-20).
 
-`python -I -S box_hostile.py ORDERS NAME`: a JSON file of {state, work, alias, outside, key_fd, address, abstract,
+`python -I -S hostile_program.py ORDERS NAME`: a JSON file of {state, work, alias, outside, key_fd, address, abstract,
 handle, device, suid}. Prints what came of one escape: "held: why", "done" or "got …". Standard library alone: it
 runs as any user, from anywhere.
 """
@@ -225,7 +225,7 @@ def by_outside_descriptor() -> bytes:
 
 @escape("read")
 def by_parent_root() -> bytes:
-    """Open it below /proc/PID/root of the keeper."""
+    """Open it below /proc/PID/root of the supervisor."""
     return read(f"/proc/{ORDERS['parent']}/root{state()}")
 
 

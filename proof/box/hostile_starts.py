@@ -1,6 +1,6 @@
 """The hostile program of `proof box` that may start `true` and nothing else, and wants `touch made` (H-16, H-20).
 
-`box_programs_hostile.py NAME`: tries one way. Whether the file is there afterwards decides. Standard library alone: it
+`hostile_starts.py NAME`: tries one way. Whether the file is there afterwards decides. Standard library alone: it
 runs as any user.
 """
 
@@ -238,24 +238,24 @@ def own_listener() -> None:
         touch()
 
 
-@escape("Take the listener from the keeper (pidfd_getfd)")
+@escape("Take the listener from the supervisor (pidfd_getfd)")
 def take_listener() -> None:
-    keeper = os.pidfd_open(os.getppid())
+    supervisor = os.pidfd_open(os.getppid())
     for number in range(3, 64):
-        taken = libc.syscall(438, keeper, number, 0)
+        taken = libc.syscall(438, supervisor, number, 0)
         if taken >= 0:
             os.close(taken)
-            write()  # It has a descriptor of the keeper's: the rest is a matter of ioctls.
+            write()  # It has a descriptor of the supervisor's: the rest is a matter of ioctls.
 
 
-@escape("Trace the keeper (ptrace)")
-def trace_keeper() -> None:
+@escape("Trace the supervisor (ptrace)")
+def trace_supervisor() -> None:
     if libc.ptrace(0x4206, os.getppid(), 0, 0) == 0:
         write()
 
 
-@escape("Kill the keeper, and start it")
-def kill_keeper() -> None:
+@escape("Kill the supervisor, and start it")
+def kill_supervisor() -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGHUP})
     libc.prctl(1, 0, 0, 0, 0)
     os.kill(os.getppid(), signal.SIGKILL)

@@ -11,14 +11,14 @@ import asyncio
 import tempfile
 from pathlib import Path
 
-from proof.seeds.report import counted, printed
-from proof.seeds.table import FAILS, Line, Play, perform
+from proof.independent_peers.report import counted, printed
+from proof.independent_peers.table import FAILS, Line, Play, perform
 
 
 async def play(place: Path, plays: list[Play], broken: str | None = None) -> list[Line]:
     """Play some plays on a stage of their own."""
-    from proof.seeds.breaks import BREAKS, HONEST
-    from proof.seeds.stage import stage
+    from proof.independent_peers.breaks import BREAKS, HONEST
+    from proof.independent_peers.stage import stage
 
     async with stage(place) as found:
         return await perform(found.under(BREAKS[broken]() if broken else HONEST), plays)
@@ -26,7 +26,7 @@ async def play(place: Path, plays: list[Play], broken: str | None = None) -> lis
 
 def all_plays() -> list[Play]:
     """Every line of the table, in order."""
-    from proof.seeds import (
+    from proof.independent_peers import (
         gateway_adapters,
         gateway_sessions,
         racp_commands,
@@ -41,7 +41,7 @@ def all_plays() -> list[Play]:
 
 def run(seed: int, rounds: int | None, broken: str | None = None) -> bool:
     """Play everything and print the table; with `broken` also whether that was noticed. False if a line fails."""
-    from proof.seeds.breaks import BREAKS
+    from proof.independent_peers.breaks import BREAKS
 
     del seed, rounds
     with tempfile.TemporaryDirectory(prefix="interlock-seeds-") as place:

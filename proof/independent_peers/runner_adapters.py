@@ -11,13 +11,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from proof.seeds import forms, profile
-from proof.seeds.agents import VARIABLES
-from proof.seeds.peer_gateway import Session
-from proof.seeds.profile import HEAR_S, Broken, Frame
-from proof.seeds.runner_sessions import ANSWERED_S, texts, turn_end
-from proof.seeds.stage import SDK_AGENT, Stage
-from proof.seeds.table import Play, must, play, unless
+from proof.independent_peers import forms, profile
+from proof.independent_peers.agents import VARIABLES
+from proof.independent_peers.peer_gateway import Session
+from proof.independent_peers.profile import HEAR_S, Broken, Frame
+from proof.independent_peers.runner_sessions import ANSWERED_S, texts, turn_end
+from proof.independent_peers.stage import SDK_AGENT, Stage
+from proof.independent_peers.table import Play, must, play, unless
 
 PLAYS: list[Play] = []
 against_runner = partial(play, PLAYS)

@@ -14,12 +14,12 @@ import uuid
 from functools import partial
 from typing import Any
 
-from proof.seeds import forms, profile
-from proof.seeds.gateway_sessions import Turn, prompted, state, turn
-from proof.seeds.peer_client import Answer, Document, Person, said
-from proof.seeds.profile import HEAR_S
-from proof.seeds.stage import Stage
-from proof.seeds.table import Play, must, play, unless
+from proof.independent_peers import forms, profile
+from proof.independent_peers.gateway_sessions import Turn, prompted, state, turn
+from proof.independent_peers.peer_client import Answer, Document, Person, said
+from proof.independent_peers.profile import HEAR_S
+from proof.independent_peers.stage import Stage
+from proof.independent_peers.table import Play, must, play, unless
 
 PLAYS: list[Play] = []
 racp = partial(play, PLAYS)

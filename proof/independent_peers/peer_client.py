@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from proof.seeds.profile import HEAR_S, Broken
+from proof.independent_peers.profile import HEAR_S, Broken
 
 Document = dict[str, Any]
 
