@@ -7,8 +7,9 @@ from pathlib import Path
 
 import msgspec
 
-from benchmarks import box, control, control_report, frames, house, limits, link, transcripts, weight
-from benchmarks.report import frames_table, limits_table
+from benchmarks import box, control, control_report, frames, house, link, transcripts, weight
+from benchmarks.harness import machine_limits
+from benchmarks.harness.report import frames_table, limits_table
 
 
 def main() -> None:
@@ -98,7 +99,7 @@ def main() -> None:
         report = cluster.run(asked.seconds, cluster.Given(asked.kills, asked.stops))
         text = cluster.table(report)
     else:
-        report = limits.run(asked.seconds)
+        report = machine_limits.run(asked.seconds)
         text = limits_table(report)
     print(msgspec.json.encode(report).decode() if asked.json else text)
 

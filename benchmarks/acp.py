@@ -22,7 +22,7 @@ from proof.processes.deployment import House
 
 from benchmarks import REPOSITORY
 from benchmarks.acp_talker import PACE_S, PIECE_CHARS
-from benchmarks.limits import quantile
+from benchmarks.harness.machine_limits import quantile
 from benchmarks.weight import memory
 
 ROUNDS = 5

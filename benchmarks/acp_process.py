@@ -13,7 +13,7 @@ from acp import schema
 from acp.helpers import update_agent_message_text
 from acp.http.asgi import create_asgi_app
 
-from benchmarks.scripted_runner import TEXT_BYTES
+from benchmarks.harness.scripted_runner import TEXT_BYTES
 from interlock.gateway.server import serve
 
 

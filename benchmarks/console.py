@@ -22,7 +22,7 @@ from proof.processes.deployment import House
 
 from benchmarks import streaming
 from benchmarks.audit import draft
-from benchmarks.scripted_runner import ScriptedRunner
+from benchmarks.harness.scripted_runner import ScriptedRunner
 from interlock.app.place import SystemClock
 from interlock.backends.sqlite.ledger import LEDGER_NAME, open_ledger
 from interlock.engine.bridge.lane_state import LaneState

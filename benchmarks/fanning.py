@@ -15,7 +15,7 @@ from statistics import median
 
 from benchmarks.control_report import Line, Scale
 from benchmarks.fan_process import A_TELLING, BODY, EVENT, FRAMES, SESSION, VIEWERS
-from benchmarks.processes import Listening, listening
+from benchmarks.harness.processes import Listening, listening
 from interlock.backends.memory.ledger import MemoryLedger
 from interlock.engine.viewers import StreamViewer, Viewers
 from interlock.gateway.rest.views import deliver, frames_rendering

@@ -16,11 +16,12 @@ from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks import limits, parts, websocket
-from benchmarks.driver import Prepared, drive
-from benchmarks.processes import Listening, listening
-from benchmarks.report import Latency, Part, Report, Whole
-from benchmarks.scripted_runner import ScriptedRunner, Viewer, prepared
+from benchmarks import parts
+from benchmarks.harness import machine_limits, websocket
+from benchmarks.harness.driver import Prepared, drive
+from benchmarks.harness.processes import Listening, listening
+from benchmarks.harness.report import Latency, Part, Report, Whole
+from benchmarks.harness.scripted_runner import ScriptedRunner, Viewer, prepared
 from interlock.gateway.credentials import read_owner_key
 
 ROUNDS = 5
@@ -55,8 +56,8 @@ class Bench:
         self.last_frames: list[bytes] = []
         self._folder = folder
         self._gateway = gateway
-        self._echo = limits.Echo(echo.port)
-        self._sync_echo = limits.SyncEcho(sync_echo.port)
+        self._echo = machine_limits.Echo(echo.port)
+        self._sync_echo = machine_limits.SyncEcho(sync_echo.port)
 
     def tend(self) -> None:
         """Keep the connections alive while something else is measured."""
@@ -104,8 +105,8 @@ class Bench:
             messages = [websocket.message(self.runner.text_frame(session)) for _ in range(count)]
             theirs += self._sync_echo.delays(messages)
             self.tend()
-            mine += limits.one_in_flight(self.runner.sock, messages, self.runner.acknowledged)
-        p50, p99, limit_p50, limit_p99 = (limits.quantile(delays, share) * 1_000
+            mine += machine_limits.one_in_flight(self.runner.sock, messages, self.runner.acknowledged)
+        p50, p99, limit_p50, limit_p99 = (machine_limits.quantile(delays, share) * 1_000
                                           for delays in (mine, theirs) for share in (0.5, 0.99))
         return Latency(answers=len(mine), p50_ms=p50, p99_ms=p99, limit_p50_ms=limit_p50, limit_p99_ms=limit_p99,
                        of_limit_p50=p50 / limit_p50, of_limit_p99=p99 / limit_p99)
@@ -122,7 +123,7 @@ class Bench:
             whole = drive(self.runner.sock, messages, self.runner.confirm, viewers)
         gateway_cpu = self._gateway.cpu_s() - gateway_cpu
         echo = self._echo_round(messages)
-        fdatasync = limits.fdatasyncs(self._folder, seconds)
+        fdatasync = machine_limits.fdatasyncs(self._folder, seconds)
         return Sides(rate=count / whole.seconds, echo=echo, fdatasync=fdatasync, an_ack=count / self.runner.acks,
                      driver_busy=whole.driver_cpu_s / whole.seconds, gateway_busy=gateway_cpu / whole.seconds)
 
@@ -149,9 +150,10 @@ def run(seconds: float) -> Report:
         state, token_file = folder / "state", folder / "runner.token"
         state.mkdir(mode=0o700)
         token_file.write_text(token)
-        gateway = stack.enter_context(listening("benchmarks.gateway_process", str(state), str(token_file)))
-        echo = stack.enter_context(listening("benchmarks.echo_process"))
-        sync_echo = stack.enter_context(listening("benchmarks.sync_echo_process", str(folder / "sync_echo.bin")))
+        gateway = stack.enter_context(listening("benchmarks.harness.gateway_process", str(state), str(token_file)))
+        echo = stack.enter_context(listening("benchmarks.harness.echo_process"))
+        written = str(folder / "sync_echo.bin")
+        sync_echo = stack.enter_context(listening("benchmarks.harness.sync_echo_process", written))
         bench = Bench(folder, gateway, echo, sync_echo, token)
         stack.callback(bench.close)
         one = bench.whole(1, seconds * ONE_SHARE)

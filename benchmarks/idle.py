@@ -9,8 +9,8 @@ from pathlib import Path
 
 import msgspec
 
-from benchmarks.processes import Listening
-from benchmarks.scripted_runner import ScriptedRunner, Viewer
+from benchmarks.harness.processes import Listening
+from benchmarks.harness.scripted_runner import ScriptedRunner, Viewer
 from interlock.app.place import SystemClock
 from interlock.backends.sqlite.ledger import LEDGER_NAME, open_ledger
 from interlock.ports.ledger import Put, WriteBatch

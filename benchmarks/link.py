@@ -14,13 +14,14 @@ from typing import NamedTuple
 
 import msgspec
 
-from benchmarks import acp_side, child, idle, limits, websocket
-from benchmarks.driver import drive
-from benchmarks.processes import Listening, listening
+from benchmarks import acp_side, child, idle
+from benchmarks.harness import machine_limits, websocket
+from benchmarks.harness.driver import drive
+from benchmarks.harness.processes import Listening, listening
+from benchmarks.harness.report import aligned
+from benchmarks.harness.scripted_runner import ScriptedRunner, Viewer, prepared, prepared_batches
 from benchmarks.reattach import FRAMES as BUFFERED
 from benchmarks.reattach import reattach_s
-from benchmarks.report import aligned
-from benchmarks.scripted_runner import ScriptedRunner, Viewer, prepared, prepared_batches
 from interlock.gateway.credentials import read_owner_key
 
 ROUNDS = 5
@@ -108,8 +109,8 @@ def run(seconds: float) -> LinkReport:
         singles = _place(stack, folder / "one", 1)
         batched = _place(stack, folder / "batches", A_MESSAGE)
         acp = stack.enter_context(listening("benchmarks.acp_process"))
-        sync_echo = limits.SyncEcho(
-            stack.enter_context(listening("benchmarks.sync_echo_process", str(folder / "sync.bin"))).port)
+        sync_echo = machine_limits.SyncEcho(
+            stack.enter_context(listening("benchmarks.harness.sync_echo_process", str(folder / "sync.bin"))).port)
         stack.callback(sync_echo.close)
         rounds, buffered = (ROUNDS, BUFFERED) if seconds >= SHORT_S else (SHORT_ROUNDS, SHORT_BUFFERED)
         one, batches, theirs, bare = _rates(singles, batched, acp, seconds, rounds)
@@ -125,8 +126,9 @@ def run(seconds: float) -> LinkReport:
         of_limit_one=one.per_s / bare.per_s, of_limit_batches=batches.per_s / bare.per_s,
         of_acp_one=one.per_s / theirs.per_s, of_acp_batches=batches.per_s / theirs.per_s,
         frames_sent=sent, frames_durable=durable,
-        ack_p50_ms=limits.quantile(mine, 0.5) * 1_000, ack_p99_ms=limits.quantile(mine, 0.99) * 1_000,
-        sync_p50_ms=limits.quantile(synced, 0.5) * 1_000, sync_p99_ms=limits.quantile(synced, 0.99) * 1_000,
+        ack_p50_ms=machine_limits.quantile(mine, 0.5) * 1_000, ack_p99_ms=machine_limits.quantile(mine, 0.99) * 1_000,
+        sync_p50_ms=machine_limits.quantile(synced, 0.5) * 1_000,
+        sync_p99_ms=machine_limits.quantile(synced, 0.99) * 1_000,
         child_mb_per_s=framed / 1e6, made_mb_per_s=made / 1e6, read_mb_per_s=read / 1e6, disk_mb_per_s=disk / 1e6,
         of_read=made / read, of_disk=framed / disk,
         reattach_frames=buffered, reattach_s=back, idle=cost)
@@ -141,7 +143,7 @@ def _place(stack: contextlib.ExitStack, folder: Path, a_message: int) -> Place:
     state, token_file = folder / "state", folder / "runner.token"
     state.mkdir(mode=0o700)
     token_file.write_text(secrets.token_urlsafe(32))
-    gateway = stack.enter_context(listening("benchmarks.gateway_process", str(state), str(token_file)))
+    gateway = stack.enter_context(listening("benchmarks.harness.gateway_process", str(state), str(token_file)))
     key = read_owner_key(state)
     assert key is not None, "the gateway has made no owner key"
     runner = ScriptedRunner(gateway.port, token_file.read_text(), key, batch=a_message > 1)
@@ -167,12 +169,12 @@ def _rates(singles: Place, batched: Place, acp: Listening, seconds: float, round
         rates[0].append(singles.round(counts[0]))
         rates[1].append(batched.round(counts[1]))
         rates[2].append(acp_side.updates_per_s(acp.port, acp_count, 1)[0])
-        rates[3].append(limits.blocking_sockets(limits.MESSAGE_BYTES, seconds * LIMIT_SHARE / rounds))
+        rates[3].append(machine_limits.blocking_sockets(machine_limits.MESSAGE_BYTES, seconds * LIMIT_SHARE / rounds))
     one, batches, theirs, bare = (Side(per_s=statistics.median(each), rounds=each) for each in rates)
     return one, batches, theirs, bare
 
 
-def _latency(place: Place, sync_echo: limits.SyncEcho, count: int, rounds: int
+def _latency(place: Place, sync_echo: machine_limits.SyncEcho, count: int, rounds: int
              ) -> tuple[list[float], list[float]]:
     """Acknowledgements with one frame in flight, in turns with one fdatasync and two hops."""
     session = next(iter(place.runner.sessions.values()))
@@ -182,7 +184,7 @@ def _latency(place: Place, sync_echo: limits.SyncEcho, count: int, rounds: int
         messages = [websocket.message(place.runner.text_frame(session)) for _ in range(count)]
         theirs += sync_echo.delays(messages)
         place.runner.tend()
-        mine += limits.one_in_flight(place.runner.sock, messages, place.runner.acknowledged)
+        mine += machine_limits.one_in_flight(place.runner.sock, messages, place.runner.acknowledged)
         for viewer in place.viewers:
             viewer.expect_all()
             while not viewer.done:
@@ -219,7 +221,7 @@ def _idle(stack: contextlib.ExitStack, folder: Path, count: int) -> idle.Idle:
     state.mkdir(mode=0o700)
     token_file.write_text(secrets.token_urlsafe(32))
     tokens = idle.prepare(state, count)
-    gateway = stack.enter_context(listening("benchmarks.gateway_process", str(state), str(token_file)))
+    gateway = stack.enter_context(listening("benchmarks.harness.gateway_process", str(state), str(token_file)))
     key = read_owner_key(state)
     assert key is not None, "the gateway has made no owner key"
     runner = ScriptedRunner(gateway.port, token_file.read_text(), key)

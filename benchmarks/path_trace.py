@@ -26,8 +26,8 @@ import msgspec
 import uvloop
 
 import interlock
-from benchmarks import websocket
-from benchmarks.scripted_runner import ScriptedRunner, Session
+from benchmarks.harness import websocket
+from benchmarks.harness.scripted_runner import ScriptedRunner, Session
 from interlock.app.gateway import run_gateway
 from interlock.config import Config, GatewaySection
 from interlock.gateway.credentials import read_owner_key

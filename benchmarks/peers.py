@@ -20,6 +20,7 @@ from pathlib import Path
 import httpx2
 import msgspec
 
+from benchmarks.harness.processes import listening
 from benchmarks.peer_servers import (
     BehindGoose,
     BehindOpencode,
@@ -29,7 +30,6 @@ from benchmarks.peer_servers import (
     Peer,
     Place,
 )
-from benchmarks.processes import listening
 from benchmarks.python_peers import LangGraphPeer, OmnigentPeer, OpenHandsPeer
 from benchmarks.socket_peers import AcpSdkPeer, CodexPeer, GoosePeer
 from benchmarks.weight import memory

@@ -17,8 +17,8 @@ from statistics import median
 import msgspec
 
 from benchmarks.control_report import Line, Scale
-from benchmarks.processes import Listening, listening
-from benchmarks.requests import Connections, Driven
+from benchmarks.harness.http_connections import Connections, Driven
+from benchmarks.harness.processes import Listening, listening
 
 CONNECTIONS = 64
 """Requests under way at once: what group commit gathers."""

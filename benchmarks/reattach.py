@@ -7,7 +7,7 @@ import os
 import time
 from pathlib import Path
 
-from benchmarks.scripted_runner import AGENT, STAMP, TEXT_BYTES
+from benchmarks.harness.scripted_runner import AGENT, STAMP, TEXT_BYTES
 from interlock.app.place import SystemClock
 from interlock.backends.memory.objects import MemoryObjects
 from interlock.backends.outbox.sqlite import SqliteOutbox

@@ -14,9 +14,9 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from benchmarks.driver import drive
-from benchmarks.processes import Listening, listening
-from benchmarks.scripted_runner import ScriptedRunner, prepared
+from benchmarks.harness.driver import drive
+from benchmarks.harness.processes import Listening, listening
+from benchmarks.harness.scripted_runner import ScriptedRunner, prepared
 from interlock.gateway.credentials import new_key
 from interlock.gateway.signing_key import KEY_NAME, PUBLIC_NAME, load_or_make_key
 
@@ -69,7 +69,7 @@ def start(stack: contextlib.ExitStack, folder: Path, gateways: int, store: str, 
             (state / name).symlink_to(folder / name)
         (state / "token").write_text("ilr_" + secrets.token_urlsafe(32))
         started.append(stack.enter_context(
-            listening("benchmarks.gateway_process", str(state), str(state / "token"), store, bus)))
+            listening("benchmarks.harness.gateway_process", str(state), str(state / "token"), store, bus)))
     return Place(started, key)
 
 

@@ -10,7 +10,7 @@ import threading
 import time
 from typing import Any, NamedTuple
 
-from benchmarks.scripted_runner import ScriptedRunner, Session, delta_message
+from benchmarks.harness.scripted_runner import ScriptedRunner, Session, delta_message
 
 RATE, SECONDS = 1_000, 10
 WARM_S = 1

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from benchmarks.processes import STOP_S
+from benchmarks.harness.processes import STOP_S
 
 PSS_LIMIT_MB, HELP_LIMIT_S, STATUS_LIMIT_S = 120.0, 0.2, 0.3
 SETTLE_S = 3.0

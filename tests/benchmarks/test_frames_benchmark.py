@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from benchmarks.report import Report, frames_table
+from benchmarks.harness.report import Report, frames_table
 
 pytestmark = pytest.mark.long
 

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.echo_process`: the limit of the whole path, an ASGI WebSocket that gives each message back.
+"""The limit of the whole path: an ASGI WebSocket that returns each message. `python -m benchmarks.harness.echo_process`
 
 It runs under the gateway's own server settings. Prints its URL once it listens; ends with SIGTERM.
 """

@@ -11,10 +11,10 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from benchmarks import websocket
-from benchmarks.driver import Prepared, Round, drive
-from benchmarks.processes import listening
-from benchmarks.report import Limits
+from benchmarks.harness import websocket
+from benchmarks.harness.driver import Prepared, Round, drive
+from benchmarks.harness.processes import listening
+from benchmarks.harness.report import Limits
 
 MESSAGE_BYTES = 400
 """What a frame with some 120 bytes of text takes."""
@@ -143,10 +143,10 @@ def run(seconds: float) -> Limits:
     """Measure for about `seconds` seconds. Starts two processes on loopback, and ends them."""
     with tempfile.TemporaryDirectory(prefix="interlock-bench-") as name, contextlib.ExitStack() as stack:
         folder, share = Path(name), seconds / 4
-        echo = Echo(stack.enter_context(listening("benchmarks.echo_process")).port)
+        echo = Echo(stack.enter_context(listening("benchmarks.harness.echo_process")).port)
         stack.callback(echo.close)
         sync_echo = SyncEcho(
-            stack.enter_context(listening("benchmarks.sync_echo_process", str(folder / "sync_echo.bin"))).port)
+            stack.enter_context(listening("benchmarks.harness.sync_echo_process", str(folder / "sync_echo.bin"))).port)
         stack.callback(sync_echo.close)
         message = websocket.message(b"." * MESSAGE_BYTES)
         count = max(1_000, int(share * MESSAGES_A_SECOND))

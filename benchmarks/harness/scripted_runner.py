@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from benchmarks import websocket
-from benchmarks.driver import Prepared
+from benchmarks.harness import websocket
+from benchmarks.harness.driver import Prepared
 from interlock.protocol.batches import BATCH, split
 from interlock.protocol.envelope import DPS_VERSION
 

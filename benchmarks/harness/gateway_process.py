@@ -1,4 +1,6 @@
-"""`python -m benchmarks.gateway_process STATE TOKEN_FILE [STORE BUS]`: a whole gateway, as `interlock gateway` runs it.
+"""A whole gateway, as `interlock gateway` runs it.
+
+`python -m benchmarks.harness.gateway_process STATE TOKEN_FILE [STORE BUS]`
 
 With the addresses of a database and a bus it is one of several. Prints its URL once it listens; ends with SIGTERM.
 """

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import NamedTuple, Protocol
 
-from benchmarks.websocket import RECEIVE_BYTES
+from benchmarks.harness.websocket import RECEIVE_BYTES
 
 WINDOW = 2_048
 """Messages under way at most: what a runner has sent and no one has confirmed."""

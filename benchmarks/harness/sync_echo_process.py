@@ -1,4 +1,4 @@
-"""`python -m benchmarks.sync_echo_process FILE`: the limit of a durable acknowledgement.
+"""`python -m benchmarks.harness.sync_echo_process FILE`: the limit of a durable acknowledgement.
 
 A blocking socket that writes what it receives to FILE, has it on disk, and gives it back: two hops over loopback and
 one fdatasync. Prints its URL once it listens; ends with its one connection, or SIGTERM.
