@@ -7,9 +7,10 @@ from pathlib import Path
 
 import msgspec
 
-from benchmarks import box, control, control_report, frames, house, link, transcripts, weight
+from benchmarks import box, control, control_report, house, transcripts, weight
 from benchmarks.harness import machine_limits
 from benchmarks.harness.report import frames_table, limits_table
+from benchmarks.link import frames, rates
 
 
 def main() -> None:
@@ -54,8 +55,8 @@ def main() -> None:
         report = frames.run(asked.seconds)
         text = frames_table(report)
     elif asked.what == "link":
-        report = link.run(asked.seconds)
-        text = link.table(report)
+        report = rates.run(asked.seconds)
+        text = rates.table(report)
     elif asked.what == "control":
         report = control.run(control_report.Scale(asked.seconds, asked.most), asked.rows)
         text = control_report.table(report)

@@ -16,12 +16,12 @@ from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks import parts
 from benchmarks.harness import machine_limits, websocket
 from benchmarks.harness.driver import Prepared, drive
 from benchmarks.harness.processes import Listening, listening
 from benchmarks.harness.report import Latency, Part, Report, Whole
 from benchmarks.harness.scripted_runner import ScriptedRunner, Viewer, prepared
+from benchmarks.link import frame_stages
 from interlock.gateway.credentials import read_owner_key
 
 ROUNDS = 5
@@ -75,7 +75,7 @@ class Bench:
         runner = self.runner
         while len(runner.sessions) < sessions:
             runner.open()
-        rows = [[runner.viewer(session) for session in runner.sessions.values()] for _ in range(parts.VIEWERS)]
+        rows = [[runner.viewer(session) for session in runner.sessions.values()] for _ in range(frame_stages.VIEWERS)]
         viewers = [viewer for row in rows for viewer in row]
         warm = self._round(WARM_UP_FRAMES, viewers, seconds=0.01)
         count = max(MIN_FRAMES, int(warm.rate * seconds / ROUNDS / 2))
@@ -170,15 +170,15 @@ def run(seconds: float) -> Report:
 
 def _parts(folder: Path, bench: Bench, group: int) -> list[Part]:
     """Time the parts three times on the same frames; the median of each."""
-    runs: list[parts.Parts] = []
+    runs: list[frame_stages.Parts] = []
     frames = bench.last_frames
     for number in range(3):
         place = folder / f"parts{number}"
         place.mkdir()
-        runs.append(parts.measure(place, frames, group))
+        runs.append(frame_stages.measure(place, frames, group))
         bench.tend()
     timed: list[Part] = []
-    for at, name in enumerate(parts.Parts._fields):
+    for at, name in enumerate(frame_stages.Parts._fields):
         seconds = statistics.median(run[at] for run in runs)
         timed.append(Part(name=name, us_a_frame=seconds / len(frames) * 1e6, frames_per_s=len(frames) / seconds))
     return timed

@@ -17,7 +17,7 @@ import sys
 import time
 from pathlib import Path
 
-from benchmarks.offline import offline_session
+from benchmarks.link.offline_session import offline_session
 from interlock.runner.environment import environment
 from interlock.runner.interactions import Interactions, LivePresence, Waits
 from interlock.runner.outflow import FLUSH_BYTES

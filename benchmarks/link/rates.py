@@ -14,14 +14,14 @@ from typing import NamedTuple
 
 import msgspec
 
-from benchmarks import acp_side, child, idle
 from benchmarks.harness import machine_limits, websocket
 from benchmarks.harness.driver import drive
 from benchmarks.harness.processes import Listening, listening
 from benchmarks.harness.report import aligned
 from benchmarks.harness.scripted_runner import ScriptedRunner, Viewer, prepared, prepared_batches
-from benchmarks.reattach import FRAMES as BUFFERED
-from benchmarks.reattach import reattach_s
+from benchmarks.link import acp_sdk, child_output, idle_memory
+from benchmarks.link.reattach import FRAMES as BUFFERED
+from benchmarks.link.reattach import reattach_s
 from interlock.gateway.credentials import read_owner_key
 
 ROUNDS = 5
@@ -76,7 +76,7 @@ class LinkReport(msgspec.Struct, kw_only=True):
     of_disk: float
     reattach_frames: int
     reattach_s: float
-    idle: idle.Idle
+    idle: idle_memory.Idle
 
 
 class Place(NamedTuple):
@@ -108,7 +108,7 @@ def run(seconds: float) -> LinkReport:
         folder = Path(name)
         singles = _place(stack, folder / "one", 1)
         batched = _place(stack, folder / "batches", A_MESSAGE)
-        acp = stack.enter_context(listening("benchmarks.acp_process"))
+        acp = stack.enter_context(listening("benchmarks.link.acp_sdk_process"))
         sync_echo = machine_limits.SyncEcho(
             stack.enter_context(listening("benchmarks.harness.sync_echo_process", str(folder / "sync.bin"))).port)
         stack.callback(sync_echo.close)
@@ -161,14 +161,14 @@ def _rates(singles: Place, batched: Place, acp: Listening, seconds: float, round
     rates: tuple[list[float], ...] = ([], [], [], [])
     counts = [max(MIN_FRAMES, int(place.round(WARM_UP_FRAMES) * seconds * share / rounds))
               for place, share in ((singles, ONE_SHARE), (batched, BATCH_SHARE))]
-    acp_count = max(MIN_FRAMES, int(acp_side.updates_per_s(acp.port, WARM_UP_FRAMES, 1)[0]
+    acp_count = max(MIN_FRAMES, int(acp_sdk.updates_per_s(acp.port, WARM_UP_FRAMES, 1)[0]
                                     * seconds * ACP_SHARE / rounds))
     for _ in range(rounds):
         for place in (singles, batched):
             place.runner.tend()
         rates[0].append(singles.round(counts[0]))
         rates[1].append(batched.round(counts[1]))
-        rates[2].append(acp_side.updates_per_s(acp.port, acp_count, 1)[0])
+        rates[2].append(acp_sdk.updates_per_s(acp.port, acp_count, 1)[0])
         rates[3].append(machine_limits.blocking_sockets(machine_limits.MESSAGE_BYTES, seconds * LIMIT_SHARE / rounds))
     one, batches, theirs, bare = (Side(per_s=statistics.median(each), rounds=each) for each in rates)
     return one, batches, theirs, bare
@@ -194,9 +194,9 @@ def _latency(place: Place, sync_echo: machine_limits.SyncEcho, count: int, round
 
 def _child(folder: Path, size: int, count: int) -> tuple[float, float, float, float]:
     """Bytes a second by `os.read`, onto the disk, into frames, and into durable ones: medians of rounds in turns."""
-    rounds = [(child.bare_read(size), child.disk_write(folder, size),
-               child.into_frames(folder / child.new_name(), size, durable=False),
-               child.into_frames(folder / child.new_name(), size, durable=True)) for _ in range(count)]
+    rounds = [(child_output.bare_read(size), child_output.disk_write(folder, size),
+               child_output.into_frames(folder / child_output.new_name(), size, durable=False),
+               child_output.into_frames(folder / child_output.new_name(), size, durable=True)) for _ in range(count)]
     read, disk, made, framed = (statistics.median(each) for each in zip(*rounds, strict=True))
     return read, disk, made, framed
 
@@ -214,19 +214,19 @@ def _reattach(folder: Path, place: Place, count: int) -> float:
                       count)
 
 
-def _idle(stack: contextlib.ExitStack, folder: Path, count: int) -> idle.Idle:
+def _idle(stack: contextlib.ExitStack, folder: Path, count: int) -> idle_memory.Idle:
     """A gateway of its own, in which nothing else happens."""
     folder.mkdir()
     state, token_file = folder / "state", folder / "runner.token"
     state.mkdir(mode=0o700)
     token_file.write_text(secrets.token_urlsafe(32))
-    tokens = idle.prepare(state, count)
+    tokens = idle_memory.prepare(state, count)
     gateway = stack.enter_context(listening("benchmarks.harness.gateway_process", str(state), str(token_file)))
     key = read_owner_key(state)
     assert key is not None, "the gateway has made no owner key"
     runner = ScriptedRunner(gateway.port, token_file.read_text(), key)
     stack.callback(runner.close)
-    return idle.measure(gateway, runner, key, tokens, count)
+    return idle_memory.measure(gateway, runner, key, tokens, count)
 
 
 def table(report: LinkReport) -> str:
