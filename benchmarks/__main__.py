@@ -7,7 +7,9 @@ from pathlib import Path
 
 import msgspec
 
-from benchmarks import box, control, control_report, house, transcripts, weight
+from benchmarks import box, house, transcripts, weight
+from benchmarks.control_plane import report as control_report
+from benchmarks.control_plane import sections
 from benchmarks.harness import machine_limits
 from benchmarks.harness.report import frames_table, limits_table
 from benchmarks.link import frames, rates
@@ -21,7 +23,7 @@ def main() -> None:
         "weight"))
     parser.add_argument("--seconds", type=float, default=20.0, help="about how long to measure (default: %(default)s)")
     parser.add_argument("--json", action="store_true", help="print one JSON document instead of a table")
-    parser.add_argument("--rows", nargs="*", default=(), choices=tuple(control.SECTIONS),
+    parser.add_argument("--rows", nargs="*", default=(), choices=tuple(sections.SECTIONS),
                         help="which rows of control (default: all)")
     parser.add_argument("--most", type=int, default=1_000_000,
                         help="how far the rows of control that grow go, how long the lists of console are, and how "
@@ -58,7 +60,7 @@ def main() -> None:
         report = rates.run(asked.seconds)
         text = rates.table(report)
     elif asked.what == "control":
-        report = control.run(control_report.Scale(asked.seconds, asked.most), asked.rows)
+        report = sections.run(control_report.Scale(asked.seconds, asked.most), asked.rows)
         text = control_report.table(report)
     elif asked.what == "transcripts":
         report = transcripts.run(asked.seconds, asked.most)

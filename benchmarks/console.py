@@ -21,7 +21,7 @@ import msgspec
 from proof.processes.deployment import House
 
 from benchmarks import streaming
-from benchmarks.audit import draft
+from benchmarks.control_plane.audit_log import draft
 from benchmarks.harness.scripted_runner import ScriptedRunner
 from interlock.app.place import SystemClock
 from interlock.backends.sqlite.ledger import LEDGER_NAME, open_ledger

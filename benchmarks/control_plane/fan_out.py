@@ -13,8 +13,8 @@ import time
 from pathlib import Path
 from statistics import median
 
-from benchmarks.control_report import Line, Scale
-from benchmarks.fan_process import A_TELLING, BODY, EVENT, FRAMES, SESSION, VIEWERS
+from benchmarks.control_plane.fan_out_process import A_TELLING, BODY, EVENT, FRAMES, SESSION, VIEWERS
+from benchmarks.control_plane.report import Line, Scale
 from benchmarks.harness.processes import Listening, listening
 from interlock.backends.memory.ledger import MemoryLedger
 from interlock.engine.viewers import StreamViewer, Viewers
@@ -80,7 +80,7 @@ def fan_out(scale: Scale) -> list[Line]:
             tempfile.TemporaryDirectory(prefix="interlock-bench-", dir=os.environ.get("INTERLOCK_BENCH_DIR")))
         crowds = dict[str, Crowd]()
         for kind in ("bare", "sse"):
-            process = stack.enter_context(listening("benchmarks.fan_process", kind, name))
+            process = stack.enter_context(listening("benchmarks.control_plane.fan_out_process", kind, name))
             key = Path(name) / f"{kind}.key"
             crowds[kind] = Crowd(process, key.read_text("ascii") if key.exists() else "none")
             stack.callback(crowds[kind].close)

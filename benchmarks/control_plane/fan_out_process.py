@@ -1,4 +1,6 @@
-"""`python -m benchmarks.fan_process bare|sse STATE`: what one stream costs for each of its many viewers.
+"""What one stream costs for each of its many viewers.
+
+`python -m benchmarks.control_plane.fan_out_process bare|sse STATE`
 
 `bare` sends a frame's event by one write to each connection; `sse` is the gateway's own API, which shows the same
 frames of one session to viewers, told as they are under backlog: A_TELLING together. Each SIGUSR1 is a round of FRAMES
@@ -18,7 +20,7 @@ from pathlib import Path
 
 import uvloop
 
-from benchmarks.post_process import api
+from benchmarks.control_plane.post_process import api
 from interlock.app.place import SystemClock
 from interlock.backends.memory.ledger import MemoryLedger
 from interlock.engine.stream_items import durable

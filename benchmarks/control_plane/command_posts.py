@@ -16,7 +16,7 @@ from statistics import median
 
 import msgspec
 
-from benchmarks.control_report import Line, Scale
+from benchmarks.control_plane.report import Line, Scale
 from benchmarks.harness.http_connections import Connections, Driven
 from benchmarks.harness.processes import Listening, listening
 
@@ -76,7 +76,7 @@ def posts(scale: Scale) -> list[Line]:
             tempfile.TemporaryDirectory(prefix="interlock-bench-", dir=os.environ.get("INTERLOCK_BENCH_DIR")))
         sides = dict[str, Side]()
         for kind in KINDS:
-            process = stack.enter_context(listening("benchmarks.post_process", kind, name))
+            process = stack.enter_context(listening("benchmarks.control_plane.post_process", kind, name))
             sides[kind] = Side(process, (Path(name) / f"{kind}.key").read_text("ascii"))
         for kind in KINDS[1:]:
             sides[kind].open_sessions()

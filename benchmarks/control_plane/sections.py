@@ -8,21 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from benchmarks import audit, fanning, growth, ledger, stages
-from benchmarks.control_report import Line, Scale
+from benchmarks.control_plane import audit_log, fan_out, ledger, ledger_growth, post_stages
+from benchmarks.control_plane.report import Line, Scale
 from interlock.app.gateway import tune_collector
 
 Section = Callable[[Scale], list[Line]]
 
 SECTIONS: dict[str, Section] = {
     "3": ledger.transactions,
-    "4": stages.posts,
-    "5": fanning.fan_out,
+    "4": post_stages.posts,
+    "5": fan_out.fan_out,
     "6": ledger.replay,
-    "8": audit.speed,
-    "11-audit": audit.growth,
-    "11-commands": growth.commands,
-    "11-sessions": growth.sessions,
+    "8": audit_log.speed,
+    "11-audit": audit_log.growth,
+    "11-commands": ledger_growth.commands,
+    "11-sessions": ledger_growth.sessions,
 }
 
 

@@ -11,7 +11,7 @@ from statistics import median
 
 import apsw
 
-from benchmarks.control_report import Line, Scale
+from benchmarks.control_plane.report import Line, Scale
 from benchmarks.harness.machine_limits import fdatasyncs
 from interlock.app.place import SystemClock
 from interlock.backends.sqlite.ledger import LEDGER_NAME, open_ledger

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from benchmarks.control_report import Line, Scale
-from benchmarks.ledger import folder
+from benchmarks.control_plane.ledger import folder
+from benchmarks.control_plane.report import Line, Scale
 from interlock.app.place import SystemClock
 from interlock.backends.sqlite.ledger import LEDGER_NAME, open_ledger
 from interlock.ports.ledger import Append, CommandQuery, Ledger, LedgerWrite, PutCommand, PutSession, WriteBatch

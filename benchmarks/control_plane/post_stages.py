@@ -10,10 +10,10 @@ from statistics import median
 
 import msgspec
 
-from benchmarks import posting
-from benchmarks.control_report import Line, Scale
-from benchmarks.post_process import RULES
-from benchmarks.posting import existing
+from benchmarks.control_plane import command_posts
+from benchmarks.control_plane.command_posts import existing
+from benchmarks.control_plane.post_process import RULES
+from benchmarks.control_plane.report import Line, Scale
 from interlock.backends import rows
 from interlock.command.audit import FIRST_PREV, seal
 from interlock.command.audit_tree import Frontier
@@ -34,7 +34,7 @@ AT = "2026-11-21T10:28:41.318Z"
 
 def posts(scale: Scale) -> list[Line]:
     """Row 4, and below it what each stage takes in microseconds and as a share of a whole bare POST."""
-    lines = posting.posts(scale)
+    lines = command_posts.posts(scale)
     limit = lines[0].value
     return [*lines, *(Line("4", f"a stage alone: {name}", seconds * 1e6, "µs", seconds * limit)
                       for name, seconds in stages())]

@@ -1,4 +1,6 @@
-"""`python -m benchmarks.post_process bare|memory|durable STATE`: what takes a POST, as the gateway is served.
+"""The server of a POST: a bare one, or the gateway's own API as it is served.
+
+`python -m benchmarks.control_plane.post_process bare|memory|durable STATE`
 
 `bare` answers 202 with the body it was sent; `memory` and `durable` are the gateway's own API with a policy of twenty
 rules, over a ledger in memory or on disk. Prints the URL once it listens, and for the API a key on the next line.

@@ -17,7 +17,7 @@ from timeit import repeat
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from benchmarks.control_report import Line, Scale
+from benchmarks.control_plane.report import Line, Scale
 from interlock.app.place import SystemClock
 from interlock.backends.sqlite.ledger import LEDGER_NAME, open_ledger
 from interlock.command.audit import FIRST_PREV, checkpoint_line, leaf_hash, record_line, seal, seal_body
