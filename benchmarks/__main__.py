@@ -7,12 +7,14 @@ from pathlib import Path
 
 import msgspec
 
-from benchmarks import box, house, transcripts, weight
+from benchmarks.box import costs
 from benchmarks.control_plane import report as control_report
 from benchmarks.control_plane import sections
 from benchmarks.harness import machine_limits
 from benchmarks.harness.report import frames_table, limits_table
 from benchmarks.link import frames, rates
+from benchmarks.product import footprint, structure
+from benchmarks.storage import transcripts
 
 
 def main() -> None:
@@ -66,41 +68,41 @@ def main() -> None:
         report = transcripts.run(asked.seconds, asked.most)
         text = transcripts.table(report)
     elif asked.what == "box":
-        report = box.run(asked.seconds, box.Counts(asked.sources, asked.builds, asked.files))
-        text = box.table(report)
+        report = costs.run(asked.seconds, costs.Counts(asked.sources, asked.builds, asked.files))
+        text = costs.table(report)
     elif asked.what == "acp":
-        from benchmarks import acp  # It needs the ACP SDK.
+        from benchmarks.acp_door import overhead  # It needs the ACP SDK.
 
-        report = acp.run(asked.seconds)
-        text = acp.table(report)
+        report = overhead.run(asked.seconds)
+        text = overhead.table(report)
     elif asked.what == "console":
-        from benchmarks import console  # It needs a browser.
+        from benchmarks.console import pages  # It needs a browser.
 
-        report = console.run(asked.most)
-        text = console.table(report)
+        report = pages.run(asked.most)
+        text = pages.table(report)
     elif asked.what == "house":
-        report = house.run()
-        text = house.table(report)
+        report = structure.run()
+        text = structure.table(report)
     elif asked.what == "peers":
-        from benchmarks import peers
+        from benchmarks.peers import comparison
 
-        report = peers.run(tuple(asked.peers), rounds=asked.rounds)
-        text = peers.table(report)
+        report = comparison.run(tuple(asked.peers), rounds=asked.rounds)
+        text = comparison.table(report)
         if asked.page is not None:
-            asked.page.write_text(peers.shown_in(asked.page.read_text("utf-8"), report), "utf-8")
+            asked.page.write_text(comparison.shown_in(asked.page.read_text("utf-8"), report), "utf-8")
     elif asked.what == "weight":
-        report = weight.run()
-        text = weight.table(report)
+        report = footprint.run()
+        text = footprint.table(report)
     elif asked.what == "cluster" and asked.rtt is not None:
-        from benchmarks import round_trips
+        from benchmarks.cluster import round_trips
 
         report = round_trips.run(asked.rtt, sessions=asked.sessions or ())
         text = round_trips.table(report)
     elif asked.what == "cluster":
-        from benchmarks import cluster  # It needs what a single gateway does not.
+        from benchmarks.cluster import database_and_bus  # It needs what a single gateway does not.
 
-        report = cluster.run(asked.seconds, cluster.Given(asked.kills, asked.stops))
-        text = cluster.table(report)
+        report = database_and_bus.run(asked.seconds, database_and_bus.Given(asked.kills, asked.stops))
+        text = database_and_bus.table(report)
     else:
         report = machine_limits.run(asked.seconds)
         text = limits_table(report)

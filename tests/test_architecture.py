@@ -6,7 +6,7 @@ import ast
 from pathlib import Path
 
 import pytest
-from benchmarks.house import (
+from benchmarks.product.structure import (
     SOURCE,
     assigned_elsewhere,
     is_gerund,

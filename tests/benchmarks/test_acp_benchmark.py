@@ -10,9 +10,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from benchmarks.acp import Reader, Report, Side, side_of, table
-
-from benchmarks import acp_talker
+from benchmarks.acp_door import scripted_agent
+from benchmarks.acp_door.overhead import Reader, Report, Side, side_of, table
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("O-1", "O-3")]
 
@@ -22,12 +21,12 @@ def test_the_agent_sends_as_many_pieces_as_it_is_asked_for_and_then_ends_the_pro
                 "params": {"sessionId": "s", "prompt": [{"type": "text", "text": text}]}}
                for number, text in enumerate(("fast 3", "paced 1"))]
     began = time.monotonic_ns()
-    ran = subprocess.run([sys.executable, acp_talker.__file__], input="\n".join(map(json.dumps, prompts)), text=True,
-                         capture_output=True, check=True, timeout=60)
+    ran = subprocess.run([sys.executable, scripted_agent.__file__], input="\n".join(map(json.dumps, prompts)),
+                         text=True, capture_output=True, check=True, timeout=60)
     messages: list[dict[str, Any]] = [json.loads(line) for line in ran.stdout.splitlines()]
     texts = [one["params"]["update"]["content"]["text"] for one in messages if "method" in one]
 
-    assert [len(text) for text in texts[:3]] == [acp_talker.PIECE_CHARS] * 3
+    assert [len(text) for text in texts[:3]] == [scripted_agent.PIECE_CHARS] * 3
     assert began < int(texts[3].removeprefix("@")) < time.monotonic_ns()
     assert [one.get("id") for one in messages] == [None, None, None, 0, None, 1]
 

@@ -11,11 +11,10 @@ from pathlib import Path
 from types import FrameType
 
 import pytest
-from benchmarks.path_trace import Entry
+from benchmarks.product import path_trace, structure
+from benchmarks.product.path_trace import Entry
 
-from benchmarks import house, path_trace
-
-HOME, OTHER = house.SOURCE / "engine/lanes.py", house.SOURCE / "app/gateway.py"
+HOME, OTHER = structure.SOURCE / "engine/lanes.py", structure.SOURCE / "app/gateway.py"
 
 
 def trees(home: str, other: str = "") -> dict[Path, ast.Module]:
@@ -27,13 +26,13 @@ def trees(home: str, other: str = "") -> dict[Path, ast.Module]:
     ("string", False), ("seed", False), ("lane", False), ("pending_ring", False),
 ])
 def test_a_module_that_is_named_by_what_it_does_is_a_gerund(name: str, gerund: bool) -> None:
-    assert house.is_gerund(name) == gerund
+    assert structure.is_gerund(name) == gerund
 
 
 def test_a_class_name_counts_as_repeated_when_two_modules_define_it() -> None:
     both = trees("class Told: ...\nclass Lane: ...\nclass _Job: ...", "class Told: ...\nclass _Job: ...")
 
-    assert house.repeated_classes(both) == {"Told": ["interlock.engine.lanes", "interlock.app.gateway"]}
+    assert structure.repeated_classes(both) == {"Told": ["interlock.engine.lanes", "interlock.app.gateway"]}
 
 
 def test_an_attribute_that_another_module_sets_over_a_placeholder_is_named() -> None:
@@ -52,13 +51,14 @@ class Lanes:
     imported = "from interlock.engine.lanes import Lanes\n"
     assembled = "lanes.on_delivery = notify\nlanes.size = 4\nlanes._hidden = 1\nlanes.watchers.append(1)"
 
-    assert house.set_from_outside(trees(lanes, imported + assembled)) == ["Lanes.on_delivery"]
-    assert house.set_from_outside(trees(lanes, assembled)) == []  # Another object, whose attribute has the same name.
-    assert house.set_from_outside(trees(lanes.replace("Lanes", "_Lanes"), imported + assembled)) == []
-    assert house.set_from_outside(trees(lanes + "\n" + assembled)) == []
-    assert house.assigned_elsewhere(trees(lanes, imported + assembled)) == ["Lanes.on_delivery", "Lanes.size"]
-    assert house.assigned_elsewhere(trees(lanes, assembled)) == []
-    assert house.assigned_elsewhere(trees(lanes, imported + "class Other:\n def f(self):\n  self.size = 3")) == []
+    assert structure.set_from_outside(trees(lanes, imported + assembled)) == ["Lanes.on_delivery"]
+    # Another object, whose attribute has the same name.
+    assert structure.set_from_outside(trees(lanes, assembled)) == []
+    assert structure.set_from_outside(trees(lanes.replace("Lanes", "_Lanes"), imported + assembled)) == []
+    assert structure.set_from_outside(trees(lanes + "\n" + assembled)) == []
+    assert structure.assigned_elsewhere(trees(lanes, imported + assembled)) == ["Lanes.on_delivery", "Lanes.size"]
+    assert structure.assigned_elsewhere(trees(lanes, assembled)) == []
+    assert structure.assigned_elsewhere(trees(lanes, imported + "class Other:\n def f(self):\n  self.size = 3")) == []
 
 
 REST, KEYS, LANES, SHELL = "gateway/rest/app.py", "gateway/keys.py", "engine/lanes.py", "engine/lane_shell.py"
@@ -125,7 +125,7 @@ def test_the_tracer_notes_the_modules_of_the_package_and_only_while_it_is_armed(
         iso(0)
         with tracer.walk() as entered:
             iso(0)
-            house.is_gerund("clock")
+            structure.is_gerund("clock")
         iso(0)
     finally:
         sys.setprofile(before)

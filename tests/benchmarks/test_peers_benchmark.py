@@ -10,11 +10,10 @@ import re
 from pathlib import Path
 
 import pytest
-from benchmarks.peer_servers import OpencodePeer, Place, events_of, version_of
-from benchmarks.peers import BEGIN, END, PEERS, PeerResult, PeersReport, middle_of, run, shown_in, table
-from benchmarks.python_peers import LangGraphPeer
-
-from benchmarks import peers
+from benchmarks.peers import comparison
+from benchmarks.peers.comparison import BEGIN, END, PEERS, PeerResult, PeersReport, middle_of, run, shown_in, table
+from benchmarks.peers.python_servers import LangGraphPeer
+from benchmarks.peers.servers import OpencodePeer, Place, events_of, version_of
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 OURS = PeerResult("Interlock", "0.1.0", "REST", "", 2.0, 4, 1_000.0, 6.0, 250.0, 2.7, 300, 0, 1, 1.0)
@@ -116,8 +115,8 @@ def test_the_graph_of_langgraph_lies_where_its_server_is_started(tmp_path: Path)
 
 @pytest.mark.long
 def test_ours_keeps_what_was_shown_and_asks_the_model_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(peers, "SESSIONS", 1)
+    monkeypatch.setattr(comparison, "SESSIONS", 1)
     (ours,) = run(("Interlock",), events=500, rounds=1).results
     assert ours.missing == ""
     assert (ours.readers, ours.lost, ours.runs) == (4, 0, 1)
-    assert ours.seen >= peers.KILL_AFTER
+    assert ours.seen >= comparison.KILL_AFTER

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from benchmarks import round_trips
+from benchmarks.cluster import round_trips
 
 
 def test_each_operation_takes_its_round_trips_and_their_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from benchmarks.session_rows import listed
+from benchmarks.storage.session_rows import listed
 
 
 def test_a_gateway_lists_the_sessions_that_were_made_for_it(tmp_path: Path) -> None:

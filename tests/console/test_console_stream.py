@@ -7,8 +7,8 @@ from collections.abc import Generator
 from typing import Any, Literal
 
 import pytest
+from benchmarks.console.text_stream import SHOWN, pieces
 from benchmarks.harness.scripted_runner import ScriptedRunner, Session, delta_message
-from benchmarks.streaming import SHOWN, pieces
 from proof.processes.deployment import House
 from tests.console.pages import asked, interlock, origin, page_of, ran
 from tests.console.payloads import HOSTILE

@@ -9,7 +9,7 @@ from datetime import UTC
 
 import msgspec
 import pytest
-from benchmarks.house import SOURCE
+from benchmarks.product.structure import SOURCE
 
 from interlock.engine.bridge.context_state import ContextState, PendingCompaction
 from interlock.engine.bridge.entries import clocks_of

@@ -21,9 +21,9 @@ import msgspec
 from proof.processes.deployment import House
 
 from benchmarks import REPOSITORY
-from benchmarks.acp_talker import PACE_S, PIECE_CHARS
+from benchmarks.acp_door.scripted_agent import PACE_S, PIECE_CHARS
 from benchmarks.harness.machine_limits import quantile
-from benchmarks.weight import memory
+from benchmarks.product.footprint import memory
 
 ROUNDS = 5
 STARTS = 7
@@ -38,7 +38,7 @@ CONFIG = f"""
 [agents.talker]
 adapter = "acp"
 command = {msgspec.json.encode(sys.executable).decode()}
-args = [{msgspec.json.encode(str(REPOSITORY / "benchmarks" / "acp_talker.py")).decode()}]
+args = [{msgspec.json.encode(str(REPOSITORY / "benchmarks/acp_door/scripted_agent.py")).decode()}]
 """
 SIDES = ("the agent alone", "interlock acp", "/acp")
 
@@ -147,7 +147,7 @@ async def _measured(house: House, seconds: float) -> tuple[list[Side], float, in
                 reader, sys.executable, "-m", *arguments, cwd=REPOSITORY, transport_kwargs={"limit": 1 << 24}))
             return await talk(connection, reader), process.pid
 
-        direct, _ = await spawned("benchmarks.acp_talker")
+        direct, _ = await spawned("benchmarks.acp_door.scripted_agent")
         door, door_pid = await spawned("interlock", "acp", "talker", "--state", str(house.state))
         reader: Any = Reader()
         connection = connect_to_agent(reader, await create_websocket_stream(

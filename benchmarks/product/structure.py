@@ -1,5 +1,5 @@
 """The structure of the source, counted: how much of it one has to read, and how far its own language is from the
-field's. Counts of the text come from syntax trees, those of the paths from a trace (`benchmarks.path_trace`)."""
+field's. Counts of the text come from syntax trees, those of the paths from a trace (`path_trace`)."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from statistics import median
 
 import msgspec
 
-from benchmarks import REPOSITORY, path_trace
-from benchmarks.path_trace import Path as TracedPath
+from benchmarks import REPOSITORY
+from benchmarks.product import path_trace
+from benchmarks.product.path_trace import Path as TracedPath
 
 SOURCE = REPOSITORY / "src" / "interlock"
 PAGES = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs")

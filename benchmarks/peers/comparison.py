@@ -21,7 +21,8 @@ import httpx2
 import msgspec
 
 from benchmarks.harness.processes import listening
-from benchmarks.peer_servers import (
+from benchmarks.peers.python_servers import LangGraphPeer, OmnigentPeer, OpenHandsPeer
+from benchmarks.peers.servers import (
     BehindGoose,
     BehindOpencode,
     InterlockPeer,
@@ -30,9 +31,8 @@ from benchmarks.peer_servers import (
     Peer,
     Place,
 )
-from benchmarks.python_peers import LangGraphPeer, OmnigentPeer, OpenHandsPeer
-from benchmarks.socket_peers import AcpSdkPeer, CodexPeer, GoosePeer
-from benchmarks.weight import memory
+from benchmarks.peers.socket_servers import AcpSdkPeer, CodexPeer, GoosePeer
+from benchmarks.product.footprint import memory
 from interlock.app.own_servers import free_port
 
 PEERS: tuple[type[Peer], ...] = (

@@ -11,7 +11,7 @@ import httpx2
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidHandshake
 
-from benchmarks.peer_servers import ANSWER_S, TRY_S, Place, events_of, program, version_of
+from benchmarks.peers.servers import ANSWER_S, TRY_S, Place, events_of, program, version_of
 
 LANGGRAPH_PACKAGE = "PyPI's langgraph-cli[inmem]"
 NOT_FOUND = 404

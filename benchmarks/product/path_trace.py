@@ -1,7 +1,7 @@
 """The files that a command and a frame pass through, and the moves between rooms, traced in a whole gateway.
 
-`python -m benchmarks.path_trace STATE` is the process that is traced: a gateway in the main thread, and a scripted
-runner and a viewer in another. It writes one JSON list of `Path` to STATE/paths.json.
+`python -m benchmarks.product.path_trace STATE` is the process that is traced: a gateway in the main thread, and a
+scripted runner and a viewer in another. It writes one JSON list of `Path` to STATE/paths.json.
 """
 
 from __future__ import annotations
@@ -121,8 +121,8 @@ def has_waited(frame: FrameType) -> bool:
 def run() -> list[Path]:
     """Trace both paths in a process of their own."""
     with tempfile.TemporaryDirectory(prefix="interlock-trace-") as state:
-        subprocess.run([sys.executable, "-m", "benchmarks.path_trace", state], stdout=subprocess.DEVNULL, check=True,
-                       timeout=PATIENCE_S)
+        subprocess.run([sys.executable, "-m", "benchmarks.product.path_trace", state], stdout=subprocess.DEVNULL,
+                       check=True, timeout=PATIENCE_S)
         return msgspec.json.decode((FilePath(state) / FOUND_NAME).read_bytes(), type=list[Path])
 
 

@@ -1,4 +1,6 @@
-"""`python -m benchmarks.acp_talker`: an ACP agent on standard input and output, of as little code as that takes.
+"""An ACP agent on standard input and output, of as little code as that takes.
+
+`python -m benchmarks.acp_door.scripted_agent`
 
 At a prompt `fast N` it sends N pieces of text as fast as they are read. At `paced N` it sends one piece at a time,
 PACE_S apart, each with the time at which it was sent.

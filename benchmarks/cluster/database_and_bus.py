@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import asyncpg
 import msgspec
 
-from benchmarks import failover, sharing
+from benchmarks.cluster import gateway_failover, processor_time
 from interlock.app.own_servers import start_nats, start_postgres
 from interlock.app.place import SystemClock
 from interlock.backends.bus_nats.bus import open_bus
@@ -82,7 +82,7 @@ def run(seconds: float, given: Given | None = None) -> dict[str, Any]:
         finally:
             database.stop()
             bus.stop()
-    report["failover"] = failover.failover(given.kills, given.stops) if given.kills or given.stops else {}
+    report["failover"] = gateway_failover.failover(given.kills, given.stops) if given.kills or given.stops else {}
     return report
 
 
@@ -91,10 +91,10 @@ def _sharing(folder: Path, database: str, bus: str, frames: int) -> dict[str, fl
     asyncio.run(_make(database, names))
     stores = [database.replace("/postgres?", f"/{name}?") for name in names]
     with contextlib.ExitStack() as stack:
-        places = [sharing.start(stack, folder / name, count, store, bus)
-                  for name, count, store in zip(names, (1, sharing.RUNNERS), stores, strict=True)]
-        one, three = (sharing.attach(stack, place) for place in places)
-        alone_us, shared_us = sharing.sharing(one, three, frames, ROUNDS)
+        places = [processor_time.start(stack, folder / name, count, store, bus)
+                  for name, count, store in zip(names, (1, processor_time.RUNNERS), stores, strict=True)]
+        one, three = (processor_time.attach(stack, place) for place in places)
+        alone_us, shared_us = processor_time.sharing(one, three, frames, ROUNDS)
     return {"one_us": alone_us, "three_us": shared_us, "growth": shared_us / alone_us}
 
 

@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 from proof.processes.deployment import House
 
-from benchmarks import streaming
+from benchmarks.console import text_stream
 from benchmarks.control_plane.audit_log import draft
 from benchmarks.harness.scripted_runner import ScriptedRunner
 from interlock.app.place import SystemClock
@@ -256,10 +256,10 @@ def _stream(browser: Any, house: House) -> list[Figure]:
     session = runner.open()
     try:
         with _page(browser, house) as (page, _):
-            page.add_init_script(streaming.COUNTED)
+            page.add_init_script(text_stream.COUNTED)
             page.goto(f"{house.url.replace('127.0.0.1', 'localhost')}/console/sessions/{session.session_id}")
             page.locator(".block").first.wait_for()
-            found = streaming.measured(page, runner, session)
+            found = text_stream.measured(page, runner, session)
     finally:
         runner.close()
     return [Figure("stream: pieces of text a second that reach the page", found.pieces_s, "/s"),

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from benchmarks import box_build, box_stage
+from benchmarks.box import build, staged_changes
 from interlock.box.host import survey
 from interlock.box.walls import Kind, Walls
 from interlock.runner.process import AgentProcess
@@ -38,9 +38,9 @@ class Report(msgspec.Struct, frozen=True):
 
     rows: list[Row]
     missing: dict[str, str]
-    builds: list[box_build.Build] = []
-    stage: box_stage.Stage | None = None
-    memory: list[box_stage.Memory] = []
+    builds: list[build.Build] = []
+    stage: staged_changes.Stage | None = None
+    memory: list[staged_changes.Memory] = []
 
 
 class Counts(msgspec.Struct, frozen=True):
@@ -75,15 +75,15 @@ async def _measure(seconds: float, counts: Counts, place: Path) -> Report:
     rows = [Row(kind, len(found), round(statistics.median(found), 1), round(max(found), 1),
                 round(statistics.median(found) - bare, 1)) for kind, found in took.items()]
     missing = dict(host.missing)
-    builds: list[box_build.Build] = []
-    if (why := box_build.missing(host)) is not None:
+    builds: list[build.Build] = []
+    if (why := build.missing(host)) is not None:
         missing["make -j2"] = why
     else:
-        builds = await box_build.measure(host, place, counts.sources, counts.builds)
-    stage = None if host.no_overlay else await box_stage.measure(place, counts.files)
+        builds = await build.measure(host, place, counts.sources, counts.builds)
+    stage = None if host.no_overlay else await staged_changes.measure(place, counts.files)
     if host.no_overlay:
         missing["staged changes"] = host.no_overlay
-    return Report(rows, missing, builds, stage, await box_stage.memory(host, place / "state"))
+    return Report(rows, missing, builds, stage, await staged_changes.memory(host, place / "state"))
 
 
 def run(seconds: float, counts: Counts) -> Report:
@@ -99,6 +99,6 @@ def table(report: Report) -> str:
               for row in report.rows]
     over = [row.kind for row in report.rows if row.added_ms > LIMIT_MS]
     lines += [f"limit: +{LIMIT_MS:g} ms" + (f"; passed by {', '.join(over)}" if over else "; kept"), ""]
-    lines += [*box_build.table(report.builds), ""] if report.builds else []
-    lines += [*box_stage.table(report.stage, report.memory), ""]
+    lines += [*build.table(report.builds), ""] if report.builds else []
+    lines += [*staged_changes.table(report.stage, report.memory), ""]
     return "\n".join([*lines, *(f"not measured: {kind}: {why}" for kind, why in report.missing.items())]).rstrip()

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import InvalidHandshake
 
-from benchmarks.peer_servers import ANSWER_S, GOOSE_PACKAGE, NotThere, Place, goose_variables, program, version_of
+from benchmarks.peers.servers import ANSWER_S, GOOSE_PACKAGE, NotThere, Place, goose_variables, program, version_of
 
 
 class Rpc:

@@ -22,7 +22,8 @@ from typing import Any
 
 import msgspec
 
-from benchmarks import REPOSITORY, session_rows
+from benchmarks import REPOSITORY
+from benchmarks.storage import session_rows
 from interlock.backends.jsonl.files import TranscriptFiles
 from interlock.backends.jsonl.transcript_index import Indexed, index_path
 from interlock.backends.jsonl.transcripts import JsonlTranscripts
@@ -104,7 +105,7 @@ def _alone(which: str, path: Path) -> dict[str, float]:
     compaction of it."""
     if which == "first":
         index_path(path).unlink(missing_ok=True)
-    command = [sys.executable, "-m", "benchmarks.transcripts", str(path), which]
+    command = [sys.executable, "-m", "benchmarks.storage.transcripts", str(path), which]
     done = subprocess.run(command, capture_output=True, check=True, timeout=PATIENCE_S, cwd=REPOSITORY)
     return json.loads(done.stdout)
 

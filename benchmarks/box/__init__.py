@@ -1,0 +1,1 @@
+"""What a box costs: at an agent's start, in a build, for staged changes, in memory (`box`)."""

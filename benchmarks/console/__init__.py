@@ -1,0 +1,1 @@
+"""The console in a real browser: long lists, a fast stream, and verification of the audit log (`console`)."""
