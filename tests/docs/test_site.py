@@ -11,8 +11,9 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from proof.terminal import recorder
 from tests.console import screens
+
+from proof.terminal import recorder
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PROGRAM = REPOSITORY / "docs/site.py"

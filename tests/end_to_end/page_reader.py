@@ -17,10 +17,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from proof import REPOSITORY
-
 from end_to_end.receiver import Receiver
 from interlock.model_stand_in import ModelServer
+from proof import REPOSITORY
 
 T = TypeVar("T")
 HOW_TO = REPOSITORY / "docs/how-to"

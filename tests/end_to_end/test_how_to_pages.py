@@ -17,11 +17,11 @@ from typing import Any
 
 import httpx2
 import pytest
-from proof import REPOSITORY
 
 from end_to_end.page_reader import HOW_TO, PATIENCE_S, PageHouse, PageRun, entry_of, page_commands, run_page
 from end_to_end.receiver import receiving
 from interlock.model_stand_in import running_model_server
+from proof import REPOSITORY
 
 pytestmark = [pytest.mark.long, pytest.mark.req("Y-16", "G-7")]
 
@@ -178,7 +178,7 @@ PAGES: dict[str, PageRun] = {
     "budgets": PageRun(before={"interlock approvals": waits("echo one")}),
     "check-an-implementation": PageRun(not_here={
         "interlock conformance": "it speaks with an implementation that is to be checked: tests/conformance",
-        "python -m proof seeds": "it takes minutes: tests/end_to_end/test_proof_of_seeds.py"}),
+        "python -m proof seeds": "it takes minutes: tests/proof/independent_peers/test_clauses.py"}),
     "ci": PageRun(
         before={
             "interlock ci claude --prompt-file": in_order(REPOSITORY_THERE, written("task.md")),

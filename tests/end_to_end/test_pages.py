@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+
 from proof import REPOSITORY
 
 pytestmark = [pytest.mark.long, pytest.mark.req("Y-16", "G-7")]

@@ -7,7 +7,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from proof.access import forged_tokens
 from proof.access.forged_tokens import NOW_S, honest, section
 from proof.access.oidc_issuer import Issuer
 from proof.processes.in_memory_gateway import NOW_MS, SetClock
@@ -20,6 +19,7 @@ from interlock.gateway.oidc.tokens import OidcIssuers
 from interlock.ports.ledger import Put, WriteBatch
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import TenantRecord
+from proof.access import forged_tokens
 
 pytestmark = pytest.mark.anyio
 

@@ -1,0 +1,37 @@
+"""The proofs of tenants, hostile input and secrets, in a size that the ordinary suite can bear."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from proof.access import hostile_requests, secret_canaries, tenant_isolation
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.req("K-1", "F-1")
+async def test_no_role_of_one_tenant_sees_anything_of_another_by_any_operation() -> None:
+    trial = tenant_isolation.Trial()
+    await trial.run()
+    assert trial.leaks == []
+    assert trial.seen_by_rival > 10
+    assert trial.asked > 500
+
+
+@pytest.mark.req("F-1", "K-3")
+async def test_hostile_input_is_refused_fast_beside_slow_senders_and_memory_stays_flat() -> None:
+    trial = hostile_requests.Trial()
+    await trial.run(1)
+    assert trial.wrong == []
+
+
+@pytest.mark.req("K-4")
+async def test_no_secret_reaches_logs_audit_refusals_or_the_ledger() -> None:
+    seed = random.SystemRandom().randrange(2**32)
+    print(f"repeat with: python -m proof S7 --rounds 200 --seed {seed}")
+    trial = secret_canaries.Trial(seed, 200)
+    await trial.run()
+    assert trial.found == []
+    assert len(trial.canaries) >= 200

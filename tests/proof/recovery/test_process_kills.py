@@ -1,0 +1,103 @@
+"""What survives killed processes and power cuts, in a size that the ordinary suite can bear (R2 to R4, R15)."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from proof.processes.deployment import House
+from proof.recovery.acp_client_kills import kill_in_turns
+from proof.recovery.failpoint_kills import fail_everywhere
+from proof.recovery.kills_under_load import quick as kill_many
+from proof.recovery.orphaned_agents import orphans
+from proof.recovery.power_cut import cut_power
+from proof.recovery.random_kills import Storm
+from proof.workload.clients import Pace
+
+pytestmark = pytest.mark.long
+
+KILLS = 1
+WRITERS = 2
+EDITOR_KILLS = 3
+MANY_KILLS = 3
+POWER_CUTS = 3
+FAILPOINTS = 2
+FORKERS = 5
+
+
+@pytest.mark.req("D-6", "D-7", "C-4", "D-1", "S-3", "A-4", "U-2")
+def test_nothing_is_lost_by_kill_9_of_either_side(tmp_path: Path) -> None:
+    seed = random.SystemRandom().randrange(2**32)
+    print(f"repeat with: python -m proof kill --rounds {KILLS} --seed {seed}")
+    house = House(tmp_path)
+    try:
+        findings = Storm(house, seed, WRITERS).run(KILLS)
+    finally:
+        house.down()
+
+    print(findings.table())
+    assert (findings.lost, findings.doubled, findings.unseen_text, findings.orphans) == ([], [], [], 0)
+    assert findings.audit_ok, findings.audit
+    assert findings.commands > 0
+    assert findings.kills == {"gateway": KILLS, "runner": KILLS}
+    assert findings.in_turn * 3 >= 2 * KILLS
+
+
+@pytest.mark.req("D-1", "D-6", "D-7", "C-4", "U-2", "X-3", "S-3")
+def test_nothing_acknowledged_is_lost_or_doubled_by_kills_under_writers_voters_and_viewers(tmp_path: Path) -> None:
+    seed = random.SystemRandom().randrange(2**32)
+    print(f"repeat with: python -m proof R2 --rounds {MANY_KILLS} --seed {seed}")
+    seen = kill_many(tmp_path, seed, MANY_KILLS)
+
+    print(seen.table())
+    assert seen.reckoned.passed
+    assert seen.kills.total() == MANY_KILLS
+    assert seen.reckoned.votes > 0
+    assert seen.reckoned.frames > 0
+    assert seen.reckoned.files > 0
+
+
+@pytest.mark.req("D-1", "D-6", "D-7", "C-4", "U-2", "X-3", "X-4", "E-5")
+def test_nothing_acknowledged_is_lost_when_power_is_cut_and_what_was_not_synced_is_gone(tmp_path: Path) -> None:
+    seed = random.SystemRandom().randrange(2**32)
+    print(f"repeat with: python -m proof R3 --rounds {POWER_CUTS} --seed {seed}")
+    seen = cut_power(tmp_path, seed, POWER_CUTS, Pace(writers=4, sessions=2, rest_s=0.3))
+
+    print(seen.reckoned.table())
+    assert seen.reckoned.passed
+    assert seen.cuts >= POWER_CUTS
+    assert seen.reckoned.entries > 0
+
+
+@pytest.mark.req("D-1", "D-7", "C-4", "U-2", "A-4", "A-5", "X-3")
+def test_the_invariants_hold_wherever_a_process_dies_beside_a_commit_an_acknowledgement_or_a_release(
+    tmp_path: Path,
+) -> None:
+    seed = random.SystemRandom().randrange(2**32)
+    print(f"repeat with: python -m proof R4 --rounds 1 --seed {seed}")
+    seen = fail_everywhere(tmp_path, seed, 1, few=FAILPOINTS)
+
+    print(seen.reckoned.table())
+    assert seen.passed
+    assert seen.deaths.total() == 2 * FAILPOINTS
+
+
+@pytest.mark.req("A-4")
+def test_nothing_is_left_of_agents_that_fork_away_when_their_runner_is_killed(tmp_path: Path) -> None:
+    seed = random.SystemRandom().randrange(2**32)
+    print(f"repeat with: python -m proof R15 --rounds {FORKERS} --seed {seed}")
+    seen = orphans(tmp_path, seed, FORKERS)
+
+    assert seen.left == []
+    assert seen.kills == 1
+
+
+@pytest.mark.req("O-3", "O-6")
+def test_each_prompt_of_an_editor_ends_once_and_whole_through_kills_of_the_gateway(tmp_path: Path) -> None:
+    seed = random.SystemRandom().randrange(2**32)
+    print(f"repeat with: python -m proof acp --rounds {EDITOR_KILLS} --seed {seed}")
+    found = kill_in_turns(tmp_path, seed, EDITOR_KILLS)
+    print(found.table())
+    assert found.passed
+    assert found.prompts == EDITOR_KILLS

@@ -1,0 +1,62 @@
+"""A failure of the simulation becomes a short log of one lane's inputs, which can be replayed from its file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from proof.simulation.lane_breaks import BREAKS
+from proof.simulation.shrunk import recorded, replay_file, save
+from proof.simulation.town import Size
+
+from interlock.engine.bridge.input_log import LaneDecision, read_log, write_log
+from proof.simulation import LANE_BREAKS, SHRUNK_BELOW
+
+SIZE = Size(runners=12, sessions=40, viewers=10, gateways=3, steps=40)
+SEED = 3
+TAKEN_OVER = (62, 64)
+"""In these a gateway compares a session with its runner that another one has had meanwhile: its decision is refused."""
+DEAD_TWICE = (77, 148)
+"""In these a runner that is down is to die once more."""
+pytestmark = pytest.mark.req("C-4", "E-1", "P-2")
+
+
+@pytest.mark.parametrize("seed", [SEED, *TAKEN_OVER, *DEAD_TWICE])
+def test_no_lane_of_a_whole_engine_breaks_a_rule(seed: int) -> None:
+    broken, recording = recorded(seed, SIZE)
+    assert (broken, recording.faulty) == ([], [])
+    assert sum(len(log.decisions) for log in recording.recorder.logs) > 250
+
+
+def test_a_run_is_the_same_by_its_seed() -> None:
+    first, second = (recorded(SEED, SIZE)[1].recorder.logs for _ in range(2))
+    assert [write_log(log.lines) for log in first] == [write_log(log.lines) for log in second]
+
+
+@pytest.mark.parametrize("name", sorted(BREAKS))
+def test_an_engine_that_is_broken_on_purpose_shrinks_to_a_few_inputs(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    engine = BREAKS[name]
+    broken, recording = recorded(SEED, SIZE, engine)
+    assert broken, "the whole town notices it too"
+    found = recording.shrunk(engine)
+    assert found is not None
+    assert found.inputs < min(SHRUNK_BELOW, found.before)
+    path = save(found, tmp_path / "failure.jsonl", name)
+    decisions = [line for line in read_log(path.read_bytes()) if isinstance(line, LaneDecision)]
+    assert sum(len(line.inputs) for line in decisions) == found.inputs
+    assert not replay_file(path, name)
+    assert f"--break {name}): {found.fault}" in capsys.readouterr().out
+    assert replay_file(path), "the engine as it is does not fail there"
+    assert set(BREAKS) == set(LANE_BREAKS)
+
+
+def test_what_is_not_a_log_is_refused_in_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "other.jsonl"
+    path.write_text('{"line": "LaneFault", "sentence": "alone"}\n')
+    assert not replay_file(path)
+    assert not replay_file(tmp_path / "absent.jsonl")
+    said = capsys.readouterr().out
+    assert "line 1 does not say how the lane began" in said
+    assert "No such file" in said
