@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
-from proof.processes.fork_server import Swift
 from xdist.scheduler import LoadFileScheduling
+
+from proof.processes.fork_server import Swift
 
 pytest_plugins = ["installed", "agents.third_party", "servers.fixtures"]
 

@@ -6,6 +6,8 @@ import ast
 from pathlib import Path
 
 import pytest
+from importlinter.cli import EXIT_STATUS_SUCCESS, lint_imports
+
 from benchmarks.product.structure import (
     SOURCE,
     assigned_elsewhere,
@@ -16,7 +18,6 @@ from benchmarks.product.structure import (
     repeated_classes,
     set_from_outside,
 )
-from importlinter.cli import EXIT_STATUS_SUCCESS, lint_imports
 
 ROOT = Path(__file__).parent.parent
 Trees = dict[Path, ast.Module]

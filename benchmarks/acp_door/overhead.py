@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from proof.processes.deployment import House
 
 from benchmarks import REPOSITORY
 from benchmarks.acp_door.scripted_agent import PACE_S, PIECE_CHARS
 from benchmarks.harness.machine_limits import quantile
 from benchmarks.product.footprint import memory
+from proof.processes.deployment import House
 
 ROUNDS = 5
 STARTS = 7

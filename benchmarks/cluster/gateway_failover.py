@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any
 
 import asyncpg
+
+from interlock import config
 from proof.processes import cluster_servers
 from proof.processes.cluster import RUNNERS, Trio
 from proof.processes.gateways import GATEWAYS
 from proof.workload.clients import CONFIG, TERMINAL
 from proof.workload.command_retries import execute, until_state
-
-from interlock import config
 
 ASLEEP_S = 6.0
 """A stopped gateway stands for so long at the least: longer than its lease lives."""

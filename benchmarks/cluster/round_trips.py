@@ -16,9 +16,6 @@ from statistics import median
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
-from proof.faults.slow_link import SlowLink
-from proof.simulation.cascade import SIZE, cascade
-
 from interlock.app.own_servers import start_postgres
 from interlock.app.place import SystemClock
 from interlock.backends.postgres.database import PostgresSettings
@@ -29,6 +26,8 @@ from interlock.ports.ledger import Append, AuditAppend, LaneName, PutFact, PutId
 from interlock.ports.trips import counting
 from interlock.protocol.clock import iso
 from interlock.protocol.records import AuditDraft, IdempotencyRecord
+from proof.faults.slow_link import SlowLink
+from proof.simulation.cascade import SIZE, cascade
 
 RTTS_MS = (0.2, 10.0, 50.0)
 TIMES = 20

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from proof.processes.deployment import House
 
 from benchmarks.console import text_stream
 from benchmarks.control_plane.audit_log import draft
@@ -30,6 +29,7 @@ from interlock.ports.ledger import Append, AuditAppend, LedgerWrite, PutSession,
 from interlock.protocol.identifiers import session_stream
 from interlock.protocol.records import SessionRecord
 from interlock.session.entry import SessionFields
+from proof.processes.deployment import House
 
 SESSIONS, ENTRIES, RECORDS = 10_000, 100_000, 100_000
 BATCH = 5_000

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import httpx2
 import pytest
-from proof.processes.fork_server import ForkedVerb, Swift
 
 from interlock.command.note import parse_checkpoint
+from proof.processes.fork_server import ForkedVerb, Swift
 
 LISTENS = "the gateway listens on "
 PATIENCE_S = 30.0

@@ -8,11 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from proof.processes.fork_server import Swift
 
 from interlock.cli.exit_status import ExitStatus
 from interlock.doors.acp.door import AUTH_REQUIRED
 from interlock.jsonrpc import PARSE_ERROR
+from proof.processes.fork_server import Swift
 
 
 def acp(swift: Swift, state: Path, *lines: str, arguments: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:

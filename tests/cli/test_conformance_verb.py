@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from proof.processes.deployment import House
-from proof.processes.fork_server import Swift
 
 from interlock.conformance.register import requirements
+from proof.processes.deployment import House
+from proof.processes.fork_server import Swift
 
 ROOT = Path(__file__).resolve().parents[2]
 

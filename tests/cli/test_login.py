@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from proof.access.oidc_issuer import DeviceLogin, Issuer
 
 from certificates import certificates
 from cli.test_runner_pair import Place
 from cli.test_up import PATIENCE_S, read_until
 from interlock.sdk import Interlock
+from proof.access.oidc_issuer import DeviceLogin, Issuer
 
 pytestmark = [pytest.mark.anyio, pytest.mark.long]
 

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from proof.processes.fork_server import Swift
 
 from certificates import Certificates, certificates
 from cli.test_up import PATIENCE_S, read_until
+from proof.processes.fork_server import Swift
 
 
 class Place:

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import IO, Any
 
 import pytest
-from proof.processes.fork_server import Swift
 
 from interlock.cli import completion
 from interlock.cli.children import Child
 from interlock.cli.dispatch import dispatch
+from proof.processes.fork_server import Swift
 
 PATIENCE_S = 60
 COUNTING = "for i in $(seq 1 {n}); do echo line $i; sleep 0.1; done"

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from proof.processes.deployment import House
 
 import interlock
 from installed import require
+from proof.processes.deployment import House
 
 pytestmark = pytest.mark.req("Y-14")
 ROOT = Path(__file__).resolve().parents[2]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from proof.audit.completeness import complete
 from proof.audit.interoperability import interop
 from proof.audit.log_tampering import tamper

@@ -8,8 +8,6 @@ from collections.abc import AsyncIterator
 
 import jsonschema
 import pytest
-from proof.processes.deployment import House
-from proof.processes.fork_server import Swift
 
 from interlock.conformance.hands import RestHand
 from interlock.conformance.links import Dialling, Listening
@@ -20,6 +18,8 @@ from interlock.conformance.with_master import WITH_MASTER
 from interlock.conformance.with_runner import WITH_RUNNER
 from interlock.protocol.frames import Direction, InvalidFrame, decode
 from interlock.protocol.schema import json_schema
+from proof.processes.deployment import House
+from proof.processes.fork_server import Swift
 
 pytestmark = pytest.mark.anyio
 PROMPT = "echo conformance"

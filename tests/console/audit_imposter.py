@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
-from proof.processes.deployment import House
 from tests.command.tampering import KEY, signed
 from tests.console.pages import origin
 
@@ -17,6 +16,7 @@ from interlock.command.audit import record_line
 from interlock.command.audit_tree import SubtreeHashes, answer, consistency, inclusion, root_of
 from interlock.command.note import Checkpoint, origin_of
 from interlock.protocol.records import AuditRecord
+from proof.processes.deployment import House
 
 WITNESS = "interlock.audit.witness"
 

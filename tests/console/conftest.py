@@ -6,11 +6,11 @@ from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
-from proof.processes.deployment import House
-from proof.processes.fork_server import Swift
 from tests.console.pages import ARGUMENTS
 
 from installed import require
+from proof.processes.deployment import House
+from proof.processes.fork_server import Swift
 
 
 @pytest.fixture(scope="module")

@@ -9,10 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from proof.processes.deployment import House
 from tests.console.pages import ARGUMENTS, origin, page_of
 from tests.console.screens import SCHEMES, SIZES, config, fill
 from tests.installed import find_chromium
+
+from proof.processes.deployment import House
 
 
 def main() -> None:

@@ -7,8 +7,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from proof.processes.deployment import House
 from tests.console.pages import answered, asked, ran
+
+from proof.processes.deployment import House
 
 ROOT = Path(__file__).parents[2]
 SIZES = ({"width": 360, "height": 740}, {"width": 768, "height": 1024}, {"width": 1440, "height": 900})

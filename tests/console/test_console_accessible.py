@@ -6,12 +6,12 @@ from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
-from proof.processes.deployment import House
-from proof.processes.fork_server import Swift
 from tests.console.pages import origin, page_of
 from tests.console.screens import NAMES, SCHEMES, SIZES, config, fill, open_folds
 
 from installed import require
+from proof.processes.deployment import House
+from proof.processes.fork_server import Swift
 
 pytestmark = [pytest.mark.needs("chromium", "console", "axe"), pytest.mark.filterwarnings("ignore"),
               pytest.mark.req("J-4", "J-5")]

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from proof.processes.deployment import House
 from tests.command.tampering import KEY, MUTATIONS, fork, lines_of, make_log, roll_back, signed
 from tests.console.audit_imposter import Imposter, opened, verdict
 from tests.console.pages import asked, interlock, page_of
 
 from interlock.command.audit_check import compare, verify
+from proof.processes.deployment import House
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore")]
 ROUNDS = 2

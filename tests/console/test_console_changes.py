@@ -8,10 +8,10 @@ import subprocess
 from typing import Any
 
 import pytest
-from proof.processes.deployment import House
 from tests.console.pages import origin, page_of, ran
 
 from installed import require
+from proof.processes.deployment import House
 
 pytestmark = [pytest.mark.needs("chromium", "console", "axe"), pytest.mark.filterwarnings("ignore"),
               pytest.mark.req("J-4"), pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")]

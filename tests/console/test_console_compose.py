@@ -7,9 +7,10 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 import pytest
+from tests.console.pages import answered, asked, origin, page_of
+
 from proof.processes.deployment import House
 from proof.processes.fork_server import Swift
-from tests.console.pages import answered, asked, origin, page_of
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore"), pytest.mark.req("J-4")]
 PIXEL = base64.b64decode("R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7")

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from proof.processes.deployment import House
-from proof.processes.fork_server import Swift
 from tests.console.pages import answered, asked, origin, page_of, read_to_end
 
 from interlock.command.card.lines import lines
 from interlock.command.card.request import ReceivedRequest
+from proof.processes.deployment import House
+from proof.processes.fork_server import Swift
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore"), pytest.mark.req("J-5")]
 AGENT = Path(__file__).parent / "forging.py"

@@ -8,8 +8,9 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from proof.processes.deployment import House
 from tests.console.pages import origin, page_of, ran
+
+from proof.processes.deployment import House
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore"), pytest.mark.req("J-3")]
 ENTRIES = 2_000

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from proof.processes.deployment import House
-from proof.processes.fork_server import Swift
 from tests.console.forging import CLAIM, FORGED
 from tests.console.pages import answered, asked, origin, page_of
+
+from proof.processes.deployment import House
+from proof.processes.fork_server import Swift
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore"),
               pytest.mark.req("H-4", "J-5", "J-16")]

@@ -7,13 +7,13 @@ from collections.abc import Generator
 from typing import Any
 
 import pytest
-from proof.agents.held_tool_call import goose_config
-from proof.processes.deployment import House
-from proof.processes.fork_server import Swift
 from tests.console.pages import origin, page_of, read_to_end, submitted
 
 from installed import require
 from interlock.model_stand_in import AFTER_TOOL, running_model_server
+from proof.agents.held_tool_call import goose_config
+from proof.processes.deployment import House
+from proof.processes.fork_server import Swift
 
 pytestmark = [pytest.mark.needs("chromium", "console", "goose"), pytest.mark.filterwarnings("ignore")]
 

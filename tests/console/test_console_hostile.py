@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from proof.processes.deployment import House
-from proof.processes.fork_server import Swift
 from tests.console.pages import answered, asked, origin, page_of, ran, submitted, waiting
 from tests.console.payloads import HOSTILE
 
 from interlock.gateway.rest.console_pages import ASSETS
+from proof.processes.deployment import House
+from proof.processes.fork_server import Swift
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore"), pytest.mark.req("J-16")]
 ROOT = Path(__file__).parents[2]

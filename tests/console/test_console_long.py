@@ -9,8 +9,9 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from proof.processes.deployment import House
 from tests.console.pages import interlock, origin, page_of
+
+from proof.processes.deployment import House
 
 pytestmark = [pytest.mark.long, pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore"),
               pytest.mark.req("J-4")]

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.console.pages import origin, page_of, ran
+
 from proof.processes.deployment import House
 from proof.processes.fork_server import Swift
-from tests.console.pages import origin, page_of, ran
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore"),
               pytest.mark.req("J-4", "J-16")]

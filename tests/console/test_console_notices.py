@@ -11,12 +11,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
-from proof.processes.deployment import House
-from proof.processes.fork_server import Swift
 from tests.console.pages import PATIENCE_MS, PHONE, answered, asked, link, origin, page_of, reached
 
 from channels.post_server import Posted
 from channels.push_service import SubscribedBrowser
+from proof.processes.deployment import House
+from proof.processes.fork_server import Swift
 
 pytestmark = [pytest.mark.needs("chromium", "console", "http-ece"), pytest.mark.filterwarnings("ignore"),
               pytest.mark.req("J-18")]

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from proof.processes.deployment import House
 from tests.console.pages import PAINTED, PHONE, answered, asked, interlock, link, origin, page_of, read_to_end
 from tests.console.payloads import HOSTILE
 
 from interlock.sdk import Interlock
+from proof.processes.deployment import House
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore")]
 

@@ -7,9 +7,10 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from tests.console.pages import asked, interlock, origin, page_of
+
 from proof.processes.deployment import House
 from proof.processes.fork_server import Swift
-from tests.console.pages import asked, interlock, origin, page_of
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore"), pytest.mark.req("J-17")]
 RULES = """

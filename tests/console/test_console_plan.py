@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from proof.processes.deployment import House
-from proof.processes.fork_server import Swift
 from tests.console.pages import page_of, ran
 from tests.console.screens import config
 from tests.console.updating import HOSTILE
+
+from proof.processes.deployment import House
+from proof.processes.fork_server import Swift
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore"), pytest.mark.req("J-4")]
 RULES = """

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from proof.processes.deployment import House
 from tests.console.pages import answered, asked, interlock, origin, page_of
+
+from proof.processes.deployment import House
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore")]
 

@@ -11,7 +11,6 @@ import msgspec
 import pytest
 import rfc8785
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from proof.processes.deployment import House
 from tests.command.tampering import KEY, make_log, rechained, signed
 from tests.console.audit_imposter import Imposter, Lie, inclusion_of, opened, verdict
 from tests.console.pages import asked, page_of
@@ -20,6 +19,7 @@ from interlock.command.audit import leaf_hash, record_line
 from interlock.command.audit_tree import root_of
 from interlock.command.note import Checkpoint, origin_of, sign_checkpoint
 from interlock.protocol.records import AuditRecord
+from proof.processes.deployment import House
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore"), pytest.mark.req("J-7")]
 OTHER_KEY = Ed25519PrivateKey.from_private_bytes(bytes(32))

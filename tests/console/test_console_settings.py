@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from proof.processes.deployment import House
 from tests.console.pages import PHONE, answered, asked, link, origin, page_of, ran
+
+from proof.processes.deployment import House
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore"), pytest.mark.req("J-8")]
 FITS = "document.documentElement.scrollWidth <= innerWidth"

@@ -6,8 +6,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from proof.processes.deployment import House
 from tests.console.pages import PHONE, answered, asked, link, origin, page_of, reached
+
+from proof.processes.deployment import House
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore"), pytest.mark.req("J-18")]
 NO_CONNECTION = "There is no connection to the gateway."

@@ -7,11 +7,12 @@ from collections.abc import Generator
 from typing import Any, Literal
 
 import pytest
+from tests.console.pages import asked, interlock, origin, page_of, ran
+from tests.console.payloads import HOSTILE
+
 from benchmarks.console.text_stream import SHOWN, pieces
 from benchmarks.harness.scripted_runner import ScriptedRunner, Session, delta_message
 from proof.processes.deployment import House
-from tests.console.pages import asked, interlock, origin, page_of, ran
-from tests.console.payloads import HOSTILE
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore"), pytest.mark.req("J-4")]
 NO_CONNECTION = "There is no connection to the gateway"

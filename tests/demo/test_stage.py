@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from proof.processes.fork_server import Swift
 
 from agents.third_party import ThirdParty
 from interlock.demo.sabotage import SABOTAGES
+from proof.processes.fork_server import Swift
 
 LIMIT_S = 60.0
 """Above the demonstration's own limit, which must strike first."""

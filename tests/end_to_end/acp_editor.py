@@ -10,12 +10,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Literal
 
-from proof.processes.deployment import House
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
 from interlock.doors.acp.door import AcpDoor, DoorError, OnExit
 from interlock.sdk import AsyncInterlock
+from proof.processes.deployment import House
 
 PATIENCE_S = 30
 Transport = Literal["stdio", "websocket"]

@@ -7,10 +7,10 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from proof.processes.deployment import CLUSTER, House
-from proof.processes.fork_server import Swift
 
 from end_to_end.errands import Errand, submit
+from proof.processes.deployment import CLUSTER, House
+from proof.processes.fork_server import Swift
 
 HERE = Path(__file__).resolve().parent
 OWN_GATEWAYS = frozenset({

@@ -15,6 +15,7 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 import httpx2
+
 from proof.processes.deployment import House
 from proof.recovery.random_kills import TERMINAL, history_texts
 from proof.workload.viewers import write_at

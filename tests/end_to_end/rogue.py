@@ -10,12 +10,12 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
-from proof.processes.deployment import House
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Subprotocol
 
 from interlock.protocol.envelope import DPS_VERSION
+from proof.processes.deployment import House
 
 PATIENCE_S = 20.0
 AGENT = "rogue"

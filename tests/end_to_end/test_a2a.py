@@ -10,9 +10,9 @@ from typing import Any
 
 import httpx2
 import pytest
-from proof.processes.deployment import House
 
 from end_to_end.errands import PATIENCE_S, new_key
+from proof.processes.deployment import House
 
 pytestmark = pytest.mark.req("O-9")
 HEADERS = {"A2A-Version": "1.0"}

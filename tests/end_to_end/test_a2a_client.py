@@ -6,9 +6,9 @@ from typing import Any
 
 import httpx
 import pytest
-from proof.processes.deployment import House
 
 from end_to_end.errands import PATIENCE_S
+from proof.processes.deployment import House
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("O-9"), pytest.mark.needs("a2a-sdk")]
 

@@ -13,12 +13,12 @@ from typing import Any
 import httpx
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-from proof.processes.deployment import House
-from proof.processes.fork_server import Swift
 
 from channels.post_server import Posted, PostServer, post_server
 from end_to_end.conftest import CONFIG
 from end_to_end.errands import PATIENCE_S, new_key
+from proof.processes.deployment import House
+from proof.processes.fork_server import Swift
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("O-9"), pytest.mark.needs("a2a-sdk"), pytest.mark.long]
 ENDS = ("TASK_STATE_COMPLETED", "TASK_STATE_FAILED", "TASK_STATE_CANCELED", "TASK_STATE_REJECTED")

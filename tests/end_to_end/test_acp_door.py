@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from proof.processes.deployment import House
 
 from end_to_end.acp_editor import PATIENCE_S, Editor, client, editor, over_websocket
 from interlock.doors.acp.door import AUTH_REQUIRED, AcpDoor, DoorError, OnExit
 from interlock.protocol.resources import Actor, Approval
 from interlock.sdk import AsyncInterlock, StreamEvent
+from proof.processes.deployment import House
 
 pytestmark = pytest.mark.anyio
 Door = Callable[..., AbstractAsyncContextManager[Editor]]

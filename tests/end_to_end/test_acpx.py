@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from proof.processes.deployment import House
 
 from installed import find_new_node, require
+from proof.processes.deployment import House
 
 pytestmark = [pytest.mark.anyio, pytest.mark.needs("acpx"), pytest.mark.long,
               pytest.mark.req("O-1", "O-2", "O-3", "O-4", "O-5")]

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import httpx2
 import pytest
-from proof.processes.deployment import House
-from proof.recovery.random_kills import TERMINAL
 
 from end_to_end.errands import PATIENCE_S, Errand, body, new_key, submit, watching
 from interlock.command.audit_check import Tampering, verify
 from interlock.gateway.signing_key import PUBLIC_NAME, load_public_key
+from proof.processes.deployment import House
+from proof.recovery.random_kills import TERMINAL
 
 
 @pytest.fixture(scope="module")

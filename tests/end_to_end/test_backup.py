@@ -8,11 +8,11 @@ import time
 from pathlib import Path
 
 import pytest
-from proof.processes.deployment import House
-from proof.processes.fork_server import Swift
 
 from end_to_end.errands import submit
 from interlock.app.state_backup import restore_backup, write_backup
+from proof.processes.deployment import House
+from proof.processes.fork_server import Swift
 
 CONFIG = """
 [[policy.rules]]

@@ -12,12 +12,12 @@ from typing import Any
 
 import httpx2
 import pytest
-from proof.processes.deployment import House
-from proof.processes.fork_server import Swift
 from websockets.exceptions import InvalidStatus
 
 from end_to_end.errands import PATIENCE_S, Errand, body, healthy, new_key, submit
 from end_to_end.rogue import AGENT, Rogue
+from proof.processes.deployment import House
+from proof.processes.fork_server import Swift
 
 pytestmark = pytest.mark.usefixtures("standing_up")
 

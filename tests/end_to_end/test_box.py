@@ -6,10 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from proof.processes.deployment import House
 
 from end_to_end.errands import submit
 from interlock.box.host import survey
+from proof.processes.deployment import House
 
 HOST = survey()
 pytestmark = pytest.mark.skipif(HOST.why_none is not None, reason=str(HOST.why_none))

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from proof.processes.deployment import House
-from proof.processes.fork_server import Swift
 
 from end_to_end.conftest import AGENTS, CONFIG
 from end_to_end.errands import PATIENCE_S, submit, watching
 from end_to_end.severed import Stretch
+from proof.processes.deployment import House
+from proof.processes.fork_server import Swift
 
 SAYING = "echo before; while [ ! -e go ]; do sleep 0.02; done; echo while it was down; touch said # free"
 AFTER = "echo after # free"

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from proof.processes.deployment import House
 
 from end_to_end.errands import Errand, new_key, submit
 from interlock.model_stand_in import AFTER_TOOL, ModelServer, running_model_server
+from proof.processes.deployment import House
 
 KEY = "a-key-that-nobody-else-sees"
 WINDOW = 12_000

@@ -10,10 +10,10 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from proof.processes.fork_server import Swift
 
 from interlock.model_stand_in import ModelServer, running_model_server
 from proof import REPOSITORY
+from proof.processes.fork_server import Swift
 
 PAGE = REPOSITORY / "docs/how-to/builtin-agent.md"
 PATIENCE_S = 120

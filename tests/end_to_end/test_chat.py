@@ -10,6 +10,7 @@ import sys
 import time
 
 import pytest
+
 from proof.processes.deployment import House
 
 PATIENCE_S = 20

@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 import yaml
-from proof.processes.deployment import House
 
 from end_to_end.errands import Errand, new_key
 from interlock.cli.exit_status import ExitStatus
 from interlock.command.record_proof import check
 from interlock.gateway.signing_key import load_public_key
+from proof.processes.deployment import House
 
 pytestmark = [pytest.mark.req("O-10"), pytest.mark.long]
 ROOT = Path(__file__).resolve().parents[2]

@@ -10,12 +10,12 @@ from typing import Any
 
 import httpx2
 import pytest
+
+from interlock.protocol.clock import parse_iso
 from proof.processes.cluster import Trio
 from proof.processes.gateways import GATEWAYS
 from proof.processes.skewed_gateway import JUMP_NAME
 from proof.sessions.timers import HOUR_MS
-
-from interlock.protocol.clock import parse_iso
 
 pytestmark = pytest.mark.long
 

@@ -12,8 +12,6 @@ from typing import Any, NamedTuple
 
 import httpx2
 import pytest
-from proof.processes.deployment import House
-from proof.processes.fork_server import Swift
 
 from bot_api.server import TOKEN, bot_api
 from end_to_end.acp_editor import editor
@@ -25,6 +23,8 @@ from interlock.protocol.resources import ExecutePayload, UserMessage
 from interlock.protocol.resources.commands import ContentPart
 from interlock.sdk import AsyncInterlock, InterlockError
 from lazily import lazily
+from proof.processes.deployment import House
+from proof.processes.fork_server import Swift
 from slack_api.server import APP_TOKEN, BOT_TOKEN, slack_api
 
 slack_apps, telegram_bots = lazily("interlock.channels.slack.app"), lazily("interlock.channels.telegram.bot")

@@ -7,11 +7,11 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from proof.processes.deployment import House
-from proof.processes.fork_server import Swift
 
 from end_to_end.errands import submit, watching
 from installed import require
+from proof.processes.deployment import House
+from proof.processes.fork_server import Swift
 
 DPS = Path(__file__).resolve().parents[1] / "agents" / "dps_words.py"
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "dps-agent" / "agent.mjs"

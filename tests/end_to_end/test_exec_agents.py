@@ -6,12 +6,12 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from proof.processes.deployment import House
 
 from agents.third_party import ThirdParty
 from end_to_end.conftest import AGENTS, CONFIG
 from end_to_end.errands import submit, watching
 from interlock.model_stand_in import AFTER_TOOL, chunk_texts
+from proof.processes.deployment import House
 
 
 @pytest.mark.req("A-10", "A-3", "P-1", "C-8")

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from proof.processes.deployment import House
-from proof.processes.fork_server import Swift
 
 from end_to_end.errands import Errand, submit
+from proof.processes.deployment import House
+from proof.processes.fork_server import Swift
 
 pytestmark = [pytest.mark.req("O-3", "O-4"), pytest.mark.long]
 

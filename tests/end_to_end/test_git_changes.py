@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from proof.processes.deployment import House
 
 from end_to_end.errands import submit
+from proof.processes.deployment import House
 
 pytestmark = [pytest.mark.req("J-4"), pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")]
 

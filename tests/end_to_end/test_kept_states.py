@@ -12,14 +12,14 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from proof.processes.deployment import House
-from proof.processes.skewed_gateway import JUMP_NAME
-from proof.recovery.kept_state import bring_back
 
 from end_to_end.errands import Errand, submit
 from interlock.backends.sqlite.connect import open_writer
 from interlock.backends.sqlite.ledger import LEDGER_NAME
 from interlock.gateway.audit_state import verify_ledger_file
+from proof.processes.deployment import House
+from proof.processes.skewed_gateway import JUMP_NAME
+from proof.recovery.kept_state import bring_back
 
 pytestmark = pytest.mark.req("Y-15")
 SAMPLES = sorted(path for path in (Path(__file__).resolve().parents[1] / "kept_states").iterdir() if path.is_dir())

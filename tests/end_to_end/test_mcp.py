@@ -13,9 +13,9 @@ from typing import Any, Literal
 
 import httpx2
 import pytest
-from proof.processes.deployment import House
 
 from end_to_end.errands import PATIENCE_S, new_key
+from proof.processes.deployment import House
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("O-8"), pytest.mark.needs("mcp")]
 DOORS = pytest.mark.parametrize("door", ["stdio", "http"])

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from proof.processes.deployment import House
 
 from agents.misbehaving import WRITTEN, flood_chunk
 from end_to_end.errands import Errand, body, new_key, submit, watching
+from proof.processes.deployment import House
 
 pytestmark = pytest.mark.usefixtures("usable")
 

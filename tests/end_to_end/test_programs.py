@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from proof.processes.deployment import House
 
 from end_to_end.errands import Errand, submit
 from interlock.box.host import survey
+from proof.processes.deployment import House
 
 HOST = survey()
 pytestmark = pytest.mark.skipif(HOST.programs is not None, reason=str(HOST.programs))

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from proof.processes.deployment import House
 
 from end_to_end.errands import PATIENCE_S
 from interlock.protocol.resources import Approval
@@ -21,6 +20,7 @@ from interlock.sdk import (
     ToolOutputPart,
     ToolStartPart,
 )
+from proof.processes.deployment import House
 
 pytestmark = pytest.mark.req("Y-14")
 

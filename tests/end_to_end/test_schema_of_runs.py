@@ -6,10 +6,10 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from proof.processes.deployment import House
 
 from end_to_end.errands import submit
 from interlock.protocol.schema import json_schema
+from proof.processes.deployment import House
 
 SCHEMA = jsonschema.Draft202012Validator(json_schema())
 

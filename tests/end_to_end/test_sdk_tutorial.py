@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 
 import pytest
-from proof.processes.deployment import House
 
 from proof import REPOSITORY
+from proof.processes.deployment import House
 
 PAGE = REPOSITORY / "docs/sdk-tutorial.md"
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)

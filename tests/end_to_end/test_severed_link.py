@@ -12,12 +12,12 @@ from pathlib import Path
 
 import httpx2
 import pytest
-from proof.processes.deployment import House
-from proof.processes.fork_server import Swift
 
 from end_to_end.conftest import AGENTS, CONFIG
 from end_to_end.errands import PATIENCE_S, Errand, Viewer, submit, watching
 from end_to_end.severed import Stretch
+from proof.processes.deployment import House
+from proof.processes.fork_server import Swift
 
 LINES = 400
 COUNTING = (f"i=0; while [ $i -lt {LINES} ]; do i=$((i+1)); echo line $i; "

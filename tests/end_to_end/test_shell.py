@@ -7,9 +7,9 @@ from pathlib import Path
 
 import httpx2
 import pytest
-from proof.processes.deployment import House
 
 from end_to_end.errands import Errand, body, healthy, new_key, submit, watching
+from proof.processes.deployment import House
 
 SLOW_LINES = "for i in 1 2 3; do echo line $i; done; while [ ! -e go ]; do sleep 0.05; done; echo last # free"
 

@@ -10,12 +10,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from proof.processes.deployment import House
-from proof.processes.fork_server import Swift
 
 from interlock.channels.chat.places import PlacesFile
 from interlock.sdk import AsyncInterlock
 from lazily import lazily
+from proof.processes.deployment import House
+from proof.processes.fork_server import Swift
 from servers.first_call import until_first_call
 from slack_api.server import APP_TOKEN, BOT_TOKEN, SlackApi, labels_of, slack_api, text_of
 

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from proof.processes.deployment import House
 
 from end_to_end.errands import Errand, new_key, submit, watching
 from interlock.box.host import survey
+from proof.processes.deployment import House
 
 HOST = survey()
 pytestmark = pytest.mark.skipif(bool(HOST.no_overlay), reason=HOST.no_overlay)

@@ -10,8 +10,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from proof.processes.deployment import House
-from proof.processes.fork_server import Swift
 
 from bot_api.server import TOKEN, BotApi, bot_api
 from interlock.channels.chat.places import PlacesFile
@@ -20,6 +18,8 @@ from interlock.ports.chat_service import ChatRefused
 from interlock.protocol.resources import Actor
 from interlock.sdk import AsyncInterlock
 from lazily import lazily
+from proof.processes.deployment import House
+from proof.processes.fork_server import Swift
 from servers.first_call import until_first_call
 
 bots, bridges = lazily("interlock.channels.telegram.bot"), lazily("interlock.channels.chat.bridge")

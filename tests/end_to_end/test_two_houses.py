@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from proof.processes.deployment import House
-from proof.processes.fork_server import Swift
 
 from end_to_end.conftest import AGENTS, CONFIG
 from end_to_end.errands import submit, watching
+from proof.processes.deployment import House
+from proof.processes.fork_server import Swift
 
 
 @pytest.mark.req("A-4", "G-2")

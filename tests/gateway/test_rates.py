@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from proof.processes.in_memory_gateway import SetClock
 
 from interlock.backends.memory.ledger import MemoryLedger
 from interlock.config import RatesSection
@@ -15,6 +14,7 @@ from interlock.gateway.rates import MAX_BUCKETS, Buckets, Limit, Rates, network
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import Principal
 from interlock.protocol.resources import Actor
+from proof.processes.in_memory_gateway import SetClock
 
 pytestmark = pytest.mark.anyio
 

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 
 import apsw
 import pytest
-from proof.audit.database_copies import SqliteStore
-from proof.audit.database_gateway import Gateway, SetClock, make_base
 
 from interlock.backends.sqlite.audit_rows import audit_rows
 from interlock.backends.sqlite.ledger import open_ledger
 from interlock.gateway.row_state import compare_rows
+from proof.audit.database_copies import SqliteStore
+from proof.audit.database_gateway import Gateway, SetClock, make_base
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("H-5", "U-5")]
 BUSY_MS = 20_000

@@ -10,13 +10,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from proof.faults.full_disk import Scarce
 
 from interlock.backends.outbox.sqlite import SqliteOutbox
 from interlock.ports.outbox import OutboxError
 from interlock.protocol.envelope import Frame
 from interlock.protocol.limits import MIB
 from interlock.protocol.payloads import StateChanged
+from proof.faults.full_disk import Scarce
 
 pytestmark = pytest.mark.anyio
 SESSION = "11111111-1111-4111-8111-111111111111"

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import apsw
 import pytest
-from proof.faults.full_disk import Scarce, State
 
 from interlock.backends.outbox.sqlite import SqliteOutbox
 from interlock.ports.outbox import OutboxError, PutPolicy, TransientText
 from interlock.protocol.envelope import Frame
 from interlock.protocol.payloads import StateChanged
+from proof.faults.full_disk import Scarce, State
 
 pytestmark = pytest.mark.anyio
 SESSION = "11111111-1111-4111-8111-111111111111"

@@ -7,13 +7,13 @@ import ssl
 from pathlib import Path
 
 import pytest
-from proof.access.oidc_issuer import Issuer
 
 from certificates import certificates
 from interlock.backends.outgoing.addresses import taken_apart
 from interlock.backends.outgoing.http import HttpOutgoing
 from interlock.ports.outbound_http import Unreached, UrlRefused
 from proof.access import internal_urls
+from proof.access.oidc_issuer import Issuer
 
 pytestmark = pytest.mark.anyio
 

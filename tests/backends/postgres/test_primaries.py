@@ -11,7 +11,6 @@ from typing import Any
 
 import asyncpg
 import pytest
-from proof.processes.postgres_pair import Pair, ask
 from structlog.testing import capture_logs
 
 from interlock.app.own_servers import OwnServer
@@ -30,6 +29,7 @@ from interlock.backends.postgres.primaries import (
 )
 from interlock.ports.leases import Instance
 from interlock.ports.ledger import Append, LedgerError, WriteBatch
+from proof.processes.postgres_pair import Pair, ask
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("C-4", "D-1")]
 STREAM = "s/1"

@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-from proof.processes.postgres_pair import Pair
 
 from interlock.app.place import SystemClock
 from interlock.backends.postgres import database
@@ -18,6 +17,7 @@ from interlock.backends.postgres.leases import PostgresLeases, open_leases
 from interlock.backends.postgres.ledger import PostgresLedger, open_ledger
 from interlock.ports.leases import Instance
 from interlock.ports.ledger import Append, Receipt, WriteBatch
+from proof.processes.postgres_pair import Pair
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("C-4", "D-1"), pytest.mark.long]
 STREAM = "s/1"

@@ -10,9 +10,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from benchmarks.acp_door.overhead import Reader, Report, Side, side_of, table
 
 from benchmarks.acp_door import scripted_agent
+from benchmarks.acp_door.overhead import Reader, Report, Side, side_of, table
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("O-1", "O-3")]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from benchmarks.console.pages import Figure, Measured, table
 
 pytestmark = pytest.mark.req("J-3")

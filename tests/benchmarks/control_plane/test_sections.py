@@ -5,12 +5,12 @@ from __future__ import annotations
 import httpx2
 import msgspec
 import pytest
+
 from benchmarks.control_plane.command_posts import OPENING, existing
 from benchmarks.control_plane.fan_out import through_the_hub
 from benchmarks.control_plane.post_process import api
 from benchmarks.control_plane.report import Line, table
 from benchmarks.control_plane.sections import SECTIONS
-
 from interlock.backends.memory.ledger import MemoryLedger
 
 KEY = "ilk_of_a_benchmark"

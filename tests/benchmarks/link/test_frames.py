@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 import pytest
-from benchmarks.harness.report import Report, frames_table
 
 from benchmarks import REPOSITORY
+from benchmarks.harness.report import Report, frames_table
 
 pytestmark = pytest.mark.long
 

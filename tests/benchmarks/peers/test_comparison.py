@@ -10,12 +10,12 @@ import re
 from pathlib import Path
 
 import pytest
-from benchmarks.peers.comparison import BEGIN, END, PEERS, PeerResult, PeersReport, middle_of, run, shown_in, table
-from benchmarks.peers.python_servers import LangGraphPeer
-from benchmarks.peers.servers import OpencodePeer, Place, events_of, version_of
 
 from benchmarks import REPOSITORY
 from benchmarks.peers import comparison
+from benchmarks.peers.comparison import BEGIN, END, PEERS, PeerResult, PeersReport, middle_of, run, shown_in, table
+from benchmarks.peers.python_servers import LangGraphPeer
+from benchmarks.peers.servers import OpencodePeer, Place, events_of, version_of
 
 OURS = PeerResult("Interlock", "0.1.0", "REST", "", 2.0, 4, 1_000.0, 6.0, 250.0, 2.7, 300, 0, 1, 1.0)
 OTHER = PeerResult("one", "1.2", "REST", "", 1.0, 1, 2_000.0, 1.0, 100.0, -0.1, 300, 300, 2, 2.0)

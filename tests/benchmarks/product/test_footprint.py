@@ -6,6 +6,7 @@ import os
 import sys
 
 import pytest
+
 from benchmarks.product.footprint import ProcessMemory, VerbTime, Weight, memory, table, timed
 
 pytestmark = pytest.mark.req("Y-18")

@@ -11,9 +11,9 @@ from pathlib import Path
 from types import FrameType
 
 import pytest
-from benchmarks.product.path_trace import Entry
 
 from benchmarks.product import path_trace, structure
+from benchmarks.product.path_trace import Entry
 
 HOME, OTHER = structure.SOURCE / "engine/lanes.py", structure.SOURCE / "app/gateway.py"
 

@@ -9,8 +9,8 @@ from datetime import UTC
 
 import msgspec
 import pytest
-from benchmarks.product.structure import SOURCE
 
+from benchmarks.product.structure import SOURCE
 from interlock.engine.bridge.context_state import ContextState, PendingCompaction
 from interlock.engine.bridge.entries import clocks_of
 from interlock.engine.bridge.lane_state import EndedTurn, Incoming, LaneState

@@ -7,9 +7,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from proof.access.forged_tokens import NOW_S, honest, section
-from proof.access.oidc_issuer import Issuer
-from proof.processes.in_memory_gateway import NOW_MS, SetClock
 from structlog.testing import capture_logs
 
 from interlock.backends.memory.ledger import MemoryLedger
@@ -20,6 +17,9 @@ from interlock.ports.ledger import Put, WriteBatch
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import TenantRecord
 from proof.access import forged_tokens
+from proof.access.forged_tokens import NOW_S, honest, section
+from proof.access.oidc_issuer import Issuer
+from proof.processes.in_memory_gateway import NOW_MS, SetClock
 
 pytestmark = pytest.mark.anyio
 

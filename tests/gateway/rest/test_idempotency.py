@@ -1,8 +1,8 @@
 """The storm of equal requests, in a small form (M-1)."""
 
 import pytest
-from proof.sessions.idempotency_storm import storm
 
+from proof.sessions.idempotency_storm import storm
 from small_gateway.running import Gateway
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("M-1", "M-2")]

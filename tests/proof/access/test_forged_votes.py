@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from proof.access.forged_votes import trial
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from proof.agents.held_tool_call import hold_once, met
 
 from agents.third_party import ThirdParty
+from proof.agents.held_tool_call import hold_once, met
 
 pytestmark = pytest.mark.long
 

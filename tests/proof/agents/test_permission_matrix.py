@@ -7,13 +7,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from proof.agents.installed_agents import AGENTS, LAB_VARIABLE, OPEN_MODES, Absent, configured, known, section
-from proof.agents.matrix_cells import ANSWERS, TOOLS, Cell, Seen, cells, letter, not_exercised, table
-from proof.agents.permission_matrix import Drive, Result, driving
 
 from installed import needs
 from interlock import config
 from proof import REPOSITORY
+from proof.agents.installed_agents import AGENTS, LAB_VARIABLE, OPEN_MODES, Absent, configured, known, section
+from proof.agents.matrix_cells import ANSWERS, TOOLS, Cell, Seen, cells, letter, not_exercised, table
+from proof.agents.permission_matrix import Drive, Result, driving
 
 
 @pytest.mark.parametrize(("seen", "shown", "silent"), [

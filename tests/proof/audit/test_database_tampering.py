@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+
 from proof.audit.database_copies import PostgresStore, SqliteStore
 from proof.audit.database_tampering import PARTS, table, trials
 

@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 import pytest
-from proof.box.escapes import beside, escape
-from proof.box.held_programs import programs
-from proof.box.hostile_program import ESCAPES
 
 from interlock.box.host import survey
 from proof import REPOSITORY
+from proof.box.escapes import beside, escape
+from proof.box.held_programs import programs
+from proof.box.hostile_program import ESCAPES
 
 HOST = survey()
 TRIED = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
+
 from proof.cluster.cascade import RUNNERS_DIE, one
 
 pytestmark = pytest.mark.long

@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+
 from proof.cluster.database_failover import fail_over
 from proof.workload.clients import Pace
 

@@ -8,12 +8,12 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from proof import independent_peers
 from proof.independent_peers.breaks import BREAKS
 from proof.independent_peers.report import printed
 from proof.independent_peers.stage import stage
 from proof.independent_peers.table import FAILS, HOLDS, perform
-
-from proof import independent_peers
 
 pytestmark = pytest.mark.long
 

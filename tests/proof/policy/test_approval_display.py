@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from proof.policy.approval_display import PARTS, attack, long_one, out_of_action, subjects, typed
 
 EVERY = 7

@@ -6,11 +6,11 @@ import shutil
 from pathlib import Path
 
 import pytest
+
+from proof import REPOSITORY
 from proof.policy.documented_rules import pages, read_pages
 from proof.policy.hostile_commands import ORDINARY, hostile_commands, hostile_inputs
 from proof.policy.rule_attacks import PARTS, attack, every_rule, of_docs, of_presets, out_of_action
-
-from proof import REPOSITORY
 
 EVERY = 12
 """One hostile command in so many is tried here."""

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from proof.processes.deployment import House
-from proof.processes.fork_server import Swift
 
 from interlock.cli.exit_status import ExitStatus
+from proof.processes.deployment import House
+from proof.processes.fork_server import Swift
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import random
 from pathlib import Path
 
 import pytest
+
 from proof.protocol.frame_fuzz import fuzz
 
 FRAMES = 300

@@ -6,6 +6,7 @@ import random
 from pathlib import Path
 
 import pytest
+
 from proof.recovery.disk_full import refuse
 from proof.workload.clients import Pace
 

@@ -6,6 +6,7 @@ import random
 from pathlib import Path
 
 import pytest
+
 from proof.processes.deployment import House
 from proof.recovery.acp_client_kills import kill_in_turns
 from proof.recovery.failpoint_kills import fail_everywhere

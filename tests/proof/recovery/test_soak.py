@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from proof.recovery.graceful_stop import GONE_S, stop_and_resume
 from proof.recovery.soak import Look, held, wrong
 

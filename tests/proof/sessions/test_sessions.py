@@ -6,6 +6,7 @@ import random
 from pathlib import Path
 
 import pytest
+
 from proof.sessions.cancel_race import races
 from proof.sessions.fan_out import fan_out
 from proof.sessions.link_faults import Storm as Chaotic

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
+
 from proof.sessions.quorum_race import earned, race
 from proof.sessions.reference_model import explore
 

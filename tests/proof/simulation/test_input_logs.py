@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from proof.simulation.lane_breaks import BREAKS
-from proof.simulation.shrunk import recorded, replay_file, save
-from proof.simulation.town import Size
 
 from interlock.engine.bridge.input_log import LaneDecision, read_log, write_log
 from proof.simulation import LANE_BREAKS, SHRUNK_BELOW
+from proof.simulation.lane_breaks import BREAKS
+from proof.simulation.shrunk import recorded, replay_file, save
+from proof.simulation.town import Size
 
 SIZE = Size(runners=12, sessions=40, viewers=10, gateways=3, steps=40)
 SEED = 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from proof.simulation.cascade import SIZE, cascade
 from proof.simulation.costs import Readers
 from proof.simulation.town import FAILURES, Size

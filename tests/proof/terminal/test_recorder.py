@@ -8,9 +8,9 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
-from proof.terminal.grid import TerminalGrid
 
 from proof.terminal import recorder
+from proof.terminal.grid import TerminalGrid
 
 
 @pytest.mark.parametrize(("written", "text"), [

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from itertools import chain, repeat
 
 import pytest
+
 from proof.workload.command_completion import GONE, LATER_COMMANDS, LONGEST_S, Ending, wait_for_ends
 
 pytestmark = pytest.mark.req("C-4")
