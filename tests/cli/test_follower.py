@@ -266,6 +266,55 @@ async def test_a_replay_shows_a_decision_once_and_before_the_output_that_it_allo
 
 
 @pytest.mark.anyio
+@pytest.mark.req("P-6", "G-4")
+async def test_an_approval_that_a_cancel_withdrew_is_said_before_the_tool_that_it_ended(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def frame(n: int, kind: str, name: str, **payload: Any) -> str:
+        return event({"n": n, "kind": kind, "frame": {"type": name, "payload": payload}}, f"f{n}")
+
+    canceled = "".join([
+        frame(1, "M", "control.prompt.request", prompt_id="p", input_type="text", origin="user", text="x",
+              command_id="cmd_a"),
+        frame(2, "C", "session.turn.start", turn_id=TURN, turn_index=1),
+        frame(3, "C", "tool.invoke.request", invocation_id="t", turn_id=TURN, tool_name="shell", input={}),
+        frame(4, "M", "x-interlock.interaction.held", interaction_id="i", approval_id="apr_a", expires_in_ms=1_000),
+        frame(5, "M", "control.turn.cancel", reason="cancel"),
+        frame(6, "C", "x-interlock.interaction.resolved", interaction_id="i", outcome="void", decided_at=AT),
+        frame(7, "C", "tool.invoke.result", invocation_id="t", status="cancelled", output_type="text",
+              output="before it ran", duration_ms=1),
+    ])
+    end = frame(90, "C", "session.turn.end", turn_id=TURN, stop_reason="cancelled")
+    shown_all = asyncio.Event()
+
+    class Frames(httpx2.AsyncByteStream):
+        async def __aiter__(self) -> Any:
+            yield canceled.encode()
+            shown_all.set()
+            yield end.encode()
+
+        async def aclose(self) -> None:
+            return
+
+    class Status(httpx2.AsyncByteStream):
+        async def __aiter__(self) -> Any:
+            await shown_all.wait()
+            yield (asks("pending") + state("canceling") + asks("void") + state("canceled")).encode()
+
+        async def aclose(self) -> None:
+            return
+
+    script = Script({f"GET {FRAMES} sse": [lambda _: httpx2.Response(200, stream=Frames())],
+                     f"GET {COMMAND}": [answer(command("canceled"))],
+                     f"GET {STATUS} sse": [lambda _: httpx2.Response(200, stream=Status())],
+                     f"GET {APPROVAL}": [answer(approval("void"))]})
+    await follow(script, tmp_path)
+    shown = capfd.readouterr().err
+    assert shown.count("approval apr_a was withdrawn") == 1
+    assert shown.index("was withdrawn") < shown.index("✗ shell was canceled: before it ran")
+
+
+@pytest.mark.anyio
 @pytest.mark.req("Y-6")
 async def test_the_status_line_shows_that_a_task_waits_behind_another(tmp_path: Path) -> None:
     screen = Screen("claude")

@@ -131,6 +131,22 @@ def test_a_denied_tool_is_said_and_is_no_result(capsys: pytest.CaptureFixture[st
 
 
 @pytest.mark.req("G-7")
+@pytest.mark.parametrize(("reason", "words"), [("cancel", "✗ shell was canceled: ended by SIGTERM"),
+                                               ("timeout", "✗ shell was cut short: ended by SIGTERM"),
+                                               (None, "✗ shell was cut short: ended by SIGTERM")])
+def test_a_tool_that_ended_early_says_whether_a_person_canceled_it(
+    reason: str | None, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    screen = Screen("shell")
+    show(screen, ("tool.invoke.request", p.ToolRequest(invocation_id="i", turn_id="t", tool_name="shell",
+                                                       input=msgspec.Raw(b"{}"))))
+    if reason is not None:
+        show(screen, ("control.turn.cancel", p.TurnCancel(reason=reason)))
+    show(screen, result("ended by SIGTERM", "cancelled"))
+    assert capsys.readouterr().err.splitlines()[-1] == words
+
+
+@pytest.mark.req("G-7")
 def test_an_agents_error_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
     screen = Screen("claude")
     show(screen, ("agent.error", p.AgentError(severity="error", error_code="PROCESS_EXIT", message="It died.")))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 
 import pytest
 
-from interlock.ports.agent import GivenFile, TurnUsage
+from interlock.ports.agent import AgentQuestion, GivenFile, Option, TurnUsage
 from interlock.ports.outbox import OutboxWrite, TransientText
 from interlock.protocol import payloads as p
 from interlock.protocol.envelope import Frame
@@ -154,3 +155,35 @@ async def test_files_of_a_silent_turn_say_so_of_themselves() -> None:
     await scribe.file(GivenFile("drawn.svg", "image/svg+xml", b"<svg/>"), "t1")
     files = [frame.metadata for frame in kept.frames if frame.type == "agent.file.transfer"]
     assert files == [{"silent": True}, {"silent": True, "invocation_id": "t1"}]
+
+
+@pytest.mark.req("T-4", "E-5")
+async def test_a_call_that_fails_because_its_turn_was_cancelled_is_cancelled() -> None:
+    kept = Kept()
+    _, scribe = beginning(kept)
+    options = [Option("yes", "Yes", "allow_once"), Option("no", "No", "reject_once")]
+    for name in ("failed", "runs", "ended"):
+        await scribe.tool_request(name, "shell", b"{}")
+    await scribe.tool_result("failed", "error", "text", "exited with 1")
+    asking = asyncio.create_task(scribe.ask(AgentQuestion("waits", "shell", "ls", b"{}", options, "execute")))
+    while not any(frame.type == "agent.interaction.request" for frame in kept.frames):
+        await asyncio.sleep(0)
+    await scribe.cancel("The turn was cancelled.")
+    assert not (await asking).allow
+    await scribe.tool_result("waits", "error", "text", "canceled before it ran")
+    await scribe.tool_result("runs", "error", "text", "ended by SIGTERM")
+    await scribe.tool_result("ended", "ok", "text", "done")
+    results = {frame.payload.invocation_id: frame.payload.status for frame in kept.frames
+               if frame.type == "tool.invoke.result"}
+    assert results == {"failed": "error", "waits": "cancelled", "runs": "cancelled", "ended": "ok"}
+
+
+@pytest.mark.req("T-4", "P-6")
+async def test_a_call_that_was_denied_before_the_cancel_stays_denied() -> None:
+    kept = Kept()
+    journal, scribe = beginning(kept)
+    # Without a way to allow it once, it is denied at once.
+    await scribe.ask(AgentQuestion("c", "shell", "ls", b"{}", [], "execute"))
+    await scribe.cancel("The turn was cancelled.")
+    await journal.write(*await scribe.finish("cancelled"))
+    assert kept.frames[-1].payload.status == "denied"

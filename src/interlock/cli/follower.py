@@ -144,7 +144,8 @@ class _Approvals:
     """The approvals of one command: each is asked once, and its decision shown once, with who decided.
 
     Status and frames are two streams, of which either may be ahead. A tool's output follows the frame that released
-    it; so the decision is shown at that frame, if the status has not reported it before.
+    it, and its result the frame that took its question back; so the decision is shown at that frame, if the status has
+    not reported it before.
     """
 
     def __init__(self, link: GatewayLink, screen: Screen, asker: ApprovalPrompt) -> None:
@@ -173,8 +174,9 @@ class _Approvals:
         match payload:
             case p.InteractionHeld():
                 self._held[payload.interaction_id] = payload.approval_id
-            case p.InteractionResponse(interaction_id=answered) if answered in self._held:
-                await self._close(self._held.pop(answered))
+            case p.InteractionResponse(interaction_id=ended) | p.InteractionResolved(interaction_id=ended) \
+                    if ended in self._held:
+                await self._close(self._held.pop(ended))
             case _:
                 pass
 

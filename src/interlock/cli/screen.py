@@ -41,6 +41,8 @@ SHELL = "shell"
 """The agent whose tools' output is the result itself, and whose words are remarks on it."""
 AT_WORK = frozenset({"dispatched", "running", "resuming"})
 """The states of a command in which its agent is at work, or is about to be."""
+CANCELED = "cancel"
+"""The reason of a `control.turn.cancel` that a person asked for; others are limits and losses."""
 MAX_ERRORS = 20
 """The newest errors are kept until the command's end."""
 INPUT_CHARS = 300
@@ -110,6 +112,8 @@ class Screen:
         self._has_markdown = not self._is_shell and not quiet and has_colour(sys.stdout)
         self._is_asking = False
         self._state = "running"
+        self._is_canceled = False
+        """Whether a person canceled the command, which says why a tool call ended early."""
         self.tokens = 0
         """Tokens of the turn, as far as the agent reported them."""
         self._open: TextIO | None = None
@@ -120,7 +124,7 @@ class Screen:
             p.ToolRequest: self._tool_request, p.ToolStream: self._tool_stream, p.ToolResult: self._tool_result,
             p.InteractionRequest: self._asked,
             p.AgentError: self._agent_error, p.SessionError: self._session_error, p.FileTransfer: self._file,
-            p.Usage: self._usage,
+            p.Usage: self._usage, p.TurnCancel: self._turn_cancel,
         }
 
     def hint_unfold(self, hint: str) -> str:
@@ -344,9 +348,13 @@ class Screen:
             shown = (streamed is not None or earlier > 0) and (self._is_shell or self._detail == "full")
             said = one_line(result.output) if isinstance(result.output, str) and not shown else ""
             why = f": {said}" if said else ""
-            self.remark(f"✗ {name} {_ENDED[result.status]}{why}", "red", f"✗ {name}")
+            ended = "was canceled" if result.status == "cancelled" and self._is_canceled else _ENDED[result.status]
+            self.remark(f"✗ {name} {ended}{why}", "red", f"✗ {name}")
         elif not self._is_shell:
             self.end_line()
+
+    def _turn_cancel(self, cancel: p.TurnCancel) -> None:
+        self._is_canceled = cancel.reason == CANCELED
 
     def _forget(self, invocation_id: str) -> int:
         names = [name for name in self._blocks if name.startswith(invocation_id + "/")]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import deque
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -65,7 +65,8 @@ class AnnouncedCall:
         self.delegates_to = delegates_to
         """The subagent that it starts; "" if none."""
         self.started_ms = started_ms
-        self.denied = False
+        self.refusal: Literal["denied", "cancelled"] | None = None
+        """Why a request of it was not allowed; None if none was refused."""
         self.asked = False
         """Whether permission was asked for it. A question in words does not count."""
         self.allowed: deque[Allowed] = deque(maxlen=MAX_ALLOWED)
@@ -86,9 +87,14 @@ class AnnouncedCall:
         """Note that permission is asked for it."""
         self.asked = True
 
-    def deny(self) -> None:
-        """Note that it was denied: an error of it is the denial."""
-        self.denied = True
+    @property
+    def denied(self) -> bool:
+        """Return whether a request of it was not allowed."""
+        return self.refusal is not None
+
+    def deny(self, *, cancelled: bool = False) -> None:
+        """Note that it was denied, or that the turn was `cancelled` before the answer: an error of it is that."""
+        self.refusal = "cancelled" if cancelled else "denied"
 
     def run_with(self, input_json: bytes) -> None:
         """Note the input that it runs with; an empty one is the announced one."""
@@ -141,8 +147,6 @@ class AnnouncedCall:
         if truncated is not None and whole is not None and len(whole) <= MAX_FILE_BYTES:
             self.whole = bytes(whole)
         self._spool = None
-        if self.denied and status == "error":
-            status = "denied"
         return p.ToolResult(
             invocation_id=self.invocation_id, status=status, output_type=output_type, output=output,
             duration_ms=max(now_ms - self.started_ms, 0), truncated=truncated,

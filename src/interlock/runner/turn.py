@@ -127,7 +127,7 @@ class RunnerTurn:
         try:
             await asyncio.wait([settling, cancelled], return_when=asyncio.FIRST_COMPLETED)
             if not settling.done():
-                await self._scribe.void("The turn was cancelled.")
+                await self._scribe.cancel("The turn was cancelled.")
                 self._interactions.let_go()
             await settling
             return outcome._replace(stop_reason="cancelled") if self._cancelled.is_set() else outcome
@@ -137,7 +137,7 @@ class RunnerTurn:
     async def _stop(self, asking: asyncio.Task[TurnOutcome]) -> None:
         """Use the agent's own cancel, then end its process (A-4); the adapter must return in either case."""
         await self._agent.resume()
-        await self._scribe.void("The turn was cancelled.")
+        await self._scribe.cancel("The turn was cancelled.")
         self._interactions.let_go()  # Only now: a yes held back by a pause must not start a tool any more.
         await self._agent.cancel()
         grace_s = self._graces.cancel_s + (self._graces.end_s if self._single_process else 0)

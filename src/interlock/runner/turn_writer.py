@@ -62,6 +62,7 @@ class TurnScribe:
         self._closed_calls: set[str] = set()
         self._order = asyncio.Lock()
         self._finished = False
+        self._cancelled = False
         self.reported = TurnUsage()
         """Usage that the agent reported in mid-turn; the last figure of each field."""
         self._written = TurnUsage()
@@ -190,6 +191,8 @@ class TurnScribe:
 
     def _result(self, call: AnnouncedCall, status: p.ToolStatus, output_type: p.OutputType, output: Any
                 ) -> list[Frame | CloseBlock]:
+        if status == "error":
+            status = call.refusal or ("cancelled" if self._cancelled else "error")
         result = call.result(status, output_type, output, self._journal.now_ms)
         closings = [CloseBlock(self._journal.session_id, block) for block in call.channels]
         whole: list[Frame] = []
@@ -242,7 +245,7 @@ class TurnScribe:
         if answer.allow and question.wants == "PERMISSION" and call is not None:
             call.allowed.append(Allowed(allowed_input(question, answer), question.content_json, question.described))
         if not answer.allow and question.wants == "PERMISSION" and call is not None:
-            call.deny()
+            call.deny(cancelled=self._cancelled)
         return answer
 
     async def _refused(self, question: AgentQuestion) -> InteractionAnswer | None:
@@ -313,8 +316,10 @@ class TurnScribe:
         """Answer the plan. Raises CompactionFailed for a summary that does not fit in a frame."""
         await self._overflow.report(made)
 
-    async def void(self, reason: str) -> None:
-        """Deny every waiting question; the turn continues to its end."""
+    async def cancel(self, reason: str) -> None:
+        """Deny every waiting question, since the turn is cancelled; it continues to its end. A call that fails from now
+        on is reported as `cancelled`: protocols such as ACP have no status for that, so agents report a failure."""
+        self._cancelled = True
         frames = self._interactions.void(reason)
         if frames:
             await self._journal.write(*frames)
@@ -329,7 +334,7 @@ class TurnScribe:
                 writes += self._done(step)
             writes += self._interactions.void(reason)
             for call in self._calls.values():
-                writes += self._result(call, "denied" if call.denied else "cancelled", "text", None)
+                writes += self._result(call, call.refusal or "cancelled", "text", None)
             self._calls.clear()
             return writes
 
