@@ -14,7 +14,7 @@ from proof.agents.installed_agents import AGENTS
 from proof.audit import database_tampering
 from proof.independent_peers.breaks import BREAKS
 from proof.policy import approval_display, rule_attacks
-from proof.processes.deployment import NotReady
+from proof.processes.stack import NotReady
 from proof.simulation import EARLIER, FAILURES_A_SECOND, FULL_COUNTS, LANE_BREAKS
 
 PROOFS = {

@@ -23,7 +23,7 @@ from benchmarks import REPOSITORY
 from benchmarks.acp_door.scripted_agent import PACE_S, PIECE_CHARS
 from benchmarks.harness.machine_limits import quantile
 from benchmarks.product.footprint import memory
-from proof.processes.deployment import House
+from proof.processes.stack import Stack
 
 ROUNDS = 5
 STARTS = 7
@@ -130,29 +130,29 @@ class Talk:
             await self._connection.prompt(session_id=self._session_id, prompt=[text_block(text)])
 
 
-async def _measured(house: House, seconds: float) -> tuple[list[Side], float, int, int]:
+async def _measured(stack: Stack, seconds: float) -> tuple[list[Side], float, int, int]:
     from acp import connect_to_agent, schema, spawn_agent_process
     from acp.ws import create_websocket_stream
 
-    async with AsyncExitStack() as stack:
+    async with AsyncExitStack() as exits:
 
         async def talk(connection: Any, reader: Reader) -> Talk:
             await connection.initialize(protocol_version=1, client_capabilities=schema.ClientCapabilities())
-            opened = await connection.new_session(cwd=str(house.workspace), mcp_servers=[])
+            opened = await connection.new_session(cwd=str(stack.workspace), mcp_servers=[])
             return Talk(connection, reader, opened.session_id)
 
         async def spawned(*arguments: str) -> tuple[Talk, int]:
             reader: Any = Reader()
-            connection, process = await stack.enter_async_context(spawn_agent_process(
+            connection, process = await exits.enter_async_context(spawn_agent_process(
                 reader, sys.executable, "-m", *arguments, cwd=REPOSITORY, transport_kwargs={"limit": 1 << 24}))
             return await talk(connection, reader), process.pid
 
         direct, _ = await spawned("benchmarks.acp_door.scripted_agent")
-        door, door_pid = await spawned("interlock", "acp", "talker", "--state", str(house.state))
+        door, door_pid = await spawned("interlock", "acp", "talker", "--state", str(stack.state))
         reader: Any = Reader()
         connection = connect_to_agent(reader, await create_websocket_stream(
-            house.url.replace("http", "ws", 1) + "/acp?agent=talker", headers=house.headers))
-        stack.push_async_callback(connection.close)
+            stack.url.replace("http", "ws", 1) + "/acp?agent=talker", headers=stack.headers))
+        exits.push_async_callback(connection.close)
         talks = (direct, door, await talk(connection, reader))
         pieces = max(100, int(seconds * FAST_SHARE * PIECES_A_SECOND / ROUNDS / len(talks)))
         count = max(5, int(seconds * (1 - FAST_SHARE) / PACE_S / ROUNDS / len(talks)))
@@ -215,13 +215,13 @@ def interpreter_s() -> float:
 def run(seconds: float) -> Report:
     """Measure for about `seconds` seconds. Starts a gateway, a runner and a door, and ends them."""
     with tempfile.TemporaryDirectory(prefix="interlock-bench-") as name:
-        house = House(Path(name), CONFIG)
+        stack = Stack(Path(name), CONFIG)
         try:
-            house.up()
-            started, bare = initialize_s(house.state), interpreter_s()
-            sides, weight, pieces, count = asyncio.run(_measured(house, seconds))
+            stack.up()
+            started, bare = initialize_s(stack.state), interpreter_s()
+            sides, weight, pieces, count = asyncio.run(_measured(stack, seconds))
         finally:
-            house.down()
+            stack.down()
     return Report(initialize_s=started, interpreter_s=bare, door_pss_mb=weight, pieces=pieces * ROUNDS,
                   delays=count * ROUNDS, sides=sides)
 

@@ -20,7 +20,7 @@ import asyncpg
 
 from interlock import config
 from proof.processes import cluster_servers
-from proof.processes.cluster import RUNNERS, Trio
+from proof.processes.cluster import RUNNERS, ClusterStack
 from proof.processes.gateways import GATEWAYS
 from proof.workload.clients import CONFIG, TERMINAL
 from proof.workload.command_retries import execute, until_state
@@ -40,18 +40,18 @@ WHERE = "SELECT instance_id FROM runner_link WHERE runner_id = $1"
 
 
 class Failover:
-    """A house of three gateways, and who of them has which runner."""
+    """A stack of three gateways, and who of them has which runner."""
 
-    def __init__(self, house: Trio, draw: random.Random) -> None:
-        self._house = house
+    def __init__(self, stack: ClusterStack, draw: random.Random) -> None:
+        self._stack = stack
         self._draw = draw
         self._given = 0
 
     def one(self, how: signal.Signals) -> float:
         """Seconds from the signal to the gateway of one session until the next command of the session is taken."""
         runner = self._draw.randrange(RUNNERS)
-        at = self._gateway_of(self._house.runner_ids[runner])
-        gateways = self._house.gateways
+        at = self._gateway_of(self._stack.runner_ids[runner])
+        gateways = self._stack.gateways
         time.sleep(self._draw.random() * 0.5)  # Anywhere in the second between two renewals of its lease.
         began = time.monotonic()
         gateways.running(at).send_signal(how)
@@ -63,35 +63,35 @@ class Failover:
         else:
             time.sleep(max(0.0, began + ASLEEP_S - time.monotonic()))
             gateways.running(at).send_signal(signal.SIGCONT)
-        self._house.until(lambda: gateways.answers(at))
-        self._house.ready()
-        until_state(self._house, command, TERMINAL.__contains__)
+        self._stack.until(lambda: gateways.answers(at))
+        self._stack.ready()
+        until_state(self._stack, command, TERMINAL.__contains__)
         return took
 
     def settle(self) -> None:
         """Have a session of each runner, in which a turn has ended."""
         for runner in range(RUNNERS):
-            until_state(self._house, self._give(runner), TERMINAL.__contains__)
+            until_state(self._stack, self._give(runner), TERMINAL.__contains__)
 
     def _give(self, runner: int) -> str:
         self._given += 1
-        return execute(self._house, runner, f"f{self._given} 1 0", f"benchmark-failover-{self._given:08}", FAR_MS)
+        return execute(self._stack, runner, f"f{self._given} 1 0", f"benchmark-failover-{self._given:08}", FAR_MS)
 
     def _gateway_of(self, runner_id: str) -> int:
         """Which gateway a runner is attached to: the one that says so of its own instance."""
-        store = config.load(self._house.gateways.home(0) / config.FILE_NAME).cluster.store
+        store = config.load(self._stack.gateways.home(0) / config.FILE_NAME).cluster.store
         found = -1
 
         def known() -> bool:
             nonlocal found
             instance = asyncio.run(_asked(store or "", runner_id))
             for number in range(GATEWAYS):
-                log = (self._house.place / f"g{number}.log").read_text(errors="replace")
+                log = (self._stack.place / f"g{number}.log").read_text(errors="replace")
                 if (joined := JOINED.findall(log)) and joined[-1] == instance:
                     found = number
             return found >= 0
 
-        self._house.until(known)
+        self._stack.until(known)
         return found
 
 
@@ -108,12 +108,12 @@ def failover(kills: int, stops: int) -> dict[str, list[float]]:
     cluster_servers.postgres()
     cluster_servers.nats()
     with tempfile.TemporaryDirectory(prefix="interlock-bench-") as place:
-        house = Trio(Path(place), FREE + CONFIG)
+        stack = ClusterStack(Path(place), FREE + CONFIG)
         try:
-            house.up()
-            measured = Failover(house, random.Random(kills))
+            stack.up()
+            measured = Failover(stack, random.Random(kills))
             measured.settle()
             return {"kill -9": sorted(measured.one(signal.SIGKILL) for _ in range(kills)),
                     "SIGSTOP": sorted(measured.one(signal.SIGSTOP) for _ in range(stops))}
         finally:
-            house.down()
+            stack.down()

@@ -29,7 +29,7 @@ from interlock.ports.ledger import Append, AuditAppend, LedgerWrite, PutSession,
 from interlock.protocol.identifiers import session_stream
 from interlock.protocol.records import SessionRecord
 from interlock.session.entry import SessionFields
-from proof.processes.deployment import House
+from proof.processes.stack import Stack
 
 SESSIONS, ENTRIES, RECORDS = 10_000, 100_000, 100_000
 BATCH = 5_000
@@ -110,20 +110,20 @@ def run(most: int) -> Measured:
     if named is None:
         raise RuntimeError("There is no Chromium on the PATH, and INTERLOCK_TEST_CHROMIUM names none.")
     with tempfile.TemporaryDirectory() as place:
-        house = House(Path(place))
+        stack = Stack(Path(place))
         try:
-            house.up()  # It signs the beginning of its audit log, and goes on from there.
-            house.down()
-            asyncio.run(_filled(house.state, most))
-            house.up()
-            _accepted(house)
+            stack.up()  # It signs the beginning of its audit log, and goes on from there.
+            stack.down()
+            asyncio.run(_filled(stack.state, most))
+            stack.up()
+            _accepted(stack)
             with sync_playwright() as driver:
                 browser = driver.chromium.launch(executable_path=named, args=ARGUMENTS)
-                figures = [*_approval(browser, house), *_sessions(browser, house), *_transcript(browser, house),
-                           *_stream(browser, house), *_audit(browser, house)]
+                figures = [*_approval(browser, stack), *_sessions(browser, stack), *_transcript(browser, stack),
+                           *_stream(browser, stack), *_audit(browser, stack)]
                 browser.close()
         finally:
-            house.down()
+            stack.down()
     return Measured(figures, os.getloadavg()[0])
 
 
@@ -141,12 +141,12 @@ async def _filled(state: Path, most: int) -> None:
     await ledger.close()
 
 
-def _accepted(house: House) -> None:
+def _accepted(stack: Stack) -> None:
     """Have a log signed that another process than the gateway has made longer: here the owner decides it."""
-    found = house.get("/v1/audit/signing")
+    found = stack.get("/v1/audit/signing")
     if found["unsigned"] is not None:
         body = {"size": found["size"], "root": found["root"], "reason": "Records to measure with."}
-        answer = house.post("/v1/audit/resume", body, "measure-console-resume")
+        answer = stack.post("/v1/audit/resume", body, "measure-console-resume")
         answer.raise_for_status()
 
 
@@ -165,19 +165,19 @@ def _spoken(number: int) -> bytes:
     return msgspec.json.encode({"type": "agent.text.done", "payload": {"block_id": f"b{number}", "text": text}})
 
 
-def _interlock(house: House, *words: str) -> str:
-    done = subprocess.run([sys.executable, "-m", "interlock", *words, "--state", str(house.state), "--url", house.url],
-                          cwd=house.workspace, capture_output=True, text=True, check=True)
+def _interlock(stack: Stack, *words: str) -> str:
+    done = subprocess.run([sys.executable, "-m", "interlock", *words, "--state", str(stack.state), "--url", stack.url],
+                          cwd=stack.workspace, capture_output=True, text=True, check=True)
     return done.stdout
 
 
 @contextmanager
-def _page(browser: Any, house: House) -> Generator[tuple[Any, list[Any]]]:
+def _page(browser: Any, stack: Stack) -> Generator[tuple[Any, list[Any]]]:
     """A phone's page that is logged in, and what it has received since."""
     context = browser.new_context(viewport=PHONE, service_workers="block")
     page = context.new_page()
     page.set_default_timeout(PATIENCE_MS)
-    page.goto(next(word for word in _interlock(house, "console", "--no-open").split() if word.startswith("http")))
+    page.goto(next(word for word in _interlock(stack, "console", "--no-open").split() if word.startswith("http")))
     page.get_by_role("heading", name="Waiting for you").wait_for()
     answers: list[Any] = []
 
@@ -199,12 +199,12 @@ def _shown(page: Any, address: str, selector: str) -> float:
     return page.wait_for_function(SHOWN, arg=selector).json_value()
 
 
-def _approval(browser: Any, house: House) -> list[Figure]:
-    _interlock(house, "run", "shell", "touch measured", "--detach", "--session", "measured")
-    house.until(lambda: bool(house.get("/v1/approvals", state="pending")["items"]))
-    approval = house.get("/v1/approvals", state="pending")["items"][0]["id"]
-    origin = house.url.replace("127.0.0.1", "localhost")
-    with _page(browser, house) as (page, answers):
+def _approval(browser: Any, stack: Stack) -> list[Figure]:
+    _interlock(stack, "run", "shell", "touch measured", "--detach", "--session", "measured")
+    stack.until(lambda: bool(stack.get("/v1/approvals", state="pending")["items"]))
+    approval = stack.get("/v1/approvals", state="pending")["items"][0]["id"]
+    origin = stack.url.replace("127.0.0.1", "localhost")
+    with _page(browser, stack) as (page, answers):
         page.context.new_cdp_session(page).send("Emulation.setCPUThrottlingRate", {"rate": SLOWED})
         readable = _shown(page, f"{origin}/console/a/{approval}", "section pre")
         page.get_by_text("sha256").wait_for()
@@ -217,7 +217,7 @@ def _approval(browser: Any, house: House) -> list[Figure]:
         first = _weight(answers)
         page.context.new_cdp_session(page).send("Emulation.setCPUThrottlingRate", {"rate": 1})
         page.evaluate(WATCHED)
-        answered = house.post(f"/v1/approvals/{approval}/grants", {"decision": "deny"}, "the-benchmarks-own-vote")
+        answered = stack.post(f"/v1/approvals/{approval}/grants", {"decision": "deny"}, "the-benchmarks-own-vote")
         answered.raise_for_status()
         answered_at_ms = time.time() * 1_000
         gone = page.evaluate("window.gone") - answered_at_ms
@@ -234,15 +234,15 @@ def _scrolled(page: Any, what: str, to: float) -> list[Figure]:
             Figure(f"{what}: elements in the document", found["elements"], "")]
 
 
-def _sessions(browser: Any, house: House) -> list[Figure]:
-    with _page(browser, house) as (page, _):
-        first = _shown(page, f"{house.url.replace('127.0.0.1', 'localhost')}/console/sessions", ".cards a")
+def _sessions(browser: Any, stack: Stack) -> list[Figure]:
+    with _page(browser, stack) as (page, _):
+        first = _shown(page, f"{stack.url.replace('127.0.0.1', 'localhost')}/console/sessions", ".cards a")
         return [Figure("sessions: first screen", first, "ms", FIRST_SCREEN_MS), *_scrolled(page, "sessions", 0.5)]
 
 
-def _transcript(browser: Any, house: House) -> list[Figure]:
-    address = f"{house.url.replace('127.0.0.1', 'localhost')}/console/sessions/{LONG}"
-    with _page(browser, house) as (page, _):
+def _transcript(browser: Any, stack: Stack) -> list[Figure]:
+    address = f"{stack.url.replace('127.0.0.1', 'localhost')}/console/sessions/{LONG}"
+    with _page(browser, stack) as (page, _):
         first = _shown(page, address, ".block")
         while (height := page.evaluate(EARLIER)) is not None:
             page.wait_for_function(GROWN, arg=height)
@@ -251,13 +251,13 @@ def _transcript(browser: Any, house: House) -> list[Figure]:
                 *_scrolled(page, "transcript, all of it read", 0.5)]
 
 
-def _stream(browser: Any, house: House) -> list[Figure]:
-    runner = ScriptedRunner.paired(house.port, (house.state / "owner.key").read_text().strip(), "streaming")
+def _stream(browser: Any, stack: Stack) -> list[Figure]:
+    runner = ScriptedRunner.paired(stack.port, (stack.state / "owner.key").read_text().strip(), "streaming")
     session = runner.open()
     try:
-        with _page(browser, house) as (page, _):
+        with _page(browser, stack) as (page, _):
             page.add_init_script(text_stream.COUNTED)
-            page.goto(f"{house.url.replace('127.0.0.1', 'localhost')}/console/sessions/{session.session_id}")
+            page.goto(f"{stack.url.replace('127.0.0.1', 'localhost')}/console/sessions/{session.session_id}")
             page.locator(".block").first.wait_for()
             found = text_stream.measured(page, runner, session)
     finally:
@@ -267,9 +267,9 @@ def _stream(browser: Any, house: House) -> list[Figure]:
             Figure("stream: characters lost", found.lost_chars, "", 0)]
 
 
-def _audit(browser: Any, house: House) -> list[Figure]:
-    with _page(browser, house) as (page, _):
-        taken = _shown(page, f"{house.url.replace('127.0.0.1', 'localhost')}/console/audit", ".verdict .good")
+def _audit(browser: Any, stack: Stack) -> list[Figure]:
+    with _page(browser, stack) as (page, _):
+        taken = _shown(page, f"{stack.url.replace('127.0.0.1', 'localhost')}/console/audit", ".verdict .good")
     return [Figure("audit: all records verified", taken, "ms", VERIFIED_MS)]
 
 

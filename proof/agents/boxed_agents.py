@@ -20,7 +20,7 @@ from interlock.box.host import survey
 from interlock.model_stand_in import running_model_server
 from interlock.ports.agent import AgentSpec
 from proof.agents.installed_agents import OPEN_MODES, Absent, configured, section
-from proof.processes.deployment import House
+from proof.processes.stack import Stack
 
 AGENTS = ("opencode", "codex-acp", "pi")
 TURN_S = 90.0
@@ -57,10 +57,10 @@ def between_turns(name: str, command: str) -> list[str]:
 
 
 class Boxed:
-    """One agent in one house."""
+    """One agent in one stack."""
 
-    def __init__(self, name: str, house: House) -> None:
-        self._name, self._house = name, house
+    def __init__(self, name: str, stack: Stack) -> None:
+        self._name, self._stack = name, stack
         self._session = ""
         self._keys = 0
         self.steps: list[Step] = []
@@ -68,7 +68,7 @@ class Boxed:
 
     def run(self) -> None:
         """Go through all of it."""
-        workspace = self._house.workspace
+        workspace = self._stack.workspace
         (workspace / "edited.txt").write_text("before\n")
         asked = self._turn("[[tool:touch refused.txt]]", program="deny", landing="grant")
         self._step("a no to a shell command: the file is not there",
@@ -88,7 +88,7 @@ class Boxed:
         self._step("of two staged files, the one that was chosen landed",
                    landed == "after\n" and self._staged() == ["made.txt"], f"{landed!r}, staged: {self._staged()}")
 
-        self._house.post(f"/v1/sessions/{self._session}/discard", {"files": ["made.txt"]}, self._key())
+        self._stack.post(f"/v1/sessions/{self._session}/discard", {"files": ["made.txt"]}, self._key())
         end = time.monotonic() + TURN_S
         while self._staged() and time.monotonic() < end:
             time.sleep(0.05)
@@ -102,14 +102,14 @@ class Boxed:
         self.steps.append(Step(what, held, seen))
 
     def _staged(self) -> list[str]:
-        found = self._house.get(f"/v1/sessions/{self._session}/changes")
+        found = self._stack.get(f"/v1/sessions/{self._session}/changes")
         return [one["path"] for one in found["files"]]
 
     def _turn(self, deed: str, *, program: str, landing: str) -> list[str]:
         """Send a prompt, answer each question, and return what was asked: `landing` is a vote, or a file that lands."""
         target = {"session_id": self._session} if self._session else {
-            "agent_id": self._name, "workspace": str(self._house.workspace)}
-        answer = self._house.post("/v1/commands", {"type": "execute", "target": target, "payload": {"messages": [
+            "agent_id": self._name, "workspace": str(self._stack.workspace)}
+        answer = self._stack.post("/v1/commands", {"type": "execute", "target": target, "payload": {"messages": [
             {"role": "user", "content": [{"contentType": "text", "value": f"Please: {deed}"}]}]}}, self._key())
         if answer.status_code != 202:
             raise AssertionError(answer.text)
@@ -118,8 +118,8 @@ class Boxed:
         asked: dict[str, str] = {}
         end = time.monotonic() + TURN_S
         while time.monotonic() < end:
-            now = self._house.get(f"/v1/commands/{command['id']}")
-            for one in self._house.get("/v1/approvals", state="pending")["items"]:
+            now = self._stack.get(f"/v1/commands/{command['id']}")
+            for one in self._stack.get("/v1/approvals", state="pending")["items"]:
                 if one["id"] not in asked:
                     asked[one["id"]] = one["title"] if one["tool_name"] == "program" else one["tool_name"]
                     self._vote(one, landing if one["tool_name"] == "land_changes" else program)
@@ -129,16 +129,16 @@ class Boxed:
                 self.programs += sum(one != "land_changes" for one in asked.values())
                 return list(asked.values())
             time.sleep(0.05)
-        raise AssertionError(f"{self._name} did not end its turn\n{self._house.log('runner')}")
+        raise AssertionError(f"{self._name} did not end its turn\n{self._stack.log('runner')}")
 
     def _vote(self, approval: dict[str, Any], vote: str) -> None:
         if vote in ("grant", "deny"):
-            self._house.post(f"/v1/approvals/{approval['id']}/grants", {"decision": vote}, self._key())
+            self._stack.post(f"/v1/approvals/{approval['id']}/grants", {"decision": vote}, self._key())
         else:
-            answer = self._house.post(f"/v1/sessions/{self._session}/land", {"files": [vote]}, self._key())
+            answer = self._stack.post(f"/v1/sessions/{self._session}/land", {"files": [vote]}, self._key())
             if answer.status_code != 200:
                 self._step(f"{vote} is staged", False, answer.text[:200])
-                self._house.post(f"/v1/approvals/{approval['id']}/grants", {"decision": "deny"}, self._key())
+                self._stack.post(f"/v1/approvals/{approval['id']}/grants", {"decision": "deny"}, self._key())
 
     def _key(self) -> str:
         self._keys += 1
@@ -158,14 +158,14 @@ def tried(name: str) -> Boxed:
         home.mkdir()
         spec, entries = boxed(name, home, place / "workspace", model.url)
         box = f'[agents.{name}.box]\nhold = "programs"\nchanges = "staged"\nbetween_turns = {json.dumps(entries)}\n'
-        house = House(place, f"{section(name, spec)}{box}{RULE}", on_file=True)
+        stack = Stack(place, f"{section(name, spec)}{box}{RULE}", on_file=True)
         try:
-            house.up()
-            agent = Boxed(name, house)
+            stack.up()
+            agent = Boxed(name, stack)
             agent.run()
         finally:
-            house.down()
-        left = house.leftovers()
+            stack.down()
+        left = stack.leftovers()
         agent.steps.append(Step("no process is left", not left, str(len(left))))
         return agent
 

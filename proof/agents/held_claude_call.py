@@ -13,7 +13,7 @@ from typing import Any
 
 from proof import REPOSITORY
 from proof.agents.held_tool_call import Unmet, hold_until_answered, met
-from proof.processes.deployment import House
+from proof.processes.stack import Stack
 
 HOLD_S = 75.0
 """Longer than the 60 s after which a permission callback of Claude Code is known to have given up."""
@@ -44,13 +44,13 @@ def hold_once(hold_s: float, decision: str) -> dict[str, Any]:
         home = Path(place) / "home"
         home.mkdir()
         says_yes_itself(home)
-        house = House(Path(place), claude_config(home, model.url))
+        stack = Stack(Path(place), claude_config(home, model.url))
         try:
-            house.up()
-            seen = hold_until_answered(house, "claude", hold_s, decision)
+            stack.up()
+            seen = hold_until_answered(stack, "claude", hold_s, decision)
         finally:
-            house.down()
-        if left := house.leftovers():
+            stack.down()
+        if left := stack.leftovers():
             raise Unmet(f"processes of the agent are left: {left}")
         return seen
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from proof import REPOSITORY
-from proof.processes.deployment import House
+from proof.processes.stack import Stack
 
 HOLD_S = 92.0
 """Longer than the 60 s after which a known agent's own permission callback gives up."""
@@ -42,32 +42,32 @@ def hold_once(command: Path, hold_s: float, decision: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="interlock-hold-") as place, running_model_server() as model:
         home = Path(place) / "home"
         home.mkdir()
-        house = House(Path(place), goose_config(command, home, model.url))
+        stack = Stack(Path(place), goose_config(command, home, model.url))
         try:
-            house.up()
-            return hold_until_answered(house, "goose", hold_s, decision)
+            stack.up()
+            return hold_until_answered(stack, "goose", hold_s, decision)
         finally:
-            house.down()
+            stack.down()
 
 
-def hold_until_answered(house: House, agent_id: str, hold_s: float, decision: str) -> dict[str, Any]:
+def hold_until_answered(stack: Stack, agent_id: str, hold_s: float, decision: str) -> dict[str, Any]:
     """Have the agent ask for one tool call, leave it unanswered for `hold_s` seconds, answer. Raises Unmet."""
-    written = house.workspace / "written.txt"
-    command_id = _submit(house, agent_id, "[[tool:echo held > written.txt; cat written.txt]]")
-    approval = _wait(lambda: next(iter(house.get("/v1/approvals", state="pending")["items"]), None),
+    written = stack.workspace / "written.txt"
+    command_id = _submit(stack, agent_id, "[[tool:echo held > written.txt; cat written.txt]]")
+    approval = _wait(lambda: next(iter(stack.get("/v1/approvals", state="pending")["items"]), None),
                      "the tool call was never asked for")
     time.sleep(hold_s)
     ran_before = written.exists()
-    still = house.get(f"/v1/approvals/{approval['id']}")["state"]
+    still = stack.get(f"/v1/approvals/{approval['id']}")["state"]
     if still != "pending":
         raise Unmet(f"the approval became {still} while nobody had answered")
-    answer = house.post(f"/v1/approvals/{approval['id']}/grants", {"decision": decision}, "proof-hold-the-vote")
+    answer = stack.post(f"/v1/approvals/{approval['id']}/grants", {"decision": decision}, "proof-hold-the-vote")
     if answer.status_code not in (200, 201):
         raise Unmet(f"the vote was refused: {answer.text}")
-    ended = _wait(lambda: _ended(house, command_id), "the command never ended")
+    ended = _wait(lambda: _ended(stack, command_id), "the command never ended")
     return {"held_s": hold_s, "ran_before": ran_before, "ran_after": written.exists(),
             "command_state": ended["state"],
-            "approval_state": house.get(f"/v1/approvals/{approval['id']}")["state"]}
+            "approval_state": stack.get(f"/v1/approvals/{approval['id']}")["state"]}
 
 
 def met(run: dict[str, Any], decision: str) -> bool:
@@ -77,17 +77,17 @@ def met(run: dict[str, Any], decision: str) -> bool:
             and run["approval_state"] == ("consumed" if granted else "denied"))
 
 
-def _submit(house: House, agent_id: str, prompt: str) -> str:
-    body = {"type": "execute", "target": {"agent_id": agent_id, "workspace": str(house.workspace)},
+def _submit(stack: Stack, agent_id: str, prompt: str) -> str:
+    body = {"type": "execute", "target": {"agent_id": agent_id, "workspace": str(stack.workspace)},
             "payload": {"messages": [{"role": "user", "content": [{"contentType": "text", "value": prompt}]}]}}
-    answer = house.post("/v1/commands", body, "proof-hold-the-command")
+    answer = stack.post("/v1/commands", body, "proof-hold-the-command")
     if answer.status_code != 202:
         raise Unmet(f"the command was refused: {answer.text}")
     return str(answer.json()["id"])
 
 
-def _ended(house: House, command_id: str) -> dict[str, Any] | None:
-    command = house.get(f"/v1/commands/{command_id}")
+def _ended(stack: Stack, command_id: str) -> dict[str, Any] | None:
+    command = stack.get(f"/v1/commands/{command_id}")
     return command if command.get("ended_at") else None
 
 

@@ -17,7 +17,7 @@ from interlock.model_stand_in import ModelServer, running_model_server
 from interlock.probe.hostile import Attack, Planted, attacks_on, groups, plant
 from proof.agents.installed_agents import AGENTS, SANDBOXED, Absent, configured, section
 from proof.agents.matrix_cells import ANSWERS, TOOLS, UNSANDBOXED, Answer, Cell, Seen, cells, not_exercised, table
-from proof.processes.deployment import House
+from proof.processes.stack import Stack
 
 TTL_MS = 1_500
 """A question that is not answered is a no after so long."""
@@ -59,8 +59,8 @@ class Result(NamedTuple):
 class Drive:
     """One agent in one repository."""
 
-    def __init__(self, name: str, house: House, model: ModelServer) -> None:
-        self._name, self._house, self._model = name, house, model
+    def __init__(self, name: str, stack: Stack, model: ModelServer) -> None:
+        self._name, self._stack, self._model = name, stack, model
         self._session: str | None = None
         self._count = 0
 
@@ -68,17 +68,17 @@ class Drive:
         """Send the cell's prompts, answer as it says, and see what happened."""
         if cell.fresh:
             self._session = None
-        (self._house.workspace / "edited.txt").write_text("before\n")
+        (self._stack.workspace / "edited.txt").write_text("before\n")
         asked = granted = False
         reported = ended = False
-        for prompt, mode in cell.prompts(self._name, self._model.url, self._house.workspace):
+        for prompt, mode in cell.prompts(self._name, self._model.url, self._stack.workspace):
             command = self._submit(prompt, mode)
             if command is None:
-                return Seen(refused=True, happened=cell.happened(self._house.workspace, self._model.recording.visited))
+                return Seen(refused=True, happened=cell.happened(self._stack.workspace, self._model.recording.visited))
             turn = self._until_ended(command, cell.answer)
             asked, granted = asked or turn.asked, granted or turn.granted
             reported, ended = reported or turn.reported, turn.ended
-        happened = cell.happened(self._house.workspace, self._model.recording.visited)
+        happened = cell.happened(self._stack.workspace, self._model.recording.visited)
         if reported or not ended:
             self._session = None  # What was reported holds the session from then on: the next cell wants its own.
         return Seen(asked=asked, granted=granted or cell.by_rule, happened=happened, reported=reported,
@@ -87,10 +87,10 @@ class Drive:
     def _submit(self, prompt: str, mode: str) -> str | None:
         self._count += 1
         target: dict[str, Any] = {"session_id": self._session} if self._session else {
-            "agent_id": self._name, "workspace": str(self._house.workspace)}
+            "agent_id": self._name, "workspace": str(self._stack.workspace)}
         payload: dict[str, Any] = {"messages": [{"role": "user", "content": [
             {"contentType": "text", "value": prompt}]}], **({"mode": mode} if mode else {})}
-        answer = self._house.post("/v1/commands", {"type": "execute", "target": target, "payload": payload},
+        answer = self._stack.post("/v1/commands", {"type": "execute", "target": target, "payload": payload},
                                   f"proof-door-{self._name}-{self._count}")
         if answer.status_code != 202:
             return None
@@ -100,8 +100,8 @@ class Drive:
     def _until_ended(self, command_id: str, answer: Answer) -> _Turn:
         began, cancelled, asked, granted = time.monotonic(), False, set[str](), False
         while True:
-            command = self._house.get(f"/v1/commands/{command_id}")
-            for one in self._house.get("/v1/approvals", state="pending")["items"]:
+            command = self._stack.get(f"/v1/commands/{command_id}")
+            for one in self._stack.get("/v1/approvals", state="pending")["items"]:
                 asked.add(one["id"])
                 if answer in ("yes", "no"):
                     self._vote(one["id"], "grant" if answer == "yes" else "deny")
@@ -112,7 +112,7 @@ class Drive:
             if not cancelled and time.monotonic() - began > CELL_S:
                 cancelled = True
                 self._count += 1
-                self._house.post("/v1/commands", {"type": "cancel", "target": {"command_id": command_id}},
+                self._stack.post("/v1/commands", {"type": "cancel", "target": {"command_id": command_id}},
                                  f"proof-door-{self._name}-{self._count}")
             if time.monotonic() - began > CELL_S + CANCEL_S:
                 return _Turn(bool(asked), granted, reported=False, ended=False)
@@ -120,7 +120,7 @@ class Drive:
 
     def _vote(self, approval_id: str, decision: str) -> None:
         # One that expired meanwhile refuses the vote, and the loop goes on.
-        self._house.post(f"/v1/approvals/{approval_id}/grants", {"decision": decision}, f"proof-door-{approval_id}")
+        self._stack.post(f"/v1/approvals/{approval_id}/grants", {"decision": decision}, f"proof-door-{approval_id}")
 
 
 class _Turn(NamedTuple):
@@ -138,13 +138,13 @@ def driving(name: str, attacks: Sequence[Attack]) -> Iterator[tuple[Drive, list[
         home = place / "home"
         home.mkdir()
         spec = configured(name, home, place / "workspace", model.url)
-        house = House(place, f"{section(name, spec)}\n[limits]\napproval_ttl_ms = {TTL_MS}\n{RULES}", on_file=True)
-        planted = plant(house.workspace, place / "witness", *attacks)
+        stack = Stack(place, f"{section(name, spec)}\n[limits]\napproval_ttl_ms = {TTL_MS}\n{RULES}", on_file=True)
+        planted = plant(stack.workspace, place / "witness", *attacks)
         try:
-            house.up()
-            yield Drive(name, house, model), planted
+            stack.up()
+            yield Drive(name, stack, model), planted
         finally:
-            house.down()
+            stack.down()
 
 
 def tried(name: str, tools: Sequence[str], answers: Sequence[Answer]) -> list[Result]:

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import httpx2
 
 from interlock.command.machine import TERMINAL
-from proof.processes.cluster import Killer, Trio
+from proof.processes.cluster import ClusterStack, Killer
 from proof.processes.gateways import GATEWAYS
 from proof.sessions.cancel_race import ENDS, MANY, ROUNDS
 from proof.workload.clients import CONFIG
@@ -57,8 +57,8 @@ class Races(NamedTuple):
 class _Lane:
     """One session in which one race is run after the other."""
 
-    def __init__(self, house: Trio, number: int, seed: int) -> None:
-        self._house = house
+    def __init__(self, stack: ClusterStack, number: int, seed: int) -> None:
+        self._stack = stack
         self._number = number
         self._draw = random.Random(seed * 53 + number)
         self._seed = seed
@@ -78,12 +78,12 @@ class _Lane:
     def _race(self, race: int) -> None:
         name = f"l{self._number}-{race}"
         key = f"proof-race-{self._seed}-{name}"
-        command = execute(self._house, self._number, f"{name} {PIECES} {PIECE_MS}", key, int(self._timeout_ms))
+        command = execute(self._stack, self._number, f"{name} {PIECES} {PIECE_MS}", key, int(self._timeout_ms))
         self.commands.append(command)
         time.sleep(self._cancel_ms / 1000)
-        at = self._house.gateways.url(self._draw.randrange(GATEWAYS))
+        at = self._stack.gateways.url(self._draw.randrange(GATEWAYS))
         self.answers[self._cancel(command, at, f"{key}-cancel")] += 1
-        state = until_state(self._house, command, TERMINAL.__contains__)
+        state = until_state(self._stack, command, TERMINAL.__contains__)
         step = STEP * self._draw.random()
         if state in ("succeeded", "timed_out"):
             self._timeout_ms = _within(self._timeout_ms * (1 + step if state == "timed_out" else 1 - step))
@@ -96,9 +96,9 @@ class _Lane:
 
         def ask() -> httpx2.Response:
             # Who was drawn may just have been killed: then anyone who is there.
-            place = places.pop() if places else self._house.url
+            place = places.pop() if places else self._stack.url
             return http.post(f"{place}/v1/commands", json=body,
-                             headers={**self._house.headers, "Idempotency-Key": key})
+                             headers={**self._stack.headers, "Idempotency-Key": key})
 
         return insist(ask).status_code
 
@@ -107,11 +107,11 @@ def _within(ms: float) -> float:
     return min(LATEST_MS, max(SOONEST_MS, ms))
 
 
-def races(house: Trio, seed: int, rounds: int) -> Races:
-    """Run so many races on a house that is up, under kills."""
-    lanes = [_Lane(house, number, seed) for number in range(LANES)]
+def races(stack: ClusterStack, seed: int, rounds: int) -> Races:
+    """Run so many races on a stack that is up, under kills."""
+    lanes = [_Lane(stack, number, seed) for number in range(LANES)]
     share = [rounds // LANES + (number < rounds % LANES) for number in range(LANES)]
-    killer = Killer(house, random.Random(seed), BETWEEN_KILLS_S)
+    killer = Killer(stack, random.Random(seed), BETWEEN_KILLS_S)
     threads = [threading.Thread(target=lane.run, args=(count,)) for lane, count in zip(lanes, share, strict=True)]
     killer.start()
     for thread in threads:
@@ -121,38 +121,38 @@ def races(house: Trio, seed: int, rounds: int) -> Races:
     killer.stop()
     wrong = [sentence for lane in lanes for sentence in lane.failed]
     commands = [command for lane in lanes for command in lane.commands]
-    export = list(house.lines("/v1/audit/export"))
+    export = list(stack.lines("/v1/audit/export"))
     records: dict[str, list[str]] = defaultdict(list)
     for line in export:
         record: dict[str, Any] = json.loads(line).get("record", {})
         if (record.get("meta") or {}).get("to") in TERMINAL and not record.get("approval_id"):
             records[record.get("command_id", "")].append(record["action"])
-    house.stay()
+    stack.stay()
     states = Counter[str]()
     for command in commands:
-        shown = {state_of(house, command, house.gateways.url(number)) for number in range(GATEWAYS)}
+        shown = {state_of(stack, command, stack.gateways.url(number)) for number in range(GATEWAYS)}
         state = "/".join(sorted(shown))
         states[state] += 1
-        told = house.pages(f"/v1/commands/{command}/status", "events")
+        told = stack.pages(f"/v1/commands/{command}/status", "events")
         ends = [event["state"] for event in told if event["event"] == "state" and event.get("state") in TERMINAL]
         if state not in ENDS or ends != [state] or records[command] != [ENDS[state]]:
             wrong.append(f"command {command}: the gateways say {state}, the stream {ends}, the log {records[command]}")
     answers = sum((lane.answers for lane in lanes), Counter[int]())
     if len(commands) != rounds:
         wrong.append(f"{len(commands)} of {rounds} races were run")
-    house.down()
-    return Races(states, len(killer.deaths), answers, wrong, house.audit_ok())
+    stack.down()
+    return Races(states, len(killer.deaths), answers, wrong, stack.audit_ok())
 
 
 def run(seed: int, rounds: int | None) -> bool:
     """Run the races and print how they ended."""
     with tempfile.TemporaryDirectory(prefix="interlock-r8-") as place:
-        house = Trio(Path(place), FREE + CONFIG)
+        stack = ClusterStack(Path(place), FREE + CONFIG)
         try:
-            house.up()
-            seen = races(house, seed, rounds or ROUNDS)
+            stack.up()
+            seen = races(stack, seed, rounds or ROUNDS)
         finally:
-            house.down()
+            stack.down()
     print(f"{seen.states.total()} races under {seen.kills} kills of a gateway: {dict(sorted(seen.states.items()))}; "
           f"the cancels were answered {dict(sorted(seen.cancels.items()))}; {seen.audit[2]}")
     print(f"load of the machine {os.getloadavg()[0]:.1f}")

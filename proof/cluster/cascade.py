@@ -33,12 +33,12 @@ from interlock.backends.postgres.database import close_quietly, connect, read_se
 from interlock.backends.postgres.faults import LINK_FAULTS
 from proof.faults.slow_link import SlowLink
 from proof.processes import cluster_servers
-from proof.processes.cluster import RUNNERS, Trio
-from proof.processes.deployment import NotReady
+from proof.processes.cluster import RUNNERS, ClusterStack
 from proof.processes.gateways import GATEWAYS
 from proof.processes.host_processor import HostProcessor, Scheduled
 from proof.processes.in_process_agent import DONE, RELEASED
 from proof.processes.in_process_runner import CONFIG as INNER
+from proof.processes.stack import NotReady
 from proof.workload.clients import TERMINAL
 from proof.workload.command_completion import GONE, LONGEST_S, Ending, wait_for_ends
 from proof.workload.command_retries import http, insist, until_state
@@ -123,8 +123,8 @@ class Links(NamedTuple):
 
 
 @contextmanager
-def linked(house: Trio, place: Path) -> Generator[Links]:
-    """Put links between the gateways of a house, which have not started, and what they share."""
+def linked(stack: ClusterStack, place: Path) -> Generator[Links]:
+    """Put links between the gateways of a stack, which have not started, and what they share."""
     postgres, nats = cluster_servers.postgres(), cluster_servers.nats()
     there = Path(parse_qs(urlsplit(postgres.url).query)["host"][0])
     port = urlsplit(nats.url).port
@@ -134,7 +134,7 @@ def linked(house: Trio, place: Path) -> Generator[Links]:
         link.start()
     try:
         for number in range(GATEWAYS):
-            file = house.gateways.home(number) / "interlock.toml"
+            file = stack.gateways.home(number) / "interlock.toml"
             file.write_text(file.read_text().replace(f"host={there}", f"host={place}")
                             .replace(f":{port}", f":{links.nats.port}"))
         yield links
@@ -146,8 +146,9 @@ def linked(house: Trio, place: Path) -> Generator[Links]:
 class Trial:
     """Kills one gateway after the other while commands are given to the sessions."""
 
-    def __init__(self, house: Trio, links: Links, sessions: int, draw: random.Random, *, inner: bool = False) -> None:
-        self._house = house
+    def __init__(self, stack: ClusterStack, links: Links, sessions: int, draw: random.Random, *,
+                 inner: bool = False) -> None:
+        self._stack = stack
         self._links = links
         self._sessions = sessions
         self._draw = draw
@@ -184,7 +185,7 @@ class Trial:
 
     def _lines(self) -> int:
         """Return how many commands have begun."""
-        done = self._house.workspace / DONE
+        done = self._stack.workspace / DONE
         return done.read_bytes().count(b"\n") if done.exists() else 0
 
     def kill(self, trouble: str) -> None:
@@ -197,7 +198,7 @@ class Trial:
         time.sleep(self._draw.random() * 0.3)
         worse = threading.Thread(target=self._make_worse, args=(trouble,))
         worse.start()
-        self._house.gateways.kill(number)
+        self._stack.gateways.kill(number)
         began = time.monotonic()
         taking = self._watcher.submit(self._watch_takeover, dying, number, began, trouble == RUNNERS_DIE)
         if trouble == RUNNERS_DIE:
@@ -208,11 +209,11 @@ class Trial:
         self.served_s.append(time.monotonic() - began)
         worse.join()
         taking.result()
-        self._house.gateways.start(number)
-        self._house.until(lambda: self._house.gateways.answers(number))
-        self._house.ready()
+        self._stack.gateways.start(number)
+        self._stack.until(lambda: self._stack.gateways.answers(number))
+        self._stack.ready()
         self.troubles[trouble] += 1
-        died = self._house.gateways.logs().count(DIED)
+        died = self._stack.gateways.logs().count(DIED)
         if died > self._died:
             print(f"  ! with {trouble}: {died - self._died} living gateways were taken for dead", flush=True)
         self._died = died
@@ -226,7 +227,7 @@ class Trial:
             self._begin_turns()  # The turns have died with the runners.
 
     def _instance(self, number: int) -> str:
-        log = (self._house.place / f"g{number}.log").read_text(errors="replace")
+        log = (self._stack.place / f"g{number}.log").read_text(errors="replace")
         return JOINED.findall(log)[-1]
 
     def _watch_takeover(self, dead: str, number: int, began: float, all_read: bool) -> None:
@@ -235,22 +236,22 @@ class Trial:
         if not self._inner:
             return
         others = [one for one in range(GATEWAYS) if one != number]
-        living = [self._house.gateways.url(one) for one in others]
-        before = [Scheduled.of(self._house.gateways.running(one).pid) for one in others]
-        asyncio.run(_until_taken(cluster_servers.store_of(self._house.gateways.home(number)), dead, living,
-                                 self._house.headers, self._sessions if all_read else 0))
+        living = [self._stack.gateways.url(one) for one in others]
+        before = [Scheduled.of(self._stack.gateways.running(one).pid) for one in others]
+        asyncio.run(_until_taken(cluster_servers.store_of(self._stack.gateways.home(number)), dead, living,
+                                 self._stack.headers, self._sessions if all_read else 0))
         self.taken_s.append(time.monotonic() - began)
-        spent = [Scheduled.of(self._house.gateways.running(one).pid).since(had)
+        spent = [Scheduled.of(self._stack.gateways.running(one).pid).since(had)
                  for one, had in zip(others, before, strict=True)]
         self.spent = max(spent, key=lambda one: one.waited_s)
 
     def _have_runners_die(self) -> None:
-        runners = range(len(self._house.runner_ids))
+        runners = range(len(self._stack.runner_ids))
         for runner in runners:
-            self._house.kill_runner(runner)
+            self._stack.kill_runner(runner)
         time.sleep(LASTS_S)
         for runner in runners:
-            self._house.start_runner(runner)
+            self._stack.start_runner(runner)
 
     def _make_worse(self, trouble: str) -> None:
         link = self._links.nats if trouble.startswith("NATS") else self._links.postgres
@@ -281,13 +282,13 @@ class Trial:
                 self.unanswered += 1
 
     def _execute(self, session: int, name: str, how: str = "") -> str:
-        house, agent = self._house, "inner" if self._inner else "shell"
-        text = f"{name}{how}" if self._inner else f"echo {name} >> {house.workspace}/{DONE}"
+        stack, agent = self._stack, "inner" if self._inner else "shell"
+        text = f"{name}{how}" if self._inner else f"echo {name} >> {stack.workspace}/{DONE}"
         body = {"type": "execute", "timeout_ms": int(LONGEST_S * 1000),
                 "target": {"agent_id": agent, "session_key": f"agent:{agent}:lane-{session}",
-                           "workspace": str(house.workspace), **house.target(session)},
+                           "workspace": str(stack.workspace), **stack.target(session)},
                 "payload": {"messages": [{"role": "user", "content": [{"contentType": "text", "value": text}]}]}}
-        answer = insist(lambda: house.post("/v1/commands", body, f"proof-of-no-cascade-{name}"))
+        answer = insist(lambda: stack.post("/v1/commands", body, f"proof-of-no-cascade-{name}"))
         if answer.status_code != 202:
             raise AssertionError(f"{name}: {answer.status_code} {answer.text}")
         command_id = str(answer.json()["id"])
@@ -296,16 +297,16 @@ class Trial:
 
     def reckon(self) -> tuple[Ending, int]:
         """Wait for the end of all that was acknowledged: (how it ended, how many ran twice)."""
-        (self._house.workspace / RELEASED).touch()
+        (self._stack.workspace / RELEASED).touch()
         ending = wait_for_ends(list(self.acknowledged), self._state, self._give_another)
         self._people.shutdown()
         self._watcher.shutdown()
-        done = self._house.workspace / DONE
+        done = self._stack.workspace / DONE
         lines = Counter(done.read_text().split() if done.exists() else ())
         return ending, sum(count > 1 for count in lines.values())
 
     def _state(self, command_id: str) -> str:
-        answer = insist(lambda: http.get(f"{self._house.url}/v1/commands/{command_id}", headers=self._house.headers))
+        answer = insist(lambda: http.get(f"{self._stack.url}/v1/commands/{command_id}", headers=self._stack.headers))
         return GONE if answer.status_code == 404 else str(answer.json()["state"])
 
     def _give_another(self) -> bool:
@@ -313,7 +314,7 @@ class Trial:
         self._given += 1
         try:
             command_id = self._execute(self._sessions + self._given, f"c{self._given}")
-            return until_state(self._house, command_id, TERMINAL.__contains__) in TERMINAL
+            return until_state(self._stack, command_id, TERMINAL.__contains__) in TERMINAL
         except TimeoutError:
             return False
 
@@ -358,12 +359,12 @@ def one(seed: int, rtt_ms: float, kills: int, sessions: int, *, inner: bool = Fa
         place.chmod(0o755)
         hosts = HostProcessor("runners")
         runners = max(RUNNERS, sessions // SESSIONS_A_RUNNER) if inner else RUNNERS
-        house = Trio(place, CONFIG + (INNER if inner else ""), runners=runners, hosts=hosts,
+        stack = ClusterStack(place, CONFIG + (INNER if inner else ""), runners=runners, hosts=hosts,
                      runner_module="proof.processes.in_process_runner" if inner else "proof.processes.paired_runner")
-        with linked(house, place) as links:
+        with linked(stack, place) as links:
             try:
-                house.up()
-                trial = Trial(house, links, sessions, random.Random(seed), inner=inner)
+                stack.up()
+                trial = Trial(stack, links, sessions, random.Random(seed), inner=inner)
                 if inner:
                     trial.begin()
                 for link in links:
@@ -377,10 +378,10 @@ def one(seed: int, rtt_ms: float, kills: int, sessions: int, *, inner: bool = Fa
                     link.rtt_s = 0.0
                 ending, twice = trial.reckon()
                 return Findings(rtt_ms, trial.troubles, ending.states.total() + len(ending.lost) + len(ending.late),
-                                len(ending.lost), twice, house.gateways.logs().count(DIED), trial.unanswered,
+                                len(ending.lost), twice, stack.gateways.logs().count(DIED), trial.unanswered,
                                 sorted(trial.served_s), len(ending.late), sorted(trial.taken_s))
             finally:
-                house.down()
+                stack.down()
                 hosts.close()
 
 

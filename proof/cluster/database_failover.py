@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from interlock.app.own_servers import OwnServer
-from proof.processes.cluster import RUNNERS, Trio
+from proof.processes.cluster import RUNNERS, ClusterStack
 from proof.processes.gateways import GATEWAYS
 from proof.processes.postgres_pair import Pair, ask
 from proof.recovery.kills_under_load import FULL, turn_is_open
@@ -76,25 +76,25 @@ class Findings(NamedTuple):
 def fail_over(place: Path, seed: int, promotions: int, pace: Pace = FULL) -> Findings:
     """Let a crew work, and promote the standby so often. `place` is new, and may be entered by anyone."""
     (place / "servers").mkdir(mode=0o755)
-    (place / "house").mkdir(mode=0o755)
+    (place / "stack").mkdir(mode=0o755)
     pair, draw = Pair(place / "servers"), random.Random(seed)
-    house = Trio(place / "house", CONFIG)
+    stack = ClusterStack(place / "stack", CONFIG)
     try:
         for number in range(GATEWAYS):
-            file = house.gateways.home(number) / "interlock.toml"
+            file = stack.gateways.home(number) / "interlock.toml"
             file.write_text(re.sub(r'store = "[^"]*"', f'store = "{pair.url}"', file.read_text()))
-        house.up()
-        crew = Crew(house, seed, pace)
+        stack.up()
+        crew = Crew(stack, seed, pace)
         crew.start()
         in_turn, written, acknowledged = 0, list[int](), list[float]()
         with ThreadPoolExecutor(RUNNERS) as knocking:
             for number in range(promotions):
-                in_turn += turn_is_open(house, wait_s=10.0 if number % 2 else 0.0)
+                in_turn += turn_is_open(stack, wait_s=10.0 if number % 2 else 0.0)
                 time.sleep(draw.random() * 0.4)
                 pair.kill_primary()
                 time.sleep(draw.random() * UNNOTICED_S)
                 pair.promote()
-                former = _come_back(pair, house, draw.randrange(GATEWAYS)) if number % 2 == 0 else None
+                former = _come_back(pair, stack, draw.randrange(GATEWAYS)) if number % 2 == 0 else None
                 names = [f"k{number}-{session}" for session in range(RUNNERS)]
                 times = list(knocking.map(crew.knock, range(RUNNERS), names))
                 acknowledged += times
@@ -104,14 +104,14 @@ def fail_over(place: Path, seed: int, promotions: int, pace: Pace = FULL) -> Fin
                     written.append(former.leave())
                 pair.make_standby()
                 for gateway in range(GATEWAYS):
-                    house.until(lambda gateway=gateway: house.gateways.answers(gateway))
-                house.ready()
+                    stack.until(lambda gateway=gateway: stack.gateways.answers(gateway))
+                stack.ready()
         crew.stop()
         crew.settle(SETTLE_TIMEOUT_S)
-        ended = sum(house.gateways.running(number).poll() is not None for number in range(GATEWAYS))
+        ended = sum(stack.gateways.running(number).poll() is not None for number in range(GATEWAYS))
         return Findings(promotions, in_turn, len(written), sum(written), ended, sorted(acknowledged), reckon(crew))
     finally:
-        house.down()
+        stack.down()
         pair.stop()
 
 
@@ -132,12 +132,12 @@ class Former:
         return int(ask(self._server, "SELECT pg_snapshot_xmax(pg_current_snapshot())::text"))
 
 
-def _come_back(pair: Pair, house: Trio, gateway: int) -> Former:
+def _come_back(pair: Pair, stack: ClusterStack, gateway: int) -> Former:
     """Have the former primary be there again, and every connection of the gateways be opened again."""
     former = Former(pair.return_primary())
-    house.gateways.kill(gateway)
+    stack.gateways.kill(gateway)
     ask(pair.primary, END_CONNECTIONS)
-    house.gateways.start(gateway)
+    stack.gateways.start(gateway)
     return former
 
 

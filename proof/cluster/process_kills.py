@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
-from proof.processes.cluster import RUNNERS, Trio
+from proof.processes.cluster import RUNNERS, ClusterStack
 from proof.processes.gateways import GATEWAYS
 from proof.recovery.kills_under_load import COMMANDS, FULL, KILLS, one_command, turn_is_open
 from proof.workload.clients import CONFIG, Crew, Pace
@@ -52,38 +52,38 @@ class Findings(NamedTuple):
         return "\n".join([*(f"{name:<50} {value}" for name, value in rows), self.reckoned.table()])
 
 
-def kill_cluster(house: Trio, seed: int, kills: int, pace: Pace = FULL, filled: int = 0) -> Findings:
+def kill_cluster(stack: ClusterStack, seed: int, kills: int, pace: Pace = FULL, filled: int = 0) -> Findings:
     """Let a crew work, and kill one process at random instants."""
     draw = random.Random(seed)
     fill_s = 0.0
     if filled:  # Beside the gateways, as a program that imports does it.
-        fill_s = fill(house.gateways.home(0), one_command(house, seed), filled)
+        fill_s = fill(stack.gateways.home(0), one_command(stack, seed), filled)
     else:
-        house.up()
-    crew = Crew(house, seed, pace)
+        stack.up()
+    crew = Crew(stack, seed, pace)
     crew.start()
     killed: Counter[str] = Counter()
     takeovers: list[float] = []
     in_turn = 0
     with ThreadPoolExecutor(RUNNERS) as knocking:
         for number in range(kills):
-            in_turn += turn_is_open(house, wait_s=10.0 if number % 2 else 0.0)
+            in_turn += turn_is_open(stack, wait_s=10.0 if number % 2 else 0.0)
             time.sleep(draw.random() * 0.4)
             if draw.random() < 0.5:
                 one = draw.randrange(RUNNERS)
-                house.kill_runner(one)
+                stack.kill_runner(one)
                 time.sleep(draw.random() * 0.1)
-                house.start_runner(one)
+                stack.start_runner(one)
                 killed["runner"] += 1
             else:
                 one = draw.randrange(GATEWAYS)
-                house.gateways.kill(one)
+                stack.gateways.kill(one)
                 names = [f"k{number}-{session}" for session in range(RUNNERS)]
                 takeovers += knocking.map(crew.knock, range(RUNNERS), names)
                 time.sleep(draw.random() * AWAY_S)
-                house.gateways.start(one)
+                stack.gateways.start(one)
                 killed["gateway"] += 1
-            house.ready()
+            stack.ready()
     crew.stop()
     crew.settle(SETTLE_TIMEOUT_S)
     return Findings(killed, in_turn, filled, fill_s, sorted(takeovers), reckon(crew))
@@ -92,11 +92,11 @@ def kill_cluster(house: Trio, seed: int, kills: int, pace: Pace = FULL, filled: 
 def run(seed: int, rounds: int | None) -> bool:
     """Run the proof and print its findings; `rounds` counts kills."""
     with tempfile.TemporaryDirectory(prefix="interlock-r2-") as place:
-        house = Trio(Path(place), CONFIG)
+        stack = ClusterStack(Path(place), CONFIG)
         try:
-            seen = kill_cluster(house, seed, rounds or KILLS, filled=COMMANDS if rounds is None else 0)
+            seen = kill_cluster(stack, seed, rounds or KILLS, filled=COMMANDS if rounds is None else 0)
         finally:
-            house.down()
+            stack.down()
     print(seen.table())
     print(f"{'load of the machine':<50} {os.getloadavg()[0]:.1f}")
     late = sum(one > TAKEOVER_LIMIT_S for one in seen.takeovers_s)

@@ -19,7 +19,7 @@ from typing import Any
 import httpx2
 
 from proof.cluster.cascade import CONFIG
-from proof.processes.cluster import Trio
+from proof.processes.cluster import ClusterStack
 from proof.processes.gateways import GATEWAYS
 from proof.workload.clients import TERMINAL
 
@@ -36,8 +36,8 @@ PAUSE_S = 0.05
 class Answers:
     """What people were answered, counted; called by several threads."""
 
-    def __init__(self, house: Trio) -> None:
-        self._house = house
+    def __init__(self, stack: ClusterStack) -> None:
+        self._stack = stack
         self._count = threading.Lock()
         self.statuses: Counter[str] = Counter()
         self.faults: Counter[str] = Counter()
@@ -50,7 +50,7 @@ class Answers:
         while time.monotonic() < until:
             wait_s = PAUSE_S
             try:
-                answer = http.request(method, self._house.url + path, **what)
+                answer = http.request(method, self._stack.url + path, **what)
             except httpx2.TransportError:
                 self._note("cut, and repeated")
             else:
@@ -81,21 +81,21 @@ class Answers:
             self._live(http, person, over)
 
     def _live(self, http: httpx2.Client, person: int, over: threading.Event) -> None:
-        draw, house = random.Random(person), self._house
+        draw, stack = random.Random(person), self._stack
         number = 0
         while not over.is_set():
             number += 1
             session, name = draw.randrange(SESSIONS), f"p{person}-{number}"
             body = {"type": "execute", "timeout_ms": 600_000,
                     "target": {"agent_id": "shell", "session_key": f"agent:shell:lane-{session}",
-                               "workspace": str(house.workspace), **house.target(session)},
+                               "workspace": str(stack.workspace), **stack.target(session)},
                     "payload": {"messages": [{"role": "user", "content": [
-                        {"contentType": "text", "value": f"echo {name} >> {house.workspace}/done"}]}]}}
-            headers = {**house.headers, "Idempotency-Key": f"proof-of-rolling-{name}"}
+                        {"contentType": "text", "value": f"echo {name} >> {stack.workspace}/done"}]}]}}
+            headers = {**stack.headers, "Idempotency-Key": f"proof-of-rolling-{name}"}
             answer = self.insist(http, "POST", "/v1/commands", json=body, headers=headers)
             if answer is not None:
                 self.acknowledged[str(answer.json()["id"])] = name
-                self.insist(http, "GET", f"/v1/commands/{answer.json()['id']}", headers=house.headers)
+                self.insist(http, "GET", f"/v1/commands/{answer.json()['id']}", headers=stack.headers)
             over.wait(PAUSE_S)
 
     def unfinished(self) -> int:
@@ -107,18 +107,18 @@ class Answers:
 
     def _state(self, command_id: str) -> str:
         with contextlib.suppress(httpx2.TransportError, KeyError):
-            return str(self._house.get(f"/v1/commands/{command_id}")["state"])
+            return str(self._stack.get(f"/v1/commands/{command_id}")["state"])
         return ""
 
 
-def restart(house: Trio, number: int) -> None:
+def restart(stack: ClusterStack, number: int) -> None:
     """Stop one gateway as a service manager does, start it again, and wait until all is well."""
-    running = house.gateways.running(number)
+    running = stack.gateways.running(number)
     running.terminate()
     running.wait()
-    house.gateways.start(number)
-    house.until(lambda: house.gateways.answers(number))
-    house.ready()
+    stack.gateways.start(number)
+    stack.until(lambda: stack.gateways.answers(number))
+    stack.ready()
 
 
 def run(seed: int, rounds: int | None) -> bool:
@@ -126,26 +126,26 @@ def run(seed: int, rounds: int | None) -> bool:
     with tempfile.TemporaryDirectory(prefix="interlock-rolling-") as name:
         place = Path(name)
         place.chmod(0o755)
-        house = Trio(place, CONFIG, runners=RUNNERS)
+        stack = ClusterStack(place, CONFIG, runners=RUNNERS)
         try:
-            house.up()
-            answers, over = Answers(house), threading.Event()
+            stack.up()
+            answers, over = Answers(stack), threading.Event()
             with ThreadPoolExecutor(PEOPLE) as people:
                 living = [people.submit(answers.live, seed * PEOPLE + at, over) for at in range(PEOPLE)]
                 try:
                     for _ in range(rounds or ROUNDS):
                         for number in range(GATEWAYS):
-                            restart(house, number)
+                            restart(stack, number)
                 finally:
                     over.set()
                 for one in living:
                     one.result()
             lost = answers.unfinished()
-            done = house.workspace / "done"
+            done = stack.workspace / "done"
             written = Counter(done.read_text().split() if done.exists() else ())
             twice = sum(count > 1 for count in written.values())
         finally:
-            house.down()
+            stack.down()
     print(f"  {(rounds or ROUNDS) * GATEWAYS} restarts, {len(answers.acknowledged)} commands acknowledged, {lost} "
           f"without an end, {twice} run twice\n  answers: {dict(answers.statuses)}", flush=True)
     for fault, count in answers.faults.most_common(20):

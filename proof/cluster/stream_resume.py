@@ -13,7 +13,7 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
-from proof.processes.cluster import Trio
+from proof.processes.cluster import ClusterStack
 from proof.processes.gateways import GATEWAYS
 from proof.sessions.stream_resume import EVENTS, Findings, Ways, cut_everywhere, lengthen, one_session, said
 from proof.workload.clients import CONFIG
@@ -22,8 +22,8 @@ from proof.workload.clients import CONFIG
 def resume(place: Path, seed: int, events: int) -> tuple[Findings, Counter[int]]:
     """Make a stream of so many events, and cut each reader behind every one; gives how often each gateway was asked."""
     draw, asked = random.Random(seed), Counter[int]()
-    house = Trio(place, CONFIG)
-    gateways = house.gateways
+    stack = ClusterStack(place, CONFIG)
+    gateways = stack.gateways
 
     def drawn() -> tuple[str, Path]:
         number = draw.randrange(GATEWAYS)
@@ -31,18 +31,18 @@ def resume(place: Path, seed: int, events: int) -> tuple[Findings, Counter[int]]
         return gateways.url(number), gateways.home(number)
 
     try:
-        session_id = one_session(house, seed)
+        session_id = one_session(stack, seed)
         for number in range(GATEWAYS):  # Anyone who has the session would not know of what is written beside it.
             gateways.kill(number)
         asyncio.run(lengthen(gateways.home(0), session_id, events))
         for number in range(GATEWAYS):
             gateways.start(number)
-            house.until(lambda number=number: gateways.answers(number))
-        house.ready()
-        with contextlib.closing(Ways(house, session_id, drawn)) as ways:
+            stack.until(lambda number=number: gateways.answers(number))
+        stack.ready()
+        with contextlib.closing(Ways(stack, session_id, drawn)) as ways:
             return cut_everywhere(ways.named(), draw, events), asked
     finally:
-        house.down()
+        stack.down()
 
 
 def run(seed: int, rounds: int | None) -> bool:

@@ -29,8 +29,8 @@ from interlock import config
 from interlock.gateway.audit_state import verify_ledger_file
 from proof import REPOSITORY
 from proof.cluster.cascade import CONFIG
-from proof.processes.deployment import NotReady
 from proof.processes.gateways import Gateways, end, process
+from proof.processes.stack import NotReady
 from proof.workload.clients import TERMINAL
 
 MOVES = 50

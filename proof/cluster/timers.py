@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from interlock.command.machine import TERMINAL
-from proof.processes.cluster import Killer, Trio
+from proof.processes.cluster import ClusterStack, Killer
 from proof.processes.gateways import GATEWAYS
 from proof.processes.skewed_gateway import JUMP_NAME
 from proof.sessions.timers import HOUR_MS, LATE_MS, LONGEST_MS, SHORTEST_MS, TIMERS
@@ -61,22 +61,22 @@ class Timed(NamedTuple):
 class _Jumps(threading.Thread):
     """Sets the clock of a gateway that is drawn an hour forward or back, or right again, now and then."""
 
-    def __init__(self, house: Trio, draw: random.Random) -> None:
+    def __init__(self, stack: ClusterStack, draw: random.Random) -> None:
         super().__init__(daemon=True)
-        self._house = house
+        self._stack = stack
         self._draw = draw
         self.over = threading.Event()
         self.count = 0
 
     def run(self) -> None:
         while not self.over.wait(self._draw.random() * BETWEEN_JUMPS_S):
-            home = self._house.gateways.home(self._draw.randrange(GATEWAYS))
+            home = self._stack.gateways.home(self._draw.randrange(GATEWAYS))
             (home / JUMP_NAME).write_text(str(self._draw.choice((-HOUR_MS, 0, HOUR_MS))))
             self.count += 1
 
 
-def timers(house: Trio, seed: int, count: int) -> Timed:
-    """Run so many timers on a house that is up."""
+def timers(stack: ClusterStack, seed: int, count: int) -> Timed:
+    """Run so many timers on a stack that is up."""
     draw = random.Random(seed)
     timeouts = {f"t{number}": draw.randint(SHORTEST_MS, LONGEST_MS) for number in range(count)}
     commands: dict[str, str] = {}
@@ -86,12 +86,12 @@ def timers(house: Trio, seed: int, count: int) -> Timed:
     def run_lane(lane: int) -> None:
         try:
             for name in list(timeouts)[lane::LANES]:
-                commands[name] = execute(house, lane, name, f"proof-timer-{seed}-{name}", timeouts[name])
-                states[until_state(house, commands[name], TERMINAL.__contains__)] += 1
+                commands[name] = execute(stack, lane, name, f"proof-timer-{seed}-{name}", timeouts[name])
+                states[until_state(stack, commands[name], TERMINAL.__contains__)] += 1
         except (AssertionError, TimeoutError) as stands:
             wrong.append(f"lane {lane}: {stands}")
 
-    killer, jumps = Killer(house, random.Random(seed + 1), BETWEEN_KILLS_S), _Jumps(house, random.Random(seed + 2))
+    killer, jumps = Killer(stack, random.Random(seed + 1), BETWEEN_KILLS_S), _Jumps(stack, random.Random(seed + 2))
     lanes = [threading.Thread(target=run_lane, args=(lane,)) for lane in range(min(LANES, count))]
     for thread in (killer, jumps, *lanes):
         thread.start()
@@ -101,12 +101,12 @@ def timers(house: Trio, seed: int, count: int) -> Timed:
     jumps.join()
     killer.stop()
     for name, command in commands.items():
-        ends = [event["state"] for event in house.pages(f"/v1/commands/{command}/status", "events")
+        ends = [event["state"] for event in stack.pages(f"/v1/commands/{command}/status", "events")
                 if event["event"] == "state" and event.get("state") in TERMINAL]
         if ends != ["timed_out"]:
             wrong.append(f"{name} ended as {ends}")
-    house.down()
-    begun, rang = _noted(house.workspace / "begun.txt"), _noted(house.workspace / "rang.txt")
+    stack.down()
+    begun, rang = _noted(stack.workspace / "begun.txt"), _noted(stack.workspace / "rang.txt")
     wrong += [f"{name} began {len(at)} times" for name, at in begun.items() if len(at) != 1]
     calm, disturbed = list[float](), list[float]()
     for name, timeout_ms in timeouts.items():
@@ -117,7 +117,7 @@ def timers(house: Trio, seed: int, count: int) -> Timed:
             (disturbed if beside else calm).append(late_ms)
     return Timed(Counter(len(rang[name]) if name in rang else 0 for name in timeouts),
                  sum(one < 0 for one in (*calm, *disturbed)), sorted(calm), sorted(disturbed), states,
-                 len(killer.deaths), jumps.count, wrong, house.audit_ok())
+                 len(killer.deaths), jumps.count, wrong, stack.audit_ok())
 
 
 def _noted(path: Path) -> dict[str, list[float]]:
@@ -135,12 +135,12 @@ def _at(sorted_ms: list[float], part: float) -> float:
 def run(seed: int, rounds: int | None) -> bool:
     """Time them and print how late they were; `rounds` counts timers."""
     with tempfile.TemporaryDirectory(prefix="interlock-r9-") as place:
-        house = Trio(Path(place), CONFIG, module="proof.processes.skewed_gateway")
+        stack = ClusterStack(Path(place), CONFIG, module="proof.processes.skewed_gateway")
         try:
-            house.up()
-            seen = timers(house, seed, rounds or TIMERS)
+            stack.up()
+            seen = timers(stack, seed, rounds or TIMERS)
         finally:
-            house.down()
+            stack.down()
     print(f"{sum(seen.rings.values())} timers under {seen.kills} kills of a gateway and {seen.jumps} jumps of its "
           f"clock: rang so often {dict(sorted(seen.rings.items()))}, {seen.early} early")
     for what, late in (("no gateway died meanwhile", seen.calm_ms), ("one died", seen.disturbed_ms)):

@@ -1,6 +1,6 @@
 """Named places beside every commit, acknowledgement, release and publication, where a process kills itself (R4).
 
-`proof.faults.failpoints POINT,before|after,N gateway|runner …` is a component of a deployment that dies before or after
+`proof.faults.failpoints POINT,before|after,N gateway|runner …` is a component of a stack that dies before or after
 the N-th call of a point. The product knows nothing of it: its classes are wrapped in this process alone.
 """
 
@@ -33,7 +33,7 @@ from interlock.ports.outbox import StoreControl, TransientText
 from interlock.protocol.envelope import Frame
 from interlock.runner.send_queue import Sending
 from proof.processes import component
-from proof.processes.deployment import Part
+from proof.processes.stack import Part
 
 Moment = Literal["before", "after"]
 MOMENTS: tuple[Moment, ...] = ("before", "after")

@@ -1,4 +1,4 @@
-"""A component of a deployment on a disk that can be full: `proof.faults.full_disk_component SEED gateway|runner …`.
+"""A component of a stack on a disk that can be full: `proof.faults.full_disk_component SEED gateway|runner …`.
 
 At SIGUSR1 it reads from a file in which state the disk is from then on.
 """

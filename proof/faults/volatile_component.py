@@ -1,4 +1,4 @@
-"""A component of a deployment on a volatile disk: `proof.faults.volatile_component SEED gateway|runner …`.
+"""A component of a stack on a volatile disk: `proof.faults.volatile_component SEED gateway|runner …`.
 
 SIGUSR1 cuts its power: what was not synced is taken back, and the process ends.
 """

@@ -19,7 +19,7 @@ from proof.independent_peers.peer_gateway import Master, Session
 from proof.independent_peers.peer_runner import LocalClient
 from proof.independent_peers.profile import Broken
 from proof.independent_peers.table import NotPlayed
-from proof.processes.deployment import House
+from proof.processes.stack import Stack
 
 AGENTS = Path(__file__).with_name("agents.py")
 BURST = 300
@@ -87,8 +87,8 @@ OUR_AGENTS = (_agent("single", "exec", "exec", "{prompt}") + _agent("staying", "
 class Stage:
     """The two processes, and everything that plays join to them."""
 
-    def __init__(self, house: House, master: Master, owner: Person, broken: Break) -> None:
-        self._house = house
+    def __init__(self, stack: Stack, master: Master, owner: Person, broken: Break) -> None:
+        self._stack = stack
         self.master = master
         self.broken = broken
         self._numbers = itertools.count(1)
@@ -97,7 +97,7 @@ class Stage:
 
     def under(self, broken: Break) -> Stage:
         """The same stage with a break in it."""
-        stage = Stage(self._house, self.master, self._owner, broken)
+        stage = Stage(self._stack, self.master, self._owner, broken)
         stage._numbers = self._numbers
         stage._pairing = self._pairing
         return stage
@@ -106,7 +106,7 @@ class Stage:
     @property
     def port(self) -> int:
         """The gateway's."""
-        return self._house.port
+        return self._stack.port
 
     async def person(self, *roles: str, tenant: str | None = None) -> Person:
         """A new principal with a key; an operator who may also approve where no role is named."""
@@ -145,7 +145,7 @@ class Stage:
         agent_id = self.broken.agent(agent_id)
         if agent_id == SDK_AGENT and not has_sdk():
             raise NotPlayed("needs the extra `agent`")
-        place = self._house.workspace / f"w{next(self._numbers)}"
+        place = self._stack.workspace / f"w{next(self._numbers)}"
         place.mkdir()
         await self.master.attached()
         session = self.master.session(agent_id, str(place), self.broken, policy)
@@ -164,29 +164,29 @@ async def stage(place: Path, broken: Break = HONEST) -> AsyncIterator[Stage]:
     """Start gateway and runner, the one for our runner's peer, the other for our gateway's. Raises NotReady."""
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(WAITING_REQUESTS))
     master = Master()
-    with contextlib.ExitStack() as stack:
+    with contextlib.ExitStack() as exits:
         for name in (MODEL_KEY, WEBHOOK_SECRET):
             os.environ[name] = "whsec_" + "c2VjcmV0" * 8
-            stack.callback(os.environ.pop, name)
-        house = House(place, CONFIG + OUR_AGENTS + _sdk_agent(stack), on_file=True)
+            exits.callback(os.environ.pop, name)
+        stack = Stack(place, CONFIG + OUR_AGENTS + _sdk_agent(exits), on_file=True)
         async with master.listen() as port:
-            house.runner_url = f"http://127.0.0.1:{port}"
-            stack.callback(house.down)
-            house.start("gateway")
-            house.start("runner")
-            await asyncio.to_thread(house.until_up)
+            stack.runner_url = f"http://127.0.0.1:{port}"
+            exits.callback(stack.down)
+            stack.start("gateway")
+            stack.start("runner")
+            await asyncio.to_thread(stack.until_up)
             await master.attached()
-            key = (house.state / "owner.key").read_text().strip()
-            yield Stage(house, master, Person(house.port, key, broken.answer), broken)
-            await asyncio.to_thread(house.down)
+            key = (stack.state / "owner.key").read_text().strip()
+            yield Stage(stack, master, Person(stack.port, key, broken.answer), broken)
+            await asyncio.to_thread(stack.down)
 
 
-def _sdk_agent(stack: contextlib.ExitStack) -> str:
+def _sdk_agent(exits: contextlib.ExitStack) -> str:
     """An agent of the type sdk against a model server on loopback, where it can be had."""
     if not has_sdk():
         return ""
     from interlock.model_stand_in import running_model_server
 
-    model = stack.enter_context(running_model_server())
+    model = exits.enter_context(running_model_server())
     return (f'\n[agents.{SDK_AGENT}]\nadapter = "builtin"\nmodel = "anthropic/claude-sonnet-5-5"\n'
             f'base_url = "{model.url}"\napi_key_env = "{MODEL_KEY}"\ncontext_window = 200000\n')

@@ -1,4 +1,4 @@
-"""A house of three gateways and some runners, of which each may be killed by itself while the others go on."""
+"""A stack of three gateways and some runners, of which each may be killed by itself while the others go on."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from typing import Any
 import httpx2
 
 from proof.processes import cluster_servers
-from proof.processes.deployment import House, NotReady
 from proof.processes.gateways import GATEWAYS, Gateways, end, process
 from proof.processes.host_processor import HostProcessor
+from proof.processes.stack import NotReady, Stack
 
 RUNNERS = 3
 START_TIMEOUT_S = 90.0
@@ -24,8 +24,8 @@ AWAY_S = 4.0
 """A gateway that was killed is away for so long at most."""
 
 
-class Trio(House):
-    """What a house is for those who ask it, at one address. Gateways and runners are numbered from 0."""
+class ClusterStack(Stack):
+    """What a stack is for those who ask it, at one address. Gateways and runners are numbered from 0."""
 
     def __init__(self, place: Path, config: str = "", *, runners: int = RUNNERS,
                  module: str = "proof.processes.component", hosts: HostProcessor | None = None,
@@ -131,9 +131,9 @@ class Trio(House):
 class Killer(threading.Thread):
     """Kills one gateway after another, each at a random instant, until it is stopped."""
 
-    def __init__(self, house: Trio, draw: random.Random, between_s: tuple[float, float]) -> None:
+    def __init__(self, stack: ClusterStack, draw: random.Random, between_s: tuple[float, float]) -> None:
         super().__init__(daemon=True)
-        self._house = house
+        self._stack = stack
         self._draw = draw
         self._between_s = between_s
         self._over = threading.Event()
@@ -145,14 +145,14 @@ class Killer(threading.Thread):
         self._over.set()
         self.join()
         for number in range(GATEWAYS):
-            self._house.until(lambda number=number: self._house.gateways.answers(number))
+            self._stack.until(lambda number=number: self._stack.gateways.answers(number))
 
     def run(self) -> None:
         """Kill until it is told to stop."""
         while not self._over.wait(self._draw.uniform(*self._between_s)):
             number = self._draw.randrange(GATEWAYS)
             self.deaths.append(time.clock_gettime(time.CLOCK_BOOTTIME))
-            self._house.gateways.kill(number)
+            self._stack.gateways.kill(number)
             self._over.wait(self._draw.random() * AWAY_S)
-            self._house.gateways.start(number)
-            self._house.until(lambda number=number: self._house.gateways.answers(number))
+            self._stack.gateways.start(number)
+            self._stack.until(lambda number=number: self._stack.gateways.answers(number))

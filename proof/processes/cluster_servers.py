@@ -1,4 +1,4 @@
-"""What a house of three gateways needs: servers for a whole run, a database for each house."""
+"""What a stack of three gateways needs: servers for a whole run, a database for each stack."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def slow(rtt_ms: float) -> tuple[Path, int]:
 
 
 def delay(rtt_ms: float) -> None:
-    """Have every house that is made from now on reach its servers over links that take so long."""
+    """Have every stack that is made from now on reach its servers over links that take so long."""
     global _rtt_ms
     _rtt_ms = rtt_ms
 
@@ -87,7 +87,7 @@ def _ended_at_exit(server: OwnServer, directory: Path) -> OwnServer:
 
 def section() -> str:
     """A config's `[cluster]` with a database of its own."""
-    name = f"house_{os.getpid()}_{next(_numbers)}"
+    name = f"stack_{os.getpid()}_{next(_numbers)}"
     asyncio.run(_make(postgres().url, name))
     store, bus = postgres().url.replace("/postgres?", f"/{name}?"), nats().url
     if _rtt_ms:
@@ -105,19 +105,19 @@ async def _make(url: str, name: str) -> None:
 
 
 def store_of(state: Path) -> str:
-    """The address of a house's database, as its config has it."""
+    """The address of a stack's database, as its config has it."""
     store = config.load(state / config.FILE_NAME).cluster.store
-    assert store is not None, "the house says so"
+    assert store is not None, "the stack says so"
     return store
 
 
 def shown(state: Path) -> str:
-    """The address of a house's database as a gateway tells it."""
+    """The address of a stack's database as a gateway tells it."""
     return database.shown(store_of(state))
 
 
 def pids(state: Path) -> list[int]:
-    """The processes of a house's gateways, as they said themselves."""
+    """The processes of a stack's gateways, as they said themselves."""
     found: list[int] = []
     for announced in sorted((state / "cluster").glob("*/gateway.json")):
         with contextlib.suppress(OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Three gateways behind one address, as the one gateway of a deployment.
+"""Three gateways behind one address, as the one gateway of a stack.
 
 `python -m proof.processes.clustered_component gateway STATE URL ROOT`
 """
@@ -19,7 +19,7 @@ GATEWAYS = 3
 
 
 class Gateways(UpCluster):
-    """The gateways of a house, whose config names the servers that they share."""
+    """The gateways of a stack, whose config names the servers that they share."""
 
     def __init__(self, state: Path, settings: config.Config) -> None:
         super().__init__(GATEWAYS, state, settings.gateway.port, [], settings, [], verbose=False)
@@ -30,8 +30,8 @@ class Gateways(UpCluster):
 
     async def _start_servers(self) -> tuple[str, str]:
         shared = self._settings.cluster
-        assert shared.store is not None, "the house says so"
-        assert shared.bus is not None, "the house says so"
+        assert shared.store is not None, "the stack says so"
+        assert shared.bus is not None, "the stack says so"
         return shared.store, shared.bus
 
     async def run(self) -> int:

@@ -1,4 +1,4 @@
-"""The gateway or the runner of a deployment, started without the command line.
+"""The gateway or the runner of a stack, started without the command line.
 
 `python -m proof.processes.component gateway|runner STATE URL ROOT`
 """

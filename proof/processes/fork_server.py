@@ -1,4 +1,4 @@
-"""Parts of houses and verbs, forked out of one process that has loaded everything: a start costs a tenth of a new
+"""Parts of stacks and verbs, forked out of one process that has loaded everything: a start costs a tenth of a new
 interpreter's.
 
 For proofs and tests that start a thousand of them; one that measures a start, or is about one, takes whole processes.
@@ -40,7 +40,7 @@ CHUNK_BYTES = 65_536
 
 
 class Forked:
-    """A process that somebody else is the parent of; the part of `subprocess.Popen` that a house uses."""
+    """A process that somebody else is the parent of; the part of `subprocess.Popen` that a stack uses."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid

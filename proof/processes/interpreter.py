@@ -1,6 +1,6 @@
-"""How the processes of a house are started: with bytecode that was compiled once, as an installation has it.
+"""How the processes of a stack are started: with bytecode that was compiled once, as an installation has it.
 
-Where the interpreter is told to write no bytecode, every part of a house would compile a thousand modules again, which
+Where the interpreter is told to write no bytecode, every part of a stack would compile a thousand modules again, which
 takes as long as the rest of its start.
 """
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from proof import REPOSITORY
-from proof.processes.deployment import House
+from proof.processes.stack import Stack
 from proof.protocol.schema_hooks import KNOWN, SEEN
 
 FULL_EXAMPLES = 100
@@ -36,7 +36,7 @@ CHECKS = ("not_a_server_error", "status_code_conformance", "content_type_conform
           "response_schema_conformance", "positive_data_acceptance", "negative_data_rejection",
           "missing_required_header", "unsupported_method", "allow_header_conformance", "ignored_auth", "use_after_free",
           "ensure_resource_availability")
-"""All but `object_level_authorization`, which needs a second identity of the same house that must not read what the
+"""All but `object_level_authorization`, which needs a second identity of the same stack that must not read what the
 first one made: here a tenant's people read what is the tenant's, and other tenants are S1's."""
 MEANT = {
     "GET /v1/audit/proof/consistency": "the sizes must be of this log, the first at most the second",
@@ -47,7 +47,7 @@ MEANT = {
     "POST /v1/drain": "each scope but the gateway's has its own name",
     "POST /v1/undrain": "each scope but the gateway's has its own name",
     "POST /v1/inbound": "each type of chat has its own peer",
-    "POST /v1/keys": "people and roles are those of the house",
+    "POST /v1/keys": "people and roles are those of the stack",
     "POST /v1/tenants": "a tenant's name is a word",
     "POST /v1/signing-keys": "a key is 32 bytes, and a point of the curve",
     "POST /v1/passkeys": "a key is DER of a kind that passkeys have, and the moment a time",
@@ -112,30 +112,30 @@ def drive(url: str, key: str, known: dict[str, str], *, seed: int, examples: int
                    "\n".join((done.stdout + done.stderr).splitlines()[-LAST_LINES:]))
 
 
-def furnish(house: House) -> dict[str, str]:
+def furnish(stack: Stack) -> dict[str, str]:
     """Make something of each kind that can be asked about; give the ids by their place in a path."""
     body = {"type": "execute", "target": {"agent_id": "shell"},
             "payload": {"messages": [{"role": "user", "content": [{"contentType": "text", "value": "true"}]}]}}
-    command = house.post("/v1/commands", body, "proof-of-the-schema-first").json()
-    key = house.post("/v1/keys", {"principal": {"type": "user", "id": "ann"}, "roles": ["viewer"]},
+    command = stack.post("/v1/commands", body, "proof-of-the-schema-first").json()
+    key = stack.post("/v1/keys", {"principal": {"type": "user", "id": "ann"}, "roles": ["viewer"]},
                      "proof-of-the-schema-its-key").json()
     return {"key_id": key["key_id"], "command_id": command["id"], "session_id": command["target"]["session_id"],
             "approval_id": command["approval_id"]}
 
 
 def run(seed: int, rounds: int | None) -> bool:
-    """Drive a house of real processes, and print what was counted; `rounds` are the examples of each operation."""
+    """Drive a stack of real processes, and print what was counted; `rounds` are the examples of each operation."""
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
-        house = House(place, CONFIG)
+        stack = Stack(place, CONFIG)
         try:
-            house.up()
-            known = furnish(house)
-            found = drive(house.url, house.headers["Authorization"].removeprefix("Bearer "), known, seed=seed,
+            stack.up()
+            known = furnish(stack)
+            found = drive(stack.url, stack.headers["Authorization"].removeprefix("Bearer "), known, seed=seed,
                           examples=rounds or FULL_EXAMPLES, phases="examples,coverage,fuzzing,stateful", place=place)
-            tracebacks = house.log("gateway").count("Traceback")
+            tracebacks = stack.log("gateway").count("Traceback")
         finally:
-            house.down()
+            stack.down()
     statuses = Counter[int]()
     for (_, status, _), count in found.answers.items():
         statuses[status] += count

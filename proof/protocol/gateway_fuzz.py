@@ -20,7 +20,7 @@ from websockets.typing import Subprotocol
 from interlock.protocol.envelope import DPS_VERSION
 from interlock.protocol.frames import Class, InvalidFrame, decode_wire, frame_class
 from proof.faults.frame_mutation import mutate
-from proof.processes.deployment import House
+from proof.processes.stack import Stack
 from proof.sessions.output_flood import rss_mib
 
 PATIENCE_S = 30.0
@@ -35,7 +35,7 @@ class GatewayFuzz:
     """A gateway process, and the link of a runner to it."""
 
     def __init__(self, place: Path, draw: Random) -> None:
-        self._house = House(place)
+        self._stack = Stack(place)
         self._draw = draw
         self._links = ExitStack()
         self._link: ClientConnection | None = None
@@ -47,22 +47,22 @@ class GatewayFuzz:
         self.wrong: list[str] = []
 
     def __enter__(self) -> Self:
-        self._house.start("gateway")
-        self._house.until_up()
+        self._stack.start("gateway")
+        self._stack.until_up()
         self._dial()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._links.close()
-        self._house.down()
+        self._stack.down()
 
     def rss_mib(self) -> float:
         """What the gateway takes."""
-        return rss_mib(self._house.processes["gateway"].pid)
+        return rss_mib(self._stack.processes["gateway"].pid)
 
     def log(self) -> str:
         """All that it wrote."""
-        return (self._house.place / "gateway.log").read_text(errors="replace")
+        return (self._stack.place / "gateway.log").read_text(errors="replace")
 
     def round(self, count: int) -> None:
         """One session: it is opened, gets `count` mutated frames, and must then take a frame like any other."""
@@ -81,7 +81,7 @@ class GatewayFuzz:
     def _begin(self) -> tuple[str, str, str]:
         body = {"type": "execute", "target": {"agent_id": AGENT, "workspace": "/"},
                 "payload": {"messages": [{"role": "user", "content": [{"contentType": "text", "value": "go"}]}]}}
-        answer = self._house.post("/v1/commands", body, f"proof-fuzz-{uuid.uuid4()}")
+        answer = self._stack.post("/v1/commands", body, f"proof-fuzz-{uuid.uuid4()}")
         if answer.status_code != 202:
             raise AssertionError(f"the command was refused: {answer.text}")
         session = answer.json()["target"]["session_id"]
@@ -133,7 +133,7 @@ class GatewayFuzz:
     def _check(self, session: str, said: dict[int, list[dict[str, Any]]]) -> None:
         """What is kept is what was said, whole, and each number once."""
         seqs: list[int] = []
-        for event in self._house.pages(f"/v1/sessions/{session}/frames", "events", view="raw"):
+        for event in self._stack.pages(f"/v1/sessions/{session}/frames", "events", view="raw"):
             kind, frame = event.get("kind"), event.get("frame")
             self.applied += kind == "C"
             self.refused += kind == "refused"
@@ -155,9 +155,9 @@ class GatewayFuzz:
         self.links += 1
         self._inbox.clear()
         self._acked: dict[str, int] = {}
-        token = self._house.token.read_text().strip()
+        token = self._stack.token.read_text().strip()
         self._link = self._links.enter_context(connect(
-            self._house.url.replace("http", "ws") + "/rawp", subprotocols=[Subprotocol(DPS_VERSION)], max_size=None,
+            self._stack.url.replace("http", "ws") + "/rawp", subprotocols=[Subprotocol(DPS_VERSION)], max_size=None,
             max_queue=None, additional_headers={"Authorization": f"Bearer {token}"}))
         listed = [{"session_id": name, "last_seq_sent": self._seqs.get(name, 0), "control_seq": 99, "state": "running"}
                   for name in sessions]

@@ -20,7 +20,7 @@ from websockets.typing import Subprotocol
 from interlock.protocol.envelope import DPS_VERSION
 from interlock.protocol.frames import Class, InvalidFrame, decode_wire, frame_class
 from proof.faults.frame_mutation import mutate
-from proof.processes.deployment import House
+from proof.processes.stack import Stack
 from proof.sessions.output_flood import rss_mib
 
 PATIENCE_S = 30.0
@@ -32,7 +32,7 @@ class RunnerFuzz:
     """A runner process, and the gateway's end of its links."""
 
     def __init__(self, place: Path, draw: Random) -> None:
-        self._house = House(place)
+        self._stack = Stack(place)
         self._draw = draw
         self._peers: queue.Queue[tuple[ServerConnection, Any]] = queue.Queue()
         self._link: ServerConnection | None = None
@@ -48,14 +48,14 @@ class RunnerFuzz:
     def __enter__(self) -> Self:
         self._server = serve(self._serve, "127.0.0.1", 0, subprotocols=[Subprotocol(DPS_VERSION)], max_size=None,
                              max_queue=None)
-        self._house.runner_url = f"http://127.0.0.1:{self._server.socket.getsockname()[1]}"
+        self._stack.runner_url = f"http://127.0.0.1:{self._server.socket.getsockname()[1]}"
         Thread(target=self._server.serve_forever, daemon=True).start()
-        self._house.start("runner")
+        self._stack.start("runner")
         self._take_link()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._house.down()
+        self._stack.down()
         self._server.shutdown()
 
     @property
@@ -70,11 +70,11 @@ class RunnerFuzz:
 
     def rss_mib(self) -> float:
         """What the runner takes."""
-        return rss_mib(self._house.processes["runner"].pid)
+        return rss_mib(self._stack.processes["runner"].pid)
 
     def log(self) -> str:
         """All that it wrote."""
-        return (self._house.place / "runner.log").read_text(errors="replace")
+        return (self._stack.place / "runner.log").read_text(errors="replace")
 
     def round(self, count: int) -> None:
         """One session: it is opened, gets `count` mutated frames, and must then run a prompt like any other."""
@@ -87,7 +87,7 @@ class RunnerFuzz:
     # --- a session ---
     def _open(self, session: str) -> None:
         opened = self._say(session, "control.session.open", {
-            "session_id": session, "agent_id": AGENT, "workspace": str(self._house.workspace),
+            "session_id": session, "agent_id": AGENT, "workspace": str(self._stack.workspace),
             "workspace_access": "rw"})
         self._hear("session.capabilities", session, opened)
 
@@ -207,7 +207,7 @@ class RunnerFuzz:
         some = str(uuid.uuid4())
         durable: list[tuple[str, dict[str, Any]]] = [
             ("control.session.open", {"session_id": session, "agent_id": AGENT, "workspace_access": "rw",
-                                      "workspace": str(self._house.workspace)}),
+                                      "workspace": str(self._stack.workspace)}),
             ("control.prompt.request", {"prompt_id": some, "input_type": "text", "text": "echo mutant",
                                         "origin": "user"}),
             ("control.interaction.response", {"interaction_id": some, "decision": "deny", "by": "proof"}),

@@ -66,7 +66,7 @@ def before_call(_context: Any, case: Any, _kwargs: Any) -> None:
     if wait.isascii() and wait.isdecimal() and int(wait) <= 30:
         case.query["wait"] = "0"
     if (case.path_parameters or {}).get("runner_id") == OWN_RUNNER:
-        case.path_parameters["runner_id"] = "another"  # Without its runner the house would take no command any more.
+        case.path_parameters["runner_id"] = "another"  # Without its runner the stack would take no command any more.
     if case.meta is None or not case.meta.generation.mode.is_positive:
         return
     _make_good(case)

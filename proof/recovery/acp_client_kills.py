@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from proof import REPOSITORY
-from proof.processes.deployment import House
+from proof.processes.stack import Stack
 
 KILLS = 50
 LINES = 300
@@ -61,9 +61,9 @@ class Findings(NamedTuple):
 class Editor:
     """An ACP client over the pipes of `interlock acp`."""
 
-    def __init__(self, house: House, agent: str) -> None:
+    def __init__(self, stack: Stack, agent: str) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "interlock", "acp", agent, "--state", str(house.state)], cwd=REPOSITORY,
+            [sys.executable, "-m", "interlock", "acp", agent, "--state", str(stack.state)], cwd=REPOSITORY,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self._came = queue.Queue[dict[str, Any]]()
         self._number = 0
@@ -118,36 +118,36 @@ class Editor:
 def kill_in_turns(place: Path, seed: int, kills: int) -> Findings:
     """Prompt `kills` times through one door, and kill the gateway in the middle of each turn."""
     chance = random.Random(seed)
-    house = House(place, CONFIG)
+    stack = Stack(place, CONFIG)
     unended = ended_twice = incomplete = not_once = 0
     slowest_s = 0.0
     try:
-        house.up()
-        editor = Editor(house, "sh")
-        opened = editor.response(editor.send("session/new", cwd=str(house.workspace), mcpServers=[]))
+        stack.up()
+        editor = Editor(stack, "sh")
+        opened = editor.response(editor.send("session/new", cwd=str(stack.workspace), mcpServers=[]))
         assert opened is not None, "the door has not answered"
         session = opened["result"]["sessionId"]
         expected = "".join(f"line {number}\n" for number in range(1, LINES + 1))
         for round_ in range(kills):
-            ran = house.workspace / f"ran-{round_}"
+            ran = stack.workspace / f"ran-{round_}"
             editor.text, editor.answers = "", []
             number = editor.send("session/prompt", sessionId=session, prompt=[{"type": "text", "text": (
                 f"echo once >> {ran.name}; for i in $(seq {LINES}); do echo line $i; sleep {LINE_S}; done")}])
-            house.until(ran.exists)
+            stack.until(ran.exists)
             time.sleep(chance.uniform(0, LINES * LINE_S))
-            house.kill("gateway")
+            stack.kill("gateway")
             killed_s = time.monotonic()
-            house.start("gateway")
+            stack.start("gateway")
             answer = editor.response(number)
             slowest_s = max(slowest_s, time.monotonic() - killed_s)
             unended += answer is None or "result" not in answer
             ended_twice += bool(editor.answers)
             incomplete += editor.text.rstrip("\n") != expected.rstrip("\n")
             not_once += ran.read_text() != "once\n"
-            house.ready()
+            stack.ready()
         editor.close()
     finally:
-        house.down()
+        stack.down()
     return Findings(kills, unended, ended_twice, incomplete, not_once, slowest_s)
 
 

@@ -22,8 +22,8 @@ import httpx2
 
 from proof import REPOSITORY
 from proof.faults.full_disk_component import LOOK, state_file
-from proof.processes.deployment import House, Part
 from proof.processes.fork_server import Swift
+from proof.processes.stack import Part, Stack
 from proof.workload.clients import CONFIG, TERMINAL, Crew, Pace
 from proof.workload.outcome_tally import Reckoning, reckon
 
@@ -76,11 +76,11 @@ class Findings(NamedTuple):
 
 
 class Trouble:
-    """A house with a crew whose disk is made to refuse, and to take writes again."""
+    """A stack with a crew whose disk is made to refuse, and to take writes again."""
 
-    def __init__(self, house: House, seed: int, pace: Pace) -> None:
-        self._house = house
-        self._crew = Crew(house, seed, pace)
+    def __init__(self, stack: Stack, seed: int, pace: Pace) -> None:
+        self._stack = stack
+        self._crew = Crew(stack, seed, pace)
         self._wrong: list[str] = []
         self._back_s: list[float] = []
         self._episodes: Counter[str] = Counter()
@@ -94,7 +94,7 @@ class Trouble:
         began = time.monotonic()
         time.sleep(lasts_s)
         if kind == "full" and "gateway" in parts:
-            ready = httpx2.get(self._house.url + "/readyz", timeout=WAIT_S)
+            ready = httpx2.get(self._stack.url + "/readyz", timeout=WAIT_S)
             if (ready.status_code, ready.json().get("ledger")) != (503, "refuses"):
                 self._wrong.append(f"/readyz said {ready.status_code} {ready.text} while the disk was full")
             while self._crew.answered[503] == before[503] and time.monotonic() - began < WAIT_S:
@@ -104,25 +104,25 @@ class Trouble:
         make("fine")
         self._back_s.append(self._in_service(f"back-{self._episodes.total()}"))
         self._episodes[f"{kind}, {' and '.join(parts)}"] += 1
-        self._wrong += [f"the {part} died of it\n{self._house.log(part)}" for part, process
-                        in self._house.processes.items() if process.poll() is not None]
+        self._wrong += [f"the {part} died of it\n{self._stack.log(part)}" for part, process
+                        in self._stack.processes.items() if process.poll() is not None]
 
     def _in_service(self, name: str) -> float:
         """Run a new command to its end; returns the seconds that it took, at the least until `/readyz` agreed."""
         began = time.monotonic()
         command_id = ""
-        body = {"type": "execute", "target": {"agent_id": "speaker", "workspace": str(self._house.workspace)},
+        body = {"type": "execute", "target": {"agent_id": "speaker", "workspace": str(self._stack.workspace)},
                 "payload": {"messages": [{"role": "user", "content": [
                     {"contentType": "text", "value": f"{name} 1 0"}]}]}, "close_session": True}
         while time.monotonic() - began < WAIT_S:
             with contextlib.suppress(httpx2.TransportError, KeyError):
                 if not command_id:
-                    answer = self._house.post("/v1/commands", body, f"proof-full-{name}-the-key")
+                    answer = self._stack.post("/v1/commands", body, f"proof-full-{name}-the-key")
                     if answer.status_code == 202:
                         command_id = answer.json()["id"]
                         self._crew.written[0].write(f"{name} {command_id} {answer.json()['target']['session_id']}")
-                elif (self._house.get(f"/v1/commands/{command_id}")["state"] in TERMINAL
-                      and httpx2.get(self._house.url + "/readyz").status_code == 200):
+                elif (self._stack.get(f"/v1/commands/{command_id}")["state"] in TERMINAL
+                      and httpx2.get(self._stack.url + "/readyz").status_code == 200):
                     return time.monotonic() - began
             time.sleep(0.02)
         self._wrong.append(f"{name} did not end within {WAIT_S:.0f} s")
@@ -141,25 +141,25 @@ def refuse(place: Path, seed: int, episodes: int, pace: Pace = PACE) -> Findings
     """Episodes on a disk that refuses, of each kind in turn."""
     draw = random.Random(seed)
     swift = Swift()
-    house = House(place, CONFIG, swift, on_file=True)
+    stack = Stack(place, CONFIG, swift, on_file=True)
     for part in ("gateway", "runner"):
-        house.entry[part] = ["proof.faults.full_disk_component", str(draw.randrange(2**32))]
+        stack.entry[part] = ["proof.faults.full_disk_component", str(draw.randrange(2**32))]
     try:
-        house.up()
-        trouble = Trouble(house, seed, pace)
+        stack.up()
+        trouble = Trouble(stack, seed, pace)
         for number in range(episodes):
             kind, parts = KINDS[number % len(KINDS)]
 
             def make(how: str, parts: tuple[Part, ...] = parts) -> None:
                 for part in parts:
                     state_file(place, part).write_text(how)
-                    house.processes[part].send_signal(LOOK)
-                house.until(lambda: not any(state_file(place, part).exists() for part in parts))
+                    stack.processes[part].send_signal(LOOK)
+                stack.until(lambda: not any(state_file(place, part).exists() for part in parts))
 
             trouble.episode(kind, parts, make, draw.uniform(*LASTS_S))
         return trouble.reckon()
     finally:
-        house.down()
+        stack.down()
         swift.close()
 
 
@@ -170,7 +170,7 @@ def fill_really(place: Path, seed: int, episodes: int) -> Findings:
     state.mkdir(mode=0o700)
     subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={SMALL_FS},mode=700", "none", str(state)], check=True)
     swift = Swift()
-    house = House(place, CONFIG, swift, on_file=True)
+    stack = Stack(place, CONFIG, swift, on_file=True)
     filler = state / "filler"
 
     def make(how: str) -> None:
@@ -182,13 +182,13 @@ def fill_really(place: Path, seed: int, episodes: int) -> Findings:
                 pass
 
     try:
-        house.up()
-        trouble = Trouble(house, seed, PACE)
+        stack.up()
+        trouble = Trouble(stack, seed, PACE)
         for _ in range(episodes):
             trouble.episode("full", ("gateway", "runner"), make, draw.uniform(*LASTS_S))
         return trouble.reckon()
     finally:
-        house.down()
+        stack.down()
         swift.close()
 
 

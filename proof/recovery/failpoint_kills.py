@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from proof.faults.failpoints import MOMENTS, POINTS
-from proof.processes.deployment import House, Part
 from proof.processes.fork_server import Swift
+from proof.processes.stack import Part, Stack
 from proof.workload.clients import CONFIG, Crew, Pace
 from proof.workload.outcome_tally import Reckoning, reckon
 
@@ -22,7 +22,7 @@ TIMES = 25
 REACH_TIMEOUT_S = 20.0
 """A point that no one came to in this time is put back behind the others."""
 GIVEN_UP = 20
-"""So often in a row no one came to any point: then the house stands still, and that is what is wrong."""
+"""So often in a row no one came to any point: then the stack stands still, and that is what is wrong."""
 SETTLE_TIMEOUT_S = 120.0
 PACE = Pace(writers=8, sessions=4, pieces=4, pause_ms=15, rest_s=0.3)
 
@@ -51,64 +51,64 @@ class _Plan:
         self.armed_at = 0.0
         self.idle = 0
 
-    def arm(self, house: House) -> None:
+    def arm(self, stack: Stack) -> None:
         """Start the part, armed at the next point; unarmed once there is none left."""
-        house.entry[self.part] = ["proof.processes.component"]
+        stack.entry[self.part] = ["proof.processes.component"]
         if self.left:
             point = self.left[-1]
             call = self.draw.randint(1, POINTS[self.part][point.partition(",")[0]].calls)
-            house.entry[self.part] = ["proof.faults.failpoints", f"{point},{call}"]
-        house.start(self.part)
+            stack.entry[self.part] = ["proof.faults.failpoints", f"{point},{call}"]
+        stack.start(self.part)
         self.armed_at = time.monotonic()
 
 
 def fail_everywhere(place: Path, seed: int, times: int, pace: Pace = PACE, few: int | None = None) -> Findings:
-    """Let a crew work in a house whose parts die at every point `times` times; with `few`, at so many of each part."""
+    """Let a crew work in a stack whose parts die at every point `times` times; with `few`, at so many of each part."""
     draw = random.Random(seed)
     swift = Swift()
-    house = House(place, CONFIG, swift, on_file=True)
+    stack = Stack(place, CONFIG, swift, on_file=True)
     plans = [_Plan("gateway", times, draw), _Plan("runner", times, draw)]
     if few is not None:
         for plan in plans:
             del plan.left[few:]
     deaths: Counter[str] = Counter()
     try:
-        house.up()  # Its first start is whole: the crew needs a key.
-        crew = Crew(house, seed, pace)
+        stack.up()  # Its first start is whole: the crew needs a key.
+        crew = Crew(stack, seed, pace)
         crew.start()
         for plan in plans:
-            house.kill(plan.part)
-            plan.arm(house)
+            stack.kill(plan.part)
+            plan.arm(stack)
         while any(plan.left and plan.idle < GIVEN_UP for plan in plans):
             time.sleep(0.005)
             for plan in plans:
-                _look(house, plan, deaths)
+                _look(stack, plan, deaths)
         crew.stop()
         for plan in plans:
-            if house.processes[plan.part].poll() is not None:
+            if stack.processes[plan.part].poll() is not None:
                 plan.left = []
-                plan.arm(house)
-        house.ready()
+                plan.arm(stack)
+        stack.ready()
         crew.settle(SETTLE_TIMEOUT_S)
         unreached = [point for plan in plans for point in sorted(set(plan.left))]
         return Findings(deaths, unreached, reckon(crew))
     finally:
-        house.down()
+        stack.down()
         swift.close()
 
 
-def _look(house: House, plan: _Plan, deaths: Counter[str]) -> None:
+def _look(stack: Stack, plan: _Plan, deaths: Counter[str]) -> None:
     """Take one that died back; put a point back that no one comes to."""
-    if house.processes[plan.part].poll() is not None:
+    if stack.processes[plan.part].poll() is not None:
         if plan.left:
             deaths[f"{plan.part}, {plan.left.pop()}"] += 1
             plan.idle = 0
-        plan.arm(house)
+        plan.arm(stack)
     elif plan.left and time.monotonic() - plan.armed_at > REACH_TIMEOUT_S:
         plan.left.insert(0, plan.left.pop())
         plan.idle += 1
-        house.kill(plan.part)
-        plan.arm(house)
+        stack.kill(plan.part)
+        plan.arm(stack)
 
 
 def run(seed: int, rounds: int | None) -> bool:

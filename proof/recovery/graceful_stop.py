@@ -14,8 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from proof.processes.deployment import House
 from proof.processes.fork_server import Swift
+from proof.processes.stack import Stack
 from proof.sessions.fan_out import TICKER
 
 STREAMS = 100
@@ -86,27 +86,27 @@ def stop_and_resume(place: Path, streams: int, sessions: int = SESSIONS) -> Find
     script = place / "ticker.py"
     script.write_text(TICKER)
     swift = Swift()
-    house = House(place, f'\n[agents.ticker]\nadapter = "dps"\ncommand = "{sys.executable}"\n'
+    stack = Stack(place, f'\n[agents.ticker]\nadapter = "dps"\ncommand = "{sys.executable}"\n'
                          f'args = ["-I", "-S", "{script}"]\n', swift)
     readers: list[Stream] = []
     try:
-        house.up()
-        paths = [_begin(house, number) for number in range(sessions)]
+        stack.up()
+        paths = [_begin(stack, number) for number in range(sessions)]
         readers += [Stream(paths[number % sessions]) for number in range(streams)]
-        _ask(house, readers)
+        _ask(stack, readers)
         wrong = _read_until(readers, lambda: all(len(one.numbers) >= EVENTS_BEFORE for one in readers), "begin")
-        house.until_whole()
-        gateway = house.processes["gateway"]
+        stack.until_whole()
+        gateway = stack.processes["gateway"]
         began = time.monotonic()
         gateway.terminate()
         wrong += _read_until(readers, lambda: gateway.poll() is not None, "end")
         gone_s = time.monotonic() - began
         _read_until(readers, lambda: not any(one.open for one in readers), "end", wait_s=1.0)
         ended = sum(one.open is None for one in readers)
-        house.start("gateway")
-        house.ready()
+        stack.start("gateway")
+        stack.ready()
         before = {id(one): len(one.numbers) for one in readers}
-        _ask(house, readers)
+        _ask(stack, readers)
         wrong += _read_until(readers, lambda: all(len(one.numbers) >= before[id(one)] + EVENTS_AFTER
                                                   for one in readers), "go on")
         wrong += [f"{one.path}: {len(one.numbers)} events, not 1 to {one.numbers[-1]} each once" for one in readers
@@ -115,23 +115,23 @@ def stop_and_resume(place: Path, streams: int, sessions: int = SESSIONS) -> Find
     finally:
         for one in readers:
             one.close()
-        house.down()
+        stack.down()
         swift.close()
 
 
-def _begin(house: House, number: int) -> str:
+def _begin(stack: Stack, number: int) -> str:
     body: dict[str, Any] = {
-        "type": "execute", "target": {"agent_id": "ticker", "workspace": str(house.workspace)},
+        "type": "execute", "target": {"agent_id": "ticker", "workspace": str(stack.workspace)},
         "payload": {"messages": [{"role": "user", "content": [
             {"contentType": "text", "value": f"{A_SECOND} {TURN_S}"}]}]}}
-    answer = house.post("/v1/commands", body, f"proof-sigterm-{number}-the-key").json()
+    answer = stack.post("/v1/commands", body, f"proof-sigterm-{number}-the-key").json()
     return f"/v1/sessions/{answer['target']['session_id']}/frames"
 
 
-def _ask(house: House, readers: list[Stream]) -> None:
+def _ask(stack: Stack, readers: list[Stream]) -> None:
     for one in readers:
         one.close()
-        one.ask(house.port, house.headers["Authorization"])
+        one.ask(stack.port, stack.headers["Authorization"])
 
 
 def _read_until(readers: list[Stream], reached: Callable[[], bool], what: str, wait_s: float = WAIT_S) -> list[str]:

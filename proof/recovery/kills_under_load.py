@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 import httpx2
 
-from proof.processes.deployment import House, Part
 from proof.processes.fork_server import Swift
+from proof.processes.stack import Part, Stack
 from proof.workload.clients import CONFIG, Crew, Pace
 from proof.workload.ledger_fill import fill
 from proof.workload.outcome_tally import Reckoning, reckon
@@ -67,12 +67,12 @@ class Findings(NamedTuple):
         return "\n".join([*rows, self.reckoned.table()])
 
 
-def kill_many(house: House, seed: int, kills: int, pace: Pace = FULL, filled: int = 0) -> Findings:
+def kill_many(stack: Stack, seed: int, kills: int, pace: Pace = FULL, filled: int = 0) -> Findings:
     """Let a crew work, and kill one side at random instants."""
     draw = random.Random(seed)
-    fill_s = prepare(house, seed, filled) if filled else 0.0
-    house.up()
-    crew = Crew(house, seed, pace)
+    fill_s = prepare(stack, seed, filled) if filled else 0.0
+    stack.up()
+    crew = Crew(stack, seed, pace)
     crew.start()
     killed: Counter[Part] = Counter()
     in_turn = 0
@@ -82,48 +82,48 @@ def kill_many(house: House, seed: int, kills: int, pace: Pace = FULL, filled: in
     for number in range(kills):
         part: Part = draw.choice(("gateway", "runner"))
         # Every other instant is drawn from the whole time, the others from the time in which a turn is open.
-        in_turn += turn_is_open(house, wait_s=10.0 if number % 2 else 0.0)
+        in_turn += turn_is_open(stack, wait_s=10.0 if number % 2 else 0.0)
         time.sleep(draw.random() * 0.4)
-        house.kill(part)
+        stack.kill(part)
         killed[part] += 1
         time.sleep(draw.random() * 0.1)
-        house.start(part)
-        ready_s[part].append(house.ready())
-        start_cpu_s[part].append(_cpu_s(house.processes[part].pid))
-        held_up_s[part].append(_held_up_s(house.processes[part].pid))
+        stack.start(part)
+        ready_s[part].append(stack.ready())
+        start_cpu_s[part].append(_cpu_s(stack.processes[part].pid))
+        held_up_s[part].append(_held_up_s(stack.processes[part].pid))
     crew.stop()
     crew.settle(SETTLE_TIMEOUT_S)
     return Findings(killed, in_turn, filled, fill_s, ready_s, start_cpu_s, held_up_s, reckon(crew))
 
 
-def prepare(house: House, seed: int, filled: int) -> float:
+def prepare(stack: Stack, seed: int, filled: int) -> float:
     """Let one command run, and copy what it left so often."""
-    command_id = one_command(house, seed)
-    house.down()
-    return fill(house.state, command_id, filled)
+    command_id = one_command(stack, seed)
+    stack.down()
+    return fill(stack.state, command_id, filled)
 
 
-def one_command(house: House, seed: int) -> str:
-    """Start the house, and let one command run in it that leaves no trace in what is compared at the end."""
-    house.up()
-    crew = Crew(house, seed + 1, Pace(writers=1, sessions=1, rest_s=60.0))
+def one_command(stack: Stack, seed: int) -> str:
+    """Start the stack, and let one command run in it that leaves no trace in what is compared at the end."""
+    stack.up()
+    crew = Crew(stack, seed + 1, Pace(writers=1, sessions=1, rest_s=60.0))
     crew.start()
-    house.until(lambda: bool(crew.commands()))
+    stack.until(lambda: bool(crew.commands()))
     crew.stop()
     crew.settle(SETTLE_TIMEOUT_S)
     ((_, command_id, _),) = crew.commands()
     for note in (*crew.written, crew.knocks, crew.votes, crew.shown):
         note.path.unlink()
-    (house.workspace / "ran.txt").unlink(missing_ok=True)
+    (stack.workspace / "ran.txt").unlink(missing_ok=True)
     return command_id
 
 
-def turn_is_open(house: House, wait_s: float) -> bool:
+def turn_is_open(stack: Stack, wait_s: float) -> bool:
     """Whether a turn is under way, or comes to be within so long."""
     deadline = time.monotonic() + wait_s
     while True:
         with contextlib.suppress(httpx2.TransportError, KeyError):
-            if house.get("/v1/commands", state="running", limit=1)["items"]:
+            if stack.get("/v1/commands", state="running", limit=1)["items"]:
                 return True
         if time.monotonic() >= deadline:
             return False
@@ -146,11 +146,11 @@ def _held_up_s(pid: int) -> float:
 def run(seed: int, rounds: int | None) -> bool:
     """Run the proof and print its findings; `rounds` counts kills."""
     with tempfile.TemporaryDirectory(prefix="interlock-r2-") as place:
-        house = House(Path(place), CONFIG, on_file=True)
+        stack = Stack(Path(place), CONFIG, on_file=True)
         try:
-            seen = kill_many(house, seed, rounds or KILLS, filled=COMMANDS)
+            seen = kill_many(stack, seed, rounds or KILLS, filled=COMMANDS)
         finally:
-            house.down()
+            stack.down()
     print(seen.table())
     print(f"{'load of the machine':<50} {os.getloadavg()[0]:.1f}")
     passed = seen.reckoned.passed and seen.slowest_s <= READY_LIMIT_S
@@ -164,9 +164,9 @@ def run(seed: int, rounds: int | None) -> bool:
 def quick(place: Path, seed: int, kills: int) -> Findings:
     """The same, small, with parts that start fast and a ledger in which little is."""
     swift = Swift()
-    house = House(place, CONFIG, swift, on_file=True)
+    stack = Stack(place, CONFIG, swift, on_file=True)
     try:
-        return kill_many(house, seed, kills, Pace(writers=4, sessions=2, rest_s=0.3), filled=FEW_COMMANDS)
+        return kill_many(stack, seed, kills, Pace(writers=4, sessions=2, rest_s=0.3), filled=FEW_COMMANDS)
     finally:
-        house.down()
+        stack.down()
         swift.close()

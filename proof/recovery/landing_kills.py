@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import httpx2
 
 from interlock.box.host import survey
-from proof.processes.deployment import House
+from proof.processes.stack import Stack
 
 KILLS = 40
 """Kills of a full run; the three parts take turns, and so do the three phases."""
@@ -148,10 +148,10 @@ class Reader:
 
 
 class Landings:
-    """Kills around one house."""
+    """Kills around one stack."""
 
-    def __init__(self, house: House, seed: int) -> None:
-        self.house = house
+    def __init__(self, stack: Stack, seed: int) -> None:
+        self.stack = stack
         self.random = random.Random(seed)
         self._keys = 0
         self.landing_s = 0.3
@@ -161,7 +161,7 @@ class Landings:
 
     def measure(self) -> None:
         """Let one turn through without a kill: what is approved, and how long it takes."""
-        workspace = self.house.workspace / "measured"
+        workspace = self.stack.workspace / "measured"
         fill(workspace)
         began = time.monotonic()
         command = self._submit(EDITS, {"agent_id": "staging", "workspace": str(workspace)})
@@ -179,7 +179,7 @@ class Landings:
     def kill(self, number: int) -> Kill:
         """One kill, in a workspace of its own."""
         victim, phase = VICTIMS[number % 3], PHASES[number // 3 % 3]
-        workspace = self.house.workspace / f"of-{number}"
+        workspace = self.stack.workspace / f"of-{number}"
         fill(workspace)
         before = shown(workspace)
         reader = Reader(workspace, before, self.approved)
@@ -195,7 +195,7 @@ class Landings:
         command = self._submit(EDITS, {"agent_id": "staging", "workspace": str(workspace)})
         voted = False
         if phase == "staging":
-            self._until(lambda: bool(self.house.leftovers(workspace)))
+            self._until(lambda: bool(self.stack.leftovers(workspace)))
             time.sleep(self.random.random() * self.staging_s / 2)
         else:
             approval = self._question(command)
@@ -211,8 +211,8 @@ class Landings:
         in_between = found not in (before, self.approved)
         if victim != "agent":
             time.sleep(self.random.random() * 0.1)
-            self.house.start("runner" if victim == "runner" else "gateway")
-            self.house.ready()
+            self.stack.start("runner" if victim == "runner" else "gateway")
+            self.stack.ready()
         self._settled(command, workspace)
         after = shown(workspace)
         faults += [f"{path} is left" for path in after if temporary(path)]
@@ -231,9 +231,9 @@ class Landings:
 
     def _kill(self, victim: str, workspace: Path) -> None:
         if victim != "agent":
-            self.house.kill("runner" if victim == "runner" else "gateway")
+            self.stack.kill("runner" if victim == "runner" else "gateway")
             return
-        for pid in self.house.leftovers(workspace):
+        for pid in self.stack.leftovers(workspace):
             try:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
@@ -249,14 +249,14 @@ class Landings:
                 "payload": {"messages": [{"role": "user", "content": [{"contentType": "text", "value": line}]}]}}
         key = self._key()
         end = time.monotonic() + TURN_S
-        while (answer := self.house.post("/v1/commands", body, key)).status_code != 202:
+        while (answer := self.stack.post("/v1/commands", body, key)).status_code != 202:
             if time.monotonic() > end:
                 raise AssertionError(answer.text)
             time.sleep(0.05)  # The runner reattaches, or the lane is read again.
         return dict(answer.json())
 
     def _waiting(self, command: dict[str, Any]) -> dict[str, Any] | None:
-        pending = self.house.get("/v1/approvals", state="pending")["items"]
+        pending = self.stack.get("/v1/approvals", state="pending")["items"]
         return next((one for one in pending if one["command_id"] == command["id"]), None)
 
     def _question(self, command: dict[str, Any]) -> dict[str, Any]:
@@ -266,17 +266,17 @@ class Landings:
         return found
 
     def _grant(self, approval: dict[str, Any]) -> bool:
-        answer = self.house.post(f"/v1/approvals/{approval['id']}/grants",
+        answer = self.stack.post(f"/v1/approvals/{approval['id']}/grants",
                                  {"decision": "grant", "digest": approval["digest"]}, self._key())
         return answer.status_code in (200, 201)
 
     def _ended(self, command_id: str) -> dict[str, Any]:
-        return next(one for one in self._looks(lambda: dict(self.house.get(f"/v1/commands/{command_id}")))
+        return next(one for one in self._looks(lambda: dict(self.stack.get(f"/v1/commands/{command_id}")))
                     if one.get("ended_at"))
 
     def _settled(self, command: dict[str, Any], workspace: Path) -> None:
         """Wait for the end of a command, and grant what it asks."""
-        for ended in self._looks(lambda: self.house.get(f"/v1/commands/{command['id']}").get("ended_at")):
+        for ended in self._looks(lambda: self.stack.get(f"/v1/commands/{command['id']}").get("ended_at")):
             if ended:
                 break
             if (approval := self._waiting(command)) is not None:
@@ -292,7 +292,7 @@ class Landings:
             with contextlib.suppress(httpx2.TransportError, KeyError, FileNotFoundError):
                 yield look()
             time.sleep(0.02)
-        raise AssertionError("it stands still\n" + self.house.log("gateway") + self.house.log("runner"))
+        raise AssertionError("it stands still\n" + self.stack.log("gateway") + self.stack.log("runner"))
 
     def _until(self, reached: Callable[[], bool]) -> None:
         next(one for one in self._looks(reached) if one)
@@ -318,16 +318,16 @@ def run(seed: int, rounds: int | None) -> bool:
         print(f"not tried: {host.no_overlay}")
         return True
     with tempfile.TemporaryDirectory(prefix="interlock-proof-") as place:
-        house = House(Path(place).resolve(), CONFIG)
-        landings = Landings(house, seed)
+        stack = Stack(Path(place).resolve(), CONFIG)
+        landings = Landings(stack, seed)
         try:
-            house.up()
+            stack.up()
             landings.measure()
             kills = [landings.kill(number) for number in range(rounds or KILLS)]
         finally:
-            house.down()
-        left = house.leftovers()
-        audit_ok, records, sentence = house.audit_ok()
+            stack.down()
+        left = stack.leftovers()
+        audit_ok, records, sentence = stack.audit_ok()
     print(table(kills, landings.reads, f"{sentence} ({records} records)"))
     for one in kills:
         for fault in one.faults[:3]:

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from proof.processes.deployment import House, NotReady
+from proof.processes.stack import NotReady, Stack
 
 AGENTS = 200
 AT_ONCE = 10
@@ -61,33 +61,33 @@ def orphans(place: Path, seed: int, agents: int) -> Findings:
     config = (f'\n[agents.forker]\nadapter = "exec"\ncommand = "{sys.executable}"\n'
               f'args = ["-I", "-S", "{script}", "{pids}", "{mark}"]\n'
               '\n[[policy.rules]]\nname = "forkers are free"\neffect = "allow"\ndoor = "command"\nagent = "forker"\n')
-    house = House(place, config)
+    stack = Stack(place, config)
     kills, slowest = 0, 0.0
     try:
-        house.up()
+        stack.up()
         for first in range(0, agents, AT_ONCE):
             started = min(AT_ONCE, agents - first)
             already = len(list(pids.iterdir()))
             for number in range(first, first + started):
-                _submit(house, f"proof-r15-{seed}-{number:06}")
+                _submit(stack, f"proof-r15-{seed}-{number:06}")
             if draw.random() < 0.5:  # Half of the kills fall into the starting, half after all have forked.
                 with contextlib.suppress(NotReady):
-                    house.until(lambda already=already, want=2 * started: len(list(pids.iterdir())) >= already + want)
+                    stack.until(lambda already=already, want=2 * started: len(list(pids.iterdir())) >= already + want)
             time.sleep(draw.random() * 0.5)
-            house.kill("runner")
+            stack.kill("runner")
             kills += 1
-            house.start("runner")
-            house.ready()
+            stack.start("runner")
+            stack.ready()
             slowest = max(slowest, _until_gone(mark))
     finally:
-        house.down()
-    return Findings(agents, kills, len(list(pids.iterdir())), [*marked(mark), *house.leftovers()], slowest)
+        stack.down()
+    return Findings(agents, kills, len(list(pids.iterdir())), [*marked(mark), *stack.leftovers()], slowest)
 
 
-def _submit(house: House, key: str) -> None:
-    body = {"type": "execute", "target": {"agent_id": "forker", "workspace": str(house.workspace)},
+def _submit(stack: Stack, key: str) -> None:
+    body = {"type": "execute", "target": {"agent_id": "forker", "workspace": str(stack.workspace)},
             "payload": {"messages": [{"role": "user", "content": [{"contentType": "text", "value": "fork"}]}]}}
-    answer = house.post("/v1/commands", body, key)
+    answer = stack.post("/v1/commands", body, key)
     if answer.status_code != 202:
         raise RuntimeError(f"the command was refused: {answer.text}")
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from proof.faults.volatile_component import CUT
-from proof.processes.deployment import House, Part
 from proof.processes.fork_server import Swift
+from proof.processes.stack import Part, Stack
 from proof.workload.clients import CONFIG, Crew, Pace
 from proof.workload.outcome_tally import Reckoning, reckon
 
@@ -39,43 +39,43 @@ def cut_power(place: Path, seed: int, cuts: int, pace: Pace = PACE) -> Findings:
     """Let a crew work, and cut power. Raises NotReady where a part does not open any more."""
     draw = random.Random(seed)
     swift = Swift()
-    house = House(place, CONFIG, swift, on_file=True)
+    stack = Stack(place, CONFIG, swift, on_file=True)
     starting = 0
     try:
-        _start(house, draw, *BOTH[2])
-        house.ready()
-        crew = Crew(house, seed, pace)
+        _start(stack, draw, *BOTH[2])
+        stack.ready()
+        crew = Crew(stack, seed, pace)
         crew.start()
         for _ in range(cuts):
             time.sleep(draw.random() * 0.8)
             parts = draw.choice(BOTH)
-            _cut(house, parts)
-            _start(house, draw, *parts)
+            _cut(stack, parts)
+            _start(stack, draw, *parts)
             if draw.random() < WHILE_IT_STARTS:
                 starting += 1
                 time.sleep(draw.random() * 0.4)
-                _cut(house, parts)
-                _start(house, draw, *parts)
-            house.ready()
+                _cut(stack, parts)
+                _start(stack, draw, *parts)
+            stack.ready()
         crew.stop()
         crew.settle(SETTLE_TIMEOUT_S)
         return Findings(cuts + starting, starting, reckon(crew, deltas=False))
     finally:
-        house.down()
+        stack.down()
         swift.close()
 
 
-def _start(house: House, draw: random.Random, *parts: Part) -> None:
+def _start(stack: Stack, draw: random.Random, *parts: Part) -> None:
     for part in parts:
-        house.entry[part] = ["proof.faults.volatile_component", str(draw.randrange(2**32))]
-        house.start(part)
+        stack.entry[part] = ["proof.faults.volatile_component", str(draw.randrange(2**32))]
+        stack.start(part)
 
 
-def _cut(house: House, parts: tuple[Part, ...]) -> None:
+def _cut(stack: Stack, parts: tuple[Part, ...]) -> None:
     for part in parts:
-        house.processes[part].send_signal(CUT)
+        stack.processes[part].send_signal(CUT)
     for part in parts:
-        house.processes[part].wait(10)
+        stack.processes[part].wait(10)
 
 
 def run(seed: int, rounds: int | None) -> bool:

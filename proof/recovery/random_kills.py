@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import httpx2
 
-from proof.processes.deployment import House, Part
+from proof.processes.stack import Part, Stack
 from proof.workload.viewers import Watcher
 
 ROUNDS = 20
@@ -80,22 +80,22 @@ class Findings(NamedTuple):
 
 
 class Storm:
-    """Writers, voters and a killer around one house."""
+    """Writers, voters and a killer around one stack."""
 
-    def __init__(self, house: House, seed: int, writers: int = WRITERS) -> None:
-        self.house = house
+    def __init__(self, stack: Stack, seed: int, writers: int = WRITERS) -> None:
+        self.stack = stack
         self.random = random.Random(seed)
         self.stopping = threading.Event()
-        self.watcher = Watcher(house)
-        self.written = [Note(house.place / f"writer-{n}") for n in range(writers)]
-        self.votes = Note(house.place / "votes")
+        self.watcher = Watcher(stack)
+        self.written = [Note(stack.place / f"writer-{n}") for n in range(writers)]
+        self.votes = Note(stack.place / "votes")
         self.ready_max_s = 0.0
         self._seed = seed
 
     def run(self, rounds: int) -> Findings:
         """Kill each side `rounds` times, let everything settle, compare."""
-        house = self.house
-        house.up()
+        stack = self.stack
+        stack.up()
         threads = [threading.Thread(target=self._write, args=(n,), daemon=True) for n in range(len(self.written))]
         threads.append(threading.Thread(target=self._vote, daemon=True))
         for thread in threads:
@@ -125,14 +125,14 @@ class Storm:
             self.stopping.wait(draw.random() * 0.6)
 
     def _submit(self, name: str, script: str, number: int) -> None:
-        target = {"agent_id": "shell", "workspace": str(self.house.workspace)}
+        target = {"agent_id": "shell", "workspace": str(self.stack.workspace)}
         if number % 2 == 0:  # Every other writer keeps to one session, which outlives its agent many times.
             target["session_key"] = f"agent:shell:writer-{number}"
         body = {"type": "execute", "target": target,
                 "payload": {"messages": [{"role": "user", "content": [{"contentType": "text", "value": script}]}]}}
         while not self.stopping.is_set():
             try:
-                answer = self.house.post("/v1/commands", body, f"proof-kill-{self._seed}-{name}")
+                answer = self.stack.post("/v1/commands", body, f"proof-kill-{self._seed}-{name}")
             except (httpx2.TransportError, FileNotFoundError):
                 self.stopping.wait(0.05)
                 continue
@@ -147,8 +147,8 @@ class Storm:
         self.voting_over = False
         while not self.voting_over:
             try:
-                for approval in self.house.get("/v1/approvals", state="pending")["items"]:
-                    answer = self.house.post(f"/v1/approvals/{approval['id']}/grants",
+                for approval in self.stack.get("/v1/approvals", state="pending")["items"]:
+                    answer = self.stack.post(f"/v1/approvals/{approval['id']}/grants",
                                              {"decision": "grant", "digest": approval["digest"]},
                                              f"proof-vote-{approval['id']}")
                     if answer.status_code in (200, 201):
@@ -164,15 +164,15 @@ class Storm:
         turn = self._turn_is_open() if not inside else self._await_turn()
         if inside:
             time.sleep(self.random.random() * 0.15)
-        self.house.kill(part)
+        self.stack.kill(part)
         time.sleep(self.random.random() * 0.3)
-        self.house.start(part)
-        self.ready_max_s = max(self.ready_max_s, self.house.ready())
+        self.stack.start(part)
+        self.ready_max_s = max(self.ready_max_s, self.stack.ready())
         return turn
 
     def _turn_is_open(self) -> bool:
         try:
-            return bool(self.house.get("/v1/commands", state="running", limit=1)["items"])
+            return bool(self.stack.get("/v1/commands", state="running", limit=1)["items"])
         except (httpx2.TransportError, KeyError):
             return False
 
@@ -191,7 +191,7 @@ class Storm:
         while open_ids and time.monotonic() < deadline:
             for command_id in sorted(open_ids):
                 try:
-                    if self.house.get(f"/v1/commands/{command_id}")["state"] in TERMINAL:
+                    if self.stack.get(f"/v1/commands/{command_id}")["state"] in TERMINAL:
                         open_ids.discard(command_id)
                 except (httpx2.TransportError, KeyError):
                     break
@@ -201,7 +201,7 @@ class Storm:
         lost: list[str] = []
         doubled: list[str] = []
         states: Counter[str] = Counter()
-        ran = Counter((self.house.workspace / "ran.txt").read_text().split())
+        ran = Counter((self.stack.workspace / "ran.txt").read_text().split())
         doubled += [f"{name} ran {count} times" for name, count in ran.items() if count > 1]
         sessions: dict[str, str] = {}
         names = [line.split() for note in self.written for line in note.lines()]
@@ -210,7 +210,7 @@ class Storm:
         for name, command_id, session_id in names:
             sessions[session_id] = name
             try:
-                command = self.house.get(f"/v1/commands/{command_id}")
+                command = self.stack.get(f"/v1/commands/{command_id}")
             except KeyError:
                 lost.append(f"command {command_id} of {name}")
                 continue
@@ -221,20 +221,20 @@ class Storm:
             elif command["state"] == "succeeded" and ran[name] != 1:
                 lost.append(f"command {command_id} succeeded and {name} ran {ran[name]} times")
         for approval_id in self.votes.lines():
-            approval = self.house.get(f"/v1/approvals/{approval_id}")
+            approval = self.stack.get(f"/v1/approvals/{approval_id}")
             if len(approval.get("votes", [])) != 1:
                 lost.append(f"vote on {approval_id}: {len(approval.get('votes', []))} kept")
         unseen: list[str] = []
         for session_id in sessions:
             self._compare_session(session_id, lost, doubled, unseen)
-        self.house.down()
-        orphans = len(self.house.leftovers())
-        audit_ok, records, says = self.house.audit_ok()
+        self.stack.down()
+        orphans = len(self.stack.leftovers())
+        audit_ok, records, says = self.stack.audit_ok()
         return Findings(kills, in_turn, len(names), states, lost, doubled, unseen, f"{says} ({records} records)",
                         audit_ok, orphans, self.ready_max_s)
 
     def _compare_session(self, session_id: str, lost: list[str], doubled: list[str], unseen: list[str]) -> None:
-        events = self.house.pages(f"/v1/sessions/{session_id}/frames", "events", view="raw")
+        events = self.stack.pages(f"/v1/sessions/{session_id}/frames", "events", view="raw")
         numbers = [event["n"] for event in events]
         if numbers != list(range(1, len(numbers) + 1)):
             lost.append(f"session {session_id}: numbers {numbers[:5]}… have a gap or a repetition")
@@ -269,11 +269,11 @@ def history_texts(events: list[dict[str, Any]]) -> dict[str, str]:
 def run(seed: int, rounds: int | None) -> bool:
     """Run the proof and print its findings; True if it passed."""
     with tempfile.TemporaryDirectory(prefix="interlock-proof-") as place:
-        house = House(Path(place))
+        stack = Stack(Path(place))
         try:
-            findings = Storm(house, seed).run(rounds or ROUNDS)
+            findings = Storm(stack, seed).run(rounds or ROUNDS)
         finally:
-            house.down()
+            stack.down()
     print(findings.table())
     for sentence in [*findings.lost, *findings.doubled, *findings.unseen_text][:20]:
         print("  !", sentence)

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from proof.processes.deployment import House, Part
+from proof.processes.stack import Part, Stack
 from proof.recovery.graceful_stop import GONE_S, STREAMS, stop_and_resume
 from proof.workload.clients import CONFIG, Crew, Pace
 from proof.workload.outcome_tally import Reckoning, reckon
@@ -79,22 +79,22 @@ def wrong(part: str, what: Held) -> list[str]:
 
 def soak(place: Path, seed: int, seconds: float, pace: Pace = PACE) -> tuple[dict[Part, list[Look]], Reckoning]:
     """Let a crew work so long, and look at both parts meanwhile."""
-    house = House(place, CONFIG)
+    stack = Stack(place, CONFIG)
     looks: dict[Part, list[Look]] = {part: [] for part in PARTS}
     try:
-        house.up()
-        crew = Crew(house, seed, pace)
+        stack.up()
+        crew = Crew(stack, seed, pace)
         crew.start()
         began = time.monotonic()
         while (at_s := time.monotonic() - began) < seconds:
             for part in PARTS:
-                looks[part].append(look(house.processes[part].pid, at_s))
+                looks[part].append(look(stack.processes[part].pid, at_s))
             time.sleep(LOOK_S)
         crew.stop()
         crew.settle(SETTLE_TIMEOUT_S)
         return looks, reckon(crew)
     finally:
-        house.down()
+        stack.down()
 
 
 def run(seed: int, rounds: int | None) -> bool:

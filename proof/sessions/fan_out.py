@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from proof import REPOSITORY
-from proof.processes.deployment import House, NotReady
 from proof.processes.fork_server import Swift
+from proof.processes.stack import NotReady, Stack
 from proof.workload.stream_readers import Reader, request
 
 VIEWERS = 500
@@ -122,33 +122,33 @@ def fan_out(place: Path, viewers: int, frozen: int, a_second: int, measured_s: f
     script.write_text(TICKER)
     said = round(2 * a_second * measured_s * viewers)
     swift = Swift()
-    house = House(place, f'\n[agents.ticker]\nadapter = "dps"\ncommand = "{sys.executable}"\n'
+    stack = Stack(place, f'\n[agents.ticker]\nadapter = "dps"\ncommand = "{sys.executable}"\n'
                          f'args = ["-I", "-S", "{script}"]\n', swift)
     watching: subprocess.Popen[bytes] | None = None
     standing: list[Reader] = []
     try:
-        house.up()
-        session_id = _say(house, 1, 1)  # A first turn, so that there is a session to watch.
+        stack.up()
+        session_id = _say(stack, 1, 1)  # A first turn, so that there is a session to watch.
         path = f"/v1/sessions/{session_id}/frames"
         log = place / "viewers.jsonl"
-        watching = _watch(house, path, viewers, log)
-        house.until(lambda: log.stat().st_size > 0)
-        _say(house, a_second, TURN_S, session_id)
+        watching = _watch(stack, path, viewers, log)
+        stack.until(lambda: log.stat().st_size > 0)
+        _say(stack, a_second, TURN_S, session_id)
         time.sleep(SETTLED_SHARE * measured_s)
-        gateway = house.processes["gateway"].pid
+        gateway = stack.processes["gateway"].pid
         alone = _measure(log, measured_s, gateway, watching.pid)
         descriptors = [_descriptors(gateway)]
         if not frozen:
             return Findings(viewers, 0, said, alone, alone, 0, 0.0, (*descriptors * 3,))
-        since = _newest(house, path)
-        standing.extend(_one_more(house, f"{path}?since={since}") for _ in range(frozen))
+        since = _newest(stack, path)
+        standing.extend(_one_more(stack, f"{path}?since={since}") for _ in range(frozen))
         _read_along(standing)
         began = time.monotonic()
         descriptors.append(_descriptors(gateway))
         beside = _measure(log, measured_s, gateway, watching.pid)
         cut = _until_cut(standing, began)
         after_s = time.monotonic() - began
-        house.until(lambda: _descriptors(gateway) <= descriptors[0] + 2) if cut == frozen else None
+        stack.until(lambda: _descriptors(gateway) <= descriptors[0] + 2) if cut == frozen else None
         return Findings(viewers, frozen, said, alone, beside, cut, after_s,
                         (descriptors[0], descriptors[1], _descriptors(gateway)))
     finally:
@@ -157,34 +157,34 @@ def fan_out(place: Path, viewers: int, frozen: int, a_second: int, measured_s: f
             watching.wait()
         for one in standing:
             one.socket.close()
-        house.down()
+        stack.down()
         swift.close()
 
 
-def _say(house: House, a_second: int, seconds: int, session_id: str | None = None) -> str:
+def _say(stack: Stack, a_second: int, seconds: int, session_id: str | None = None) -> str:
     """Have the agent say so much, in a session that is there or a new one; returns its id."""
-    target = {"session_id": session_id} if session_id else {"agent_id": "ticker", "workspace": str(house.workspace)}
+    target = {"session_id": session_id} if session_id else {"agent_id": "ticker", "workspace": str(stack.workspace)}
     body: dict[str, Any] = {"type": "execute", "target": target, "payload": {"messages": [
         {"role": "user", "content": [{"contentType": "text", "value": f"{a_second} {seconds}"}]}]}}
-    answer = house.post("/v1/commands", body, f"proof-fan-out-{a_second}-{seconds}-{session_id}")
+    answer = stack.post("/v1/commands", body, f"proof-fan-out-{a_second}-{seconds}-{session_id}")
     return str(answer.json()["target"]["session_id"])
 
 
-def _newest(house: House, path: str) -> str:
+def _newest(stack: Stack, path: str) -> str:
     """Give the cursor of what was said last."""
     cursor, more = "", True
     while more:
-        page = house.get(path, limit=500, **({"since": cursor} if cursor else {}))
+        page = stack.get(path, limit=500, **({"since": cursor} if cursor else {}))
         cursor, more = page["next_cursor"], page["has_more"]
     return cursor
 
 
-def _watch(house: House, path: str, viewers: int, log: Path) -> subprocess.Popen[bytes]:
+def _watch(stack: Stack, path: str, viewers: int, log: Path) -> subprocess.Popen[bytes]:
     with log.open("wb") as out:
-        command = [sys.executable, "-m", "proof.workload.stream_readers", str(house.port), path, str(viewers)]
+        command = [sys.executable, "-m", "proof.workload.stream_readers", str(stack.port), path, str(viewers)]
         watching = subprocess.Popen(command, stdout=out, stdin=subprocess.PIPE, cwd=REPOSITORY)
     assert watching.stdin is not None
-    watching.stdin.write(house.headers["Authorization"].encode() + b"\n")
+    watching.stdin.write(stack.headers["Authorization"].encode() + b"\n")
     watching.stdin.close()
     return watching
 
@@ -216,8 +216,8 @@ def _quantile(delays: Counter[int], share: float) -> float:
     return float("inf")
 
 
-def _one_more(house: House, path: str) -> Reader:
-    return Reader(house.port, request(path, house.headers["Authorization"]), FROZEN_BUFFER_BYTES)
+def _one_more(stack: Stack, path: str) -> Reader:
+    return Reader(stack.port, request(path, stack.headers["Authorization"]), FROZEN_BUFFER_BYTES)
 
 
 def _read_along(readers: list[Reader]) -> None:

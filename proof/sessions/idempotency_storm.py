@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import httpx2
 
-from proof.processes.deployment import House
+from proof.processes.stack import Stack
 
 KEYS = 50
 TIMES = 200
@@ -78,20 +78,20 @@ async def storm(http: httpx2.AsyncClient, keys: int, times: int, target: dict[st
     return Storm(answers, replayed, made, wrong)
 
 
-async def _whole(house: House) -> Storm:
-    async with httpx2.AsyncClient(base_url=house.url, headers=house.headers, timeout=120) as http:
-        return await storm(http, KEYS, TIMES, {"agent_id": "shell", "workspace": str(house.workspace)})
+async def _whole(stack: Stack) -> Storm:
+    async with httpx2.AsyncClient(base_url=stack.url, headers=stack.headers, timeout=120) as http:
+        return await storm(http, KEYS, TIMES, {"agent_id": "shell", "workspace": str(stack.workspace)})
 
 
 def run(seed: int, rounds: int | None) -> bool:
     """The whole storm against a gateway process. There is nothing to draw: `seed` and `rounds` change nothing."""
     with tempfile.TemporaryDirectory(prefix="interlock-storm-") as place:
-        house = House(Path(place), UNLIMITED)
+        stack = Stack(Path(place), UNLIMITED)
         try:
-            house.up()
-            seen = asyncio.run(_whole(house))
+            stack.up()
+            seen = asyncio.run(_whole(stack))
         finally:
-            house.down()
+            stack.down()
     print(f"{KEYS} keys x {TIMES} identical POSTs: {seen.commands} commands; answers "
           f"{dict(sorted(seen.answers.items()))}, {seen.replayed} replayed")
     for sentence in seen.wrong[:20]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from proof.faults.faulty_link import Chaos
-from proof.processes.deployment import House
+from proof.processes.stack import Stack
 from proof.recovery.random_kills import TERMINAL
 
 TURNS = 1_000
@@ -51,9 +51,9 @@ class Storm:
     """Turns in a few sessions at once, over a bad network."""
 
     def __init__(self, place: Path, seed: int) -> None:
-        self._house = House(place, CONFIG)
-        self._chaos = Chaos(self._house.port, seed)
-        self._house.runner_url = self._chaos.url
+        self._stack = Stack(place, CONFIG)
+        self._chaos = Chaos(self._stack.port, seed)
+        self._stack.runner_url = self._chaos.url
         self._seed = seed
         self._numbers = itertools.count(1)
         self._states: Counter[str] = Counter()
@@ -62,9 +62,9 @@ class Storm:
 
     def run(self, turns: int) -> Findings:
         """Run them all, let the network be calm, read everything."""
-        house = self._house
+        stack = self._stack
         try:
-            house.up()
+            stack.up()
             share = [turns // SESSIONS + (each < turns % SESSIONS) for each in range(SESSIONS)]
             workers = [threading.Thread(target=self._work, args=(count,), daemon=True) for count in share if count]
             for worker in workers:
@@ -74,7 +74,7 @@ class Storm:
             self._chaos.calm = True
             return self._count(turns)
         finally:
-            house.down()
+            stack.down()
             self._chaos.close()
 
     def _work(self, turns: int) -> None:
@@ -83,7 +83,7 @@ class Storm:
         for _ in range(turns):
             number = next(self._numbers)
             target = {"session_id": session} if session else {"agent_id": "shell",
-                                                              "workspace": str(self._house.workspace)}
+                                                              "workspace": str(self._stack.workspace)}
             line = f"i=0; while [ $i -lt 20 ]; do i=$((i+1)); echo turn {number} line $i; done; echo end {number}"
             body = {"type": "execute", "target": target, "payload": {
                 "messages": [{"role": "user", "content": [{"contentType": "text", "value": line}]}]}}
@@ -103,7 +103,7 @@ class Storm:
     def _submit(self, body: dict[str, Any], key: str) -> dict[str, Any] | None:
         deadline = time.monotonic() + TURN_TIMEOUT_S
         while time.monotonic() < deadline:
-            answer = self._house.post("/v1/commands", body, key)
+            answer = self._stack.post("/v1/commands", body, key)
             if answer.status_code == 202:
                 return answer.json()
             time.sleep(0.1)  # No runner is attached just now.
@@ -113,7 +113,7 @@ class Storm:
     def _ended(self, command_id: str) -> dict[str, Any]:
         deadline = time.monotonic() + TURN_TIMEOUT_S
         while True:
-            command = self._house.get(f"/v1/commands/{command_id}")
+            command = self._stack.get(f"/v1/commands/{command_id}")
             if command["state"] in TERMINAL or time.monotonic() > deadline:
                 return command
             time.sleep(0.05)
@@ -121,7 +121,7 @@ class Storm:
     def _count(self, turns: int) -> Findings:
         applied = lost = told = 0
         for session in sorted(self._sessions):
-            events = self._house.pages(f"/v1/sessions/{session}/frames", "events", view="raw")
+            events = self._stack.pages(f"/v1/sessions/{session}/frames", "events", view="raw")
             seqs = [event["frame"]["seq"] for event in events
                     if event.get("kind") in ("C", "refused") and "seq" in event.get("frame", {})]
             if seqs != sorted(set(seqs)):
@@ -132,8 +132,8 @@ class Storm:
             told += sum(event["notice"].get("lost_frame_count", 0) for event in events
                         if event.get("notice", {}).get("code") == "Truncated")
         for part in ("gateway", "runner"):
-            if "Traceback" in (self._house.place / f"{part}.log").read_text(errors="replace"):
-                self._wrong.append(f"a traceback in the log of the {part}:\n{self._house.log(part)}")
+            if "Traceback" in (self._stack.place / f"{part}.log").read_text(errors="replace"):
+                self._wrong.append(f"a traceback in the log of the {part}:\n{self._stack.log(part)}")
         return Findings(turns, self._states, self._chaos.done, applied, lost, told, self._wrong)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from proof import REPOSITORY
 from proof.agents.held_tool_call import Unmet
-from proof.processes.deployment import House
+from proof.processes.stack import Stack
 
 FLOOD_BYTES = 1_000_000_000
 FLAT_MIB = 192
@@ -24,48 +24,48 @@ def flood(total_bytes: int) -> dict[str, Any]:
     agent = REPOSITORY / "tests" / "agents" / "misbehaving.py"
     config = (f'\n[agents.flood]\nadapter = "acp"\ncommand = "{sys.executable}"\nargs = ["-S", "{agent}"]\n')
     with tempfile.TemporaryDirectory(prefix="interlock-flood-") as place:
-        house = House(Path(place), config)
+        stack = Stack(Path(place), config)
         try:
-            house.up()
-            before = {part: rss_mib(process.pid) for part, process in house.processes.items()}
+            stack.up()
+            before = {part: rss_mib(process.pid) for part, process in stack.processes.items()}
             peak = dict(before)
             over = threading.Event()
-            meter = threading.Thread(target=_measure, args=(house, peak, over), daemon=True)
+            meter = threading.Thread(target=_measure, args=(stack, peak, over), daemon=True)
             meter.start()
             began = time.monotonic()
-            body = {"type": "execute", "target": {"agent_id": "flood", "workspace": str(house.workspace)},
+            body = {"type": "execute", "target": {"agent_id": "flood", "workspace": str(stack.workspace)},
                     "payload": {"messages": [{"role": "user", "content": [
                         {"contentType": "text", "value": f"flood:{total_bytes}"}]}]}}
-            answer = house.post("/v1/commands", body, "proof-flood-the-command")
+            answer = stack.post("/v1/commands", body, "proof-flood-the-command")
             if answer.status_code != 202:
                 raise Unmet(f"the command was refused: {answer.text}")
             command = answer.json()
-            ended = _await_end(house, command["id"])
+            ended = _await_end(stack, command["id"])
             seconds = time.monotonic() - began
             over.set()
             meter.join()
-            kept = _kept_bytes(house, command["target"]["session_id"])
+            kept = _kept_bytes(stack, command["target"]["session_id"])
             return {"state": ended["state"], "bytes_sent": total_bytes, "bytes_kept": kept,
                     "gateway_growth_mib": round(peak["gateway"] - before["gateway"]),
                     "runner_growth_mib": round(peak["runner"] - before["runner"]), "seconds": round(seconds, 1)}
         finally:
-            house.down()
+            stack.down()
 
 
-def _await_end(house: House, command_id: str) -> dict[str, Any]:
+def _await_end(stack: Stack, command_id: str) -> dict[str, Any]:
     deadline = time.monotonic() + END_TIMEOUT_S
     while time.monotonic() < deadline:
-        command = house.get(f"/v1/commands/{command_id}")
+        command = stack.get(f"/v1/commands/{command_id}")
         if command.get("ended_at"):
             return command
         time.sleep(0.2)
     raise Unmet(f"the flood's command did not end within {END_TIMEOUT_S:.0f} s: it is {command['state']}")
 
 
-def _kept_bytes(house: House, session_id: str) -> int:
+def _kept_bytes(stack: Stack, session_id: str) -> int:
     kept, cursor = 0, None
     while True:
-        page = house.get(f"/v1/sessions/{session_id}/frames", limit=20, view="raw",
+        page = stack.get(f"/v1/sessions/{session_id}/frames", limit=20, view="raw",
                          **({"since": cursor} if cursor else {}))
         kept += sum(len(event["frame"]["payload"]["text"].encode()) for event in page["events"]
                     if event.get("frame", {}).get("type") == "agent.text.done")
@@ -74,9 +74,9 @@ def _kept_bytes(house: House, session_id: str) -> int:
             return kept
 
 
-def _measure(house: House, peak: dict[Any, float], over: threading.Event) -> None:
+def _measure(stack: Stack, peak: dict[Any, float], over: threading.Event) -> None:
     while not over.wait(0.2):
-        for part, process in house.processes.items():
+        for part, process in stack.processes.items():
             peak[part] = max(peak[part], rss_mib(process.pid))
 
 

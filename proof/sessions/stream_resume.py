@@ -30,8 +30,8 @@ from interlock.cli.place import Where
 from interlock.cli.sse import SseEvent, SseStream
 from interlock.ports.ledger import Append, WriteBatch
 from interlock.protocol.identifiers import session_stream
-from proof.processes.deployment import House
 from proof.processes.fork_server import Swift
+from proof.processes.stack import Stack
 from proof.workload.clients import CONFIG, Crew, Pace
 
 EVENTS = 1_000
@@ -74,9 +74,9 @@ class Findings(NamedTuple):
 class Ways:
     """The four ways to one stream. `at` gives address and state directory of the gateway that is asked next."""
 
-    def __init__(self, house: House, session_id: str, at: Callable[[], tuple[str, Path]] | None = None) -> None:
-        self._house = house
-        self._at = at or (lambda: (house.url, house.state))
+    def __init__(self, stack: Stack, session_id: str, at: Callable[[], tuple[str, Path]] | None = None) -> None:
+        self._stack = stack
+        self._at = at or (lambda: (stack.url, stack.state))
         self._path = f"/v1/sessions/{session_id}/frames"
         self._http = httpx2.Client(timeout=PATIENCE_S)
         self._loop = asyncio.Runner()
@@ -93,7 +93,7 @@ class Ways:
         while len(seen) < wanted:
             limit = min(1 + int(drawn * 200), wanted - len(seen))
             page = _page.decode(self._http.get(
-                url + self._path, headers=self._house.headers,
+                url + self._path, headers=self._stack.headers,
                 params={"limit": limit, **({"since": cursor} if cursor else {})}).raise_for_status().content)
             cursor = msgspec.json.decode(page["next_cursor"], type=str)
             events = _events.decode(page["events"])
@@ -105,7 +105,7 @@ class Ways:
         """One connection, broken off after `wanted` events, wherever in what follows the last piece ended."""
         seen: list[Seen] = []
         rest = b""
-        headers = {**self._house.headers, "Accept": "text/event-stream"}
+        headers = {**self._stack.headers, "Accept": "text/event-stream"}
         if cursor is not None:
             headers["Last-Event-ID"] = cursor
         url, _ = self._at()
@@ -122,7 +122,7 @@ class Ways:
         url = self._at()[0].replace("http", "ws", 1) + "/v1/stream"
         seen: list[Seen] = []
         asked = {"op": "subscribe", "ref": "r", "path": self._path, **({"since": cursor} if cursor else {})}
-        with connect(url, additional_headers=self._house.headers, max_size=None, compression=None,
+        with connect(url, additional_headers=self._stack.headers, max_size=None, compression=None,
                      close_timeout=0, logger=_silent) as link:
             link.send(msgspec.json.encode(asked).decode())
             while len(seen) < wanted:
@@ -167,25 +167,25 @@ def resume(place: Path, seed: int, events: int) -> Findings:
     """Make a stream of so many events, and cut each reader behind every one of them."""
     draw = random.Random(seed)
     swift = Swift()
-    house = House(place, CONFIG, swift)
+    stack = Stack(place, CONFIG, swift)
     try:
-        session_id = one_session(house, seed)
-        house.down()
-        asyncio.run(lengthen(house.state, session_id, events))
-        house.up()
-        with contextlib.closing(Ways(house, session_id)) as ways:
+        session_id = one_session(stack, seed)
+        stack.down()
+        asyncio.run(lengthen(stack.state, session_id, events))
+        stack.up()
+        with contextlib.closing(Ways(stack, session_id)) as ways:
             return cut_everywhere(ways.named(), draw, events)
     finally:
-        house.down()
+        stack.down()
         swift.close()
 
 
-def one_session(house: House, seed: int) -> str:
-    """Start the house, and have a session in which something was said; gives its id."""
-    house.up()
-    crew = Crew(house, seed, Pace(writers=1, sessions=1, rest_s=60.0))
+def one_session(stack: Stack, seed: int) -> str:
+    """Start the stack, and have a session in which something was said; gives its id."""
+    stack.up()
+    crew = Crew(stack, seed, Pace(writers=1, sessions=1, rest_s=60.0))
     crew.start()
-    house.until(lambda: bool(crew.commands()))
+    stack.until(lambda: bool(crew.commands()))
     crew.stop()
     crew.settle(PATIENCE_S)
     return crew.commands()[0][2]

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from interlock.app.descriptors import raise_limit
-from proof.processes.deployment import House
+from proof.processes.stack import Stack
 from proof.sessions.fan_out import TICKER
 from proof.workload.stream_readers import READ_BYTES, request
 
@@ -94,32 +94,32 @@ def crowded(place: Path, streams: int, history: int, measured_s: float, allowed:
     """Measure commands alone, then beside so many streams of one viewer, of which `allowed` may be open at a time."""
     script = place / "ticker.py"
     script.write_text(TICKER)
-    house = House(place, f'\n[agents.ticker]\nadapter = "dps"\ncommand = "{sys.executable}"\n'
+    stack = Stack(place, f'\n[agents.ticker]\nadapter = "dps"\ncommand = "{sys.executable}"\n'
                          f'args = ["-I", "-S", "{script}"]\n'
                          + (f"[rates]\nprincipal_streams = {allowed}\n" if allowed is not None else ""))
     crowd: Crowd | None = None
     try:
-        house.up()
-        gateway = house.processes["gateway"].pid
-        session_id = _said(house, history)
-        alone_s = _commands(house, session_id, measured_s / 3, "alone")
+        stack.up()
+        gateway = stack.processes["gateway"].pid
+        session_id = _said(stack, history)
+        alone_s = _commands(stack, session_id, measured_s / 3, "alone")
         before = _resident_mib(gateway)
-        key = house.post("/v1/keys", {"principal": {"type": "user", "id": "watcher"}, "roles": ["viewer"]},
+        key = stack.post("/v1/keys", {"principal": {"type": "user", "id": "watcher"}, "roles": ["viewer"]},
                          "proof-streams-key-of-the-watcher").json()["key"]
-        crowd = Crowd(house.port, request(f"/v1/sessions/{session_id}/frames", f"Bearer {key}"), streams)
+        crowd = Crowd(stack.port, request(f"/v1/sessions/{session_id}/frames", f"Bearer {key}"), streams)
         peak = _Peak(gateway)
-        beside_s = _commands(house, session_id, measured_s, "beside")
+        beside_s = _commands(stack, session_id, measured_s, "beside")
         statuses, sent = Counter(crowd.statuses), crowd.bytes
         crowd.close()
         crowd = None
         most = peak.stop()
-        _commands(house, session_id, measured_s / 3, "after")
+        _commands(stack, session_id, measured_s / 3, "after")
         return Findings(statuses[b"200"], statuses[b"429"], sent / 2**20, alone_s, beside_s,
                         (before, most, _resident_mib(gateway)))
     finally:
         if crowd is not None:
             crowd.close()
-        house.down()
+        stack.down()
 
 
 class _Peak:
@@ -140,11 +140,11 @@ class _Peak:
             self._most = max(self._most, _resident_mib(self._pid))
 
 
-def _said(house: House, history: int) -> str:
+def _said(stack: Stack, history: int) -> str:
     """Have a session with so many events; returns its id."""
-    body = _execute({"agent_id": "ticker", "workspace": str(house.workspace)}, f"1000 {history // 1000}")
-    command = house.post("/v1/commands", body, "proof-streams-history").json()
-    house.until(lambda: house.get(f"/v1/commands/{command['id']}")["state"] == "succeeded")
+    body = _execute({"agent_id": "ticker", "workspace": str(stack.workspace)}, f"1000 {history // 1000}")
+    command = stack.post("/v1/commands", body, "proof-streams-history").json()
+    stack.until(lambda: stack.get(f"/v1/commands/{command['id']}")["state"] == "succeeded")
     return str(command["target"]["session_id"])
 
 
@@ -153,13 +153,13 @@ def _execute(target: dict[str, str], text: str) -> dict[str, object]:
         {"role": "user", "content": [{"contentType": "text", "value": text}]}]}}
 
 
-def _commands(house: House, session_id: str, seconds: float, phase: str) -> list[float]:
+def _commands(stack: Stack, session_id: str, seconds: float, phase: str) -> list[float]:
     """Send one command after another; the seconds until each was accepted."""
     took: list[float] = []
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         began = time.monotonic()
-        house.post("/v1/commands", _execute({"session_id": session_id}, "1 0"),
+        stack.post("/v1/commands", _execute({"session_id": session_id}, "1 0"),
                    f"proof-streams-{phase}-{len(took):06d}")
         took.append(time.monotonic() - began)
         time.sleep(PAUSE_S)

@@ -19,7 +19,7 @@ Check = Callable[[Town], Iterator[str]]
 
 
 async def broken(town: Town) -> list[str]:
-    """Everything that does not hold, each under the number and name that it has among the house's invariants."""
+    """Everything that does not hold, each under the number and name that it has among the design's invariants."""
     audited = [sentence async for sentence in _audit(town)]
     found = [f"{name}: {sentence}" for name, checks in INVARIANTS.items() for check in checks
              for sentence in check(town)]
@@ -200,5 +200,5 @@ INVARIANTS: dict[str, tuple[Check, ...]] = {
     "7 nothing of a tenant is another's": (_streams, _said(
         lambda town: town.people.faults, lambda town: (fault for viewer in town.viewers for fault in viewer.leaks))),
 }
-"""By their numbers in the house's own list. Power loss is not simulated here: `python -m proof R3` has it with real
+"""By their numbers in the design's list. Power loss is not simulated here: `python -m proof R3` has it with real
 files. That every started *process* is reaped, R15 sees; here each agent's work must have ended."""

@@ -1,4 +1,4 @@
-"""Writers, a voter and viewers around one house, each with a file of its own for what it was acknowledged or shown.
+"""Writers, a voter and viewers around one stack, each with a file of its own for what it was acknowledged or shown.
 
 A line is noted and synced before its writer goes on, so that what stands in a file was acknowledged, no matter who
 died.
@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import httpx2
 
-from proof.processes.deployment import House
+from proof.processes.stack import Stack
 from proof.workload import scripted_agent
 from proof.workload.viewers import Watcher
 
@@ -68,17 +68,17 @@ class Pace(NamedTuple):
 
 
 class Crew:
-    """Anyone who works on a house while it is killed. `start`, then any mischief, then `stop` and `settle`."""
+    """Anyone who works on a stack while it is killed. `start`, then any mischief, then `stop` and `settle`."""
 
-    def __init__(self, house: House, seed: int, pace: Pace) -> None:
-        self.house = house
+    def __init__(self, stack: Stack, seed: int, pace: Pace) -> None:
+        self.stack = stack
         self.pace = pace
         self.seed = seed
-        self.written = [Note(house.place / f"writer-{n}") for n in range(pace.writers)]
-        self.knocks = Note(house.place / "knocks")
-        self.votes = Note(house.place / "votes")
-        self.shown = Note(house.place / "viewers")
-        self.watcher = Watcher(house, self.shown.write)
+        self.written = [Note(stack.place / f"writer-{n}") for n in range(pace.writers)]
+        self.knocks = Note(stack.place / "knocks")
+        self.votes = Note(stack.place / "votes")
+        self.shown = Note(stack.place / "viewers")
+        self.watcher = Watcher(stack, self.shown.write)
         self.refused: set[str] = set()
         """What a writer was answered besides 202, 409 and 5xx."""
         self.answered: Counter[int] = Counter()
@@ -116,7 +116,7 @@ class Crew:
         """Commands that have not ended, with their states; None where the gateway does not answer."""
         try:
             return sorted((command["id"], state) for state in LIVE
-                          for command in self.house.get("/v1/commands", state=state, limit=500)["items"])
+                          for command in self.stack.get("/v1/commands", state=state, limit=500)["items"])
         except (httpx2.TransportError, KeyError, FileNotFoundError):
             return None
 
@@ -143,14 +143,14 @@ class Crew:
 
     def _ended(self, command_id: str) -> bool:
         try:
-            return self.house.get(f"/v1/commands/{command_id}")["state"] in TERMINAL
+            return self.stack.get(f"/v1/commands/{command_id}")["state"] in TERMINAL
         except (httpx2.TransportError, KeyError, FileNotFoundError):
             return False
 
     def _submit(self, name: str, text: str, note: Note, number: int, stopping: threading.Event, *, lasting: bool
                 ) -> str | None:
         session = number % self.pace.sessions
-        target = {"agent_id": "speaker", "workspace": str(self.house.workspace), **self.house.target(session)}
+        target = {"agent_id": "speaker", "workspace": str(self.stack.workspace), **self.stack.target(session)}
         if lasting:
             target["session_key"] = f"agent:speaker:crew-{session}"
         body: dict[str, Any] = {
@@ -160,7 +160,7 @@ class Crew:
             body["close_session"] = True
         while not stopping.is_set():
             try:
-                answer = self.house.post("/v1/commands", body, f"proof-crew-{self.seed}-{name}")
+                answer = self.stack.post("/v1/commands", body, f"proof-crew-{self.seed}-{name}")
             except (httpx2.TransportError, FileNotFoundError):
                 stopping.wait(0.05)
                 continue
@@ -188,9 +188,9 @@ class Crew:
         said: dict[str, str] = {}
         while not self._voting_over.wait(0.03):
             with contextlib.suppress(httpx2.TransportError, KeyError, FileNotFoundError):
-                for approval in self.house.get("/v1/approvals", state="pending")["items"]:
+                for approval in self.stack.get("/v1/approvals", state="pending")["items"]:
                     decision = said.setdefault(approval["id"], "deny" if draw.random() < DENIED else "grant")
-                    answer = self.house.post(f"/v1/approvals/{approval['id']}/grants",
+                    answer = self.stack.post(f"/v1/approvals/{approval['id']}/grants",
                                              {"decision": decision, "digest": approval["digest"]},
                                              f"proof-vote-{approval['id']}")
                     if answer.status_code in (200, 201):

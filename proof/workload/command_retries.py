@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import httpx2
 
-from proof.processes.cluster import Trio
+from proof.processes.cluster import ClusterStack
 
 PATIENCE_S = 60.0
 http = httpx2.Client(limits=httpx2.Limits(max_keepalive_connections=0), timeout=30)
@@ -29,27 +29,27 @@ def insist(ask: Callable[[], httpx2.Response]) -> httpx2.Response:
         time.sleep(0.05)
 
 
-def execute(house: Trio, lane: int, prompt: str, key: str, timeout_ms: int) -> str:
+def execute(stack: ClusterStack, lane: int, prompt: str, key: str, timeout_ms: int) -> str:
     """Give the agent of a lane's session a prompt; gives the command's id. Raises AssertionError for a refusal."""
     body = {"type": "execute", "timeout_ms": timeout_ms,
             "target": {"agent_id": "speaker", "session_key": f"agent:speaker:lane-{lane}",
-                       "workspace": str(house.workspace), **house.target(lane)},
+                       "workspace": str(stack.workspace), **stack.target(lane)},
             "payload": {"messages": [{"role": "user", "content": [{"contentType": "text", "value": prompt}]}]}}
-    answer = insist(lambda: house.post("/v1/commands", body, key))
+    answer = insist(lambda: stack.post("/v1/commands", body, key))
     if answer.status_code != 202:
         raise AssertionError(f"{prompt}: {answer.status_code} {answer.text}")
     return str(answer.json()["id"])
 
 
-def state_of(house: Trio, command_id: str, at: str | None = None) -> str:
+def state_of(stack: ClusterStack, command_id: str, at: str | None = None) -> str:
     """A command's state, as one gateway shows it, or anyone who is there."""
-    return str(insist(lambda: http.get(f"{at or house.url}/v1/commands/{command_id}", headers=house.headers)
+    return str(insist(lambda: http.get(f"{at or stack.url}/v1/commands/{command_id}", headers=stack.headers)
                       ).json()["state"])
 
 
-def until_state(house: Trio, command_id: str, wanted: Callable[[str], bool]) -> str:
+def until_state(stack: ClusterStack, command_id: str, wanted: Callable[[str], bool]) -> str:
     """Wait until a command is in such a state, or for PATIENCE_S."""
     until = time.monotonic() + PATIENCE_S
-    while not wanted(state := state_of(house, command_id)) and time.monotonic() < until:
+    while not wanted(state := state_of(stack, command_id)) and time.monotonic() < until:
         time.sleep(0.02)
     return state

@@ -49,7 +49,7 @@ class Reckoning(NamedTuple):
 
 
 def reckon(crew: Crew, *, deltas: bool = True) -> Reckoning:
-    """Compare; the house is up before, and down after it. Without `deltas` the text that viewers were shown of blocks
+    """Compare; the stack is up before, and down after it. Without `deltas` the text that viewers were shown of blocks
     that were open may be gone: after a power cut (delivery.md)."""
     return _Reckoner(crew, deltas).run()
 
@@ -57,7 +57,7 @@ def reckon(crew: Crew, *, deltas: bool = True) -> Reckoning:
 class _Reckoner:
     def __init__(self, crew: Crew, deltas: bool) -> None:
         self._crew = crew
-        self._house = crew.house
+        self._stack = crew.stack
         self._deltas = deltas
         self._lost: list[str] = []
         self._doubled: list[str] = []
@@ -67,9 +67,9 @@ class _Reckoner:
 
     def run(self) -> Reckoning:
         """Read and compare everything."""
-        house, names = self._house, self._crew.commands()
-        house.stay()
-        ran = Counter((house.workspace / "ran.txt").read_text().split()) if names else Counter()
+        stack, names = self._stack, self._crew.commands()
+        stack.stay()
+        ran = Counter((stack.workspace / "ran.txt").read_text().split()) if names else Counter()
         given = Counter(command_id for _, command_id, _ in names)
         self._doubled += [f"{name} ran {count} times" for name, count in ran.items() if count > 1]
         self._doubled += [f"command {id_} was given out {count} times" for id_, count in given.items() if count > 1]
@@ -80,22 +80,22 @@ class _Reckoner:
         sessions = sorted({session_id for _, _, session_id in names})
         for session_id in sessions:
             self._session(session_id)
-        if house.clustered:  # What several gateways keep is in no file.
+        if stack.clustered:  # What several gateways keep is in no file.
             for session_id in sessions:
-                self._transcript(session_id, [line.encode() for line in house.transcript(session_id)])
-        house.down()
-        if not house.clustered:
+                self._transcript(session_id, [line.encode() for line in stack.transcript(session_id)])
+        stack.down()
+        if not stack.clustered:
             for session_id in sessions:
-                path = house.state / "agents" / "speaker" / "sessions" / f"{session_id}.jsonl"
+                path = stack.state / "agents" / "speaker" / "sessions" / f"{session_id}.jsonl"
                 if path.exists():
                     self._transcript(session_id, path.read_bytes().split(b"\n"))
-        audit_ok, records, says = house.audit_ok()
+        audit_ok, records, says = stack.audit_ok()
         return Reckoning(len(names), states, votes, self._frames, self._entries, self._files, self._lost, self._doubled,
-                         self._broken, f"{says} ({records} records)", audit_ok, len(house.leftovers()))
+                         self._broken, f"{says} ({records} records)", audit_ok, len(stack.leftovers()))
 
     def _command(self, name: str, command_id: str, ran: int) -> str:
         try:
-            command = self._house.get(f"/v1/commands/{command_id}")
+            command = self._stack.get(f"/v1/commands/{command_id}")
         except KeyError:
             self._lost.append(f"command {command_id} of {name}")
             return "lost"
@@ -125,13 +125,13 @@ class _Reckoner:
     def _audited(self, command_ids: list[str], approvals: dict[str, Any]) -> None:
         """Each transition has exactly one record: what the status stream told, and what each approval is."""
         recorded: dict[str, list[str]] = defaultdict(list)
-        for line in self._house.lines("/v1/audit/export"):
+        for line in self._stack.lines("/v1/audit/export"):
             record = json.loads(line).get("record", {}) if FILLED not in line else {}
             if "to" in (record.get("meta") or {}):
                 recorded[record.get("approval_id") or record.get("command_id") or ""].append(record["meta"]["to"])
         for command_id in command_ids:
             told: list[str] = []
-            for event in self._house.pages(f"/v1/commands/{command_id}/status", "events"):
+            for event in self._stack.pages(f"/v1/commands/{command_id}/status", "events"):
                 if event.get("state") and event["state"] != (told[-1] if told else None):
                     told.append(event["state"])
             if told != recorded[command_id]:
@@ -142,7 +142,7 @@ class _Reckoner:
                 self._broken.append(f"approval {approval_id} is {approval['state']}, and the log has {steps}")
 
     def _session(self, session_id: str) -> None:
-        events = self._house.pages(f"/v1/sessions/{session_id}/frames", "events", view="raw")
+        events = self._stack.pages(f"/v1/sessions/{session_id}/frames", "events", view="raw")
         if pieces := [event for event in events if "n" not in event]:
             self._broken.append(f"session {session_id} shows text of an open block after its turns: {pieces[0]}")
             events = [event for event in events if "n" in event]
@@ -197,7 +197,7 @@ class _Reckoner:
         sent = {event["frame"]["payload"]["transfer_id"]: event["frame"]["payload"] for event in events
                 if event["kind"] == "C" and event.get("frame", {}).get("type") == "agent.file.transfer"}
         for transfer_id, payload in sent.items():
-            answer = self._house.ask(f"/v1/sessions/{session_id}/files/{transfer_id}")
+            answer = self._stack.ask(f"/v1/sessions/{session_id}/files/{transfer_id}")
             wanted = file_of(payload["name"].removesuffix(".txt"))
             if answer.status_code != 200 or hashlib.sha256(answer.content).digest() != hashlib.sha256(wanted).digest():
                 self._lost.append(f"session {session_id}: the file {transfer_id} is {answer.status_code}")
@@ -226,7 +226,7 @@ class _Reckoner:
         found: list[dict[str, Any]] = []
         cursor = None
         while True:
-            page = self._house.get(path, limit=500, **({"cursor": cursor} if cursor else {}))
+            page = self._stack.get(path, limit=500, **({"cursor": cursor} if cursor else {}))
             found += page["items"]
             cursor = page["next_cursor"]
             if not cursor:

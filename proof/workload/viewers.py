@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx2
 
-from proof.processes.deployment import House
+from proof.processes.stack import Stack
 
 NOTED_TOGETHER = 16
 """Events that a viewer was shown before it notes them; when its stream ends, it notes the rest."""
@@ -21,9 +21,9 @@ NOTED_TOGETHER = 16
 class Watcher:
     """One thread a session; each resumes from its cursor until it is stopped."""
 
-    def __init__(self, house: House, note: Callable[..., None] | None = None) -> None:
+    def __init__(self, stack: Stack, note: Callable[..., None] | None = None) -> None:
         """`note` is given lines `session n message_id` of the events that a viewer was shown, some at a time."""
-        self._house = house
+        self._stack = stack
         self._note = note
         self._stopping = threading.Event()
         self._texts: dict[str, dict[str, str]] = defaultdict(dict)
@@ -67,10 +67,10 @@ class Watcher:
             self._stopping.wait(0.05)
 
     def _stream(self, session_id: str, last_id: str | None) -> bool:
-        headers = {**self._house.headers, "Accept": "text/event-stream"}
+        headers = {**self._stack.headers, "Accept": "text/event-stream"}
         if last_id is not None:
             headers["Last-Event-ID"] = last_id
-        url = f"{self._house.url}/v1/sessions/{session_id}/frames?view=raw"
+        url = f"{self._stack.url}/v1/sessions/{session_id}/frames?view=raw"
         with self._http.stream("GET", url, headers=headers) as answer:
             if answer.status_code != 200:
                 return False

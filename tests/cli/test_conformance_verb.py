@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from interlock.conformance.register import requirements
-from proof.processes.deployment import House
 from proof.processes.fork_server import Swift
+from proof.processes.stack import Stack
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -54,17 +54,17 @@ def test_wrong_words_are_one_sentence_and_status_2(swift: Swift, words: list[str
 
 @pytest.mark.req("G-7", "W-1")
 def test_a_gateway_is_checked_from_the_command_line(swift: Swift, tmp_path: Path) -> None:
-    house = House(tmp_path, "", swift)
-    house.start("gateway")
+    stack = Stack(tmp_path, "", swift)
+    stack.start("gateway")
     try:
-        house.until_up()
-        link = house.url.replace("http", "ws") + "/rawp"
+        stack.until_up()
+        link = stack.url.replace("http", "ws") + "/rawp"
         words = ("--master", link, "--quick", "--token-file")
-        printed = json.loads(conformance(swift, *words, str(house.token), "--json").stdout)
+        printed = json.loads(conformance(swift, *words, str(stack.token), "--json").stdout)
         assert printed["ok"]
         assert {one["outcome"] for one in printed["findings"]} == {"held", "not run"}
         (tmp_path / "wrong").write_text("wrong")
         ran = conformance(swift, *words, str(tmp_path / "wrong"), status=1)
         assert "broken: hello-welcome" in ran.stderr
     finally:
-        house.down()
+        stack.down()

@@ -14,7 +14,7 @@ import pytest
 
 import interlock
 from installed import require
-from proof.processes.deployment import House
+from proof.processes.stack import Stack
 
 pytestmark = pytest.mark.req("Y-14")
 ROOT = Path(__file__).resolve().parents[2]
@@ -87,14 +87,14 @@ def test_the_compiler_refuses_a_wrong_body(built: Path) -> None:
 
 @pytest.mark.needs("typescript")
 def test_its_example_allows_a_call_and_follows_the_command(built: Path, tmp_path: Path) -> None:
-    house = House(tmp_path)
+    stack = Stack(tmp_path)
     try:
-        house.up()
-        environment = {"INTERLOCK_URL": house.url, "INTERLOCK_KEY": (house.state / "owner.key").read_text().strip()}
+        stack.up()
+        environment = {"INTERLOCK_URL": stack.url, "INTERLOCK_KEY": (stack.state / "owner.key").read_text().strip()}
         done = run("node", "dist/examples/run.js", "shell", "echo hello", cwd=built, **environment)
         stranger = run("node", "dist/examples/run.js", "no-such-agent", "hello", cwd=built, **environment)
     finally:
-        house.down()
+        stack.down()
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[:4] == ["state: queued", "state: dispatched", "state: running",
                                             "allowed: $ echo hello"]

@@ -18,8 +18,8 @@ from interlock.conformance.with_master import WITH_MASTER
 from interlock.conformance.with_runner import WITH_RUNNER
 from interlock.protocol.frames import Direction, InvalidFrame, decode
 from interlock.protocol.schema import json_schema
-from proof.processes.deployment import House
 from proof.processes.fork_server import Swift
+from proof.processes.stack import Stack
 
 pytestmark = pytest.mark.anyio
 PROMPT = "echo conformance"
@@ -30,9 +30,9 @@ def called(conversation: ConformanceConversation) -> str:
     return conversation.name
 
 
-def check(finding: ConformanceFinding, player: Player, house: House) -> None:
+def check(finding: ConformanceFinding, player: Player, stack: Stack) -> None:
     """It held, and the schema is of one mind with the codec about every frame that crossed."""
-    assert finding.outcome == "held", f"{finding.found}\n{house.log('gateway')}\n{house.log('runner')}"
+    assert finding.outcome == "held", f"{finding.found}\n{stack.log('gateway')}\n{stack.log('runner')}"
     for sender, raw in player.record:
         try:
             decode(raw, Direction(sender))
@@ -48,44 +48,44 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture(scope="module")
-async def master(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> AsyncIterator[tuple[House, Player]]:
+async def master(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> AsyncIterator[tuple[Stack, Player]]:
     """A gateway without its runner, and a player in the runner's place."""
-    house = House(tmp_path_factory.mktemp("master"), swift=swift)
-    house.start("gateway")
-    house.until_up()
-    key = (house.state / "owner.key").read_text().strip()
-    door = Dialling(house.url.replace("http", "ws") + "/rawp", house.token.read_text().strip())
-    yield house, Player(door, AsRunner("local"), RestHand(house.url, key))
-    house.down()
-    assert "Traceback" not in house.log("gateway")
+    stack = Stack(tmp_path_factory.mktemp("master"), swift=swift)
+    stack.start("gateway")
+    stack.until_up()
+    key = (stack.state / "owner.key").read_text().strip()
+    door = Dialling(stack.url.replace("http", "ws") + "/rawp", stack.token.read_text().strip())
+    yield stack, Player(door, AsRunner("local"), RestHand(stack.url, key))
+    stack.down()
+    assert "Traceback" not in stack.log("gateway")
 
 
 @pytest.fixture(scope="module")
-async def runner(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> AsyncIterator[tuple[House, Player]]:
+async def runner(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> AsyncIterator[tuple[Stack, Player]]:
     """A runner, and a player at the gateway that it dials."""
-    house = House(tmp_path_factory.mktemp("runner"), swift=swift)
-    listening = Listening(house.token.read_text().strip())
+    stack = Stack(tmp_path_factory.mktemp("runner"), swift=swift)
+    listening = Listening(stack.token.read_text().strip())
     async with listening.open("127.0.0.1", 0):
-        house.runner_url = f"ws://127.0.0.1:{listening.port}/rawp"
-        house.start("runner")
-        yield house, Player(listening, AsGateway("shell", PROMPT))
-        await asyncio.to_thread(house.down)
-    assert "Traceback" not in house.log("runner")
+        stack.runner_url = f"ws://127.0.0.1:{listening.port}/rawp"
+        stack.start("runner")
+        yield stack, Player(listening, AsGateway("shell", PROMPT))
+        await asyncio.to_thread(stack.down)
+    assert "Traceback" not in stack.log("runner")
 
 
 @pytest.mark.req("L-2", "L-3", "L-4", "E-1", "E-2", "E-3", "E-4", "D-1", "D-2", "D-7", "W-1", "W-2", "T-2", "T-4",
                  "A-5")
 @pytest.mark.parametrize("conversation", WITH_MASTER, ids=called)
-async def test_our_gateway_holds_to(conversation: ConformanceConversation, master: tuple[House, Player]) -> None:
-    house, player = master
+async def test_our_gateway_holds_to(conversation: ConformanceConversation, master: tuple[Stack, Player]) -> None:
+    stack, player = master
     player.record.clear()
-    check(await player.play(conversation), player, house)
+    check(await player.play(conversation), player, stack)
 
 
 @pytest.mark.req("L-4", "L-5", "E-1", "E-3", "D-1", "D-2", "D-7", "W-1", "W-2", "T-1", "T-2", "T-3", "T-4", "A-4",
                  "A-5", "A-6")
 @pytest.mark.parametrize("conversation", WITH_RUNNER, ids=called)
-async def test_our_runner_holds_to(conversation: ConformanceConversation, runner: tuple[House, Player]) -> None:
-    house, player = runner
+async def test_our_runner_holds_to(conversation: ConformanceConversation, runner: tuple[Stack, Player]) -> None:
+    stack, player = runner
     player.record.clear()
-    check(await player.play(conversation), player, house)
+    check(await player.play(conversation), player, stack)

@@ -16,7 +16,7 @@ from interlock.command.audit import record_line
 from interlock.command.audit_tree import SubtreeHashes, answer, consistency, inclusion, root_of
 from interlock.command.note import Checkpoint, origin_of
 from interlock.protocol.records import AuditRecord
-from proof.processes.deployment import House
+from proof.processes.stack import Stack
 
 WITNESS = "interlock.audit.witness"
 
@@ -29,8 +29,8 @@ class Verdict(NamedTuple):
     record: int | None
 
 
-def opened(page: Any, house: House) -> None:
-    page.goto(f"{origin(house)}/console/audit")
+def opened(page: Any, stack: Stack) -> None:
+    page.goto(f"{origin(stack)}/console/audit")
 
 
 def verdict(page: Any) -> Verdict:

@@ -9,19 +9,19 @@ import pytest
 from tests.console.pages import ARGUMENTS
 
 from installed import require
-from proof.processes.deployment import House
 from proof.processes.fork_server import Swift
+from proof.processes.stack import Stack
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Generator[House]:
+def stack(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Generator[Stack]:
     """A gateway and a runner with the shell agent."""
-    house = House(tmp_path_factory.mktemp("console"), "", swift)
+    stack = Stack(tmp_path_factory.mktemp("console"), "", swift)
     try:
-        house.up()
-        yield house
+        stack.up()
+        yield stack
     finally:
-        house.down()
+        stack.down()
 
 
 @pytest.fixture(scope="package")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 from weakref import WeakKeyDictionary
 
-from proof.processes.deployment import House
+from proof.processes.stack import Stack
 
 PHONE = {"width": 360, "height": 740}
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
@@ -29,40 +29,40 @@ class Login(NamedTuple):
     kept: dict[str, str]
 
 
-_logins: WeakKeyDictionary[House, Login] = WeakKeyDictionary()
-"""The login of each house that pages share; what else they keep is in a context of their own."""
+_logins: WeakKeyDictionary[Stack, Login] = WeakKeyDictionary()
+"""The login of each stack that pages share; what else they keep is in a context of their own."""
 
 
-def interlock(house: House, *words: str) -> str:
-    run = house.interlock(*words, "--state", str(house.state), "--url", house.url)
+def interlock(stack: Stack, *words: str) -> str:
+    run = stack.interlock(*words, "--state", str(stack.state), "--url", stack.url)
     assert run.returncode == 0, run.stderr
     return run.stdout.strip()
 
 
-def link(house: House) -> str:
-    return next(word for word in interlock(house, "console", "--no-open").split() if word.startswith("http"))
+def link(stack: Stack) -> str:
+    return next(word for word in interlock(stack, "console", "--no-open").split() if word.startswith("http"))
 
 
 @contextmanager
-def page_of(browser: Any, house: House, path: str = "/console/") -> Iterator[Any]:
+def page_of(browser: Any, stack: Stack, path: str = "/console/") -> Iterator[Any]:
     """A phone's page at this path, logged in; what it asked of other origins, and its errors, must be nothing."""
     context = browser.new_context(viewport=PHONE)
     page = context.new_page()
     page.set_default_timeout(PATIENCE_MS)
     elsewhere: list[str] = []
     errors: list[str] = []
-    page.on("request", lambda one: None if one.url.removeprefix("blob:").startswith(origin(house))
+    page.on("request", lambda one: None if one.url.removeprefix("blob:").startswith(origin(stack))
             else elsewhere.append(one.url))
     page.on("pageerror", lambda error: errors.append(str(error)))
     try:
-        if house in _logins:
-            _use(_logins[house], page)
+        if stack in _logins:
+            _use(_logins[stack], page)
         else:
-            page.goto(link(house))
+            page.goto(link(stack))
             page.get_by_role("heading", name="Waiting for you").wait_for()
-            _logins[house] = Login(origin(house), context.cookies(), page.evaluate("({...sessionStorage})"))
-        if page.url != f"{origin(house)}{path}":
-            page.goto(f"{origin(house)}{path}")
+            _logins[stack] = Login(origin(stack), context.cookies(), page.evaluate("({...sessionStorage})"))
+        if page.url != f"{origin(stack)}{path}":
+            page.goto(f"{origin(stack)}{path}")
         if path == "/console/":
             page.get_by_role("heading", name="Waiting for you").wait_for()
         yield page
@@ -96,51 +96,51 @@ def read_to_end(page: Any) -> None:
     page.mouse.wheel(0, 50_000)
 
 
-def origin(house: House) -> str:
-    return house.url.replace("127.0.0.1", "localhost")
+def origin(stack: Stack) -> str:
+    return stack.url.replace("127.0.0.1", "localhost")
 
 
-def submitted(house: House, agent: str, prompt: str, session: str, workspace: Path | None = None) -> dict[str, Any]:
-    """Submit a prompt to the agent's session of this name, in the house's workspace or another; the command."""
+def submitted(stack: Stack, agent: str, prompt: str, session: str, workspace: Path | None = None) -> dict[str, Any]:
+    """Submit a prompt to the agent's session of this name, in the stack's workspace or another; the command."""
     target = {"agent_id": agent, "session_key": f"agent:{agent}:{session}",
-              "workspace": str(workspace or house.workspace)}
+              "workspace": str(workspace or stack.workspace)}
     message = {"role": "user", "content": [{"contentType": "text", "value": prompt}]}
-    answer = house.post("/v1/commands", {"type": "execute", "target": target, "payload": {"messages": [message]}},
+    answer = stack.post("/v1/commands", {"type": "execute", "target": target, "payload": {"messages": [message]}},
                         secrets.token_hex())
     assert answer.is_success, answer.text
     return answer.json()
 
 
-def waiting(house: House, command: dict[str, Any]) -> list[str]:
+def waiting(stack: Stack, command: dict[str, Any]) -> list[str]:
     """The approvals that a command waits for."""
-    return [one["id"] for one in house.get("/v1/approvals", state="pending", limit=100)["items"]
+    return [one["id"] for one in stack.get("/v1/approvals", state="pending", limit=100)["items"]
             if one["command_id"] == command["id"]]
 
 
-def asked(house: House, line: str, session: str, agent: str = "shell") -> str:
+def asked(stack: Stack, line: str, session: str, agent: str = "shell") -> str:
     """Have an agent ask about what this prompt makes it do, the shell about this line; the approval's id."""
-    command = submitted(house, agent, line, session)
-    house.until(lambda: waiting(house, command) != [])
-    return waiting(house, command)[0]
+    command = submitted(stack, agent, line, session)
+    stack.until(lambda: waiting(stack, command) != [])
+    return waiting(stack, command)[0]
 
 
-def answered(house: House, approval: str, decision: Literal["grant", "deny"], comment: str | None = None) -> None:
+def answered(stack: Stack, approval: str, decision: Literal["grant", "deny"], comment: str | None = None) -> None:
     """Vote as the owner, from elsewhere than the page."""
-    answer = house.post(f"/v1/approvals/{approval}/grants", {"decision": decision, "comment": comment},
+    answer = stack.post(f"/v1/approvals/{approval}/grants", {"decision": decision, "comment": comment},
                         secrets.token_hex())
     assert answer.is_success, answer.text
 
 
-def ran(house: House, agent: str, prompt: str, session: str) -> str:
+def ran(stack: Stack, agent: str, prompt: str, session: str) -> str:
     """Have an agent do what this prompt makes it do, and allow all of it; the session's id once that has ended."""
-    command = submitted(house, agent, prompt, session)
+    command = submitted(stack, agent, prompt, session)
 
     def is_done() -> bool:
-        for approval in waiting(house, command):
-            answered(house, approval, "grant")
-        return house.get(f"/v1/commands/{command['id']}")["state"] in ENDED
+        for approval in waiting(stack, command):
+            answered(stack, approval, "grant")
+        return stack.get(f"/v1/commands/{command['id']}")["state"] in ENDED
 
-    house.until(is_done)
-    ended = house.get(f"/v1/commands/{command['id']}")
+    stack.until(is_done)
+    ended = stack.get(f"/v1/commands/{command['id']}")
     assert ended["state"] == "succeeded", ended
     return ended["target"]["session_id"]

@@ -13,7 +13,7 @@ from tests.console.pages import ARGUMENTS, origin, page_of
 from tests.console.screens import SCHEMES, SIZES, config, fill
 from tests.installed import find_chromium
 
-from proof.processes.deployment import House
+from proof.processes.stack import Stack
 
 
 def main() -> None:
@@ -38,20 +38,20 @@ def _made(asked: argparse.Namespace) -> Iterator[Path]:
     if program is None:
         raise SystemExit("There is no Chromium: .ci/install-agents, or Debian: apt install chromium")
     with tempfile.TemporaryDirectory() as place:
-        house = House(Path(place), config())
+        stack = Stack(Path(place), config())
         try:
-            house.up()
-            screens = fill(house)
+            stack.up()
+            screens = fill(stack)
             with sync_playwright() as driver:
                 browser = driver.chromium.launch(executable_path=str(program), args=ARGUMENTS)
-                with page_of(browser, house) as page:
+                with page_of(browser, stack) as page:
                     page.evaluate("language => localStorage.setItem('interlock.language', language)", asked.language)
                     for name, (path, complete) in screens.items():
                         if not asked.only or name in asked.only:
-                            yield from _pictures(page, f"{origin(house)}{path}", complete, asked, name)
+                            yield from _pictures(page, f"{origin(stack)}{path}", complete, asked, name)
                 browser.close()
         finally:
-            house.down()
+            stack.down()
 
 
 def _pictures(page: Any, address: str, complete: str, asked: argparse.Namespace, name: str) -> Iterator[Path]:

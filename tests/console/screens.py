@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.console.pages import answered, asked, ran
 
-from proof.processes.deployment import House
+from proof.processes.stack import Stack
 
 ROOT = Path(__file__).parents[2]
 SIZES = ({"width": 360, "height": 740}, {"width": 768, "height": 1024}, {"width": 1440, "height": 900})
@@ -49,18 +49,18 @@ def config() -> str:
     return found
 
 
-def fill(house: House) -> dict[str, tuple[str, str]]:
+def fill(stack: Stack) -> dict[str, tuple[str, str]]:
     """Have agents do something of each kind. The path of each screen, and what it shows once it is complete."""
-    ran(house, "speaker", json.dumps(MARKDOWN), "spoken")
-    ran(house, "updater", json.dumps(PLANNED), "planned")
-    ran(house, "shell", "seq 40", "ran")
-    edit = asked(house, json.dumps(EDIT), "edit", "forger")
-    waiting = asked(house, "touch waits", "waits")
-    signed = asked(house, "touch signed", "signed")
-    denied = asked(house, "touch denied", "denied")
-    answered(house, denied, "deny", "not now")
-    sessions = {one["session_key"].rpartition(":")[2]: one["session_id"] for one in house.get("/v1/sessions")["items"]}
-    command = house.get("/v1/commands")["items"][0]["id"]
+    ran(stack, "speaker", json.dumps(MARKDOWN), "spoken")
+    ran(stack, "updater", json.dumps(PLANNED), "planned")
+    ran(stack, "shell", "seq 40", "ran")
+    edit = asked(stack, json.dumps(EDIT), "edit", "forger")
+    waiting = asked(stack, "touch waits", "waits")
+    signed = asked(stack, "touch signed", "signed")
+    denied = asked(stack, "touch denied", "denied")
+    answered(stack, denied, "deny", "not now")
+    sessions = {one["session_key"].rpartition(":")[2]: one["session_id"] for one in stack.get("/v1/sessions")["items"]}
+    command = stack.get("/v1/commands")["items"][0]["id"]
     screens = {
         "inbox": ("/console/", ".cards a"),
         "edit": (f"/console/a/{edit}", ".answer"),

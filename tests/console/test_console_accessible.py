@@ -10,8 +10,8 @@ from tests.console.pages import origin, page_of
 from tests.console.screens import NAMES, SCHEMES, SIZES, config, fill, open_folds
 
 from installed import require
-from proof.processes.deployment import House
 from proof.processes.fork_server import Swift
+from proof.processes.stack import Stack
 
 pytestmark = [pytest.mark.needs("chromium", "console", "axe"), pytest.mark.filterwarnings("ignore"),
               pytest.mark.req("J-4", "J-5")]
@@ -20,25 +20,25 @@ RUN = """async () => (await axe.run({resultTypes: ['violations']})).violations.m
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Generator[House]:
+def stack(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Generator[Stack]:
     """A gateway and a runner with agents that say and ask for what they are given."""
-    house = House(tmp_path_factory.mktemp("accessible"), config(), swift)
+    stack = Stack(tmp_path_factory.mktemp("accessible"), config(), swift)
     try:
-        house.up()
-        yield house
+        stack.up()
+        yield stack
     finally:
-        house.down()
+        stack.down()
 
 
 @pytest.fixture(scope="module")
-def page(browser: Any, house: House) -> Iterator[Any]:
-    with page_of(browser, house) as page:
+def page(browser: Any, stack: Stack) -> Iterator[Any]:
+    with page_of(browser, stack) as page:
         yield page
 
 
 @pytest.fixture(scope="module")
-def screens(house: House) -> dict[str, tuple[str, str]]:
-    return fill(house)
+def screens(stack: Stack) -> dict[str, tuple[str, str]]:
+    return fill(stack)
 
 
 def violations(page: Any) -> list[Any]:
@@ -55,16 +55,16 @@ def violations(page: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_axe_finds_nothing_on_a_screen(page: Any, house: House, screens: dict[str, tuple[str, str]], name: str) -> None:
+def test_axe_finds_nothing_on_a_screen(page: Any, stack: Stack, screens: dict[str, tuple[str, str]], name: str) -> None:
     path, complete = screens[name]
-    page.goto(f"{origin(house)}{path}")
+    page.goto(f"{origin(stack)}{path}")
     page.locator(complete).first.wait_for()
     assert violations(page) == []
 
 
-def test_axe_finds_nothing_on_what_keys_and_folds_open(page: Any, house: House,
+def test_axe_finds_nothing_on_what_keys_and_folds_open(page: Any, stack: Stack,
                                                        screens: dict[str, tuple[str, str]]) -> None:
-    page.goto(f"{origin(house)}{screens['waiting'][0]}")
+    page.goto(f"{origin(stack)}{screens['waiting'][0]}")
     page.get_by_text("Keep a rule, or change the input").click()
     page.locator("#kept").wait_for()
     assert violations(page) == []
@@ -77,10 +77,10 @@ def test_axe_finds_nothing_on_what_keys_and_folds_open(page: Any, house: House,
         page.get_by_role("dialog").wait_for(state="detached")  # A key before that would open what is then closed.
 
 
-def test_axe_finds_nothing_on_the_login(browser: Any, house: House) -> None:
+def test_axe_finds_nothing_on_the_login(browser: Any, stack: Stack) -> None:
     context = browser.new_context()
     page = context.new_page()
-    page.goto(f"{origin(house)}/console/")
+    page.goto(f"{origin(stack)}/console/")
     page.get_by_label("Key").wait_for()
     assert violations(page) == []
     context.close()

@@ -12,7 +12,7 @@ from tests.console.audit_imposter import Imposter, opened, verdict
 from tests.console.pages import asked, interlock, page_of
 
 from interlock.command.audit_check import compare, verify
-from proof.processes.deployment import House
+from proof.processes.stack import Stack
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore")]
 ROUNDS = 2
@@ -20,9 +20,9 @@ ROUNDS = 2
 
 
 @pytest.mark.req("J-7")
-def test_the_gateways_own_log_is_verified_and_its_checkpoint_kept(browser: Any, house: House) -> None:
-    asked(house, "true", "audited")
-    with page_of(browser, house) as page:
+def test_the_gateways_own_log_is_verified_and_its_checkpoint_kept(browser: Any, stack: Stack) -> None:
+    asked(stack, "true", "audited")
+    with page_of(browser, stack) as page:
         page.get_by_role("link", name="Audit").click()
         page.wait_for_url("**/console/audit")
         assert verdict(page).state == "whole"
@@ -34,13 +34,13 @@ def test_the_gateways_own_log_is_verified_and_its_checkpoint_kept(browser: Any, 
 
 
 @pytest.mark.req("J-7")
-def test_one_flipped_byte_is_red_at_its_record(browser: Any, house: House, tmp_path: Path) -> None:
-    interlock(house, "audit", "export", str(tmp_path / "log"))
+def test_one_flipped_byte_is_red_at_its_record(browser: Any, stack: Stack, tmp_path: Path) -> None:
+    interlock(stack, "audit", "export", str(tmp_path / "log"))
     lines = (tmp_path / "log").read_bytes().splitlines(keepends=True)
     lines[1] = lines[1].replace(b'"action":"', b'"action":"x', 1)
-    with page_of(browser, house) as page:
+    with page_of(browser, stack) as page:
         page.context.route("**/v1/audit/export", lambda one: one.fulfill(body=b"".join(lines)))
-        opened(page, house)
+        opened(page, stack)
         assert verdict(page) == ("bad", "record changed", 2)
         assert "First bad record: 2." in page.get_by_role("alert").inner_text()
         page.locator(".records li").first.wait_for()
@@ -51,12 +51,12 @@ def test_one_flipped_byte_is_red_at_its_record(browser: Any, house: House, tmp_p
 
 
 @pytest.mark.req("J-7", "U-5")
-def test_the_page_and_python_find_the_same_first_bad_record(browser: Any, house: House) -> None:
+def test_the_page_and_python_find_the_same_first_bad_record(browser: Any, stack: Stack) -> None:
     dice = random.Random(11)
     kinds: set[str | None] = set()
-    with page_of(browser, house) as page:
+    with page_of(browser, stack) as page:
         imposter = Imposter(page)
-        opened(page, house)
+        opened(page, stack)
         verdict(page)
         for number, mutation in enumerate([*MUTATIONS] * ROUNDS):
             records = make_log(dice, dice.randrange(2, 14))
@@ -72,11 +72,11 @@ def test_the_page_and_python_find_the_same_first_bad_record(browser: Any, house:
 
 
 @pytest.mark.req("J-7", "U-5")
-def test_a_browser_remembers_the_log_that_it_saw(browser: Any, house: House) -> None:
+def test_a_browser_remembers_the_log_that_it_saw(browser: Any, stack: Stack) -> None:
     dice = random.Random(5)
-    with page_of(browser, house) as page:
+    with page_of(browser, stack) as page:
         imposter = Imposter(page)
-        opened(page, house)
+        opened(page, stack)
         verdict(page)
         for mutation in (roll_back, fork):
             made = (mutation(dice, make_log(dice, 9)) for _ in range(99))
@@ -88,15 +88,15 @@ def test_a_browser_remembers_the_log_that_it_saw(browser: Any, house: House) -> 
 
 
 @pytest.mark.req("J-7")
-def test_a_pinned_key_is_what_counts(browser: Any, house: House) -> None:
-    with page_of(browser, house) as page:
-        opened(page, house)
+def test_a_pinned_key_is_what_counts(browser: Any, stack: Stack) -> None:
+    with page_of(browser, stack) as page:
+        opened(page, stack)
         assert verdict(page).state == "whole"
         page.get_by_text("Fingerprint of the key").click()
         page.get_by_label("Fingerprint that you got").fill("00" * 32)
         page.get_by_role("button", name="Pin this key").click()
         page.get_by_text("It is not the fingerprint").wait_for()
-        page.get_by_label("Fingerprint that you got").fill(house.get("/v1/audit/key")["sha256"])
+        page.get_by_label("Fingerprint that you got").fill(stack.get("/v1/audit/key")["sha256"])
         page.get_by_role("button", name="Pin this key").click()
         page.get_by_text("Pinned in this browser.").wait_for()
         imposter = Imposter(page)
@@ -107,9 +107,9 @@ def test_a_pinned_key_is_what_counts(browser: Any, house: House) -> None:
 
 
 @pytest.mark.req("J-7")
-def test_a_search_has_a_url_and_finds_by_action(browser: Any, house: House) -> None:
-    with page_of(browser, house) as page:
-        opened(page, house)
+def test_a_search_has_a_url_and_finds_by_action(browser: Any, stack: Stack) -> None:
+    with page_of(browser, stack) as page:
+        opened(page, stack)
         page.locator(".records li").first.wait_for()
         page.get_by_text("Search the log").click()
         page.get_by_label("Action").fill("login")

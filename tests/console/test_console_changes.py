@@ -11,26 +11,26 @@ import pytest
 from tests.console.pages import origin, page_of, ran
 
 from installed import require
-from proof.processes.deployment import House
+from proof.processes.stack import Stack
 
 pytestmark = [pytest.mark.needs("chromium", "console", "axe"), pytest.mark.filterwarnings("ignore"),
               pytest.mark.req("J-4"), pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")]
 HOSTILE = "<img src=x onerror=alert(1)>\u202e\n.py"
 
 
-def git(house: House, *words: str) -> None:
-    subprocess.run(["git", "-c", "user.name=n", "-c", "user.email=e", *words], cwd=house.workspace, check=True,
-                   capture_output=True, env={"PATH": os.environ["PATH"], "HOME": str(house.workspace)})
+def git(stack: Stack, *words: str) -> None:
+    subprocess.run(["git", "-c", "user.name=n", "-c", "user.email=e", *words], cwd=stack.workspace, check=True,
+                   capture_output=True, env={"PATH": os.environ["PATH"], "HOME": str(stack.workspace)})
 
 
-def show_commits(page: Any, house: House) -> None:
+def show_commits(page: Any, stack: Stack) -> None:
     """A session that began on a commit: what was committed since is among its changes, and a moved file is one."""
-    session = ran(house, "shell", "echo begun", "committed")
-    page.goto(f"{origin(house)}/console/sessions/{session}")
+    session = ran(stack, "shell", "echo begun", "committed")
+    page.goto(f"{origin(stack)}/console/sessions/{session}")
     page.get_by_label("Output").get_by_text("begun").wait_for()
-    (house.workspace / "a").write_text("one\n-- two\n")
-    git(house, "mv", "a", "moved")
-    git(house, "commit", "--quiet", "--all", "--message", "<b>moved</b> \u202e")
+    (stack.workspace / "a").write_text("one\n-- two\n")
+    git(stack, "mv", "a", "moved")
+    git(stack, "commit", "--quiet", "--all", "--message", "<b>moved</b> \u202e")
     page.get_by_text("What git finds changed").click()
     page.get_by_text("Committed since the session began:").wait_for()
     assert [" ".join(one.text_content().split())[13:] for one in page.locator(".commits li").all()] == [
@@ -38,24 +38,24 @@ def show_commits(page: Any, house: House) -> None:
     assert "a → moved renamed" in " ".join(page.locator(".edited li summary").last.text_content().split())
 
 
-def test_the_changes_are_looked_for_when_they_are_unfolded_and_again_when_asked(browser: Any, house: House) -> None:
-    session = ran(house, "shell", "echo begun", "changed")
-    with page_of(browser, house) as page:
+def test_the_changes_are_looked_for_when_they_are_unfolded_and_again_when_asked(browser: Any, stack: Stack) -> None:
+    session = ran(stack, "shell", "echo begun", "changed")
+    with page_of(browser, stack) as page:
         looks: list[str] = []
         page.on("request", lambda one: looks.append(one.url) if one.url.endswith("/changes/git") else None)
-        page.goto(f"{origin(house)}/console/sessions/{session}")
+        page.goto(f"{origin(stack)}/console/sessions/{session}")
         page.get_by_text("What git finds changed").wait_for()
         page.get_by_label("Output").get_by_text("begun").wait_for()
         assert looks == []
         page.get_by_text("What git finds changed").click()
         page.get_by_text("There is no git repository at").wait_for()
 
-        git(house, "init", "--quiet", "--initial-branch", "work")
-        (house.workspace / "a").write_text("one\n-- two\n")
-        git(house, "add", "a")
-        git(house, "commit", "--quiet", "--message", "first")
-        (house.workspace / "a").write_text("one\n<script>alert(1)</script>\n")
-        (house.workspace / HOSTILE).write_text("x\n")
+        git(stack, "init", "--quiet", "--initial-branch", "work")
+        (stack.workspace / "a").write_text("one\n-- two\n")
+        git(stack, "add", "a")
+        git(stack, "commit", "--quiet", "--message", "first")
+        (stack.workspace / "a").write_text("one\n<script>alert(1)</script>\n")
+        (stack.workspace / HOSTILE).write_text("x\n")
         page.get_by_role("button", name="Look again").click()
         page.get_by_text("(work)").wait_for()
         files = page.locator(".edited li summary")
@@ -70,9 +70,9 @@ def test_the_changes_are_looked_for_when_they_are_unfolded_and_again_when_asked(
         page.evaluate(require("axe").read_text("utf-8"))
         assert page.evaluate("async () => (await axe.run()).violations.map((one) => one.id)") == []
 
-        with page_of(browser, house) as later:
-            show_commits(later, house)
+        with page_of(browser, stack) as later:
+            show_commits(later, stack)
 
-        house.kill("runner")
+        stack.kill("runner")
         page.get_by_role("button", name="Look again").click()
         page.get_by_role("alert").get_by_text("which has this session's workspace").wait_for()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.console.pages import answered, asked, origin, page_of
 
-from proof.processes.deployment import House
+from proof.processes.stack import Stack
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore")]
 
@@ -18,16 +18,16 @@ def steps(page: Any) -> list[str]:
 
 
 @pytest.mark.req("J-6", "Y-17")
-def test_a_tasks_steps_appear_as_they_happen_and_lead_to_their_records(browser: Any, house: House) -> None:
-    approval = asked(house, "true timeline", "timeline")
-    command = house.get(f"/v1/approvals/{approval}")["command_id"]
-    with page_of(browser, house) as page:
+def test_a_tasks_steps_appear_as_they_happen_and_lead_to_their_records(browser: Any, stack: Stack) -> None:
+    approval = asked(stack, "true timeline", "timeline")
+    command = stack.get(f"/v1/approvals/{approval}")["command_id"]
+    with page_of(browser, stack) as page:
         page.get_by_role("link", name="Tasks").click()
         page.locator(f"a[href='/console/commands/{command}']", has_text="true timeline").click()
         page.get_by_text("Waits for approval", exact=True).wait_for()
         assert page.get_by_role("blockquote").inner_text() == "true timeline"
         assert steps(page)[:3] == ["Submitted", "Sent to the runner", "Running"]
-        answered(house, approval, "grant")
+        answered(stack, approval, "grant")
         page.get_by_role("heading", name="Succeeded: shell").wait_for()
         page.locator(".timeline strong", has_text="Used: the tool ran").wait_for()
         page.get_by_text("Audit record").nth(5).wait_for()
@@ -36,7 +36,7 @@ def test_a_tasks_steps_appear_as_they_happen_and_lead_to_their_records(browser: 
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         allowed = page.locator(".timeline li", has_text="Allowed").get_by_role("link", name="Audit record")
         seq = int(allowed.inner_text().split()[-1])
-        record = house.get(f"/v1/audit/records/{seq}")["record"]
+        record = stack.get(f"/v1/audit/records/{seq}")["record"]
         assert (record["action"], record["approval_id"], record["command_id"]) == ("approve", approval, command)
         allowed.click()
         page.wait_for_url(f"**/console/audit?command={command}&record={seq}")
@@ -44,23 +44,23 @@ def test_a_tasks_steps_appear_as_they_happen_and_lead_to_their_records(browser: 
 
 
 @pytest.mark.req("J-6")
-def test_a_task_that_ends_while_it_is_read_is_shown_as_ended(browser: Any, house: House) -> None:
-    approval = asked(house, "true meanwhile", "meanwhile")
-    command = house.get(f"/v1/approvals/{approval}")["command_id"]
+def test_a_task_that_ends_while_it_is_read_is_shown_as_ended(browser: Any, stack: Stack) -> None:
+    approval = asked(stack, "true meanwhile", "meanwhile")
+    command = stack.get(f"/v1/approvals/{approval}")["command_id"]
 
     def end_it(route: Any) -> None:
-        if house.get(f"/v1/commands/{command}")["state"] != "succeeded":
-            answered(house, approval, "grant")
-            house.until(lambda: house.get(f"/v1/commands/{command}")["state"] == "succeeded")
+        if stack.get(f"/v1/commands/{command}")["state"] != "succeeded":
+            answered(stack, approval, "grant")
+            stack.until(lambda: stack.get(f"/v1/commands/{command}")["state"] == "succeeded")
         route.continue_()
 
-    with page_of(browser, house) as page:
+    with page_of(browser, stack) as page:
         page.route(f"**/v1/commands/{command}/status*", end_it)
-        page.goto(f"{origin(house)}/console/commands/{command}")
+        page.goto(f"{origin(stack)}/console/commands/{command}")
         page.get_by_role("heading", name="Succeeded: shell").wait_for()
 
 
 @pytest.mark.req("J-6")
-def test_a_task_that_is_not_there_is_one_sentence(browser: Any, house: House) -> None:
-    with page_of(browser, house, "/console/commands/cmd_00000000000000000000000000") as page:
+def test_a_task_that_is_not_there_is_one_sentence(browser: Any, stack: Stack) -> None:
+    with page_of(browser, stack, "/console/commands/cmd_00000000000000000000000000") as page:
         page.get_by_text("There is no such task.").wait_for()

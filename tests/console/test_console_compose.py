@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from tests.console.pages import answered, asked, origin, page_of
 
-from proof.processes.deployment import House
 from proof.processes.fork_server import Swift
+from proof.processes.stack import Stack
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore"), pytest.mark.req("J-4")]
 PIXEL = base64.b64decode("R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7")
@@ -46,34 +46,34 @@ agent = "shell"
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Generator[House]:
+def stack(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Generator[Stack]:
     """A gateway that holds each command of the shell, and a runner."""
     place = tmp_path_factory.mktemp("compose")
     directories = {name: place / "workspace" / name for name in ("secret", "own", "boxed")}
-    house = House(place, RULES.format(**directories), swift)
+    stack = Stack(place, RULES.format(**directories), swift)
     try:
-        house.up()
-        yield house
+        stack.up()
+        yield stack
     finally:
-        house.down()
+        stack.down()
 
 
-def test_a_prompt_begins_a_session_after_its_rule_was_shown(browser: Any, house: House) -> None:
-    with page_of(browser, house, "/console/sessions") as page:
+def test_a_prompt_begins_a_session_after_its_rule_was_shown(browser: Any, stack: Stack) -> None:
+    with page_of(browser, stack, "/console/sessions") as page:
         page.get_by_role("link", name="Start a session").click()
         page.get_by_role("heading", name="Start a session").wait_for()
         page.get_by_label("Agent", exact=True).select_option("shell")
         page.get_by_text("A person is asked before it starts").wait_for()
         page.get_by_text("by the rule prompts of the shell").wait_for()
-        page.get_by_label("Directory").fill(f"{house.workspace}/secret")
+        page.get_by_label("Directory").fill(f"{stack.workspace}/secret")
         page.get_by_text("It is refused").wait_for()
         page.get_by_text("by the rule secrets stay: Nothing starts there.").wait_for()
-        page.get_by_label("Directory").fill(str(house.workspace))
+        page.get_by_label("Directory").fill(str(stack.workspace))
         page.get_by_text("A person is asked before it starts").wait_for()
         page.get_by_label("Runner").select_option("local")
-        page.get_by_label("Directory").fill(f"{house.workspace}/own")
+        page.get_by_label("Directory").fill(f"{stack.workspace}/own")
         page.get_by_text("by the rule nothing of mine").wait_for()
-        page.get_by_label("Directory").fill(str(house.workspace))
+        page.get_by_label("Directory").fill(str(stack.workspace))
         page.get_by_text("by the rule prompts of the shell").wait_for()
         page.get_by_label("Write to the agent").fill("echo composed")
         page.get_by_text("Options").click()
@@ -83,20 +83,20 @@ def test_a_prompt_begins_a_session_after_its_rule_was_shown(browser: Any, house:
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         page.get_by_role("button", name="Send").click()
         page.wait_for_url(lambda url: "/sessions/new" not in url)
-    command = house.get("/v1/commands")["items"][0]
+    command = stack.get("/v1/commands")["items"][0]
     assert (command["on_busy"], command["priority"], command["timeout_ms"]) == ("reject", 7, 90_000)
     assert command["target"]["runner_id"] == "local"
-    assert command["target"]["workspace"] == str(house.workspace)
-    approval = house.get("/v1/approvals", state="pending")["items"][0]
+    assert command["target"]["workspace"] == str(stack.workspace)
+    approval = stack.get("/v1/approvals", state="pending")["items"][0]
     assert approval["rule"] == "prompts of the shell", "what was shown before is what decided"
-    answered(house, approval["id"], "deny")
+    answered(stack, approval["id"], "deny")
 
 
-def test_a_mode_is_sent_with_the_prompt_to_a_session(browser: Any, house: House) -> None:
-    approval = house.get(f"/v1/approvals/{asked(house, 'true', 'moded')}")
+def test_a_mode_is_sent_with_the_prompt_to_a_session(browser: Any, stack: Stack) -> None:
+    approval = stack.get(f"/v1/approvals/{asked(stack, 'true', 'moded')}")
     session = approval["session_id"]
-    answered(house, approval["id"], "deny")
-    with page_of(browser, house, f"/console/sessions/{session}") as page:
+    answered(stack, approval["id"], "deny")
+    with page_of(browser, stack, f"/console/sessions/{session}") as page:
         page.get_by_text("by the rule prompts of the shell").wait_for()
         assert page.get_by_label("Directory").count() == 0, "a session stays where it is"
         page.get_by_label("Write to the agent").fill("echo again")
@@ -110,7 +110,7 @@ def test_a_mode_is_sent_with_the_prompt_to_a_session(browser: Any, house: House)
         page.get_by_role("button", name="Remove <i>pixel.gif").wait_for()
         page.get_by_role("button", name="Send").click()
         page.get_by_text("Sent. It waits for an approval.").wait_for()
-    command = house.get(f"/v1/commands/{house.get('/v1/commands')['items'][0]['id']}")
+    command = stack.get(f"/v1/commands/{stack.get('/v1/commands')['items'][0]['id']}")
     assert (command["payload"]["mode"], command["payload"]["model"]) == ("<b>plan</b>", "small")
     words, picture = command["payload"]["messages"][0]["content"]
     assert words["value"] == "echo again"
@@ -121,9 +121,9 @@ def test_a_mode_is_sent_with_the_prompt_to_a_session(browser: Any, house: House)
 
 
 @pytest.mark.req("H-18")
-def test_the_rule_goes_by_the_box_that_every_runner_would_start_the_agent_in(browser: Any, house: House) -> None:
+def test_the_rule_goes_by_the_box_that_every_runner_would_start_the_agent_in(browser: Any, stack: Stack) -> None:
     closed = {"walls": "namespace", "limited": True, "network": "none"}
-    nodes = house.get("/v1/edge/nodes")["nodes"]
+    nodes = stack.get("/v1/edge/nodes")["nodes"]
 
     def fulfil(*boxes: dict[str, Any]) -> Callable[[Any], None]:
         agent = {**nodes[0]["agents"][0], "agent_id": "shell"}
@@ -133,9 +133,9 @@ def test_the_rule_goes_by_the_box_that_every_runner_would_start_the_agent_in(bro
     for boxes, rule in (((closed, {**closed, "programs": True}), "boxed"),
                         ((closed, {**closed, "network": "all"}), "prompts of the shell"),
                         ((closed, {"walls": "none", "limited": True, "network": "none"}), "prompts of the shell")):
-        with page_of(browser, house) as page:
+        with page_of(browser, stack) as page:
             page.route("**/v1/edge/nodes", fulfil(*boxes))
-            page.goto(f"{origin(house)}/console/sessions/new")
+            page.goto(f"{origin(stack)}/console/sessions/new")
             page.get_by_label("Agent", exact=True).select_option("shell")
-            page.get_by_label("Directory").fill(f"{house.workspace}/boxed")
+            page.get_by_label("Directory").fill(f"{stack.workspace}/boxed")
             page.get_by_text(f"by the rule {rule}").wait_for()

@@ -13,8 +13,8 @@ from tests.console.pages import answered, asked, origin, page_of, read_to_end
 
 from interlock.command.card.lines import lines
 from interlock.command.card.request import ReceivedRequest
-from proof.processes.deployment import House
 from proof.processes.fork_server import Swift
+from proof.processes.stack import Stack
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore"), pytest.mark.req("J-5")]
 AGENT = Path(__file__).parent / "forging.py"
@@ -36,30 +36,30 @@ FORMS: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Generator[House]:
+def stack(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Generator[Stack]:
     """A gateway and a runner with an agent that asks for the call that its prompt is."""
-    house = House(tmp_path_factory.mktemp("diff"), f'[agents.forger]\nadapter = "acp"\n'
+    stack = Stack(tmp_path_factory.mktemp("diff"), f'[agents.forger]\nadapter = "acp"\n'
                   f'command = {json.dumps(sys.executable)}\nargs = {json.dumps(["-I", str(AGENT)])}\n', swift)
     try:
-        house.up()
-        yield house
+        stack.up()
+        yield stack
     finally:
-        house.down()
+        stack.down()
 
 
 @pytest.fixture(scope="module")
-def page(browser: Any, house: House) -> Iterator[Any]:
-    with page_of(browser, house) as page:
+def page(browser: Any, stack: Stack) -> Iterator[Any]:
+    with page_of(browser, stack) as page:
         yield page
 
 
-def held(house: House, name: str, call: dict[str, Any]) -> str:
-    return asked(house, json.dumps({"kind": "edit", "title": "an edit", **call}), name, "forger")
+def held(stack: Stack, name: str, call: dict[str, Any]) -> str:
+    return asked(stack, json.dumps({"kind": "edit", "title": "an edit", **call}), name, "forger")
 
 
-def opened(page: Any, house: House, approval: str) -> Any:
+def opened(page: Any, stack: Stack, approval: str) -> Any:
     """The page of an approval, with what it changes."""
-    page.goto(f"{origin(house)}/a/{approval}")
+    page.goto(f"{origin(stack)}/a/{approval}")
     page.locator(".change").first.wait_for()
     return page.locator(".change")
 
@@ -83,10 +83,10 @@ def card(approval: dict[str, Any]) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("name", sorted(FORMS))
-def test_each_form_of_an_edit_is_shown_as_the_gateways_card_shows_it(page: Any, house: House, name: str) -> None:
-    approval = held(house, name, FORMS[name])
-    changes = opened(page, house, approval)
-    record = house.get(f"/v1/approvals/{approval}")
+def test_each_form_of_an_edit_is_shown_as_the_gateways_card_shows_it(page: Any, stack: Stack, name: str) -> None:
+    approval = held(stack, name, FORMS[name])
+    changes = opened(page, stack, approval)
+    record = stack.get(f"/v1/approvals/{approval}")
     expected = card(record)
     assert expected != []
     assert [[row for row in rows(one) if not row.startswith("\\")] for one in changes.all()] == expected
@@ -106,14 +106,14 @@ def test_each_form_of_an_edit_is_shown_as_the_gateways_card_shows_it(page: Any, 
         assert "+x = <U+202E>2" in shown
     page.get_by_text("The exact bytes").click()
     assert '"tool_name"' in page.get_by_role("region", name="Request").locator("details pre").inner_text()
-    answered(house, approval, "deny")
+    answered(stack, approval, "deny")
 
 
-def test_a_folded_change_cannot_be_allowed_before_all_of_it_was_shown(page: Any, house: House) -> None:
+def test_a_folded_change_cannot_be_allowed_before_all_of_it_was_shown(page: Any, stack: Stack) -> None:
     changed = TEXT.replace("line 60\n", "line sixty\n")
-    approval = held(house, "long", {"rawInput": {}, "content": [
+    approval = held(stack, "long", {"rawInput": {}, "content": [
         {"type": "diff", "path": "long.txt", "oldText": TEXT, "newText": changed}]})
-    diff = opened(page, house, approval).first
+    diff = opened(page, stack, approval).first
     assert rows(diff) == ["@@ -58,7 +58,7 @@", " line 57", " line 58", " line 59", "-line 60", "+line sixty",
                           " line 61", " line 62", " line 63"]
     read_to_end(page)
@@ -127,18 +127,18 @@ def test_a_folded_change_cannot_be_allowed_before_all_of_it_was_shown(page: Any,
     assert allow.is_disabled(), "its end was not on the screen"
     read_to_end(page)
     page.get_by_role("button", name="Allow once", disabled=False).wait_for()
-    answered(house, approval, "deny")
+    answered(stack, approval, "deny")
 
 
 @pytest.mark.req("J-4")
-def test_a_tool_card_shows_the_edit_that_ran(page: Any, house: House) -> None:
-    approval = held(house, "ran", FORMS["replaced"])
-    opened(page, house, approval)
+def test_a_tool_card_shows_the_edit_that_ran(page: Any, stack: Stack) -> None:
+    approval = held(stack, "ran", FORMS["replaced"])
+    opened(page, stack, approval)
     read_to_end(page)
     page.get_by_role("button", name="Allow once", disabled=False).click()
     page.get_by_text("Decided by").wait_for()
-    session = house.get(f"/v1/approvals/{approval}")["session_id"]
-    page.goto(f"{origin(house)}/console/sessions/{session}")
+    session = stack.get(f"/v1/approvals/{approval}")["session_id"]
+    page.goto(f"{origin(stack)}/console/sessions/{session}")
     diff = page.locator(".tool .change")
     diff.wait_for()
     assert rows(diff) == ["@@ -1,3 +1,4 @@", " one", "-two", "+2", " three", "+four"]

@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from tests.console.pages import origin, page_of, ran
 
-from proof.processes.deployment import House
+from proof.processes.stack import Stack
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore"), pytest.mark.req("J-3")]
 ENTRIES = 2_000
@@ -74,8 +74,8 @@ def framed(n: int, kind: str, payload: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def session(house: House) -> str:
-    return ran(house, "shell", "true", "earlier")
+def session(stack: Stack) -> str:
+    return ran(stack, "shell", "true", "earlier")
 
 
 @pytest.fixture
@@ -84,11 +84,11 @@ def frames() -> Frames:
 
 
 @pytest.fixture
-def page(browser: Any, house: House, session: str, frames: Frames) -> Iterator[Any]:
+def page(browser: Any, stack: Stack, session: str, frames: Frames) -> Iterator[Any]:
     """A page at the newest events."""
-    with page_of(browser, house) as page:
+    with page_of(browser, stack) as page:
         page.route("**/v1/sessions/*/frames?*", frames.answer)
-        page.goto(f"{origin(house)}/console/sessions/{session}")
+        page.goto(f"{origin(stack)}/console/sessions/{session}")
         page.get_by_text(f"N{ENTRIES}", exact=True).wait_for()
         page.wait_for_function("() => scrollY > 1000 && innerHeight + scrollY >= document.body.scrollHeight - 160")
         yield page

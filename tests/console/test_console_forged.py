@@ -12,8 +12,8 @@ import pytest
 from tests.console.forging import CLAIM, FORGED
 from tests.console.pages import answered, asked, origin, page_of
 
-from proof.processes.deployment import House
 from proof.processes.fork_server import Swift
+from proof.processes.stack import Stack
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore"),
               pytest.mark.req("H-4", "J-5", "J-16")]
@@ -36,30 +36,30 @@ HIDDEN = ("\u202e", "\u202c", "\u2066", "\u2069", "\u200b")
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Generator[House]:
+def stack(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Generator[Stack]:
     """A gateway and a runner with the agent that forges."""
     words = json.dumps(["-I", str(AGENT)])
-    house = House(tmp_path_factory.mktemp("forged"),
+    stack = Stack(tmp_path_factory.mktemp("forged"),
                   f'[agents.forger]\nadapter = "acp"\ncommand = {json.dumps(sys.executable)}\nargs = {words}\n', swift)
     try:
-        house.up()
-        yield house
+        stack.up()
+        yield stack
     finally:
-        house.down()
+        stack.down()
 
 
 @pytest.fixture(scope="module")
-def page(browser: Any, house: House) -> Iterator[Any]:
-    with page_of(browser, house) as page:
+def page(browser: Any, stack: Stack) -> Iterator[Any]:
+    with page_of(browser, stack) as page:
         yield page
 
 
 @pytest.fixture(params=sorted(FORGED))
-def forged(house: House, request: pytest.FixtureRequest) -> Iterator[dict[str, Any]]:
+def forged(stack: Stack, request: pytest.FixtureRequest) -> Iterator[dict[str, Any]]:
     """The approval that the agent's request of this name makes."""
-    approval = asked(house, request.param, request.param, "forger")
-    yield house.get(f"/v1/approvals/{approval}")
-    answered(house, approval, "deny")
+    approval = asked(stack, request.param, request.param, "forger")
+    yield stack.get(f"/v1/approvals/{approval}")
+    answered(stack, approval, "deny")
 
 
 def font(place: Any) -> str:
@@ -71,9 +71,9 @@ def hidden(shown: str) -> list[str]:
 
 
 def test_a_row_of_the_inbox_names_the_agent_the_host_and_the_directory_itself(
-    page: Any, house: House, forged: dict[str, Any]
+    page: Any, stack: Stack, forged: dict[str, Any]
 ) -> None:
-    page.goto(f"{origin(house)}/console/")
+    page.goto(f"{origin(stack)}/console/")
     row = page.locator(f"a[href='/console/a/{forged['id']}']")
     row.wait_for()
     act, place, _ = row.locator(":scope > span").all()
@@ -86,8 +86,8 @@ def test_a_row_of_the_inbox_names_the_agent_the_host_and_the_directory_itself(
     assert page.locator("main button").count() == 0
 
 
-def test_the_page_of_an_approval_keeps_its_own_words_apart(page: Any, house: House, forged: dict[str, Any]) -> None:
-    page.goto(f"{origin(house)}/a/{forged['id']}")
+def test_the_page_of_an_approval_keeps_its_own_words_apart(page: Any, stack: Stack, forged: dict[str, Any]) -> None:
+    page.goto(f"{origin(stack)}/a/{forged['id']}")
     page.get_by_role("button", name="Deny", exact=True).wait_for()
     own = dict(zip(page.locator("dt").all_inner_texts(), page.locator("dd").all_inner_texts(), strict=True))
     assert (own["Agent"], own["Host"], own["Directory"]) == ("forger", forged["runner_id"], forged["workspace"])

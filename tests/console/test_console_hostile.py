@@ -14,8 +14,8 @@ from tests.console.pages import answered, asked, origin, page_of, ran, submitted
 from tests.console.payloads import HOSTILE
 
 from interlock.gateway.rest.console_pages import ASSETS
-from proof.processes.deployment import House
 from proof.processes.fork_server import Swift
+from proof.processes.stack import Stack
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore"), pytest.mark.req("J-16")]
 ROOT = Path(__file__).parents[2]
@@ -46,24 +46,24 @@ CLEANED = """async ([url, payloads]) => {
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Generator[House]:
+def stack(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Generator[Stack]:
     """A gateway and a runner with an agent that says its prompt, and one that asks for the call that its prompt is."""
     config = ""
     for name, module in (("speaker", "speaking"), ("forger", "forging")):
         start = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from tests.console import {module} as one; one.main()"
         config += (f'[agents.{name}]\nadapter = "acp"\ncommand = {json.dumps(sys.executable)}\n'
                    f'args = {json.dumps(["-c", start])}\n')
-    house = House(tmp_path_factory.mktemp("hostile"), config, swift)
+    stack = Stack(tmp_path_factory.mktemp("hostile"), config, swift)
     try:
-        house.up()
-        yield house
+        stack.up()
+        yield stack
     finally:
-        house.down()
+        stack.down()
 
 
 @pytest.fixture(scope="module")
-def page(browser: Any, house: House) -> Iterator[Any]:
-    with page_of(browser, house) as page:
+def page(browser: Any, stack: Stack) -> Iterator[Any]:
+    with page_of(browser, stack) as page:
         page.add_init_script(f"({WATCH})()")
         yield page
 
@@ -86,9 +86,9 @@ def test_there_are_enough_of_them() -> None:
     assert len(set(HOSTILE)) == len(HOSTILE) >= LEAST
 
 
-def test_texts_of_an_agent(page: Any, house: House) -> None:
-    session = ran(house, "speaker", json.dumps(HOSTILE), "texts")
-    page.goto(f"{origin(house)}/console/sessions/{session}")
+def test_texts_of_an_agent(page: Any, stack: Stack) -> None:
+    session = ran(stack, "speaker", json.dumps(HOSTILE), "texts")
+    page.goto(f"{origin(stack)}/console/sessions/{session}")
     page.wait_for_function("count => document.querySelectorAll('div.block[data-drawn]').length === count",
                            arg=len(HOSTILE))
     assert page.locator(".block.markup").count() == len(HOSTILE)
@@ -97,7 +97,7 @@ def test_texts_of_an_agent(page: Any, house: House) -> None:
         assert link.get_attribute("rel") == "noopener noreferrer nofollow"
 
 
-def test_names_members_paths_and_files_of_a_tool_call(page: Any, house: House) -> None:
+def test_names_members_paths_and_files_of_a_tool_call(page: Any, stack: Stack) -> None:
     member = "\n".join(HOSTILE)
     call = {
         "kind": HOSTILE[1], "title": member, "locations": [{"path": one} for one in HOSTILE[:5]],
@@ -108,40 +108,40 @@ def test_names_members_paths_and_files_of_a_tool_call(page: Any, house: House) -
                 "uri": f"file:///tmp/{one}", "mimeType": "image/svg+xml",
                 "blob": base64.b64encode(one.encode()).decode()}}} for one in HOSTILE[:10])],
     }
-    approval = asked(house, json.dumps(call), "call", "forger")
-    page.goto(f"{origin(house)}/console/")
+    approval = asked(stack, json.dumps(call), "call", "forger")
+    page.goto(f"{origin(stack)}/console/")
     page.locator(f"a[href='/console/a/{approval}']").wait_for()
     check_text(page)
-    page.goto(f"{origin(house)}/a/{approval}")
+    page.goto(f"{origin(stack)}/a/{approval}")
     page.locator(".change").first.wait_for()
     assert page.locator(".change").count() == 1 + len(HOSTILE)
     check_text(page)
-    session = house.get(f"/v1/approvals/{approval}")["session_id"]
-    answered(house, approval, "grant")
-    page.goto(f"{origin(house)}/console/sessions/{session}")
+    session = stack.get(f"/v1/approvals/{approval}")["session_id"]
+    answered(stack, approval, "grant")
+    page.goto(f"{origin(stack)}/console/sessions/{session}")
     page.locator(".tool .change").first.wait_for()
     check_text(page)
 
 
-def test_directories_prompts_and_reasons(page: Any, house: House) -> None:
+def test_directories_prompts_and_reasons(page: Any, stack: Stack) -> None:
     approvals: list[str] = []
     for at, name in enumerate(one.replace("/", "\\") for one in HOSTILE[:4]):
-        directory = house.workspace / name
+        directory = stack.workspace / name
         directory.mkdir()
-        command = submitted(house, "shell", f"touch x # {HOSTILE[at]}", f"directory-{at}", directory)
-        house.until(lambda command=command: waiting(house, command) != [])
-        approvals += waiting(house, command)
-    page.goto(f"{origin(house)}/console/")
+        command = submitted(stack, "shell", f"touch x # {HOSTILE[at]}", f"directory-{at}", directory)
+        stack.until(lambda command=command: waiting(stack, command) != [])
+        approvals += waiting(stack, command)
+    page.goto(f"{origin(stack)}/console/")
     for approval in approvals:
         page.locator(f"a[href='/console/a/{approval}']").wait_for()
     check_text(page)
     for approval in approvals:
-        answered(house, approval, "deny", HOSTILE[0])
-        page.goto(f"{origin(house)}/a/{approval}")
+        answered(stack, approval, "deny", HOSTILE[0])
+        page.goto(f"{origin(stack)}/a/{approval}")
         page.get_by_text("Decided by").wait_for()
         check_text(page)
     for path in ("sessions", "decided"):
-        page.goto(f"{origin(house)}/console/{path}")
+        page.goto(f"{origin(stack)}/console/{path}")
         page.locator(".cards a").first.wait_for()
         check_text(page)
     page.keyboard.press("Control+k")
@@ -149,9 +149,9 @@ def test_directories_prompts_and_reasons(page: Any, house: House) -> None:
     check_text(page)
 
 
-def test_markup_is_harmless_even_if_html_is_not_left_as_text(page: Any, house: House) -> None:
+def test_markup_is_harmless_even_if_html_is_not_left_as_text(page: Any, stack: Stack) -> None:
     """The check of the nodes by itself, without the reader of Markdown before it."""
-    page.goto(f"{origin(house)}/console/")
+    page.goto(f"{origin(stack)}/console/")
     page.get_by_role("heading", name="Waiting for you").wait_for()
     module = next(path.name for path in (ASSETS / "assets").iterdir() if path.name.startswith("markup-"))
     page.evaluate(CLEANED, [f"/console/assets/{module}", list(HOSTILE)])

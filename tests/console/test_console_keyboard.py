@@ -7,25 +7,25 @@ from typing import Any
 import pytest
 from tests.console.pages import PAINTED, PATIENCE_MS, PHONE, answered, asked, interlock, origin, page_of
 
-from proof.processes.deployment import House
+from proof.processes.stack import Stack
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore"), pytest.mark.req("J-5")]
 FOCUSED = "document.activeElement.textContent"
 
 
-def test_from_the_login_to_a_decision_without_a_mouse(browser: Any, house: House) -> None:
+def test_from_the_login_to_a_decision_without_a_mouse(browser: Any, stack: Stack) -> None:
     """Two wait; the second is denied and the first allowed, and no pointer is ever used."""
-    first = asked(house, "touch by-key", "keys-first")
-    second = asked(house, "touch never", "keys-second")
+    first = asked(stack, "touch by-key", "keys-first")
+    second = asked(stack, "touch never", "keys-second")
     context = browser.new_context(viewport=PHONE)
     page = context.new_page()
     page.set_default_timeout(PATIENCE_MS)
-    page.goto(f"{origin(house)}/console/")
+    page.goto(f"{origin(stack)}/console/")
     page.get_by_label("Key").wait_for()
     page.keyboard.press("Tab")
     while page.evaluate("document.activeElement.id") != "key":
         page.keyboard.press("Tab")
-    page.keyboard.type((house.state / "owner.key").read_text().strip())
+    page.keyboard.type((stack.state / "owner.key").read_text().strip())
     page.keyboard.press("Enter")
     page.get_by_text("touch never").wait_for()
     page.keyboard.press("j")
@@ -37,7 +37,7 @@ def test_from_the_login_to_a_decision_without_a_mouse(browser: Any, house: House
     page.get_by_role("button", name="Allow once", disabled=False).wait_for()
     page.keyboard.press("d")
     assert page.evaluate(FOCUSED) == "Deny"
-    assert house.get(f"/v1/approvals/{second}")["state"] == "pending", "one key alone decides nothing"
+    assert stack.get(f"/v1/approvals/{second}")["state"] == "pending", "one key alone decides nothing"
     page.keyboard.press("r")
     page.keyboard.type("a key")  # In a field, keys are letters.
     page.keyboard.press("Tab")
@@ -55,15 +55,15 @@ def test_from_the_login_to_a_decision_without_a_mouse(browser: Any, house: House
     assert page.evaluate(FOCUSED) == "Allow once"
     page.keyboard.press("Enter")
     page.get_by_text("Decided by").wait_for()
-    house.until((house.workspace / "by-key").exists)
-    denied = house.get(f"/v1/approvals/{second}")
+    stack.until((stack.workspace / "by-key").exists)
+    denied = stack.get(f"/v1/approvals/{second}")
     assert (denied["state"], denied["comment"]) == ("denied", "a key")
     context.close()
 
 
-def test_a_key_reads_on_before_it_may_allow(browser: Any, house: House) -> None:
-    approval = asked(house, "echo " + "long " * 900, "keys-long")
-    with page_of(browser, house, f"/a/{approval}") as page:
+def test_a_key_reads_on_before_it_may_allow(browser: Any, stack: Stack) -> None:
+    approval = asked(stack, "echo " + "long " * 900, "keys-long")
+    with page_of(browser, stack, f"/a/{approval}") as page:
         page.get_by_text("More waits below").wait_for()
         for _ in range(20):
             page.keyboard.press("a")
@@ -71,13 +71,13 @@ def test_a_key_reads_on_before_it_may_allow(browser: Any, house: House) -> None:
             if page.evaluate(FOCUSED) == "Allow once":
                 break
         assert page.evaluate(FOCUSED) == "Allow once"
-        assert house.get(f"/v1/approvals/{approval}")["state"] == "pending"
-    answered(house, approval, "deny")
+        assert stack.get(f"/v1/approvals/{approval}")["state"] == "pending"
+    answered(stack, approval, "deny")
 
 
-def test_the_palette_jumps_and_the_help_lists_the_keys(browser: Any, house: House) -> None:
-    approval = asked(house, "touch palette", "keys-palette")
-    with page_of(browser, house) as page:
+def test_the_palette_jumps_and_the_help_lists_the_keys(browser: Any, stack: Stack) -> None:
+    approval = asked(stack, "touch palette", "keys-palette")
+    with page_of(browser, stack) as page:
         page.keyboard.press("?")
         page.get_by_role("dialog", name="Keys").wait_for()
         page.keyboard.press("Escape")
@@ -95,12 +95,12 @@ def test_the_palette_jumps_and_the_help_lists_the_keys(browser: Any, house: Hous
         page.get_by_role("option", name="Runners view").wait_for()
         page.keyboard.press("Enter")
         page.wait_for_url("**/console/runners")
-    answered(house, approval, "deny")
+    answered(stack, approval, "deny")
 
 
-def test_a_sheet_that_is_opened_as_another_closes_stays(browser: Any, house: House) -> None:
+def test_a_sheet_that_is_opened_as_another_closes_stays(browser: Any, stack: Stack) -> None:
     """A dialog's close event comes in a task of its own: keys may be pressed before it."""
-    with page_of(browser, house) as page:
+    with page_of(browser, stack) as page:
         for _ in range(3):
             page.keyboard.press("?")
             page.get_by_role("dialog", name="Keys").wait_for()
@@ -120,43 +120,43 @@ def test_a_sheet_that_is_opened_as_another_closes_stays(browser: Any, house: Hou
             page.locator("dialog").wait_for(state="detached")
 
 
-def test_who_goes_back_leaves_the_sheet_too(browser: Any, house: House) -> None:
-    with page_of(browser, house) as page:
+def test_who_goes_back_leaves_the_sheet_too(browser: Any, stack: Stack) -> None:
+    with page_of(browser, stack) as page:
         page.get_by_role("link", name="Decided").click()
         page.wait_for_url("**/console/decided")
         page.keyboard.press("Control+k")
         page.get_by_role("combobox").wait_for()
         page.go_back()
         page.locator("dialog").wait_for(state="detached")
-        assert page.url == f"{origin(house)}/console/"
+        assert page.url == f"{origin(stack)}/console/"
 
 
-def test_a_rule_is_kept_as_it_was_shown_and_is_in_the_list_of_decisions(browser: Any, house: House) -> None:
-    approval = asked(house, "echo kept", "keys-rule")
-    with page_of(browser, house, f"/a/{approval}") as page:
+def test_a_rule_is_kept_as_it_was_shown_and_is_in_the_list_of_decisions(browser: Any, stack: Stack) -> None:
+    approval = asked(stack, "echo kept", "keys-rule")
+    with page_of(browser, stack, f"/a/{approval}") as page:
         page.get_by_text("Keep a rule, or change the input").click()
         page.get_by_label("Where").select_option("in every session")
         page.locator("#kept", has_text="shell").wait_for()
         shown = page.locator("#kept").inner_text()
         page.get_by_role("button", name="Allow, and keep this rule", disabled=False).click()
         page.get_by_text("A rule was kept:").wait_for()
-        page.goto(f"{origin(house)}/console/")
+        page.goto(f"{origin(stack)}/console/")
         page.get_by_role("link", name="Decided").click()
         page.locator(".cards a", has_text="echo kept").get_by_text("a rule was kept").wait_for()
         page.get_by_label("Search act").fill("nobody ever asked this")
         page.get_by_text("No decision is like that.").wait_for()
         assert "q=nobody" in page.url
-    kept = house.get("/v1/policy/rules")["rules"][-1]
+    kept = stack.get("/v1/policy/rules")["rules"][-1]
     assert kept["approval_id"] == approval
     assert kept["rule"]["effect"] == "allow"
     for name, value in kept["rule"].items():
         assert name in ("effect", "name", "source") or f"{name} = " in shown, (name, value)
-    interlock(house, "policy", "forget", kept["id"])
+    interlock(stack, "policy", "forget", kept["id"])
 
 
-def test_the_box_of_the_agent_is_shown(browser: Any, house: House) -> None:
-    approval = asked(house, "touch boxed", "keys-box")
-    box = house.get(f"/v1/approvals/{approval}")["box"]
-    with page_of(browser, house, f"/a/{approval}") as page:
+def test_the_box_of_the_agent_is_shown(browser: Any, stack: Stack) -> None:
+    approval = asked(stack, "touch boxed", "keys-box")
+    box = stack.get(f"/v1/approvals/{approval}")["box"]
+    with page_of(browser, stack, f"/a/{approval}") as page:
         page.locator("#box", has_text={"none": "no walls"}.get(box["walls"], f"({box['walls']})")).wait_for()
-    answered(house, approval, "deny")
+    answered(stack, approval, "deny")

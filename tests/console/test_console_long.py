@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from tests.console.pages import interlock, origin, page_of
 
-from proof.processes.deployment import House
+from proof.processes.stack import Stack
 
 pytestmark = [pytest.mark.long, pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore"),
               pytest.mark.req("J-4")]
@@ -70,14 +70,14 @@ class Transcript:
 
 
 @pytest.fixture(scope="module")
-def page(browser: Any, house: House) -> Iterator[Any]:
+def page(browser: Any, stack: Stack) -> Iterator[Any]:
     """A page that shows all of the transcript, from its first entry on."""
-    interlock(house, "run", "shell", "true", "--session", "endless", "--yes")
-    session = house.get("/v1/sessions")["items"][0]["session_id"]
-    with page_of(browser, house) as page:
+    interlock(stack, "run", "shell", "true", "--session", "endless", "--yes")
+    session = stack.get("/v1/sessions")["items"][0]["session_id"]
+    with page_of(browser, stack) as page:
         page.set_default_timeout(PATIENCE_MS)
         page.route("**/v1/sessions/*/frames?*", Transcript().answer)
-        page.goto(f"{origin(house)}/console/sessions/{session}")
+        page.goto(f"{origin(stack)}/console/sessions/{session}")
         page.get_by_text(f"N{ENTRIES}", exact=True).wait_for()
         earlier = page.get_by_role("button", name="Show earlier")
         while earlier.count():

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from tests.console.pages import origin, page_of, ran
 
-from proof.processes.deployment import House
 from proof.processes.fork_server import Swift
+from proof.processes.stack import Stack
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore"),
               pytest.mark.req("J-4", "J-16")]
@@ -46,32 +46,32 @@ if a < b:
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Generator[House]:
+def stack(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Generator[Stack]:
     """A gateway and a runner with an agent that repeats its prompt."""
     words = json.dumps(["-c", f"import sys; sys.path.insert(0, {str(ROOT)!r}); from tests.console import speaking; "
                         "speaking.main()"])
-    house = House(tmp_path_factory.mktemp("markup"),
+    stack = Stack(tmp_path_factory.mktemp("markup"),
                   f'[agents.speaker]\nadapter = "acp"\ncommand = {json.dumps(sys.executable)}\nargs = {words}\n', swift)
     try:
-        house.up()
-        yield house
+        stack.up()
+        yield stack
     finally:
-        house.down()
+        stack.down()
 
 
 @pytest.fixture(scope="module")
-def page(browser: Any, house: House) -> Iterator[Any]:
-    with page_of(browser, house) as page:
+def page(browser: Any, stack: Stack) -> Iterator[Any]:
+    with page_of(browser, stack) as page:
         yield page
 
 
-def spoken(house: House, text: str, name: str) -> str:
+def spoken(stack: Stack, text: str, name: str) -> str:
     """Have the agent write this; the id of its session."""
-    return ran(house, "speaker", text, name)
+    return ran(stack, "speaker", text, name)
 
 
-def test_markdown_is_formatted_and_its_links_name_where_they_lead(page: Any, house: House) -> None:
-    page.goto(f"{origin(house)}/console/sessions/{spoken(house, MARKDOWN, 'formatted')}")
+def test_markdown_is_formatted_and_its_links_name_where_they_lead(page: Any, stack: Stack) -> None:
+    page.goto(f"{origin(stack)}/console/sessions/{spoken(stack, MARKDOWN, 'formatted')}")
     block = page.locator(".block.markup")
     block.wait_for()
     assert block.locator("h2").inner_text() == "Plan"
@@ -94,9 +94,9 @@ def test_markdown_is_formatted_and_its_links_name_where_they_lead(page: Any, hou
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
-def test_a_link_that_claims_another_place_names_its_own(page: Any, house: House) -> None:
+def test_a_link_that_claims_another_place_names_its_own(page: Any, stack: Stack) -> None:
     text = "[https://bank.example](https://k.example/x) [k.example](https://k.example/x) [m](mailto:a@b.example)"
-    page.goto(f"{origin(house)}/console/sessions/{spoken(house, text, 'claims')}")
+    page.goto(f"{origin(stack)}/console/sessions/{spoken(stack, text, 'claims')}")
     block = page.locator(".block.markup")
     block.wait_for()
     assert block.inner_text() == "https://bank.example (k.example) k.example m (a@b.example)"
@@ -104,16 +104,16 @@ def test_a_link_that_claims_another_place_names_its_own(page: Any, house: House)
 
 @pytest.mark.parametrize(("name", "text"), [
     ("long", "**long** " * (MAX_MARKUP_CHARS // 9 + 1)), ("deep", ">" * (MAX_MARKUP_CHARS - 1))])
-def test_what_is_too_long_or_too_deep_is_shown_as_it_is(page: Any, house: House, name: str, text: str) -> None:
-    page.goto(f"{origin(house)}/console/sessions/{spoken(house, text, name)}")
+def test_what_is_too_long_or_too_deep_is_shown_as_it_is(page: Any, stack: Stack, name: str, text: str) -> None:
+    page.goto(f"{origin(stack)}/console/sessions/{spoken(stack, text, name)}")
     block = page.locator("div.block[data-drawn]")
     block.wait_for()
     assert page.locator(".block.markup").count() == 0
     assert block.inner_text().strip() == text.strip()
 
 
-def test_text_that_streams_in_ends_as_its_whole_markdown(page: Any, house: House) -> None:
-    page.goto(f"{origin(house)}/console/sessions/{spoken(house, 'begun', 'streamed')}")
+def test_text_that_streams_in_ends_as_its_whole_markdown(page: Any, stack: Stack) -> None:
+    page.goto(f"{origin(stack)}/console/sessions/{spoken(stack, 'begun', 'streamed')}")
     page.locator(".block.markup").wait_for()
     rows = "\n".join(f"- item **{number}**" for number in range(300))
     page.get_by_label("Write to the agent").fill(f"{rows}\n\nThe *last* words.")
@@ -125,9 +125,9 @@ def test_text_that_streams_in_ends_as_its_whole_markdown(page: Any, house: House
     page.wait_for_function("() => innerHeight + scrollY >= document.body.scrollHeight - 160")
 
 
-def test_both_trusted_types_policies_live_in_one_page(page: Any, house: House) -> None:
-    session = spoken(house, "**bold**", "after-audit")
-    page.goto(f"{origin(house)}/console/audit")
+def test_both_trusted_types_policies_live_in_one_page(page: Any, stack: Stack) -> None:
+    session = spoken(stack, "**bold**", "after-audit")
+    page.goto(f"{origin(stack)}/console/audit")
     page.locator(".verdict").first.wait_for()
     page.get_by_role("link", name="Sessions").click()
     page.locator(f"a[href='/console/sessions/{session}']").click()

@@ -15,8 +15,8 @@ from tests.console.pages import PATIENCE_MS, PHONE, answered, asked, link, origi
 
 from channels.post_server import Posted
 from channels.push_service import SubscribedBrowser
-from proof.processes.deployment import House
 from proof.processes.fork_server import Swift
+from proof.processes.stack import Stack
 
 pytestmark = [pytest.mark.needs("chromium", "console", "http-ece"), pytest.mark.filterwarnings("ignore"),
               pytest.mark.req("J-18")]
@@ -89,21 +89,21 @@ def service() -> Generator[PushService]:
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Generator[House]:
+def stack(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Generator[Stack]:
     """A gateway that notifies browsers."""
-    house = House(tmp_path_factory.mktemp("notices"), CONFIG, swift)
+    stack = Stack(tmp_path_factory.mktemp("notices"), CONFIG, swift)
     try:
-        house.up()
-        yield house
+        stack.up()
+        yield stack
     finally:
-        house.down()
+        stack.down()
 
 
-def subscriptions(house: House) -> list[dict[str, Any]]:
-    return house.get("/v1/push-subscriptions")["items"]
+def subscriptions(stack: Stack) -> list[dict[str, Any]]:
+    return stack.get("/v1/push-subscriptions")["items"]
 
 
-def deliver(page: Any, house: House, content: bytes) -> None:
+def deliver(page: Any, stack: Stack, content: bytes) -> None:
     """Have the browser receive a message, as from its push service."""
     devtools = page.context.new_cdp_session(page)
     found: list[str] = []
@@ -113,27 +113,27 @@ def deliver(page: Any, house: House, content: bytes) -> None:
     while not found:
         page.evaluate("navigator.serviceWorker.ready.then(() => null)")
     devtools.send("ServiceWorker.deliverPushMessage", {
-        "origin": origin(house), "registrationId": found[-1], "data": content.decode()})
+        "origin": origin(stack), "registrationId": found[-1], "data": content.decode()})
     devtools.detach()
 
 
-def test_a_notice_is_turned_on_sent_opened_and_turned_off(browser: Any, house: House, service: PushService) -> None:
+def test_a_notice_is_turned_on_sent_opened_and_turned_off(browser: Any, stack: Stack, service: PushService) -> None:
     phone = SubscribedBrowser(service)
     context = browser.new_context(viewport=PHONE)
-    context.grant_permissions(["notifications"], origin=origin(house))
+    context.grant_permissions(["notifications"], origin=origin(stack))
     context.add_init_script(SUBSCRIBE % (json.dumps(phone.endpoint), json.dumps(phone.keys)))
     page = context.new_page()
     page.set_default_timeout(PATIENCE_MS)
-    page.goto(link(house))
+    page.goto(link(stack))
     page.get_by_role("button", name="Notify me on this device").click()
     page.get_by_text("This device is notified").wait_for()
-    assert [one["host"] for one in subscriptions(house)] == ["127.0.0.1"]
+    assert [one["host"] for one in subscriptions(stack)] == ["127.0.0.1"]
 
     page.get_by_role("button", name="Send a test").click()
     page.get_by_text("The test was sent").wait_for()
     assert json.loads(phone.read(service.wait_for(1)))["title"] == "Interlock can reach you"
 
-    approval = asked(house, "touch by-notice", "notice")
+    approval = asked(stack, "touch by-notice", "notice")
     posted = service.wait_for(2)
     content = phone.read(posted)
     assert json.loads(content) == {"title": "1 approval waits", "body": "Open it to read and decide.",
@@ -144,46 +144,46 @@ def test_a_notice_is_turned_on_sent_opened_and_turned_off(browser: Any, house: H
     # What a browser drops, as before the worker is active, is sent again: it would replace the same notice.
     while page.evaluate(NOTICES) == []:
         assert time.monotonic() - began < PATIENCE_MS / 1_000
-        deliver(page, house, content)
+        deliver(page, stack, content)
     assert page.evaluate(NOTICES) == [{"title": "1 approval waits", "body": "Open it to read and decide.",
                                        "path": f"/console/a/{approval}"}]
     context.service_workers[0].evaluate(CLICK)
     page.wait_for_url(f"**/console/a/{approval}")
     page.get_by_role("button", name="Deny").wait_for()
     reached(page, f"async () => (await ({NOTICES})()).length === 0")
-    assert house.get(f"/v1/approvals/{approval}")["state"] == "pending"
-    answered(house, approval, "deny")
+    assert stack.get(f"/v1/approvals/{approval}")["state"] == "pending"
+    answered(stack, approval, "deny")
 
     page.close()
     page = context.new_page()
-    page.goto(f"{origin(house)}/console/")
+    page.goto(f"{origin(stack)}/console/")
     page.get_by_text("This device is notified").first.wait_for(state="attached")
     page.get_by_text("Notices on this device").click()
     page.get_by_role("button", name="Turn off").click()
     page.get_by_role("button", name="Notify me on this device").wait_for()
-    assert subscriptions(house) == []
+    assert subscriptions(stack) == []
     assert page.evaluate("Object.keys(localStorage).filter((name) => name.startsWith('interlock.half'))") == []
     context.close()
 
 
-def test_a_logout_ends_the_notices_of_its_device(browser: Any, house: House, service: PushService) -> None:
+def test_a_logout_ends_the_notices_of_its_device(browser: Any, stack: Stack, service: PushService) -> None:
     phone = SubscribedBrowser(service)
     context = browser.new_context(viewport=PHONE)
-    context.grant_permissions(["notifications"], origin=origin(house))
+    context.grant_permissions(["notifications"], origin=origin(stack))
     context.add_init_script(SUBSCRIBE % (json.dumps(phone.endpoint), json.dumps(phone.keys)))
     page = context.new_page()
-    page.goto(link(house))
+    page.goto(link(stack))
     page.get_by_role("button", name="Notify me on this device").click()
     page.get_by_text("This device is notified").wait_for()
     page.get_by_role("button", name="Log out").click()
     page.get_by_label("Key").wait_for()
-    assert subscriptions(house) == []
+    assert subscriptions(stack) == []
     assert page.evaluate("JSON.stringify({...localStorage, ...sessionStorage})") == "{}"
     context.close()
 
 
-def test_a_browser_that_blocks_notices_is_told_how_to_allow_them(browser: Any, house: House) -> None:
-    with page_of(browser, house) as page:
+def test_a_browser_that_blocks_notices_is_told_how_to_allow_them(browser: Any, stack: Stack) -> None:
+    with page_of(browser, stack) as page:
         turn_on = page.get_by_role("button", name="Notify me on this device")
         turn_on.wait_for()
         assert page.evaluate("Notification.permission") == "default", "no permission is asked for without a press"
@@ -191,4 +191,4 @@ def test_a_browser_that_blocks_notices_is_told_how_to_allow_them(browser: Any, h
         # A browser of a test refuses every permission that was not granted to it.
         page.get_by_text("This browser blocks notices").wait_for()
         assert turn_on.count() == 0
-    assert subscriptions(house) == []
+    assert subscriptions(stack) == []

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from tests.console.pages import asked, interlock, origin, page_of
 
-from proof.processes.deployment import House
 from proof.processes.fork_server import Swift
+from proof.processes.stack import Stack
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore"), pytest.mark.req("J-17")]
 RULES = """
@@ -33,109 +33,109 @@ INSIDE = {"protocol": "ctap2", "transport": "internal", "hasResidentKey": True, 
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Generator[House]:
+def stack(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Generator[Stack]:
     """A gateway whose policy counts signed votes alone, and a runner."""
-    house = House(tmp_path_factory.mktemp("passkeys"), RULES, swift)
+    stack = Stack(tmp_path_factory.mktemp("passkeys"), RULES, swift)
     try:
-        house.up()
-        yield house
+        stack.up()
+        yield stack
     finally:
-        house.down()
+        stack.down()
 
 
 @pytest.fixture(autouse=True)
-def without_keys(house: House) -> Iterator[None]:
+def without_keys(stack: Stack) -> Iterator[None]:
     """The next test begins without the passkeys of this one."""
     yield
-    for one in house.get("/v1/signing-keys")["signing_keys"]:
+    for one in stack.get("/v1/signing-keys")["signing_keys"]:
         if not one.get("revoked_at"):
-            house.post(f"/v1/signing-keys/{one['key_id']}/revoke", {}, f"revoke-{one['key_id']}").raise_for_status()
+            stack.post(f"/v1/signing-keys/{one['key_id']}/revoke", {}, f"revoke-{one['key_id']}").raise_for_status()
 
 
 @contextmanager
-def page_with_device(browser: Any, house: House, **device: Any) -> Iterator[tuple[Any, Any, str]]:
+def page_with_device(browser: Any, stack: Stack, **device: Any) -> Iterator[tuple[Any, Any, str]]:
     """A page in a browser that has an authenticator; how to change that one, and its id."""
-    with page_of(browser, house) as page:
+    with page_of(browser, stack) as page:
         devtools = page.context.new_cdp_session(page)
         devtools.send("WebAuthn.enable")
         made = devtools.send("WebAuthn.addVirtualAuthenticator", {"options": {**INSIDE, **device}})
         yield page, devtools, made["authenticatorId"]
 
 
-def register(page: Any, house: House, label: str) -> None:
-    page.goto(f"{origin(house)}/console/access")
+def register(page: Any, stack: Stack, label: str) -> None:
+    page.goto(f"{origin(stack)}/console/access")
     page.get_by_text("Register a passkey").first.click()
     page.get_by_text("It does not show who made the passkey").wait_for()
     page.get_by_label("Name of the passkey").fill(label)
     page.get_by_role("button", name="Register a passkey").click()
 
 
-def test_a_passkey_is_registered_votes_and_is_revoked(browser: Any, house: House) -> None:
-    approval = asked(house, "touch tapped", "tapped")
-    with page_with_device(browser, house) as (page, _, _):
-        page.goto(f"{origin(house)}/a/{approval}")
+def test_a_passkey_is_registered_votes_and_is_revoked(browser: Any, stack: Stack) -> None:
+    approval = asked(stack, "touch tapped", "tapped")
+    with page_with_device(browser, stack) as (page, _, _):
+        page.goto(f"{origin(stack)}/a/{approval}")
         page.get_by_text("You have no passkey for this page.").wait_for()
         assert page.get_by_role("button", name="Allow once").count() == 0, "nothing is offered that would not count"
-        register(page, house, "<b>phone</b>")
+        register(page, stack, "<b>phone</b>")
         page.get_by_text("It is registered.").wait_for()
         row = page.locator("#signing li", has_text="<b>phone</b>")
         row.get_by_text("for this page").wait_for()
-        page.goto(f"{origin(house)}/a/{approval}")
+        page.goto(f"{origin(stack)}/a/{approval}")
         page.get_by_text("It counts votes with a passkey alone").wait_for()
         page.get_by_role("button", name="Allow once", disabled=False).click()
         page.get_by_text("Decided by").wait_for()
-        house.until((house.workspace / "tapped").exists)
-        (vote,) = house.get(f"/v1/approvals/{approval}")["votes"]
+        stack.until((stack.workspace / "tapped").exists)
+        (vote,) = stack.get(f"/v1/approvals/{approval}")["votes"]
         assert vote["method"] == "passkey"
-        refused = asked(house, "touch never", "denied")
-        page.goto(f"{origin(house)}/a/{refused}")
+        refused = asked(stack, "touch never", "denied")
+        page.goto(f"{origin(stack)}/a/{refused}")
         page.get_by_role("button", name="Deny", disabled=False).click()
         page.get_by_text("Decided by").wait_for()
-        assert house.get(f"/v1/approvals/{refused}")["votes"][0]["method"] == "passkey"
-        page.goto(f"{origin(house)}/console/access")
+        assert stack.get(f"/v1/approvals/{refused}")["votes"][0]["method"] == "passkey"
+        page.goto(f"{origin(stack)}/console/access")
         row.get_by_role("button", name="Revoke").click()
         row.get_by_role("button", name="Revoke it: votes with it count no more").click()
         row.get_by_text("revoked", exact=True).wait_for()
-        third = asked(house, "touch again", "again")
-        page.goto(f"{origin(house)}/a/{third}")
+        third = asked(stack, "touch again", "again")
+        page.goto(f"{origin(stack)}/a/{third}")
         page.get_by_text("You have no passkey for this page.").wait_for()
-    interlock(house, "cancel", house.get(f"/v1/approvals/{third}")["command_id"])
-    export = house.place / "log.jsonl"
-    interlock(house, "audit", "export", str(export))
-    checked = house.interlock("audit", "verify", str(export))
+    interlock(stack, "cancel", stack.get(f"/v1/approvals/{third}")["command_id"])
+    export = stack.place / "log.jsonl"
+    interlock(stack, "audit", "export", str(export))
+    checked = stack.interlock("audit", "verify", str(export))
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
-def test_what_the_person_does_not_confirm_is_no_vote(browser: Any, house: House) -> None:
-    approval = asked(house, "echo unconfirmed", "unconfirmed")
-    with page_with_device(browser, house) as (page, devtools, device):
-        register(page, house, "key")
+def test_what_the_person_does_not_confirm_is_no_vote(browser: Any, stack: Stack) -> None:
+    approval = asked(stack, "echo unconfirmed", "unconfirmed")
+    with page_with_device(browser, stack) as (page, devtools, device):
+        register(page, stack, "key")
         page.get_by_text("It is registered.").wait_for()
         devtools.send("WebAuthn.setUserVerified", {"authenticatorId": device, "isUserVerified": False})
-        page.goto(f"{origin(house)}/a/{approval}")
+        page.goto(f"{origin(stack)}/a/{approval}")
         page.get_by_text("It counts signed votes alone.").wait_for()
         page.get_by_role("button", name="Allow once", disabled=False).click()
         page.get_by_role("alert").get_by_text("The browser was not allowed to, or no answer came in time.").wait_for()
-        assert "votes" not in house.get(f"/v1/approvals/{approval}")
+        assert "votes" not in stack.get(f"/v1/approvals/{approval}")
         devtools.send("WebAuthn.setUserVerified", {"authenticatorId": device, "isUserVerified": True})
         page.get_by_role("button", name="Allow once", disabled=False).click()
         page.get_by_text("Decided by").wait_for()
-        register(page, house, "the same again")
+        register(page, stack, "the same again")
         page.get_by_text("This device has a passkey for you here already.").wait_for()
-        assert [one["label"] for one in house.get("/v1/signing-keys")["signing_keys"]].count("the same again") == 0
+        assert [one["label"] for one in stack.get("/v1/signing-keys")["signing_keys"]].count("the same again") == 0
 
 
-def test_a_person_with_two_passkeys_chooses_and_the_page_remembers(browser: Any, house: House) -> None:
-    approval = asked(house, "touch two", "two")
-    with page_with_device(browser, house) as (page, devtools, first):
-        register(page, house, "first device")
+def test_a_person_with_two_passkeys_chooses_and_the_page_remembers(browser: Any, stack: Stack) -> None:
+    approval = asked(stack, "touch two", "two")
+    with page_with_device(browser, stack) as (page, devtools, first):
+        register(page, stack, "first device")
         page.get_by_text("It is registered.").wait_for()
         devtools.send("WebAuthn.setAutomaticPresenceSimulation", {"authenticatorId": first, "enabled": False})
         devtools.send("WebAuthn.removeVirtualAuthenticator", {"authenticatorId": first})
         devtools.send("WebAuthn.addVirtualAuthenticator", {"options": INSIDE})
-        register(page, house, "second device")
+        register(page, stack, "second device")
         page.get_by_text("It is registered.").wait_for()
-        page.goto(f"{origin(house)}/a/{approval}")
+        page.goto(f"{origin(stack)}/a/{approval}")
         page.get_by_label("Passkey").select_option("first device")
         page.get_by_role("button", name="Deny", disabled=False).click()
         page.get_by_role("alert").wait_for()
@@ -147,11 +147,11 @@ def test_a_person_with_two_passkeys_chooses_and_the_page_remembers(browser: Any,
         page.get_by_text("Decided by").wait_for()
 
 
-def test_a_page_at_an_address_of_numbers_says_why_it_has_none(browser: Any, house: House) -> None:
+def test_a_page_at_an_address_of_numbers_says_why_it_has_none(browser: Any, stack: Stack) -> None:
     context = browser.new_context()
     page = context.new_page()
-    page.goto(f"{house.url}/console/")
-    page.get_by_label("Key").fill((house.state / "owner.key").read_text().strip())
+    page.goto(f"{stack.url}/console/")
+    page.get_by_label("Key").fill((stack.state / "owner.key").read_text().strip())
     page.get_by_role("button", name="Log in").click()
     page.get_by_role("link", name="Keys & devices").click()
     page.get_by_text("A page at an address of numbers can have no passkeys.").wait_for()

@@ -15,8 +15,8 @@ from tests.console.pages import page_of, ran
 from tests.console.screens import config
 from tests.console.updating import HOSTILE
 
-from proof.processes.deployment import House
 from proof.processes.fork_server import Swift
+from proof.processes.stack import Stack
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore"), pytest.mark.req("J-4")]
 RULES = """
@@ -34,14 +34,14 @@ STEPS = [("Read the code", "completed"), (HOSTILE, "in_progress"), ("Write a tes
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Generator[House]:
+def stack(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Generator[Stack]:
     """A gateway and a runner with agents that send what their prompt says."""
-    house = House(tmp_path_factory.mktemp("plan"), config() + RULES, swift)
+    stack = Stack(tmp_path_factory.mktemp("plan"), config() + RULES, swift)
     try:
-        house.up()
-        yield house
+        stack.up()
+        yield stack
     finally:
-        house.down()
+        stack.down()
 
 
 def png(width: int, height: int) -> bytes:
@@ -64,14 +64,14 @@ def plan(*steps: tuple[str, str]) -> dict[str, Any]:
         {"content": content, "status": status, "priority": "medium"} for content, status in steps]}
 
 
-def updated(house: House, session: str, *updates: dict[str, Any]) -> str:
+def updated(stack: Stack, session: str, *updates: dict[str, Any]) -> str:
     """Have the agent send updates in a session with this name; its id."""
-    return ran(house, "updater", json.dumps(updates), session)
+    return ran(stack, "updater", json.dumps(updates), session)
 
 
-def test_a_plan_is_shown_beside_the_prompt_as_it_changes(browser: Any, house: House) -> None:
-    session = updated(house, "planned", plan(*STEPS))
-    with page_of(browser, house, f"/console/sessions/{session}") as page:
+def test_a_plan_is_shown_beside_the_prompt_as_it_changes(browser: Any, stack: Stack) -> None:
+    session = updated(stack, "planned", plan(*STEPS))
+    with page_of(browser, stack, f"/console/sessions/{session}") as page:
         summary = page.locator(".plan summary")
         summary.get_by_text("Plan: 1 of 3 done").wait_for()
         doing = HOSTILE.replace("\u202e", "<U+202E>")
@@ -83,18 +83,18 @@ def test_a_plan_is_shown_beside_the_prompt_as_it_changes(browser: Any, house: Ho
         steps.first.wait_for()
         assert [one.text_content().split(" · ")[-1] for one in steps.all()] == ["done", "now", "to do"]
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-        updated(house, "planned", plan(("All of it", "completed"), ("Look at it", "completed")))
+        updated(stack, "planned", plan(("All of it", "completed"), ("Look at it", "completed")))
         summary.get_by_text("Plan: 2 of 2 done").wait_for()
         assert steps.count() == 2
         page.reload()
         page.get_by_text("Plan: 2 of 2 done").wait_for()
-        updated(house, "planned", plan())
+        updated(stack, "planned", plan())
         summary.wait_for(state="detached")
 
 
-def test_what_the_agent_offers_is_chosen_and_sent(browser: Any, house: House) -> None:
-    session = updated(house, "chosen", plan())
-    with page_of(browser, house, f"/console/sessions/{session}") as page:
+def test_what_the_agent_offers_is_chosen_and_sent(browser: Any, stack: Stack) -> None:
+    session = updated(stack, "chosen", plan())
+    with page_of(browser, stack, f"/console/sessions/{session}") as page:
         page.get_by_text("mode: Default · Thinking depth: Low").wait_for()
         page.get_by_text("Options").click()
         mode = page.get_by_label("Mode", exact=True)
@@ -106,28 +106,28 @@ def test_what_the_agent_offers_is_chosen_and_sent(browser: Any, house: House) ->
         page.get_by_label("Write to the agent").fill("go")
         page.get_by_role("button", name="Send").click()
         page.get_by_text("mode: Plan first · Thinking depth: High").wait_for()
-    payload = house.get(f"/v1/commands/{house.get('/v1/commands')['items'][0]['id']}")["payload"]
+    payload = stack.get(f"/v1/commands/{stack.get('/v1/commands')['items'][0]['id']}")["payload"]
     assert (payload["mode"], payload["model"], payload["options"]) == ("plan", "small", {"thinking": "high"})
 
 
-def test_what_edits_changed_is_summed_by_file(browser: Any, house: House) -> None:
+def test_what_edits_changed_is_summed_by_file(browser: Any, stack: Stack) -> None:
     for path, old, new in (("b.py", "a\nb\n", "a\nc\nd\n"), (HOSTILE, "", "x\n"), ("b.py", "c\n", "")):
         given = {"file_path": path, "old_string": old, "new_string": new}
         call = {"kind": "edit", "title": "an edit", "rawInput": given}
-        session = ran(house, "forger", json.dumps(call), "edited")
-    with page_of(browser, house, f"/console/sessions/{session}") as page:
+        session = ran(stack, "forger", json.dumps(call), "edited")
+    with page_of(browser, stack, f"/console/sessions/{session}") as page:
         page.get_by_text("What 3 edits of files changed").click()
         page.locator(".edited li").first.wait_for()
         lines = [" ".join(one.text_content().split()) for one in page.locator(".edited li").all()]
         assert lines == [f"{HOSTILE} +1 −0".replace("\u202e", "<U+202E>"), "b.py +2 −2 · 2 edits"]
 
 
-def test_pictures_are_shown_by_what_they_hold_and_every_file_is_saved(browser: Any, house: House) -> None:
-    session = updated(house, "files", sent(png(40, 30), "small.png"), sent(SVG, "drawn.svg", "image/svg+xml"),
+def test_pictures_are_shown_by_what_they_hold_and_every_file_is_saved(browser: Any, stack: Stack) -> None:
+    session = updated(stack, "files", sent(png(40, 30), "small.png"), sent(SVG, "drawn.svg", "image/svg+xml"),
                       sent(SVG, "renamed.png"), sent(png(100_000, 100_000), "bomb.png"), sent(b"", "empty.png"),
                       sent(b"\xff\xd8\xff", "cut.jpg", "image/jpeg"),
                       {**sent(png(400, 200), "<img src=x>.png"), "padding": 700_000})
-    with page_of(browser, house, f"/console/sessions/{session}") as page:
+    with page_of(browser, stack, f"/console/sessions/{session}") as page:
         page.get_by_role("img", name="small.png").wait_for()
         page.get_by_role("img", name="<img src=x>.png").scroll_into_view_if_needed()
         page.wait_for_function(DRAWN)
@@ -140,9 +140,9 @@ def test_pictures_are_shown_by_what_they_hold_and_every_file_is_saved(browser: A
         assert download.value.suggested_filename.endswith(".svg")
 
 
-def test_a_picture_of_a_prompt_is_shown_with_it(browser: Any, house: House) -> None:
-    session = updated(house, "attached", plan())
-    with page_of(browser, house, f"/console/sessions/{session}") as page:
+def test_a_picture_of_a_prompt_is_shown_with_it(browser: Any, stack: Stack) -> None:
+    session = updated(stack, "attached", plan())
+    with page_of(browser, stack, f"/console/sessions/{session}") as page:
         page.get_by_text("Options").click()
         page.get_by_label("Attach files").set_input_files([
             {"name": "pixel.gif", "mimeType": "text/plain", "buffer": GIF},

@@ -7,47 +7,47 @@ from typing import Any
 import pytest
 from tests.console.pages import answered, asked, interlock, origin, page_of
 
-from proof.processes.deployment import House
+from proof.processes.stack import Stack
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore")]
 
 
 @pytest.mark.req("J-8")
-def test_a_call_is_tried_and_the_rule_that_decides_is_shown(browser: Any, house: House) -> None:
-    expected = house.get("/v1/policy/decision", agent="shell", command="ls", tool="shell", workspace="/tmp")
-    with page_of(browser, house) as page:
+def test_a_call_is_tried_and_the_rule_that_decides_is_shown(browser: Any, stack: Stack) -> None:
+    expected = stack.get("/v1/policy/decision", agent="shell", command="ls", tool="shell", workspace="/tmp")
+    with page_of(browser, stack) as page:
         page.get_by_role("link", name="Policy").click()
         page.locator("#rules li").first.wait_for()
-        assert page.locator("#rules li").count() == len(house.get("/v1/policy")["rules"])
+        assert page.locator("#rules li").count() == len(stack.get("/v1/policy")["rules"])
         for label, value in (("Agent", "shell"), ("Tool", "shell"), ("Command line", "ls"), ("Directory", "/tmp")):
             page.locator("#try").get_by_label(label, exact=True).fill(value)
         page.get_by_role("button", name="Which rule decides?").press("Enter")
         page.locator(".notice", has_text=f"by the rule {expected['rule']}").wait_for()
         assert page.url.endswith("/console/policy?agent=shell&tool=shell&command=ls&workspace=%2Ftmp")
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-        page.goto(f"{origin(house)}/console/policy?agent=Not%20an%20agent")
+        page.goto(f"{origin(stack)}/console/policy?agent=Not%20an%20agent")
         page.get_by_role("alert").wait_for()
         assert "agent" in page.get_by_role("alert").inner_text()
 
 
 @pytest.mark.req("J-8", "A-9")
-def test_a_remembered_rule_is_revoked_after_a_second_press(browser: Any, house: House) -> None:
-    approval = asked(house, "true remembered", "remembered")
-    interlock(house, "deny", approval, "--always", "session", "--yes")
-    with page_of(browser, house, "/console/policy") as page:
+def test_a_remembered_rule_is_revoked_after_a_second_press(browser: Any, stack: Stack) -> None:
+    approval = asked(stack, "true remembered", "remembered")
+    interlock(stack, "deny", approval, "--always", "session", "--yes")
+    with page_of(browser, stack, "/console/policy") as page:
         page.get_by_role("button", name="Revoke").click()
-        assert "revoked_at" not in house.get("/v1/policy/rules")["rules"][0]
+        assert "revoked_at" not in stack.get("/v1/policy/rules")["rules"][0]
         page.get_by_role("button", name="such calls are asked for again").click()
         page.get_by_text("revoked by user:owner").wait_for()
-        assert house.get("/v1/policy/rules")["rules"][0]["revoked_by"] == "user:owner"
+        assert stack.get("/v1/policy/rules")["rules"][0]["revoked_by"] == "user:owner"
 
 
 @pytest.mark.req("J-8", "J-13")
-def test_a_rule_is_replayed_on_recorded_calls(browser: Any, house: House) -> None:
+def test_a_rule_is_replayed_on_recorded_calls(browser: Any, stack: Stack) -> None:
     for line in ("true replayed", "echo untouched"):
-        answered(house, asked(house, line, "replay"), "deny")
-    before = house.get("/v1/policy")
-    with page_of(browser, house, "/console/policy") as page:
+        answered(stack, asked(stack, line, "replay"), "deny")
+    before = stack.get("/v1/policy")
+    with page_of(browser, stack, "/console/policy") as page:
         form = page.locator("#replay")
         form.get_by_label("Command (regular expression)").fill("true replayed")
         form.get_by_role("button", name="Replay").press("Enter")
@@ -65,4 +65,4 @@ def test_a_rule_is_replayed_on_recorded_calls(browser: Any, house: House) -> Non
         form.get_by_role("button", name="Replay").press("Enter")
         page.get_by_role("alert").wait_for()
         assert "command" in page.get_by_role("alert").inner_text()
-    assert house.get("/v1/policy") == before
+    assert stack.get("/v1/policy") == before

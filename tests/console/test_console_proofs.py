@@ -19,7 +19,7 @@ from interlock.command.audit import leaf_hash, record_line
 from interlock.command.audit_tree import root_of
 from interlock.command.note import Checkpoint, origin_of, sign_checkpoint
 from interlock.protocol.records import AuditRecord
-from proof.processes.deployment import House
+from proof.processes.stack import Stack
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore"), pytest.mark.req("J-7")]
 OTHER_KEY = Ed25519PrivateKey.from_private_bytes(bytes(32))
@@ -33,15 +33,15 @@ FORK = rechained(LOG, 4)
 
 
 @pytest.fixture(scope="module")
-def page(browser: Any, house: House) -> Iterator[Any]:
-    with page_of(browser, house) as page:
+def page(browser: Any, stack: Stack) -> Iterator[Any]:
+    with page_of(browser, stack) as page:
         yield page
 
 
 @pytest.fixture
-def imposter(page: Any, house: House) -> Iterator[Imposter]:
+def imposter(page: Any, stack: Stack) -> Iterator[Imposter]:
     imposter = Imposter(page)
-    opened(page, house)
+    opened(page, stack)
     verdict(page)
     yield imposter
     page.context.unroute_all()
@@ -81,10 +81,10 @@ FORGED_PROOFS: dict[str, Lie] = {
 }
 
 
-def test_the_gateways_own_log_goes_on_and_a_record_is_proven(page: Any, house: House) -> None:
-    opened(page, house)
+def test_the_gateways_own_log_goes_on_and_a_record_is_proven(page: Any, stack: Stack) -> None:
+    opened(page, stack)
     assert verdict(page).state == "whole"
-    asked(house, "true", "proven")
+    asked(stack, "true", "proven")
     page.reload()
     assert verdict(page).state == "continued"
     assert "continues unchanged" in page.locator(".verdict").inner_text()

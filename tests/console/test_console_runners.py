@@ -10,36 +10,36 @@ import pytest
 from tests.console.pages import page_of
 
 import interlock
-from proof.processes.deployment import House
+from proof.processes.stack import Stack
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore"), pytest.mark.req("J-8")]
 
 
-def test_a_runner_is_drained_and_put_back_and_another_is_offered_a_code(browser: Any, house: House) -> None:
-    with page_of(browser, house) as page:
+def test_a_runner_is_drained_and_put_back_and_another_is_offered_a_code(browser: Any, stack: Stack) -> None:
+    with page_of(browser, stack) as page:
         page.get_by_role("link", name="Runners").click()
         page.locator("p", has_text=re.compile("^(online|working) ")).wait_for()  # Other tests share this runner.
         page.locator(".runners li li", has_text="shell").first.wait_for()
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         page.get_by_role("button", name="Drain", exact=True).click()
         page.get_by_text("drained: nothing new starts").wait_for()
-        assert house.get("/v1/status")["drains"][0]["scope"] == "runner"
+        assert stack.get("/v1/status")["drains"][0]["scope"] == "runner"
         page.get_by_role("button", name="End the drain").click()
         page.get_by_role("button", name="Drain", exact=True).wait_for()
-        assert house.get("/v1/status").get("drains", []) == []
+        assert stack.get("/v1/status").get("drains", []) == []
         page.get_by_role("button", name="Pair a host").click()
         page.locator("pre", has_text="interlock runner pair").wait_for()
         page.get_by_role("button", name="Revoke").click()
         page.get_by_role("button", name="it can never connect again").wait_for()
-        assert not any(one["revoked"] for one in house.get("/v1/runners")["runners"])
+        assert not any(one["revoked"] for one in stack.get("/v1/runners")["runners"])
 
 
 @pytest.fixture
-def drained(house: House) -> Iterator[None]:
+def drained(stack: Stack) -> Iterator[None]:
     """A drain of everything."""
-    house.post("/v1/drain", {"scope": "gateway", "reason": "a new disk <b>tonight</b>"}, "drain-all")
+    stack.post("/v1/drain", {"scope": "gateway", "reason": "a new disk <b>tonight</b>"}, "drain-all")
     yield
-    house.post("/v1/undrain", {"scope": "gateway"}, "undrain-all")
+    stack.post("/v1/undrain", {"scope": "gateway"}, "undrain-all")
 
 
 def altered(page: Any, nodes: list[dict[str, Any]], **members: Any) -> None:
@@ -49,13 +49,13 @@ def altered(page: Any, nodes: list[dict[str, Any]], **members: Any) -> None:
     page.reload()
 
 
-def test_a_runners_version_system_and_clock_are_shown(browser: Any, house: House) -> None:
-    with page_of(browser, house, "/console/runners") as page:
+def test_a_runners_version_system_and_clock_are_shown(browser: Any, stack: Stack) -> None:
+    with page_of(browser, stack, "/console/runners") as page:
         facts = page.locator(".facts").first
         facts.wait_for()
         assert facts.inner_text().startswith(f"interlock {interlock.__version__} · ")
         assert page.locator("[data-skew], [data-outbox]").count() == 0
-        nodes = house.get("/v1/edge/nodes")["nodes"]
+        nodes = stack.get("/v1/edge/nodes")["nodes"]
         for offset_ms, text, tone in ((90_500, "clock 90.5 s ahead of the gateway’s", "bad"),
                                       (-7_200_000, "clock 120 min behind the gateway’s", "bad"),
                                       (-1_500, "clock 1.5 s behind the gateway’s", "quiet"),
@@ -74,8 +74,8 @@ def test_a_runners_version_system_and_clock_are_shown(browser: Any, house: House
 
 
 @pytest.mark.usefixtures("drained")
-def test_a_drain_of_everything_is_shown_with_its_reason_and_ended(browser: Any, house: House) -> None:
-    with page_of(browser, house, "/console/runners") as page:
+def test_a_drain_of_everything_is_shown_with_its_reason_and_ended(browser: Any, stack: Stack) -> None:
+    with page_of(browser, stack, "/console/runners") as page:
         shown = page.locator("[data-drain=gateway]")
         shown.get_by_text("a new disk <b>tonight</b>").wait_for()
         assert re.search(r"since .*, by ", shown.inner_text())
@@ -83,4 +83,4 @@ def test_a_drain_of_everything_is_shown_with_its_reason_and_ended(browser: Any, 
         assert page.locator("[data-drain=runner]").count() == 0, "the runner itself is not drained"
         shown.get_by_role("button", name="End the drain").click()
         shown.wait_for(state="detached")
-        assert house.get("/v1/status").get("drains", []) == []
+        assert stack.get("/v1/status").get("drains", []) == []

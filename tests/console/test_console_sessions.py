@@ -8,21 +8,21 @@ import pytest
 from tests.console.pages import answered, asked, interlock, page_of, ran
 from tests.console.payloads import HOSTILE
 
-from proof.processes.deployment import House
+from proof.processes.stack import Stack
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore")]
 
 
-def session_of(house: House, name: str) -> str:
+def session_of(stack: Stack, name: str) -> str:
     """The id of the session with this key of the shell."""
-    return next(one["session_id"] for one in house.get("/v1/sessions")["items"]
+    return next(one["session_id"] for one in stack.get("/v1/sessions")["items"]
                 if one["session_key"] == f"agent:shell:{name}")
 
 
 @pytest.mark.req("J-3", "J-11")
-def test_the_list_shows_what_waits_first_and_keeps_its_filter_in_the_address(browser: Any, house: House) -> None:
-    asked(house, "echo first", "list-waits")
-    with page_of(browser, house) as page:
+def test_the_list_shows_what_waits_first_and_keeps_its_filter_in_the_address(browser: Any, stack: Stack) -> None:
+    asked(stack, "echo first", "list-waits")
+    with page_of(browser, stack) as page:
         page.get_by_role("link", name="Sessions").click()
         page.wait_for_url("**/console/sessions")
         assert page.get_by_role("heading", level=2).first.inner_text() == "Waiting for you"
@@ -32,13 +32,13 @@ def test_the_list_shows_what_waits_first_and_keeps_its_filter_in_the_address(bro
         assert "q=nothing+has+this+name" in page.url
         page.go_back()
         page.get_by_text("echo first").click()
-        page.wait_for_url(f"**/console/sessions/{session_of(house, 'list-waits')}")
+        page.wait_for_url(f"**/console/sessions/{session_of(stack, 'list-waits')}")
 
 
 @pytest.mark.req("J-4")
-def test_a_prompt_from_the_page_is_answered_there_and_its_output_streams(browser: Any, house: House) -> None:
-    asked(house, "echo begun", "stream")
-    with page_of(browser, house, f"/console/sessions/{session_of(house, 'stream')}") as page:
+def test_a_prompt_from_the_page_is_answered_there_and_its_output_streams(browser: Any, stack: Stack) -> None:
+    asked(stack, "echo begun", "stream")
+    with page_of(browser, stack, f"/console/sessions/{session_of(stack, 'stream')}") as page:
         page.get_by_role("link", name="Open the approval").click()
         page.get_by_role("button", name="Allow once", disabled=False).click()
         page.get_by_text("Decided by").wait_for()
@@ -55,11 +55,11 @@ def test_a_prompt_from_the_page_is_answered_there_and_its_output_streams(browser
 
 
 @pytest.mark.req("J-4", "J-16")
-def test_what_an_agent_prints_is_shown_and_never_run(browser: Any, house: House) -> None:
+def test_what_an_agent_prints_is_shown_and_never_run(browser: Any, stack: Stack) -> None:
     lines = "\n".join(HOSTILE)
-    (house.workspace / "hostile").write_text(lines)
-    session = ran(house, "shell", "cat hostile", "hostile-output")
-    with page_of(browser, house, f"/console/sessions/{session}") as page:
+    (stack.workspace / "hostile").write_text(lines)
+    session = ran(stack, "shell", "cat hostile", "hostile-output")
+    with page_of(browser, stack, f"/console/sessions/{session}") as page:
         page.get_by_label("Output").wait_for()
         page.get_by_role("button", name="Show earlier").click()
         shown = page.get_by_label("Output").inner_text()
@@ -69,16 +69,16 @@ def test_what_an_agent_prints_is_shown_and_never_run(browser: Any, house: House)
 
 
 @pytest.mark.req("J-4")
-def test_after_a_killed_gateway_the_open_page_has_the_whole_text(browser: Any, house: House) -> None:
-    approval = asked(house, "seq -f tick-%g 1 5; until [ -e go ]; do sleep 0.05; done; seq -f tick-%g 6 40", "killed")
-    answered(house, approval, "grant")
-    with page_of(browser, house, f"/console/sessions/{session_of(house, 'killed')}") as page:
+def test_after_a_killed_gateway_the_open_page_has_the_whole_text(browser: Any, stack: Stack) -> None:
+    approval = asked(stack, "seq -f tick-%g 1 5; until [ -e go ]; do sleep 0.05; done; seq -f tick-%g 6 40", "killed")
+    answered(stack, approval, "grant")
+    with page_of(browser, stack, f"/console/sessions/{session_of(stack, 'killed')}") as page:
         page.get_by_text("tick-5").wait_for()
-        house.kill("gateway")
+        stack.kill("gateway")
         page.get_by_text("There is no connection to the gateway").wait_for()
-        house.start("gateway")
-        (house.workspace / "go").touch()
+        stack.start("gateway")
+        (stack.workspace / "go").touch()
         page.get_by_text("tick-40").wait_for()
         page.get_by_role("button", name="Show earlier").last.click()
         assert page.get_by_label("Output").inner_text().split() == [f"tick-{n}" for n in range(1, 41)]
-    assert interlock(house, "status")
+    assert interlock(stack, "status")

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 from tests.console.pages import PHONE, answered, asked, link, origin, page_of, ran
 
-from proof.processes.deployment import House
+from proof.processes.stack import Stack
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore"), pytest.mark.req("J-8")]
 FITS = "document.documentElement.scrollWidth <= innerWidth"
 
 
-def test_usage_is_shown_by_agent_and_downloaded(browser: Any, house: House, tmp_path: Path) -> None:
-    ran(house, "shell", "true", "used")
-    with page_of(browser, house, "/console/usage") as page:
+def test_usage_is_shown_by_agent_and_downloaded(browser: Any, stack: Stack, tmp_path: Path) -> None:
+    ran(stack, "shell", "true", "used")
+    with page_of(browser, stack, "/console/usage") as page:
         page.locator(".figures tbody td").first.wait_for()
         page.get_by_label("By").select_option("agent")
         page.locator(".figures tbody th", has_text="shell").wait_for()
@@ -27,13 +27,13 @@ def test_usage_is_shown_by_agent_and_downloaded(browser: Any, house: House, tmp_
             page.get_by_role("button", name="Download as CSV").click()
         found.value.save_as(tmp_path / "usage.csv")
     rows = list(csv.DictReader((tmp_path / "usage.csv").read_text("utf-8").splitlines()))
-    report = house.get("/v1/usage", by="agent")
+    report = stack.get("/v1/usage", by="agent")
     assert [(one["agent"], int(one["turns"])) for one in rows] == [(one["agent_id"], one["turns"])
                                                                    for one in report["items"]]
 
 
-def test_a_key_is_made_shown_once_and_revoked(browser: Any, house: House) -> None:
-    with page_of(browser, house, "/console/access") as page:
+def test_a_key_is_made_shown_once_and_revoked(browser: Any, stack: Stack) -> None:
+    with page_of(browser, stack, "/console/access") as page:
         page.get_by_text("this browser").wait_for()
         page.locator("summary", has_text="Make a key").click()
         page.get_by_label("Name", exact=True).fill("of a test")
@@ -47,17 +47,17 @@ def test_a_key_is_made_shown_once_and_revoked(browser: Any, house: House) -> Non
         row.get_by_role("button", name="Revoke").click()
         row.get_by_role("button", name="it stops at once").click()
         row.wait_for(state="detached")
-    kept = next(one for one in house.get("/v1/keys")["keys"] if one["label"] == "of a test")
+    kept = next(one for one in stack.get("/v1/keys")["keys"] if one["label"] == "of a test")
     assert (kept["roles"], kept["revoked"], kept["expires_at"] is None) == (["viewer"], True, False)
 
 
-def test_another_browsers_login_is_ended(browser: Any, house: House) -> None:
+def test_another_browsers_login_is_ended(browser: Any, stack: Stack) -> None:
     other = browser.new_context(viewport=PHONE)
     page = other.new_page()
-    page.goto(link(house))
+    page.goto(link(stack))
     page.get_by_role("heading", name="Waiting for you").wait_for()
-    with page_of(browser, house) as mine:
-        mine.goto(f"{origin(house)}/console/access")
+    with page_of(browser, stack) as mine:
+        mine.goto(f"{origin(stack)}/console/access")
         mine.get_by_text("this browser").wait_for()
         while (ends := mine.get_by_role("button", name="End", exact=True)).count():
             before = ends.count()
@@ -70,9 +70,9 @@ def test_another_browsers_login_is_ended(browser: Any, house: House) -> None:
     other.close()
 
 
-def test_colours_and_language_are_of_this_browser(browser: Any, house: House) -> None:
+def test_colours_and_language_are_of_this_browser(browser: Any, stack: Stack) -> None:
     ground = "getComputedStyle(document.body).backgroundColor"
-    with page_of(browser, house, "/console/settings") as page:
+    with page_of(browser, stack, "/console/settings") as page:
         page.get_by_label("Colours").select_option("dark")
         dark = page.evaluate(ground)
         page.get_by_label("Colours").select_option("light")
@@ -90,12 +90,12 @@ def test_colours_and_language_are_of_this_browser(browser: Any, house: House) ->
 
 
 @pytest.mark.req("J-4")
-def test_a_session_is_named_forked_and_archived(browser: Any, house: House) -> None:
-    approval = asked(house, "echo act", "acted")
-    answered(house, approval, "grant")
-    session = house.get(f"/v1/approvals/{approval}")["session_id"]
-    house.until(lambda: house.get(f"/v1/sessions/{session}")["state"] == "idle")
-    with page_of(browser, house, f"/console/sessions/{session}") as page:
+def test_a_session_is_named_forked_and_archived(browser: Any, stack: Stack) -> None:
+    approval = asked(stack, "echo act", "acted")
+    answered(stack, approval, "grant")
+    session = stack.get(f"/v1/approvals/{approval}")["session_id"]
+    stack.until(lambda: stack.get(f"/v1/sessions/{session}")["state"] == "idle")
+    with page_of(browser, stack, f"/console/sessions/{session}") as page:
         page.get_by_text("Rename, fork, archive…").click()
         page.get_by_label("Name of the session").fill("<b>a name</b>")
         page.get_by_role("button", name="Rename").click()
@@ -112,15 +112,15 @@ def test_a_session_is_named_forked_and_archived(browser: Any, house: House) -> N
         page.get_by_role("button", name="Archive", exact=True).click()
         page.get_by_role("button", name="its work ends").click()
         page.get_by_text("It is archived.").wait_for()
-    assert house.get(f"/v1/sessions/{forked}")["state"] in ("archived", "closed")
-    assert any(one.get("label") == "here" for one in house.get(f"/v1/sessions/{session}/tree")["nodes"])
+    assert stack.get(f"/v1/sessions/{forked}")["state"] in ("archived", "closed")
+    assert any(one.get("label") == "here" for one in stack.get(f"/v1/sessions/{session}/tree")["nodes"])
 
 
-def test_the_settings_say_how_long_what_is_kept(browser: Any, house: House) -> None:
+def test_the_settings_say_how_long_what_is_kept(browser: Any, stack: Stack) -> None:
     day_ms = 86_400_000
-    with page_of(browser, house, "/console/settings") as page:
+    with page_of(browser, stack, "/console/settings") as page:
         page.locator("#retention li").first.wait_for()
-        plan = house.get("/v1/retention")
+        plan = stack.get("/v1/retention")
         kept = page.locator("#retention").inner_text()
         assert (f"{plan['keep_ms'] // day_ms} days after" if plan["keep_ms"] else "for ever") in kept
         assert "the audit log: until somebody removes them" in kept

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import pytest
 from tests.console.pages import PHONE, answered, asked, link, origin, page_of, reached
 
-from proof.processes.deployment import House
+from proof.processes.stack import Stack
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore"), pytest.mark.req("J-18")]
 NO_CONNECTION = "There is no connection to the gateway."
@@ -39,45 +39,45 @@ def kept(page: Any) -> dict[str, str]:
     return {urlsplit(url).path: text for url, text in page.evaluate(KEPT)}
 
 
-def test_a_phone_can_install_it(browser: Any, house: House) -> None:
-    with page_of(browser, house) as page:
-        assert controlled(page) == f"{origin(house)}/console/"
+def test_a_phone_can_install_it(browser: Any, stack: Stack) -> None:
+    with page_of(browser, stack) as page:
+        assert controlled(page) == f"{origin(stack)}/console/"
         devtools = page.context.new_cdp_session(page)
         manifest = devtools.send("Page.getAppManifest")
         assert manifest["errors"] == []
-        assert manifest["url"] == f"{origin(house)}/console/manifest.webmanifest"
+        assert manifest["url"] == f"{origin(stack)}/console/manifest.webmanifest"
         found = devtools.send("Page.getInstallabilityErrors")["installabilityErrors"]
         # A browser context of a test is a private window, which nothing is installed from.
         assert {one["errorId"] for one in found} <= {"in-incognito"}
 
 
-def test_without_a_connection_it_opens_and_says_so(browser: Any, house: House) -> None:
+def test_without_a_connection_it_opens_and_says_so(browser: Any, stack: Stack) -> None:
     context = browser.new_context(viewport=PHONE)
     page = context.new_page()
-    page.goto(link(house))
+    page.goto(link(stack))
     page.get_by_role("heading", name="Waiting for you").wait_for()
     controlled(page)
-    house.kill("gateway")
-    page.goto(f"{origin(house)}/console/a/apr_0123456789")
+    stack.kill("gateway")
+    page.goto(f"{origin(stack)}/console/a/apr_0123456789")
     page.get_by_text(NO_CONNECTION).wait_for()
     anonymous = context.new_page()
-    anonymous.goto(f"{origin(house)}/console/")
+    anonymous.goto(f"{origin(stack)}/console/")
     anonymous.get_by_text(NO_CONNECTION).wait_for()
-    house.start("gateway")
-    house.ready()
+    stack.start("gateway")
+    stack.ready()
     anonymous.get_by_text(NO_CONNECTION).wait_for(state="detached")
     anonymous.get_by_label("Key").wait_for()
-    page.goto(f"{origin(house)}/console/")
+    page.goto(f"{origin(stack)}/console/")
     page.get_by_role("heading", name="Waiting for you").wait_for()
     page.get_by_text(NO_CONNECTION).wait_for(state="detached")
     context.close()
 
 
-def test_only_the_page_and_its_files_are_kept(browser: Any, house: House) -> None:
-    approval = asked(house, "touch kept-by-nobody", "kept")
-    with page_of(browser, house) as page:
+def test_only_the_page_and_its_files_are_kept(browser: Any, stack: Stack) -> None:
+    approval = asked(stack, "touch kept-by-nobody", "kept")
+    with page_of(browser, stack) as page:
         controlled(page)
-        page.goto(f"{origin(house)}/a/{approval}")
+        page.goto(f"{origin(stack)}/a/{approval}")
         page.locator(".end").wait_for(state="attached")
         page.get_by_role("link", name="Sessions").click()
         page.get_by_role("heading", name="Sessions").wait_for()
@@ -88,12 +88,12 @@ def test_only_the_page_and_its_files_are_kept(browser: Any, house: House) -> Non
         stored = page.evaluate("JSON.stringify({...localStorage})")
         assert approval not in stored
         assert "kept-by-nobody" not in stored
-    answered(house, approval, "deny")
+    answered(stack, approval, "deny")
 
 
-def test_a_new_build_is_shown_at_the_next_load(browser: Any, house: House) -> None:
+def test_a_new_build_is_shown_at_the_next_load(browser: Any, stack: Stack) -> None:
     """The page comes from the gateway if it answers, and what is kept of the earlier build is dropped."""
-    with page_of(browser, house) as page:
+    with page_of(browser, stack) as page:
         controlled(page)
         page.reload()
         page.get_by_role("heading", name="Waiting for you").wait_for()

@@ -12,7 +12,7 @@ from tests.console.payloads import HOSTILE
 
 from benchmarks.console.text_stream import SHOWN, pieces
 from benchmarks.harness.scripted_runner import ScriptedRunner, Session, delta_message
-from proof.processes.deployment import House
+from proof.processes.stack import Stack
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore"), pytest.mark.req("J-4")]
 NO_CONNECTION = "There is no connection to the gateway"
@@ -28,9 +28,9 @@ LONG = "".join(pieces(3_000))
 
 
 @pytest.fixture(scope="module")
-def runner(house: House) -> Generator[ScriptedRunner]:
-    """A runner beside the house's own, which sends what a test has it send."""
-    runner = ScriptedRunner.paired(house.port, (house.state / "owner.key").read_text().strip(), "streaming")
+def runner(stack: Stack) -> Generator[ScriptedRunner]:
+    """A runner beside the stack's own, which sends what a test has it send."""
+    runner = ScriptedRunner.paired(stack.port, (stack.state / "owner.key").read_text().strip(), "streaming")
     yield runner
     runner.close()
 
@@ -48,10 +48,10 @@ def send(runner: ScriptedRunner, session: Session, texts: list[str], offset: int
         offset += len(text)
 
 
-def test_a_long_text_that_grows_fast_is_shown_whole(browser: Any, house: House, runner: ScriptedRunner) -> None:
+def test_a_long_text_that_grows_fast_is_shown_whole(browser: Any, stack: Stack, runner: ScriptedRunner) -> None:
     session = runner.open()
-    with page_of(browser, house) as page:
-        page.goto(f"{origin(house)}/console/sessions/{session.session_id}")
+    with page_of(browser, stack) as page:
+        page.goto(f"{origin(stack)}/console/sessions/{session.session_id}")
         page.locator(".block").first.wait_for()
         send(runner, session, pieces(3_000))
         page.wait_for_function(f"whole => ({SHOWN}) === whole", arg=LONG)
@@ -63,10 +63,10 @@ def test_a_long_text_that_grows_fast_is_shown_whole(browser: Any, house: House, 
         assert page.locator(".block.prose > div").all_text_contents()[:-1] == parts[:-1]
 
 
-def test_a_piece_is_shown_once_and_a_gap_is_marked_once(browser: Any, house: House, runner: ScriptedRunner) -> None:
+def test_a_piece_is_shown_once_and_a_gap_is_marked_once(browser: Any, stack: Stack, runner: ScriptedRunner) -> None:
     session = runner.open()
-    with page_of(browser, house) as page:
-        page.goto(f"{origin(house)}/console/sessions/{session.session_id}")
+    with page_of(browser, stack) as page:
+        page.goto(f"{origin(stack)}/console/sessions/{session.session_id}")
         page.locator(".block").first.wait_for()
         send(runner, session, ["one 😀 ", "two "])
         send(runner, session, ["😀 two three "], 4)
@@ -76,12 +76,12 @@ def test_a_piece_is_shown_once_and_a_gap_is_marked_once(browser: Any, house: Hou
         assert page.evaluate(SHOWN).strip() == "one 😀 two three …nine ten"
 
 
-def test_a_network_that_is_cut_in_mid_stream_costs_no_text(browser: Any, house: House, runner: ScriptedRunner) -> None:
+def test_a_network_that_is_cut_in_mid_stream_costs_no_text(browser: Any, stack: Stack, runner: ScriptedRunner) -> None:
     """A page goes on behind its last event: what was sent meanwhile is shown once, at its place."""
     session = runner.open()
     texts = pieces(900)
-    with page_of(browser, house) as page:
-        page.goto(f"{origin(house)}/console/sessions/{session.session_id}")
+    with page_of(browser, stack) as page:
+        page.goto(f"{origin(stack)}/console/sessions/{session.session_id}")
         page.locator(".block").first.wait_for()
         offset = 0
         for cut in range(3):
@@ -99,7 +99,7 @@ def test_a_network_that_is_cut_in_mid_stream_costs_no_text(browser: Any, house: 
             page.get_by_text(NO_CONNECTION).wait_for(state="detached")
 
 
-def test_a_connection_that_brings_nothing_is_noticed_and_replaced(browser: Any, house: House) -> None:
+def test_a_connection_that_brings_nothing_is_noticed_and_replaced(browser: Any, stack: Stack) -> None:
     """Nothing closes a socket whose network is gone, or whose peer forgot it; two checks without a message do."""
     passed: list[bool] = []
 
@@ -111,24 +111,24 @@ def test_a_connection_that_brings_nothing_is_noticed_and_replaced(browser: Any, 
         gateway_side.on_message(lambda message: page_side.send(message) if answers else None)
 
     held: list[Any] = []
-    with page_of(browser, house) as page:
+    with page_of(browser, stack) as page:
         page.route_web_socket("**/v1/stream?*", relay)
         page.route("**/v1/stream-tickets", lambda route: held.append(route) if passed else route.continue_())
         page.clock.install()
-        page.goto(f"{origin(house)}/console/")
-        house.until(lambda: bool(page.evaluate("1") and passed))
+        page.goto(f"{origin(stack)}/console/")
+        stack.until(lambda: bool(page.evaluate("1") and passed))
         page.clock.run_for(CHECK_MS // 2)
         assert page.get_by_text(NO_CONNECTION).count() == 0
         page.clock.run_for(2 * CHECK_MS + RETRY_MS)
         page.get_by_text(NO_CONNECTION).wait_for()
-        house.until(lambda: bool(page.evaluate("1") and held))
+        stack.until(lambda: bool(page.evaluate("1") and held))
         for route in held:
             route.continue_()
         page.get_by_text(NO_CONNECTION).wait_for(state="detached")
         assert passed == [False, True]
 
 
-def test_a_stream_that_fails_inside_the_gateway_goes_on(browser: Any, house: House, runner: ScriptedRunner) -> None:
+def test_a_stream_that_fails_inside_the_gateway_goes_on(browser: Any, stack: Stack, runner: ScriptedRunner) -> None:
     """The socket stays open when one of its streams fails, so nothing else would show that no more comes of it."""
     session = runner.open()
     failed: list[str] = []
@@ -148,31 +148,31 @@ def test_a_stream_that_fails_inside_the_gateway_goes_on(browser: Any, house: Hou
 
         page_side.on_message(ask)
 
-    with page_of(browser, house) as page:
+    with page_of(browser, stack) as page:
         page.route_web_socket("**/v1/stream?*", relay)
-        page.goto(f"{origin(house)}/console/sessions/{session.session_id}")
+        page.goto(f"{origin(stack)}/console/sessions/{session.session_id}")
         page.locator(".block").first.wait_for()
-        house.until(lambda: bool(page.evaluate("1") and failed))
+        stack.until(lambda: bool(page.evaluate("1") and failed))
         send(runner, session, ["all the same"])
         page.get_by_text("all the same").wait_for()
 
 
-def test_a_proxy_that_refuses_sockets_leaves_the_page_readable(browser: Any, house: House) -> None:
-    approval = asked(house, "write behind-a-proxy.txt 1", "behind-a-proxy")
-    with page_of(browser, house) as page:
+def test_a_proxy_that_refuses_sockets_leaves_the_page_readable(browser: Any, stack: Stack) -> None:
+    approval = asked(stack, "write behind-a-proxy.txt 1", "behind-a-proxy")
+    with page_of(browser, stack) as page:
         page.route_web_socket("**/v1/stream?*", lambda socket: socket.close())
-        page.goto(f"{origin(house)}/console/")
+        page.goto(f"{origin(stack)}/console/")
         page.get_by_text(NO_CONNECTION).wait_for()
         page.locator(f"a[href='/console/a/{approval}']").wait_for()
-        interlock(house, "deny", approval, "--yes")
+        interlock(stack, "deny", approval, "--yes")
         page.locator(f"a[href='/console/a/{approval}']").wait_for(state="detached")
 
 
-def test_a_read_that_fails_is_repeated_once_the_gateway_is_reached_again(browser: Any, house: House) -> None:
-    approval = asked(house, "write after-a-failure.txt 1", "after-a-failure")
-    with page_of(browser, house) as page:
+def test_a_read_that_fails_is_repeated_once_the_gateway_is_reached_again(browser: Any, stack: Stack) -> None:
+    approval = asked(stack, "write after-a-failure.txt 1", "after-a-failure")
+    with page_of(browser, stack) as page:
         page.route("**/v1/approvals?*", lambda route: route.abort(), times=1)
-        page.goto(f"{origin(house)}/console/")
+        page.goto(f"{origin(stack)}/console/")
         page.locator(f"a[href='/console/a/{approval}']").wait_for()
         page.get_by_text(NO_CONNECTION).wait_for(state="detached")
 
@@ -183,50 +183,50 @@ UNANSWERED = {"abort": lambda route: route.abort(), "fail": lambda route: route.
 
 
 @pytest.mark.parametrize("how", UNANSWERED)
-def test_a_request_that_could_not_be_read_is_shown_without_another_visit(browser: Any, house: House, how: str) -> None:
+def test_a_request_that_could_not_be_read_is_shown_without_another_visit(browser: Any, stack: Stack, how: str) -> None:
     """Also when nothing else changes meanwhile: a phone that opens a notice may have no network for a moment."""
-    approval = asked(house, f"write unread-{how}.txt 1", f"unread-{how}")
-    with page_of(browser, house) as page:
+    approval = asked(stack, f"write unread-{how}.txt 1", f"unread-{how}")
+    with page_of(browser, stack) as page:
         page.route(f"**/v1/approvals/{approval}/input", UNANSWERED[how], times=1)
         page.route(f"**/v1/approvals/{approval}", UNANSWERED[how], times=1)
-        page.goto(f"{origin(house)}/console/a/{approval}")
+        page.goto(f"{origin(stack)}/console/a/{approval}")
         page.get_by_role("button", name="Allow once", disabled=False).wait_for()
         assert f"unread-{how}" in page.locator("section pre").first.inner_text()
         assert page.locator("main .bad").count() == 0
 
 
-def test_what_says_that_an_approval_cannot_be_read_goes_with_the_next_read(browser: Any, house: House) -> None:
+def test_what_says_that_an_approval_cannot_be_read_goes_with_the_next_read(browser: Any, stack: Stack) -> None:
     """Of a read that got no answer the view says nothing: the page shows that there is no connection."""
-    approval = asked(house, "write reread.txt 1", "reread")
-    with page_of(browser, house, f"/console/a/{approval}") as page:
+    approval = asked(stack, "write reread.txt 1", "reread")
+    with page_of(browser, stack, f"/console/a/{approval}") as page:
         page.get_by_role("button", name="Allow once", disabled=False).wait_for()
         page.route(f"**/v1/approvals/{approval}", UNANSWERED["fail"])
-        other = asked(house, "write another.txt 1", "another")
+        other = asked(stack, "write another.txt 1", "another")
         page.get_by_role("alert").wait_for()
         page.unroute(f"**/v1/approvals/{approval}")
         page.get_by_role("alert").wait_for(state="detached")
         assert page.get_by_role("button", name="Allow once", disabled=False).count() == 1
-    interlock(house, "deny", other, "--yes")
+    interlock(stack, "deny", other, "--yes")
 
 
 @pytest.mark.parametrize("how", UNANSWERED)
 @pytest.mark.parametrize("part", ["", "/frames?*"])
-def test_a_session_that_could_not_be_read_is_shown_without_another_visit(browser: Any, house: House, part: str,
+def test_a_session_that_could_not_be_read_is_shown_without_another_visit(browser: Any, stack: Stack, part: str,
                                                                          how: str) -> None:
-    session = ran(house, "shell", "echo whole", f"session-{how}-{len(part)}")
-    with page_of(browser, house) as page:
+    session = ran(stack, "shell", "echo whole", f"session-{how}-{len(part)}")
+    with page_of(browser, stack) as page:
         page.route(f"**/v1/sessions/{session}{part}", UNANSWERED[how], times=1)
-        page.goto(f"{origin(house)}/console/sessions/{session}")
+        page.goto(f"{origin(stack)}/console/sessions/{session}")
         page.locator(".tool", has_text="echo whole").wait_for()
         page.get_by_role("heading", name="echo whole").wait_for()
         page.get_by_role("alert").wait_for(state="detached")
 
 
-def test_thoughts_are_folded_and_what_is_hostile_in_them_is_text(browser: Any, house: House, runner: ScriptedRunner
+def test_thoughts_are_folded_and_what_is_hostile_in_them_is_text(browser: Any, stack: Stack, runner: ScriptedRunner
                                                                  ) -> None:
     session = runner.open()
-    with page_of(browser, house) as page:
-        page.goto(f"{origin(house)}/console/sessions/{session.session_id}")
+    with page_of(browser, stack) as page:
+        page.goto(f"{origin(stack)}/console/sessions/{session.session_id}")
         page.locator(".block").first.wait_for()
         send(runner, session, [f"{one}\n" for one in HOSTILE], kind="thinking")
         summary = page.get_by_text("Thinking", exact=True)

@@ -15,7 +15,7 @@ from websockets.exceptions import ConnectionClosed
 
 from interlock.doors.acp.door import AcpDoor, DoorError, OnExit
 from interlock.sdk import AsyncInterlock
-from proof.processes.deployment import House
+from proof.processes.stack import Stack
 
 PATIENCE_S = 30
 Transport = Literal["stdio", "websocket"]
@@ -122,15 +122,15 @@ class Editor:
 
 
 @asynccontextmanager
-async def editor(house: House, agent: str | None = "shell", answer: Answer | None = allowing, key: str | None = None,
+async def editor(stack: Stack, agent: str | None = "shell", answer: Answer | None = allowing, key: str | None = None,
                  on_exit: OnExit = "detach", transport: Transport = "stdio") -> AsyncGenerator[Editor]:
     """Connect to a door of this process, or to the one of the gateway."""
     at = Editor(answer)
     if transport == "websocket":
-        async with over_websocket(house, at, agent, key):
+        async with over_websocket(stack, at, agent, key):
             yield at
         return
-    serving = asyncio.create_task(AcpDoor(at, lambda: client(house, key), agent, None, on_exit).run())
+    serving = asyncio.create_task(AcpDoor(at, lambda: client(stack, key), agent, None, on_exit).run())
     try:
         yield at
     finally:
@@ -140,11 +140,11 @@ async def editor(house: House, agent: str | None = "shell", answer: Answer | Non
 
 @asynccontextmanager
 async def over_websocket(
-    house: House, at: Editor, agent: str | None, key: str | None
+    stack: Stack, at: Editor, agent: str | None, key: str | None
 ) -> AsyncGenerator[ClientConnection]:
     """Carry an editor's messages over a WebSocket to the gateway, a message in each text frame."""
-    url = house.url.replace("http", "ws", 1) + "/acp" + (f"?agent={agent}" if agent else "")
-    headers = {"Authorization": f"Bearer {key or key_of(house)}"}
+    url = stack.url.replace("http", "ws", 1) + "/acp" + (f"?agent={agent}" if agent else "")
+    headers = {"Authorization": f"Bearer {key or key_of(stack)}"}
     async with connect(url, additional_headers=headers, max_size=None) as link:
 
         async def send() -> None:
@@ -171,9 +171,9 @@ async def over_websocket(
                 await receiving
 
 
-def key_of(house: House) -> str:
-    return house.headers["Authorization"].removeprefix("Bearer ")
+def key_of(stack: Stack) -> str:
+    return stack.headers["Authorization"].removeprefix("Bearer ")
 
 
-def client(house: House, key: str | None = None) -> AsyncInterlock:
-    return AsyncInterlock(house.url, key or key_of(house))
+def client(stack: Stack, key: str | None = None) -> AsyncInterlock:
+    return AsyncInterlock(stack.url, key or key_of(stack))

@@ -1,4 +1,4 @@
-"""A house of real processes for each module; each test has a workspace and sessions of its own in it."""
+"""A stack of real processes for each module; each test has a workspace and sessions of its own in it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from end_to_end.errands import Errand, submit
-from proof.processes.deployment import CLUSTER, House
 from proof.processes.fork_server import Swift
+from proof.processes.stack import CLUSTER, Stack
 
 HERE = Path(__file__).resolve().parent
 OWN_GATEWAYS = frozenset({
@@ -116,42 +116,42 @@ AGENTS = (f'\n[agents.free]\nadapter = "acp"\ncommand = "{sys.executable}"\nargs
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Generator[House]:
+def stack(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Generator[Stack]:
     """Gateway and runner; when the module is over nothing of any agent is left, and the audit log verifies."""
-    house = House(tmp_path_factory.mktemp("house"), CONFIG + AGENTS, swift)
+    stack = Stack(tmp_path_factory.mktemp("stack"), CONFIG + AGENTS, swift)
     try:
-        house.up()
-        yield house
+        stack.up()
+        yield stack
     finally:
-        house.down()
-    left, (audit_ok, _, says) = house.leftovers(), house.audit_ok()
+        stack.down()
+    left, (audit_ok, _, says) = stack.leftovers(), stack.audit_ok()
     assert left == []
     assert audit_ok, says
-    assert "Traceback" not in house.log("gateway") + house.log("runner")
+    assert "Traceback" not in stack.log("gateway") + stack.log("runner")
 
 
 @pytest.fixture
-def workspace(house: House, request: pytest.FixtureRequest) -> Path:
+def workspace(stack: Stack, request: pytest.FixtureRequest) -> Path:
     """A directory of the test's own under the runner's root."""
-    found = house.workspace / "".join(c if c.isalnum() else "-" for c in request.node.name)
+    found = stack.workspace / "".join(c if c.isalnum() else "-" for c in request.node.name)
     found.mkdir()
     return found
 
 
 @pytest.fixture(scope="module")
-def standing(house: House) -> Errand:
+def standing(stack: Stack) -> Errand:
     """A session of the shell that stays open all along."""
-    place = house.workspace / "standing"
+    place = stack.workspace / "standing"
     place.mkdir()
-    errand = submit(house, "shell", "echo standing # free", workspace=place)
+    errand = submit(stack, "shell", "echo standing # free", workspace=place)
     assert errand.ended()["state"] == "succeeded"
     return errand
 
 
 @pytest.fixture
-def usable(house: House, standing: Errand) -> Generator[None]:
+def usable(stack: Stack, standing: Errand) -> Generator[None]:
     """After the test, another session of the same gateway and runner still does its work."""
     yield
-    again = submit(house, "shell", "echo still here # free", session_id=standing.session_id)
+    again = submit(stack, "shell", "echo still here # free", session_id=standing.session_id)
     ended = again.ended()
     assert ended["state"] == "succeeded", ended.get("error")

@@ -16,7 +16,7 @@ from typing import Any
 
 import httpx2
 
-from proof.processes.deployment import House
+from proof.processes.stack import Stack
 from proof.recovery.random_kills import TERMINAL, history_texts
 from proof.workload.viewers import write_at
 
@@ -42,24 +42,24 @@ def body(agent: str, text: str, **target: Any) -> dict[str, Any]:
 class Errand:
     """One command that was taken."""
 
-    def __init__(self, house: House, command: dict[str, Any]) -> None:
-        self.house = house
+    def __init__(self, stack: Stack, command: dict[str, Any]) -> None:
+        self.stack = stack
         self.id: str = command["id"]
         self.session_id: str = command["target"]["session_id"]
 
     def command(self) -> dict[str, Any]:
         """The command as it stands."""
-        return self.house.get(f"/v1/commands/{self.id}")
+        return self.stack.get(f"/v1/commands/{self.id}")
 
     def status(self) -> list[Event]:
         """Every event of its status stream."""
-        return self.house.pages(f"/v1/commands/{self.id}/status", "events")
+        return self.stack.pages(f"/v1/commands/{self.id}/status", "events")
 
     def until(self, *states: str) -> dict[str, Any]:
         """Follow the status stream until the command has been in one of `states`; gives the command as it is then."""
         deadline, cursor, seen = time.monotonic() + PATIENCE_S, None, []
         while time.monotonic() < deadline:
-            page = self.house.get(f"/v1/commands/{self.id}/status", limit=500, wait=5,
+            page = self.stack.get(f"/v1/commands/{self.id}/status", limit=500, wait=5,
                                   **({"since": cursor} if cursor else {}))
             cursor = page["next_cursor"]
             seen += [event["state"] for event in page["events"] if event["event"] == "state"]
@@ -68,7 +68,7 @@ class Errand:
             if page["terminal"] and not page["has_more"]:
                 break
         raise AssertionError(f"never {' or '.join(states)}, only {seen}: {self.command().get('error')}\n"
-                             f"{self.house.log('gateway')}\n{self.house.log('runner')}")
+                             f"{self.stack.log('gateway')}\n{self.stack.log('runner')}")
 
     def ended(self) -> dict[str, Any]:
         """Wait for the end."""
@@ -78,12 +78,12 @@ class Errand:
         """Wait for an approval of this command that is pending."""
         cursor, deadline = None, time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:
-            page = self.house.get(f"/v1/commands/{self.id}/status", limit=500, wait=5,
+            page = self.stack.get(f"/v1/commands/{self.id}/status", limit=500, wait=5,
                                   **({"since": cursor} if cursor else {}))
             cursor = page["next_cursor"]
             for event in page["events"]:
                 if event["event"] == "approval" and event["approval_state"] == "pending":
-                    found = self.house.get(f"/v1/approvals/{event['approval_id']}")
+                    found = self.stack.get(f"/v1/approvals/{event['approval_id']}")
                     if found["state"] == "pending":
                         return found
             assert not page["terminal"], f"nothing was asked for: {self.command().get('error')}"
@@ -93,17 +93,17 @@ class Errand:
         """Vote on the pending approval, bound to what it showed."""
         approval = approval or self.approval()
         ballot = {"decision": decision, "digest": approval["digest"]}
-        return self.house.post(f"/v1/approvals/{approval['id']}/grants", ballot, new_key())
+        return self.stack.post(f"/v1/approvals/{approval['id']}/grants", ballot, new_key())
 
     def cancel(self) -> Errand:
         """Ask for the command's end."""
-        answer = self.house.post("/v1/commands", {"type": "cancel", "target": {"command_id": self.id}}, new_key())
+        answer = self.stack.post("/v1/commands", {"type": "cancel", "target": {"command_id": self.id}}, new_key())
         assert answer.status_code == 202, answer.text
-        return Errand(self.house, answer.json())
+        return Errand(self.stack, answer.json())
 
     def frames(self) -> list[Event]:
         """The session's whole stream, raw; its numbers have no gap and the runner's frames neither."""
-        events = self.house.pages(f"/v1/sessions/{self.session_id}/frames", "events", view="raw")
+        events = self.stack.pages(f"/v1/sessions/{self.session_id}/frames", "events", view="raw")
         events = [event for event in events if "n" in event]
         assert [event["n"] for event in events] == list(range(1, len(events) + 1))
         seqs = [event["frame"]["seq"] for event in events if event["kind"] in ("C", "refused")]
@@ -125,7 +125,7 @@ class Errand:
 
     def close(self) -> None:
         """Have the session closed, and wait until the runner says that nothing of it is left (A-4)."""
-        answer = self.house.post(f"/v1/sessions/{self.session_id}/close", {"reason": "the test is over"}, new_key())
+        answer = self.stack.post(f"/v1/sessions/{self.session_id}/close", {"reason": "the test is over"}, new_key())
         assert answer.status_code == 200, answer.text
         self.closed()
 
@@ -135,14 +135,14 @@ class Errand:
             return viewer.until_frame("session.closed")["payload"]
 
 
-def submit(house: House, agent: str, text: str, *, timeout_ms: int | None = None, **target: Any) -> Errand:
+def submit(stack: Stack, agent: str, text: str, *, timeout_ms: int | None = None, **target: Any) -> Errand:
     """Give a command; it must be taken."""
     wanted = body(agent, text, **target)
     if timeout_ms is not None:
         wanted["timeout_ms"] = timeout_ms
-    answer = house.post("/v1/commands", wanted, new_key())
+    answer = stack.post("/v1/commands", wanted, new_key())
     assert answer.status_code == 202, answer.text
-    return Errand(house, answer.json())
+    return Errand(stack, answer.json())
 
 
 class Viewer(threading.Thread):
@@ -150,8 +150,8 @@ class Viewer(threading.Thread):
 
     def __init__(self, errand: Errand) -> None:
         super().__init__(daemon=True)
-        self._house = errand.house
-        self._path = f"{errand.house.url}/v1/sessions/{errand.session_id}/frames?view=raw"
+        self._stack = errand.stack
+        self._path = f"{errand.stack.url}/v1/sessions/{errand.session_id}/frames?view=raw"
         self._changed = threading.Condition()
         self._leaving = False
         self.events: list[Event] = []
@@ -160,7 +160,7 @@ class Viewer(threading.Thread):
 
     def run(self) -> None:
         """Read until the stream ends or no one wants it any more."""
-        headers = {**self._house.headers, "Accept": "text/event-stream"}
+        headers = {**self._stack.headers, "Accept": "text/event-stream"}
         with (
             contextlib.suppress(httpx2.TransportError, httpx2.StreamError),
             httpx2.stream("GET", self._path, headers=headers, timeout=PATIENCE_S) as answer,
@@ -226,6 +226,6 @@ def watching(errand: Errand) -> Generator[Viewer]:
         viewer.leave()
 
 
-def healthy(house: House) -> bool:
+def healthy(stack: Stack) -> bool:
     """Whether the gateway answers."""
-    return httpx2.get(house.url + "/healthz", timeout=PATIENCE_S).status_code == 200
+    return httpx2.get(stack.url + "/healthz", timeout=PATIENCE_S).status_code == 200

@@ -239,20 +239,20 @@ def entry_of(table: Mapping[str, T], text: str) -> T | None:
     return table[max(fitting, key=len)] if fitting else None
 
 
-def run_page(path: Path, how: PageRun, house: PageHouse) -> list[PageCommand]:
+def run_page(path: Path, how: PageRun, stack: PageHouse) -> list[PageCommand]:
     """Type a page's commands in order. Returns those that were run."""
     ran: list[PageCommand] = []
     if how.start is not None:
-        how.start(house)
+        how.start(stack)
     for command in page_commands(path):
         text = command.text
         if entry_of(how.not_here, text) is not None:
             continue
-        house.up()
+        stack.up()
         prepare = entry_of(how.before, text)
         if prepare is not None:
-            prepare(house)
-        shown = house.type(text, entry_of(how.until, text) or STANDING, entry_of(how.status, text) or 0)
+            prepare(stack)
+        shown = stack.type(text, entry_of(how.until, text) or STANDING, entry_of(how.status, text) or 0)
         wanted = entry_of(how.prints, text) or ""
         where = f"{path.stem}:{command.line}: {text}"
         assert wanted in " ".join(shown.split()), f"{where}\ndid not print {wanted!r}:\n{shown}"

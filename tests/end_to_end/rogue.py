@@ -15,7 +15,7 @@ from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Subprotocol
 
 from interlock.protocol.envelope import DPS_VERSION
-from proof.processes.deployment import House
+from proof.processes.stack import Stack
 
 PATIENCE_S = 20.0
 AGENT = "rogue"
@@ -24,9 +24,9 @@ AGENT = "rogue"
 class Rogue:
     """One link. Frames are dictionaries; `raw` sends whatever it is given."""
 
-    def __init__(self, house: House, token: str | None = None) -> None:
-        address = house.url.replace("http", "ws") + "/rawp"
-        token = house.token.read_text().strip() if token is None else token
+    def __init__(self, stack: Stack, token: str | None = None) -> None:
+        address = stack.url.replace("http", "ws") + "/rawp"
+        token = stack.token.read_text().strip() if token is None else token
         headers = {"Authorization": f"Bearer {token}"}
         self._dialling = partial(connect, address, subprotocols=[Subprotocol(DPS_VERSION)], max_size=None,
                                  max_queue=None, additional_headers=headers)

@@ -12,7 +12,7 @@ import httpx2
 import pytest
 
 from end_to_end.errands import PATIENCE_S, new_key
-from proof.processes.deployment import House
+from proof.processes.stack import Stack
 
 pytestmark = pytest.mark.req("O-9")
 HEADERS = {"A2A-Version": "1.0"}
@@ -26,9 +26,9 @@ def message(text: str, **members: Any) -> dict[str, Any]:
 class Client:
     """One client of one agent."""
 
-    def __init__(self, house: House, agent: str, key: str | None = None) -> None:
-        self.base = f"{house.url}/a2a/{agent}"
-        headers = house.headers if key is None else {"Authorization": f"Bearer {key}"}
+    def __init__(self, stack: Stack, agent: str, key: str | None = None) -> None:
+        self.base = f"{stack.url}/a2a/{agent}"
+        headers = stack.headers if key is None else {"Authorization": f"Bearer {key}"}
         self.http = httpx2.Client(headers=headers | HEADERS, timeout=PATIENCE_S)
 
     def __enter__(self) -> Client:
@@ -54,14 +54,14 @@ class Client:
 
 
 @pytest.fixture
-def client(house: House) -> Generator[Client]:
-    with Client(house, "shell") as client:
+def client(stack: Stack) -> Generator[Client]:
+    with Client(stack, "shell") as client:
         yield client
 
 
-def grant(house: House, approval_id: str) -> None:
-    approval = house.get(f"/v1/approvals/{approval_id}")
-    house.post(f"/v1/approvals/{approval_id}/grants", {"decision": "grant", "digest": approval["digest"]}, new_key())
+def grant(stack: Stack, approval_id: str) -> None:
+    approval = stack.get(f"/v1/approvals/{approval_id}")
+    stack.post(f"/v1/approvals/{approval_id}/grants", {"decision": "grant", "digest": approval["digest"]}, new_key())
 
 
 def approval_of(update: dict[str, Any]) -> str:
@@ -80,7 +80,7 @@ def test_a_blocking_message_returns_the_task_with_its_answer_and_a_repeated_one_
     assert client.http.get(f"{client.base}/tasks/{task['id']}").json() == task
 
 
-def test_a_stream_begins_with_the_task_waits_for_a_person_and_ends_with_its_end(house: House, client: Client) -> None:
+def test_a_stream_begins_with_the_task_waits_for_a_person_and_ends_with_its_end(stack: Stack, client: Client) -> None:
     states: list[str] = []
     texts: list[str] = []
     for number, event in enumerate(client.stream(message("echo waited"))):
@@ -91,14 +91,14 @@ def test_a_stream_begins_with_the_task_waits_for_a_person_and_ends_with_its_end(
             continue
         states.append(update["status"]["state"].removeprefix("TASK_STATE_"))
         if states[-1] == "AUTH_REQUIRED":
-            grant(house, approval_of(update))
+            grant(stack, approval_of(update))
     assert states[0] in ("SUBMITTED", "WORKING", "AUTH_REQUIRED")
     assert "AUTH_REQUIRED" in states
     assert states[-1] == "COMPLETED"
     assert "waited\n" in texts
 
 
-def test_no_message_to_a_waiting_task_is_a_vote(house: House, client: Client, workspace: Path) -> None:
+def test_no_message_to_a_waiting_task_is_a_vote(stack: Stack, client: Client, workspace: Path) -> None:
     asked = {"message": message("touch made"), "metadata": {"interlock": {"workspace": str(workspace)}}}
     task = client.post("/message:send", asked).json()["task"]
     assert task["status"]["state"] == "TASK_STATE_AUTH_REQUIRED"
@@ -107,7 +107,7 @@ def test_no_message_to_a_waiting_task_is_a_vote(house: House, client: Client, wo
     assert (refused.status_code, error["details"][0]["reason"]) == (400, "UNSUPPORTED_OPERATION")
     assert "no message is a vote" in error["message"]
     approval_id = approval_of(task)
-    assert "votes" not in house.get(f"/v1/approvals/{approval_id}")
+    assert "votes" not in stack.get(f"/v1/approvals/{approval_id}")
     canceled = client.post(f"/tasks/{task['id']}:cancel", {}).json()
     assert canceled["id"] == task["id"]
     ended = [event for event in _subscribed(client, task["id"]) if "statusUpdate" in event]
@@ -144,43 +144,43 @@ def test_a_context_goes_on_in_its_session_also_one_that_the_client_named(client:
     assert "is of the context" in wrong["error"]["message"]
 
 
-def test_the_card_is_the_same_for_anybody_and_the_extended_one_needs_a_key(house: House, client: Client) -> None:
+def test_the_card_is_the_same_for_anybody_and_the_extended_one_needs_a_key(stack: Stack, client: Client) -> None:
     anonymous = httpx2.get(f"{client.base}/.well-known/agent-card.json")
     card = anonymous.json()
     assert [one["url"] for one in card["supportedInterfaces"]] == [client.base] * 2
     assert httpx2.get(f"{client.base}/.well-known/agent-card.json",
                       headers={"If-None-Match": anonymous.headers["etag"]}).status_code == 304
     assert "max-age" in anonymous.headers["cache-control"]
-    absent = httpx2.get(f"{house.url}/a2a/there-is-none/.well-known/agent-card.json").json()
+    absent = httpx2.get(f"{stack.url}/a2a/there-is-none/.well-known/agent-card.json").json()
     assert json.loads(json.dumps(absent).replace("there-is-none", "shell")) == card
     assert "It runs on" in client.http.get(f"{client.base}/extendedAgentCard").json()["description"]
     refused = httpx2.get(f"{client.base}/extendedAgentCard", headers=HEADERS)
     assert (refused.status_code, refused.headers["www-authenticate"]) == (401, 'Bearer realm="interlock"')
-    with Client(house, "there-is-none") as nobody:
+    with Client(stack, "there-is-none") as nobody:
         assert "No runner offers" in nobody.rpc("GetExtendedAgentCard")["error"]["message"]
 
 
-def test_a_key_may_do_here_what_it_may_do_over_rest_and_no_more(house: House, client: Client) -> None:
+def test_a_key_may_do_here_what_it_may_do_over_rest_and_no_more(stack: Stack, client: Client) -> None:
     task = client.rpc("SendMessage", message=message("echo mine # free"))["result"]["task"]
-    with Client(house, "shell", _key(house, "viewer")) as viewer:
+    with Client(stack, "shell", _key(stack, "viewer")) as viewer:
         assert viewer.rpc("GetTask", id=task["id"])["result"] == task
         refused = viewer.post("/message:send", {"message": message("echo no # free")})
         assert (refused.status_code, refused.json()["error"]["details"][0]["reason"]) == (403, "Forbidden")
         assert viewer.post("", {"jsonrpc": "2.0", "id": 1, "method": "SendMessage",
                                 "params": {"message": message("echo no # free")}}).status_code == 403
-    with Client(house, "builtin") as other:
+    with Client(stack, "builtin") as other:
         assert other.rpc("GetTask", id=task["id"])["error"]["data"][0]["reason"] == "TASK_NOT_FOUND"
-    house.post("/v1/tenants", {"tenant_id": "elsewhere"}, new_key())
-    with Client(house, "shell", _key(house, "admin", "elsewhere")) as stranger:
+    stack.post("/v1/tenants", {"tenant_id": "elsewhere"}, new_key())
+    with Client(stack, "shell", _key(stack, "admin", "elsewhere")) as stranger:
         assert stranger.rpc("GetTask", id=task["id"])["error"]["code"] == -32001
         assert stranger.rpc("CancelTask", id=task["id"])["error"]["code"] == -32001
         assert stranger.rpc("ListTasks")["result"]["tasks"] == []
 
 
-def _key(house: House, role: str, tenant: str | None = None) -> str:
+def _key(stack: Stack, role: str, tenant: str | None = None) -> str:
     body = {"principal": {"type": "user", "id": f"kim-{role}"}, "roles": [role],
             **({"tenant_id": tenant} if tenant else {})}
-    made = house.post("/v1/keys", body, new_key())
+    made = stack.post("/v1/keys", body, new_key())
     assert made.status_code == 201, made.text
     return made.json()["key"]
 

@@ -8,19 +8,19 @@ import httpx
 import pytest
 
 from end_to_end.errands import PATIENCE_S
-from proof.processes.deployment import House
+from proof.processes.stack import Stack
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("O-9"), pytest.mark.needs("a2a-sdk")]
 
 
 @pytest.mark.parametrize("binding", ["JSONRPC", "HTTP+JSON"])
-async def test_the_sdk_reads_the_card_streams_a_task_and_reads_it_again(house: House, binding: str) -> None:
+async def test_the_sdk_reads_the_card_streams_a_task_and_reads_it_again(stack: Stack, binding: str) -> None:
     from a2a.client import A2ACardResolver, ClientConfig, ClientFactory
     from a2a.types import a2a_pb2 as a2a
     from google.protobuf.json_format import MessageToDict
 
-    async with httpx.AsyncClient(headers=house.headers, timeout=PATIENCE_S) as http:
-        card = await A2ACardResolver(http, f"{house.url}/a2a/shell").get_agent_card()
+    async with httpx.AsyncClient(headers=stack.headers, timeout=PATIENCE_S) as http:
+        card = await A2ACardResolver(http, f"{stack.url}/a2a/shell").get_agent_card()
         config = ClientConfig(httpx_client=http, streaming=True, supported_protocol_bindings=[binding])
         client = ClientFactory(config).create(card)
         message = a2a.Message(message_id=f"sdk-{binding}", role=a2a.Role.ROLE_USER,

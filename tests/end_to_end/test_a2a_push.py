@@ -17,39 +17,39 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from channels.post_server import Posted, PostServer, post_server
 from end_to_end.conftest import CONFIG
 from end_to_end.errands import PATIENCE_S, new_key
-from proof.processes.deployment import House
 from proof.processes.fork_server import Swift
+from proof.processes.stack import Stack
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("O-9"), pytest.mark.needs("a2a-sdk"), pytest.mark.long]
 ENDS = ("TASK_STATE_COMPLETED", "TASK_STATE_FAILED", "TASK_STATE_CANCELED", "TASK_STATE_REJECTED")
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Generator[House]:
-    house = House(tmp_path_factory.mktemp("house"), CONFIG + '\n[outgoing]\nallow = ["127.0.0.1/32"]\n', swift=swift)
+def stack(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Generator[Stack]:
+    stack = Stack(tmp_path_factory.mktemp("stack"), CONFIG + '\n[outgoing]\nallow = ["127.0.0.1/32"]\n', swift=swift)
     try:
-        house.up()
-        yield house
+        stack.up()
+        yield stack
     finally:
-        house.down()
-    audit_ok, _, says = house.audit_ok()
+        stack.down()
+    audit_ok, _, says = stack.audit_ok()
     assert audit_ok, says
-    assert "Traceback" not in house.log("gateway") + house.log("runner")
+    assert "Traceback" not in stack.log("gateway") + stack.log("runner")
 
 
-def key_of(house: House, role: str, tenant: str | None = None) -> str:
-    made = house.post("/v1/keys", {"principal": {"type": "user", "id": f"kim-{role}"}, "roles": [role],
+def key_of(stack: Stack, role: str, tenant: str | None = None) -> str:
+    made = stack.post("/v1/keys", {"principal": {"type": "user", "id": f"kim-{role}"}, "roles": [role],
                                    **({"tenant_id": tenant} if tenant else {})}, new_key())
     return made.json()["key"]
 
 
 @asynccontextmanager
-async def client_of(house: House, binding: str, key: str | None = None) -> AsyncIterator[Any]:
+async def client_of(stack: Stack, binding: str, key: str | None = None) -> AsyncIterator[Any]:
     from a2a.client import A2ACardResolver, ClientConfig, ClientFactory
 
-    headers = house.headers if key is None else {"Authorization": f"Bearer {key}"}
+    headers = stack.headers if key is None else {"Authorization": f"Bearer {key}"}
     async with httpx.AsyncClient(headers=headers, timeout=PATIENCE_S) as http:
-        card = await A2ACardResolver(http, f"{house.url}/a2a/shell").get_agent_card()
+        card = await A2ACardResolver(http, f"{stack.url}/a2a/shell").get_agent_card()
         assert card.capabilities.push_notifications
         config = ClientConfig(httpx_client=http, streaming=False, polling=True, supported_protocol_bindings=[binding])
         client = ClientFactory(config).create(card)
@@ -82,8 +82,8 @@ async def until(receiver: PostServer, state: str) -> dict[str, Any]:
                 if (update := json.loads(one.body)["statusUpdate"])["status"]["state"] == state)
 
 
-def check_signature(house: House, one: Posted) -> None:
-    card = httpx.get(f"{house.url}/a2a/shell/.well-known/agent-card.json").json()
+def check_signature(stack: Stack, one: Posted) -> None:
+    card = httpx.get(f"{stack.url}/a2a/shell/.well-known/agent-card.json").json()
     (extension,) = card["capabilities"]["extensions"]
     key = base64.b64decode(extension["params"]["publicKey"].removeprefix("whpk_"))
     public = Ed25519PublicKey.from_public_bytes(key)
@@ -91,19 +91,19 @@ def check_signature(house: House, one: Posted) -> None:
     public.verify(base64.b64decode(one.headers["webhook-signature"].removeprefix("v1a,")), signed)
 
 
-async def granted(house: House, text: str) -> None:
-    approval = await asyncio.to_thread(house.get, f"/v1/approvals/{text.partition('/a/')[2].partition(';')[0]}")
-    await asyncio.to_thread(house.post, f"/v1/approvals/{approval['id']}/grants",
+async def granted(stack: Stack, text: str) -> None:
+    approval = await asyncio.to_thread(stack.get, f"/v1/approvals/{text.partition('/a/')[2].partition(';')[0]}")
+    await asyncio.to_thread(stack.post, f"/v1/approvals/{approval['id']}/grants",
                             {"decision": "grant", "digest": approval["digest"]}, new_key())
 
 
 @pytest.mark.parametrize("binding", ["JSONRPC", "HTTP+JSON"])
 async def test_a_client_is_notified_of_each_change_and_of_nothing_that_the_agent_wrote(
-    house: House, workspace: Path, binding: str
+    stack: Stack, workspace: Path, binding: str
 ) -> None:
     from a2a.types import a2a_pb2 as a2a
 
-    async with post_server() as receiver, client_of(house, binding) as client:
+    async with post_server() as receiver, client_of(stack, binding) as client:
         push = a2a.TaskPushNotificationConfig(
             id="mine", url=f"{receiver.url}/here", token="its-token",
             authentication=a2a.AuthenticationInfo(scheme="Bearer", credentials="its-credentials"))
@@ -111,17 +111,17 @@ async def test_a_client_is_notified_of_each_change_and_of_nothing_that_the_agent
         asked = await until(receiver, "TASK_STATE_AUTH_REQUIRED")
         assert asked["taskId"] == task
         sentence = asked["status"]["message"]["parts"][0]["text"]
-        assert f"{house.url}/a/" in sentence
+        assert f"{stack.url}/a/" in sentence
         shown = await client.get_task_push_notification_config(
             a2a.GetTaskPushNotificationConfigRequest(id="mine", task_id=task))
         assert (shown.url, shown.token, shown.authentication.credentials) == (push.url, "", "")
-        await granted(house, sentence)
+        await granted(stack, sentence)
         await until(receiver, "TASK_STATE_COMPLETED")
 
         assert states(receiver)[-1] == "TASK_STATE_COMPLETED"
         assert len({one.headers["webhook-id"] for one in receiver.got}) == len(receiver.got)
         for one in receiver.got:
-            check_signature(house, one)
+            check_signature(stack, one)
             assert one.line == "POST /here"
             assert (one.headers["x-a2a-notification-token"], one.headers["authorization"]) == (
                 "its-token", "Bearer its-credentials")
@@ -130,17 +130,17 @@ async def test_a_client_is_notified_of_each_change_and_of_nothing_that_the_agent
         left = await client.list_task_push_notification_configs(
             a2a.ListTaskPushNotificationConfigsRequest(task_id=task))
         assert list(left.configs) == []
-    assert house.get("/v1/webhooks/deliveries")["deliveries"] == []
+    assert stack.get("/v1/webhooks/deliveries")["deliveries"] == []
 
 
 async def test_configs_are_set_listed_replaced_and_deleted_by_those_who_may_command(
-    house: House, workspace: Path
+    stack: Stack, workspace: Path
 ) -> None:
     from a2a.types import a2a_pb2 as a2a
     from a2a.utils.errors import A2AError
 
-    house.post("/v1/tenants", {"tenant_id": "elsewhere"}, new_key())
-    async with post_server() as receiver, client_of(house, "JSONRPC") as client:
+    stack.post("/v1/tenants", {"tenant_id": "elsewhere"}, new_key())
+    async with post_server() as receiver, client_of(stack, "JSONRPC") as client:
         task = await sent(client, "touch never", workspace)
 
         def config(name: str, path: str = "/") -> Any:
@@ -159,7 +159,7 @@ async def test_configs_are_set_listed_replaced_and_deleted_by_those_who_may_comm
             await client.create_task_push_notification_config(
                 a2a.TaskPushNotificationConfig(id="a", task_id=task, url=receiver.url, token="two\r\nlines: 1"))
         for role, tenant in (("viewer", None), ("approver", None), ("admin", "elsewhere")):
-            async with client_of(house, "HTTP+JSON", key_of(house, role, tenant)) as other:
+            async with client_of(stack, "HTTP+JSON", key_of(stack, role, tenant)) as other:
                 for refused in (other.create_task_push_notification_config(config("x")),
                                 other.get_task_push_notification_config(
                                     a2a.GetTaskPushNotificationConfigRequest(id="a", task_id=task)),
@@ -178,34 +178,34 @@ async def test_configs_are_set_listed_replaced_and_deleted_by_those_who_may_comm
             await client.get_task_push_notification_config(
                 a2a.GetTaskPushNotificationConfigRequest(id="a", task_id=task))
         await client.cancel_task(a2a.CancelTaskRequest(id=task))
-    steps = [one["record"]["meta"]["step"] for one in house.get("/v1/audit", command=task, action="push")["items"]]
+    steps = [one["record"]["meta"]["step"] for one in stack.get("/v1/audit", command=task, action="push")["items"]]
     assert sorted(steps) == ["subscribed"] * 5 + ["unsubscribed"] * 4
 
 
-async def test_what_a_dead_gateway_had_not_notified_is_notified_by_the_next_one(house: House, workspace: Path) -> None:
+async def test_what_a_dead_gateway_had_not_notified_is_notified_by_the_next_one(stack: Stack, workspace: Path) -> None:
     from a2a.types import a2a_pb2 as a2a
 
-    async with post_server() as receiver, client_of(house, "JSONRPC") as client:
+    async with post_server() as receiver, client_of(stack, "JSONRPC") as client:
         receiver.status = 503
         task = await sent(client, "touch made", workspace, a2a.TaskPushNotificationConfig(url=receiver.url))
         async with asyncio.timeout(PATIENCE_S):
             while not receiver.got:
                 await asyncio.sleep(0.02)
-        await asyncio.to_thread(house.kill, "gateway")
+        await asyncio.to_thread(stack.kill, "gateway")
         receiver.status, receiver.got = 200, []
-        await asyncio.to_thread(house.start, "gateway")
-        await asyncio.to_thread(house.until_up)
+        await asyncio.to_thread(stack.start, "gateway")
+        await asyncio.to_thread(stack.until_up)
         asked = await until(receiver, "TASK_STATE_AUTH_REQUIRED")
-        await granted(house, asked["status"]["message"]["parts"][0]["text"])
+        await granted(stack, asked["status"]["message"]["parts"][0]["text"])
         ended = await until(receiver, "TASK_STATE_COMPLETED")
         assert ended["taskId"] == task
         assert [one for one in states(receiver) if one in ENDS] == ["TASK_STATE_COMPLETED"]
 
 
-async def test_tasks_are_listed_by_their_last_change_in_pages(house: House, workspace: Path) -> None:
+async def test_tasks_are_listed_by_their_last_change_in_pages(stack: Stack, workspace: Path) -> None:
     from a2a.types import a2a_pb2 as a2a
 
-    async with client_of(house, "JSONRPC") as client:
+    async with client_of(stack, "JSONRPC") as client:
         first = await sent(client, "touch by-the-first", workspace)
         others = [await sent(client, f"echo {number} # free", workspace) for number in ("one", "two", "three")]
         async with asyncio.timeout(PATIENCE_S):

@@ -17,7 +17,7 @@ from end_to_end.acp_editor import PATIENCE_S, Editor, client, editor, over_webso
 from interlock.doors.acp.door import AUTH_REQUIRED, AcpDoor, DoorError, OnExit
 from interlock.protocol.resources import Actor, Approval
 from interlock.sdk import AsyncInterlock, StreamEvent
-from proof.processes.deployment import House
+from proof.processes.stack import Stack
 
 pytestmark = pytest.mark.anyio
 Door = Callable[..., AbstractAsyncContextManager[Editor]]
@@ -60,14 +60,14 @@ async def test_initialize_needs_no_gateway_and_the_rest_says_that_there_is_none(
 
 @pytest.mark.req("O-7", "O-2", "O-3", "O-4")
 async def test_a_prompt_runs_after_a_yes_to_the_digest_that_was_shown(
-    door: Door, house: House, workspace: Path
+    door: Door, stack: Stack, workspace: Path
 ) -> None:
-    async with door(house) as at:
+    async with door(stack) as at:
         session = await at.new(workspace)
         answer = await asyncio.wait_for(at.prompt(session, "touch made; echo done"), PATIENCE_S)
 
         [asked] = at.asked
-        async with client(house) as gateway:
+        async with client(stack) as gateway:
             approval = await gateway.approvals.get(asked["_meta"]["interlock"]["approvalId"])
 
     assert answer == {"stopReason": "end_turn"}
@@ -82,8 +82,8 @@ async def test_a_prompt_runs_after_a_yes_to_the_digest_that_was_shown(
 
 
 @pytest.mark.req("O-7", "O-4")
-async def test_a_no_in_the_editor_is_a_vote_and_nothing_runs(door: Door, house: House, workspace: Path) -> None:
-    async with door(house, answer=lambda asked: "deny") as at:
+async def test_a_no_in_the_editor_is_a_vote_and_nothing_runs(door: Door, stack: Stack, workspace: Path) -> None:
+    async with door(stack, answer=lambda asked: "deny") as at:
         session = await at.new(workspace)
         await asyncio.wait_for(at.prompt(session, "touch made"), PATIENCE_S)
 
@@ -93,9 +93,9 @@ async def test_a_no_in_the_editor_is_a_vote_and_nothing_runs(door: Door, house: 
 
 @pytest.mark.req("O-7", "O-4")
 async def test_a_cancelled_question_is_no_vote_and_somebody_else_may_decide(
-    door: Door, house: House, workspace: Path
+    door: Door, stack: Stack, workspace: Path
 ) -> None:
-    async with door(house, answer=lambda asked: None) as at, client(house) as gateway:
+    async with door(stack, answer=lambda asked: None) as at, client(stack) as gateway:
         session = await at.new(workspace)
         prompted = at.prompt(session, "touch made")
         approval = await pending(gateway, session)
@@ -110,9 +110,9 @@ async def test_a_cancelled_question_is_no_vote_and_somebody_else_may_decide(
 
 @pytest.mark.req("O-7", "O-4")
 async def test_an_approval_that_is_decided_elsewhere_is_withdrawn_from_the_editor(
-    door: Door, house: House, workspace: Path
+    door: Door, stack: Stack, workspace: Path
 ) -> None:
-    async with door(house, answer=None) as at, client(house) as gateway:
+    async with door(stack, answer=None) as at, client(stack) as gateway:
         session = await at.new(workspace)
         prompted = at.prompt(session, "touch made")
         approval = await pending(gateway, session)
@@ -126,9 +126,9 @@ async def test_an_approval_that_is_decided_elsewhere_is_withdrawn_from_the_edito
 
 @pytest.mark.req("O-7", "O-4")
 async def test_a_command_that_is_held_as_a_whole_is_asked_about_in_the_same_way(
-    door: Door, house: House, workspace: Path
+    door: Door, stack: Stack, workspace: Path
 ) -> None:
-    async with door(house, agent="guarded", answer=lambda asked: "deny") as at:
+    async with door(stack, agent="guarded", answer=lambda asked: "deny") as at:
         session = await at.new(workspace)
         with pytest.raises(DoorError) as failed:
             await asyncio.wait_for(at.prompt(session, "work"), PATIENCE_S)
@@ -139,10 +139,10 @@ async def test_a_command_that_is_held_as_a_whole_is_asked_about_in_the_same_way(
 
 
 @pytest.mark.req("O-7", "O-4")
-async def test_a_key_that_may_not_vote_is_shown_who_decides(door: Door, house: House, workspace: Path) -> None:
-    async with client(house) as gateway:
+async def test_a_key_that_may_not_vote_is_shown_who_decides(door: Door, stack: Stack, workspace: Path) -> None:
+    async with client(stack) as gateway:
         made = await gateway.keys.make(Actor(type="user", id="somebody"), ["operator"])
-        async with door(house, key=made.key) as at:
+        async with door(stack, key=made.key) as at:
             session = await at.new(workspace)
             prompted = at.prompt(session, "touch made")
             approval = await pending(gateway, session)
@@ -155,8 +155,8 @@ async def test_a_key_that_may_not_vote_is_shown_who_decides(door: Door, house: H
 
 
 @pytest.mark.req("O-7", "O-3")
-async def test_cancel_ends_the_prompt_and_a_failure_names_its_code(door: Door, house: House, workspace: Path) -> None:
-    async with door(house, answer=None) as at:
+async def test_cancel_ends_the_prompt_and_a_failure_names_its_code(door: Door, stack: Stack, workspace: Path) -> None:
+    async with door(stack, answer=None) as at:
         session = await at.new(workspace)
         prompted = at.prompt(session, "sleep 60")
         await at.until(lambda: at.asked)
@@ -164,7 +164,7 @@ async def test_cancel_ends_the_prompt_and_a_failure_names_its_code(door: Door, h
             await at.prompt(session, "another")
         at.notify("session/cancel", sessionId=session)
         assert (await asyncio.wait_for(prompted, PATIENCE_S)) == {"stopReason": "cancelled"}
-    async with door(house, agent="absent") as at:
+    async with door(stack, agent="absent") as at:
         session = await at.new(workspace)
         with pytest.raises(DoorError) as failed:
             await asyncio.wait_for(at.prompt(session, "work"), PATIENCE_S)
@@ -179,19 +179,19 @@ async def test_cancel_ends_the_prompt_and_a_failure_names_its_code(door: Door, h
     ("ghost", None, "No runner that is online offers the agent ghost"), (None, None, "Which agent"),
 ])
 async def test_a_session_that_cannot_work_is_refused_with_the_remedy(
-    door: Door, house: House, workspace: Path, agent: str | None, cwd: str | None, sentence: str
+    door: Door, stack: Stack, workspace: Path, agent: str | None, cwd: str | None, sentence: str
 ) -> None:
-    async with door(house, agent=agent) as at:
+    async with door(stack, agent=agent) as at:
         with pytest.raises(DoorError, match=sentence):
             await at.ask("session/new", cwd=cwd or str(workspace), mcpServers=[])
 
 
 @pytest.mark.req("O-2")
 async def test_mcp_servers_of_the_editor_are_named_and_not_started(
-    house: House, workspace: Path, capsys: pytest.CaptureFixture[str]
+    stack: Stack, workspace: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     server = {"name": "sql", "command": str(workspace / "evil"), "args": [], "env": []}
-    async with editor(house) as at:
+    async with editor(stack) as at:
         opened = await at.ask("session/new", cwd=str(workspace), mcpServers=[server])
 
     assert opened["_meta"]["interlock"]["mcpServersNotStarted"] == ["sql"]
@@ -200,9 +200,9 @@ async def test_mcp_servers_of_the_editor_are_named_and_not_started(
 
 @pytest.mark.req("O-7", "O-5")
 async def test_another_editor_loads_the_conversation_and_follows_what_goes_on(
-    door: Door, house: House, workspace: Path
+    door: Door, stack: Stack, workspace: Path
 ) -> None:
-    async with door(house) as first, door(house) as second:
+    async with door(stack) as first, door(stack) as second:
         session = await first.new(workspace)
         await asyncio.wait_for(first.prompt(session, "echo one # free"), PATIENCE_S)
         listed = (await second.ask("session/list", cwd=str(workspace)))["sessions"]
@@ -219,15 +219,15 @@ async def test_another_editor_loads_the_conversation_and_follows_what_goes_on(
 
 @pytest.mark.req("O-7", "O-5")
 async def test_a_session_that_was_never_prompted_is_loaded_prompted_and_deleted(
-    door: Door, house: House, workspace: Path
+    door: Door, stack: Stack, workspace: Path
 ) -> None:
-    async with door(house) as first:
+    async with door(stack) as first:
         session = await first.new(workspace)
         unused = await first.new(workspace)
         await first.ask("session/delete", sessionId=unused)
         with pytest.raises(DoorError, match="is open here"):
             await first.prompt(unused, "echo one # free")
-    async with door(house) as second:
+    async with door(stack) as second:
         await second.ask("session/load", sessionId=session, cwd=str(workspace), mcpServers=[])
         nothing = second.text()
         await asyncio.wait_for(second.prompt(session, "echo one # free"), PATIENCE_S)
@@ -243,8 +243,8 @@ async def test_a_session_that_was_never_prompted_is_loaded_prompted_and_deleted(
 
 
 @pytest.mark.req("O-7", "O-5")
-async def test_slash_commands_are_answered_by_the_door(door: Door, house: House, workspace: Path) -> None:
-    async with door(house) as at:
+async def test_slash_commands_are_answered_by_the_door(door: Door, stack: Stack, workspace: Path) -> None:
+    async with door(stack) as at:
         session = await at.new(workspace)
         await at.prompt(session, "/status")
         await at.prompt(session, "echo one # free")
@@ -262,10 +262,10 @@ async def test_slash_commands_are_answered_by_the_door(door: Door, house: House,
 @pytest.mark.req("O-6")
 @pytest.mark.parametrize(("on_exit", "state"), [("detach", "succeeded"), ("cancel", "canceled")])
 async def test_an_editor_that_leaves_lets_the_work_go_on_or_ends_it(
-    house: House, workspace: Path, on_exit: OnExit, state: str
+    stack: Stack, workspace: Path, on_exit: OnExit, state: str
 ) -> None:
-    async with client(house) as gateway:
-        async with editor(house, answer=None, on_exit=on_exit) as at:
+    async with client(stack) as gateway:
+        async with editor(stack, answer=None, on_exit=on_exit) as at:
             session = await at.new(workspace)
             at.prompt(session, "echo late")
             approval = await pending(gateway, session)
@@ -281,17 +281,17 @@ async def test_an_editor_that_leaves_lets_the_work_go_on_or_ends_it(
 
 @pytest.mark.req("O-6")
 async def test_a_gateway_that_is_killed_in_mid_turn_is_followed_again_and_the_turn_ends_once(
-    house: House, workspace: Path
+    stack: Stack, workspace: Path
 ) -> None:
-    async with editor(house, answer=None) as at:
+    async with editor(stack, answer=None) as at:
         session = await at.new(workspace)
         prompted = at.prompt(session, "echo one # free\ntouch made")
         await at.until(lambda: at.asked)
-        await asyncio.to_thread(house.kill, "gateway")
+        await asyncio.to_thread(stack.kill, "gateway")
         await at.until(lambda: "connection to the gateway was lost" in at.text("agent_thought_chunk"))
-        await asyncio.to_thread(house.start, "gateway")
-        await asyncio.to_thread(house.until_up)
-        async with client(house) as gateway:
+        await asyncio.to_thread(stack.start, "gateway")
+        await asyncio.to_thread(stack.until_up)
+        async with client(stack) as gateway:
             approval = await gateway.approvals.get(at.asked[0]["_meta"]["interlock"]["approvalId"])
             await gateway.approvals.grant(approval.id, digest=approval.digest)
         answer = await asyncio.wait_for(prompted, PATIENCE_S)
@@ -304,10 +304,10 @@ async def test_a_gateway_that_is_killed_in_mid_turn_is_followed_again_and_the_tu
 
 @pytest.mark.req("O-7", "O-5", "O-6")
 async def test_a_websocket_that_breaks_in_mid_turn_leaves_the_turn_and_its_text_to_the_next_one(
-    house: House, workspace: Path
+    stack: Stack, workspace: Path
 ) -> None:
     first = Editor(None)
-    async with over_websocket(house, first, "shell", None) as link, client(house) as gateway:
+    async with over_websocket(stack, first, "shell", None) as link, client(stack) as gateway:
         session = await first.new(workspace)
         first.prompt(session, "echo one # free\ntouch made")
         await first.until(lambda: first.asked)
@@ -315,7 +315,7 @@ async def test_a_websocket_that_breaks_in_mid_turn_leaves_the_turn_and_its_text_
         await first.disconnected.wait()
         approval = await gateway.approvals.get(first.asked[0]["_meta"]["interlock"]["approvalId"])
         assert (approval.state, approval.votes) == ("pending", [])
-        async with editor(house, transport="websocket") as second:
+        async with editor(stack, transport="websocket") as second:
             await second.ask("session/load", sessionId=session, cwd=str(workspace), mcpServers=[])
             await second.until(lambda: "commands" in second.text())
             await asyncio.wait_for(second.prompt(session, "echo two # free"), PATIENCE_S)
@@ -328,9 +328,9 @@ async def test_a_websocket_that_breaks_in_mid_turn_leaves_the_turn_and_its_text_
 
 @pytest.mark.req("O-7", "O-5", "O-4")
 async def test_a_question_that_was_closed_is_answered_by_a_slash_command(
-    door: Door, house: House, workspace: Path
+    door: Door, stack: Stack, workspace: Path
 ) -> None:
-    async with door(house, answer=lambda asked: None) as at:
+    async with door(stack, answer=lambda asked: None) as at:
         session = await at.new(workspace)
         prompted = at.prompt(session, "touch made")
         await at.until(lambda: at.asked)
@@ -345,7 +345,7 @@ async def test_a_question_that_was_closed_is_answered_by_a_slash_command(
 
 
 @pytest.mark.req("O-7")
-async def test_the_python_client_of_acp_works_over_its_own_websocket(house: House, workspace: Path) -> None:
+async def test_the_python_client_of_acp_works_over_its_own_websocket(stack: Stack, workspace: Path) -> None:
     from acp import connect_to_agent, schema
     from acp.helpers import text_block
     from acp.ws import create_websocket_stream
@@ -365,8 +365,8 @@ async def test_the_python_client_of_acp_works_over_its_own_websocket(house: Hous
                 outcome=schema.AllowedOutcome(outcome="selected", option_id="allow"))
 
     at: Any = Client()
-    url = house.url.replace("http", "ws", 1) + "/acp?agent=shell"
-    connection = connect_to_agent(at, await create_websocket_stream(url, headers=dict(house.headers)))
+    url = stack.url.replace("http", "ws", 1) + "/acp?agent=shell"
+    connection = connect_to_agent(at, await create_websocket_stream(url, headers=dict(stack.headers)))
     try:
         await connection.initialize(protocol_version=1, client_capabilities=schema.ClientCapabilities())
         opened = await connection.new_session(cwd=str(workspace), mcp_servers=[])

@@ -12,19 +12,19 @@ import pytest
 from end_to_end.errands import PATIENCE_S, Errand, body, new_key, submit, watching
 from interlock.command.audit_check import Tampering, verify
 from interlock.gateway.signing_key import PUBLIC_NAME, load_public_key
-from proof.processes.deployment import House
+from proof.processes.stack import Stack
 from proof.recovery.random_kills import TERMINAL
 
 
 @pytest.fixture(scope="module")
-def done(house: House) -> list[Errand]:
+def done(stack: Stack) -> list[Errand]:
     """Commands that ended in every way that there is."""
-    place = house.workspace / "audited"
+    place = stack.workspace / "audited"
     place.mkdir()
     errands: list[Errand] = []
 
     def give(agent: str, text: str, timeout_ms: int | None = None) -> Errand:
-        errands.append(submit(house, agent, text, workspace=place, timeout_ms=timeout_ms))
+        errands.append(submit(stack, agent, text, workspace=place, timeout_ms=timeout_ms))
         return errands[-1]
 
     give("shell", "echo allowed # free")
@@ -48,7 +48,7 @@ def done(house: House) -> list[Errand]:
     held = give("guarded", "text")
     held.approval()
     errands.append(held.cancel())
-    assert house.post("/v1/commands", body("prisoner", "text"), new_key()).status_code == 403
+    assert stack.post("/v1/commands", body("prisoner", "text"), new_key()).status_code == 403
     for errand in errands:
         errand.ended()
     ends = Counter(errand.command()["state"] for errand in errands)
@@ -56,16 +56,16 @@ def done(house: House) -> list[Errand]:
     return errands
 
 
-def exported(house: House) -> list[bytes]:
+def exported(stack: Stack) -> list[bytes]:
     """The lines of `audit export`, as REST gives them."""
-    answer = httpx2.get(house.url + "/v1/audit/export", headers=house.headers, timeout=PATIENCE_S)
+    answer = httpx2.get(stack.url + "/v1/audit/export", headers=stack.headers, timeout=PATIENCE_S)
     assert answer.status_code == 200
     return answer.content.splitlines(keepends=True)
 
 
 @pytest.mark.req("U-1", "U-2", "U-5")
-def test_the_export_verifies_and_a_flipped_byte_does_not(house: House, done: list[Errand]) -> None:
-    lines, key = exported(house), load_public_key(house.state / PUBLIC_NAME)
+def test_the_export_verifies_and_a_flipped_byte_does_not(stack: Stack, done: list[Errand]) -> None:
+    lines, key = exported(stack), load_public_key(stack.state / PUBLIC_NAME)
 
     report = verify(lines, key)
     assert (report.ok, report.signature_checked, report.not_yet_signed) == (True, True, 0), report.message
@@ -81,9 +81,9 @@ def test_the_export_verifies_and_a_flipped_byte_does_not(house: House, done: lis
 
 @pytest.mark.req("U-1", "C-0", "P-5")
 def test_each_transition_of_a_command_and_of_an_approval_has_exactly_one_record(
-    house: House, done: list[Errand]
+    stack: Stack, done: list[Errand]
 ) -> None:
-    records = [json.loads(line)["record"] for line in exported(house)[:-1]]
+    records = [json.loads(line)["record"] for line in exported(stack)[:-1]]
     told: Counter[tuple[str, str | None, str | None]] = Counter()
     for errand in done:
         for event in errand.status():
@@ -107,10 +107,10 @@ def test_each_transition_of_a_command_and_of_an_approval_has_exactly_one_record(
 
 
 @pytest.mark.req("U-1", "U-4", "K-4")
-def test_no_record_holds_what_was_said(house: House, done: list[Errand], tmp_path: Path) -> None:
+def test_no_record_holds_what_was_said(stack: Stack, done: list[Errand], tmp_path: Path) -> None:
     # What may be erased stands beside the record, and only a commitment to it within.
-    log = b"".join(line[line.index(b'"record":'):] for line in exported(house)[:-1])
+    log = b"".join(line[line.index(b'"record":'):] for line in exported(stack)[:-1])
 
-    for said in (b"nobody answered", b"echo", str(house.workspace).encode(), b"127.0.0.1",
-                 (house.state / "owner.key").read_bytes().strip(), house.token.read_bytes()):
+    for said in (b"nobody answered", b"echo", str(stack.workspace).encode(), b"127.0.0.1",
+                 (stack.state / "owner.key").read_bytes().strip(), stack.token.read_bytes()):
         assert said not in log

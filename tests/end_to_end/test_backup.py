@@ -11,8 +11,8 @@ import pytest
 
 from end_to_end.errands import submit
 from interlock.app.state_backup import restore_backup, write_backup
-from proof.processes.deployment import House
 from proof.processes.fork_server import Swift
+from proof.processes.stack import Stack
 
 CONFIG = """
 [[policy.rules]]
@@ -26,39 +26,39 @@ command = 'echo [a-z0-9 ]+'
 
 @pytest.mark.req("Y-15")
 def test_a_backup_under_load_restores_what_was_acknowledged_and_starts(tmp_path: Path, swift: Swift) -> None:
-    place = tmp_path / "house"
+    place = tmp_path / "stack"
     place.mkdir()
-    house = House(place, CONFIG, swift, on_file=True)
+    stack = Stack(place, CONFIG, swift, on_file=True)
     acknowledged: list[str] = []
     stopping = threading.Event()
 
     def work() -> None:
         while not stopping.is_set():
-            errand = submit(house, "shell", f"echo number {len(acknowledged)}", workspace=house.workspace)
+            errand = submit(stack, "shell", f"echo number {len(acknowledged)}", workspace=stack.workspace)
             acknowledged.append(errand.id)
             errand.ended()
 
     try:
-        house.up()
+        stack.up()
         worker = threading.Thread(target=work)
         worker.start()
         try:
-            house.until(lambda: len(acknowledged) >= 4)
+            stack.until(lambda: len(acknowledged) >= 4)
             before = list(acknowledged)
-            report = write_backup(house.state, tmp_path / "backup.tar.gz", time.time_ns() // 1_000_000, "0.1.0")
+            report = write_backup(stack.state, tmp_path / "backup.tar.gz", time.time_ns() // 1_000_000, "0.1.0")
             assert report.ok, report.message
         finally:
             stopping.set()
             worker.join()
-        house.down()
-        shutil.move(house.state, tmp_path / "lost")
-        assert restore_backup(tmp_path / "backup.tar.gz", house.state).ok
-        house.up()
-        have = house.pages("/v1/commands", "items")
+        stack.down()
+        shutil.move(stack.state, tmp_path / "lost")
+        assert restore_backup(tmp_path / "backup.tar.gz", stack.state).ok
+        stack.up()
+        have = stack.pages("/v1/commands", "items")
         assert set(before) <= {command["id"] for command in have}
         for command in have:  # The one that ran while the copy was made has an end, and blocks no session.
-            house.until(lambda one=command: "ended_at" in house.get(f"/v1/commands/{one['id']}"))
-        assert submit(house, "shell", "echo restored", workspace=house.workspace).ended()["state"] == "succeeded"
+            stack.until(lambda one=command: "ended_at" in stack.get(f"/v1/commands/{one['id']}"))
+        assert submit(stack, "shell", "echo restored", workspace=stack.workspace).ended()["state"] == "succeeded"
     finally:
-        house.down()
-    assert house.audit_ok()[0], house.audit_ok()
+        stack.down()
+    assert stack.audit_ok()[0], stack.audit_ok()

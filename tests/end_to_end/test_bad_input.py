@@ -16,29 +16,29 @@ from websockets.exceptions import InvalidStatus
 
 from end_to_end.errands import PATIENCE_S, Errand, body, healthy, new_key, submit
 from end_to_end.rogue import AGENT, Rogue
-from proof.processes.deployment import House
 from proof.processes.fork_server import Swift
+from proof.processes.stack import Stack
 
 pytestmark = pytest.mark.usefixtures("standing_up")
 
 
 @pytest.fixture(scope="module")
-def gateway(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Iterator[House]:
+def gateway(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Iterator[Stack]:
     """A gateway without a runner of its own."""
-    house = House(tmp_path_factory.mktemp("gateway"), swift=swift)
+    stack = Stack(tmp_path_factory.mktemp("gateway"), swift=swift)
     try:
-        house.start("gateway")
-        house.until_up()
-        yield house
+        stack.start("gateway")
+        stack.until_up()
+        yield stack
     finally:
-        house.down()
-    audit_ok, _, says = house.audit_ok()
+        stack.down()
+    audit_ok, _, says = stack.audit_ok()
     assert audit_ok, says
-    assert "Traceback" not in house.log("gateway")
+    assert "Traceback" not in stack.log("gateway")
 
 
 @pytest.fixture
-def standing_up(gateway: House) -> Iterator[None]:
+def standing_up(gateway: Stack) -> Iterator[None]:
     """After each test the same process still answers."""
     process = gateway.processes["gateway"]
     yield
@@ -79,7 +79,7 @@ BODIES: dict[str, bytes] = {
 
 @pytest.mark.req("F-1", "M-1", "C-0")
 @pytest.mark.parametrize("name", list(BODIES))
-def test_a_hostile_body(gateway: House, name: str) -> None:
+def test_a_hostile_body(gateway: Stack, name: str) -> None:
     with Rogue(gateway) as rogue:  # An agent is there to take it, so that nothing else is what is wrong.
         rogue.hello(agents=[{"agent_id": "shell", "adapter": "acp", "adapter_type": "process", "permission": "asks",
                              "context_owner": "agent"}])
@@ -111,7 +111,7 @@ def refused(answer: httpx2.Response) -> None:
     ("GET", "/v1/events?wait=99", 400), ("GET", "/v1/sessions/x/frames", 404), ("GET", "/v1/approvals/x", 404),
     ("POST", "/v1/approvals/x/grants", 404), ("POST", "/v1/sessions/x/close", 404),
     ("GET", "/" + "a" * 20_000, 404), ("GET", "/rawp", 426)])
-def test_a_hostile_path(gateway: House, method: str, path: str, status: int) -> None:
+def test_a_hostile_path(gateway: Stack, method: str, path: str, status: int) -> None:
     content = b'{"decision":"grant"}' if path.endswith("grants") else b"{}" if method == "POST" else None
     answer = httpx2.request(method, gateway.url + path, content=content, timeout=PATIENCE_S, headers={
         **gateway.headers, "Idempotency-Key": new_key(), "Content-Type": "application/json"})
@@ -125,7 +125,7 @@ def test_a_hostile_path(gateway: House, method: str, path: str, status: int) -> 
     ({}, 400), ({"Idempotency-Key": "short"}, 400), ({"Idempotency-Key": "x" * 256}, 400),
     ({"Idempotency-Key": "x" * 20, "Content-Type": "text/plain"}, 415),
     ({"Idempotency-Key": "x" * 20, "Accept": "image/png"}, 406)])
-def test_hostile_headers(gateway: House, headers: dict[str, str], status: int) -> None:
+def test_hostile_headers(gateway: Stack, headers: dict[str, str], status: int) -> None:
     answer = httpx2.post(gateway.url + "/v1/commands", content=json.dumps(GOOD), timeout=PATIENCE_S, headers={
         **gateway.headers, "Content-Type": "application/json", **headers})
 
@@ -138,7 +138,7 @@ def test_hostile_headers(gateway: House, headers: dict[str, str], status: int) -
     b"\x00\x01\x02\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"GET /healthz HTTP/1.1\r\n\r\n",
     b"POST /v1/commands HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: -1\r\n\r\n",
     b"GET /rawp HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"])
-def test_what_is_no_proper_request(gateway: House, sent: bytes) -> None:
+def test_what_is_no_proper_request(gateway: Stack, sent: bytes) -> None:
     with socket.create_connection(("127.0.0.1", gateway.port), PATIENCE_S) as connection:
         connection.sendall(sent)
         connection.shutdown(socket.SHUT_WR)
@@ -148,7 +148,7 @@ def test_what_is_no_proper_request(gateway: House, sent: bytes) -> None:
 
 @pytest.mark.req("L-2", "L-3", "W-2")
 @pytest.mark.parametrize("token", ["", "ilr_wrong", "ilk_wrong", "x" * 5_000])
-def test_a_link_with_a_wrong_token(gateway: House, token: str) -> None:
+def test_a_link_with_a_wrong_token(gateway: Stack, token: str) -> None:
     with pytest.raises(InvalidStatus) as refused_with, Rogue(gateway, token):
         pass
     assert refused_with.value.response.status_code == 401
@@ -158,7 +158,7 @@ def test_a_link_with_a_wrong_token(gateway: House, token: str) -> None:
 @pytest.mark.parametrize(("changes", "code"), [
     ({"versions": ["rawp-dps-9.9"]}, 4406), ({"runner_id": "somebody-else"}, 4401), ({"agents": "all"}, 4408),
     ({"sessions": [{"session_id": "x"}]}, 4408)])
-def test_a_hello_that_is_not_accepted(gateway: House, changes: dict[str, Any], code: int) -> None:
+def test_a_hello_that_is_not_accepted(gateway: Stack, changes: dict[str, Any], code: int) -> None:
     with Rogue(gateway) as rogue:
         rogue.hello(**changes)
 
@@ -168,7 +168,7 @@ def test_a_hello_that_is_not_accepted(gateway: House, changes: dict[str, Any], c
 @pytest.mark.req("L-4")
 @pytest.mark.parametrize("first", [
     "garbage", "{}", '{"type":"x-interlock.heartbeat","message_id":"1","payload":{"agents":[]}}'])
-def test_what_comes_before_hello_ends_the_link(gateway: House, first: str) -> None:
+def test_what_comes_before_hello_ends_the_link(gateway: Stack, first: str) -> None:
     with Rogue(gateway) as rogue:
         rogue.raw(first)
 
@@ -176,7 +176,7 @@ def test_what_comes_before_hello_ends_the_link(gateway: House, first: str) -> No
 
 
 @pytest.fixture
-def rogue(gateway: House) -> Iterator[Rogue]:
+def rogue(gateway: Stack) -> Iterator[Rogue]:
     """A rogue that was welcomed."""
     with Rogue(gateway) as rogue:
         rogue.hello()
@@ -200,7 +200,7 @@ def test_a_message_that_is_no_frame_ends_the_link_and_nothing_else(
 @pytest.mark.parametrize("message", [
     '{"type":"x-interlock.heartbeat","message_id":"1","payload":{"agents":7}}', '{"type":"x","payload":{}}',
     '{"type":"session.usage","message_id":"1","payload":{}}', '{"type":"session.usage","seq":1,"payload":{}}'])
-def test_a_frame_that_names_no_session_is_passed_over(gateway: House, rogue: Rogue, message: str) -> None:
+def test_a_frame_that_names_no_session_is_passed_over(gateway: Stack, rogue: Rogue, message: str) -> None:
     rogue.raw(message)
 
     errand = _begun(gateway, rogue, welcomed=True)
@@ -209,7 +209,7 @@ def test_a_frame_that_names_no_session_is_passed_over(gateway: House, rogue: Rog
 
 
 @pytest.mark.req("E-1", "W-1", "T-4", "W-2", "D-1")
-def test_frames_that_do_not_fit_are_refused_and_the_link_and_the_turn_go_on(gateway: House, rogue: Rogue) -> None:
+def test_frames_that_do_not_fit_are_refused_and_the_link_and_the_turn_go_on(gateway: Stack, rogue: Rogue) -> None:
     errand = submit(gateway, AGENT, "be yourself", workspace="/")
     session = errand.session_id
     rogue.opened(session)
@@ -250,7 +250,7 @@ def test_frames_that_do_not_fit_are_refused_and_the_link_and_the_turn_go_on(gate
 
 
 @pytest.mark.req("E-3", "D-1", "E-4")
-def test_a_repetition_is_no_second_frame_and_a_gap_is_repaired_by_a_new_link(gateway: House) -> None:
+def test_a_repetition_is_no_second_frame_and_a_gap_is_repaired_by_a_new_link(gateway: Stack) -> None:
     with Rogue(gateway) as rogue:
         rogue.hello()
         errand = _begun(gateway, rogue)
@@ -274,7 +274,7 @@ def test_a_repetition_is_no_second_frame_and_a_gap_is_repaired_by_a_new_link(gat
 
 
 @pytest.mark.req("E-3", "W-2", "K-1")
-def test_a_session_that_is_not_the_runners_is_not_written_to(gateway: House, rogue: Rogue) -> None:
+def test_a_session_that_is_not_the_runners_is_not_written_to(gateway: Stack, rogue: Rogue) -> None:
     nobodys = "00000000-0000-4000-8000-000000000000"
     rogue.say("agent.text.done", {"turn_id": "t", "block_id": "b", "text": "x"}, nobodys)
     rogue.say("session.closed", {"reason": "x"}, nobodys)
@@ -292,7 +292,7 @@ def test_a_session_that_is_not_the_runners_is_not_written_to(gateway: House, rog
      "last_message_id": ""},
     {"frames": [{"type": "session.history", "payload": {}}], "last_sync_timestamp": "", "last_message_id": "",
      "buffer_status": {"policy_applied": "RING", "truncated": False}}])
-def test_a_hostile_history(gateway: House, rogue: Rogue, history: dict[str, Any]) -> None:
+def test_a_hostile_history(gateway: Stack, rogue: Rogue, history: dict[str, Any]) -> None:
     errand = _begun(gateway, rogue, welcomed=True)
     rogue.say("session.history", history, errand.session_id, seq=None)
     if history.get("frames", "all") != "all":
@@ -302,7 +302,7 @@ def test_a_hostile_history(gateway: House, rogue: Rogue, history: dict[str, Any]
     errand.cancel()
 
 
-def _present(gateway: House) -> None:
+def _present(gateway: Stack) -> None:
     """Wait until the gateway gives commands to the runner: after its welcome the lanes of its sessions come first."""
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
@@ -312,7 +312,7 @@ def _present(gateway: House) -> None:
     raise AssertionError("the rogue was not seen")
 
 
-def _begun(gateway: House, rogue: Rogue, *, welcomed: bool = False) -> Errand:
+def _begun(gateway: Stack, rogue: Rogue, *, welcomed: bool = False) -> Errand:
     if not welcomed:
         rogue.hear("x-interlock.welcome")
     _present(gateway)

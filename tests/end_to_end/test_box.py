@@ -9,7 +9,7 @@ import pytest
 
 from end_to_end.errands import submit
 from interlock.box.host import survey
-from proof.processes.deployment import House
+from proof.processes.stack import Stack
 
 HOST = survey()
 pytestmark = pytest.mark.skipif(HOST.why_none is not None, reason=str(HOST.why_none))
@@ -26,12 +26,12 @@ INTERLOCK = f"{sys.executable} -m interlock"
 
 @pytest.mark.req("H-15")
 @pytest.mark.parametrize("kind", HOST.kinds)
-def test_an_approved_script_cannot_answer_the_next_approval(house: House, workspace: Path, kind: str) -> None:
+def test_an_approved_script_cannot_answer_the_next_approval(stack: Stack, workspace: Path, kind: str) -> None:
     """It reads the key, approves by the command line, and connects to the gateway: each is refused."""
-    held = submit(house, "shell", "rm -rf everything", workspace=workspace)
+    held = submit(stack, "shell", "rm -rf everything", workspace=workspace)
     approval = held.approval()
-    state, url = house.state, house.url
-    runner, gateway = (house.processes[part].pid for part in ("runner", "gateway"))
+    state, url = stack.state, stack.url
+    runner, gateway = (stack.processes[part].pid for part in ("runner", "gateway"))
     (workspace / "ask.py").write_text(ASK)
     (workspace / "attempt.sh").write_text(f"""
         cat {state}/owner.key {state}/gateway.key {state}/runner/token {state}/ledger.db
@@ -41,7 +41,7 @@ def test_an_approved_script_cannot_answer_the_next_approval(house: House, worksp
         {sys.executable} ask.py {url}/v1/approvals
     """)
 
-    errand = submit(house, f"free-{kind}", "sh attempt.sh # free", workspace=workspace)
+    errand = submit(stack, f"free-{kind}", "sh attempt.sh # free", workspace=workspace)
     assert errand.ended()["state"] == "succeeded"
     assert errand.sent("session.capabilities")[0]["payload"]["box"]["walls"] == kind
 
@@ -50,27 +50,27 @@ def test_an_approved_script_cannot_answer_the_next_approval(house: House, worksp
     assert (state / "owner.key").read_text().strip() not in output
     assert "PATH=" not in output
     assert output.endswith("401\n")
-    assert house.get(f"/v1/approvals/{approval['id']}")["state"] == "pending"
+    assert stack.get(f"/v1/approvals/{approval['id']}")["state"] == "pending"
     held.vote("deny", approval)
     held.ended()
 
 
 @pytest.mark.req("H-15")
-def test_the_approval_says_behind_which_walls_its_agent_is(house: House, workspace: Path) -> None:
-    errand = submit(house, "shell", "echo x > x", workspace=workspace)
+def test_the_approval_says_behind_which_walls_its_agent_is(stack: Stack, workspace: Path) -> None:
+    errand = submit(stack, "shell", "echo x > x", workspace=workspace)
     approval = errand.approval()
     errand.vote("deny", approval)
     errand.ended()
 
     assert approval["box"] == {"walls": HOST.kinds[0]}
-    offered = [agent for node in house.get("/v1/edge/nodes")["nodes"] for agent in node["agents"]]
+    offered = [agent for node in stack.get("/v1/edge/nodes")["nodes"] for agent in node["agents"]]
     assert {agent["box"]["walls"] for agent in offered if not agent["agent_id"].startswith("free-")} == {HOST.kinds[0]}
 
 
 @pytest.mark.req("H-15")
-def test_a_program_that_never_asks_is_held_to_reading_by_the_wall(house: House, workspace: Path) -> None:
+def test_a_program_that_never_asks_is_held_to_reading_by_the_wall(stack: Stack, workspace: Path) -> None:
     (workspace / "there").write_text("as it was")
-    errand = submit(house, "sh", "cat there; echo x > there; echo x > new; echo over", workspace=workspace,
+    errand = submit(stack, "sh", "cat there; echo x > there; echo x > new; echo over", workspace=workspace,
                     workspace_access="ro")
     errand.vote("grant", errand.approval())
 

@@ -9,8 +9,8 @@ import pytest
 from end_to_end.conftest import AGENTS, CONFIG
 from end_to_end.errands import PATIENCE_S, submit, watching
 from end_to_end.severed import Stretch
-from proof.processes.deployment import House
 from proof.processes.fork_server import Swift
+from proof.processes.stack import Stack
 
 SAYING = "echo before; while [ ! -e go ]; do sleep 0.02; done; echo while it was down; touch said # free"
 AFTER = "echo after # free"
@@ -19,40 +19,40 @@ AFTER = "echo after # free"
 @pytest.fixture
 def unbuffered(
     tmp_path: object, tmp_path_factory: pytest.TempPathFactory, swift: Swift
-) -> Iterator[tuple[House, Stretch]]:
-    """A house whose sessions are not buffered while the link is down."""
-    house = House(tmp_path_factory.mktemp("unbuffered"), 'buffer_policy = "NONE"\n' + CONFIG + AGENTS, swift=swift)
-    stretch = Stretch(house.port)
-    house.runner_url = stretch.url
+) -> Iterator[tuple[Stack, Stretch]]:
+    """A stack whose sessions are not buffered while the link is down."""
+    stack = Stack(tmp_path_factory.mktemp("unbuffered"), 'buffer_policy = "NONE"\n' + CONFIG + AGENTS, swift=swift)
+    stretch = Stretch(stack.port)
+    stack.runner_url = stretch.url
     try:
-        house.up()
-        yield house, stretch
+        stack.up()
+        yield stack, stretch
     finally:
         stretch.mend()
-        house.down()
+        stack.down()
         stretch.close()
 
 
 @pytest.mark.req("D-3", "D-4", "D-2", "S-3")
-def test_what_none_loses_is_told_on_the_stream_and_in_the_result(unbuffered: tuple[House, Stretch]) -> None:
-    house, stretch = unbuffered
-    errand = submit(house, "free", SAYING, workspace=house.workspace)
+def test_what_none_loses_is_told_on_the_stream_and_in_the_result(unbuffered: tuple[Stack, Stretch]) -> None:
+    stack, stretch = unbuffered
+    errand = submit(stack, "free", SAYING, workspace=stack.workspace)
     with watching(errand) as viewer:
         viewer.until_text("before\n")
         stretch.cut()
         viewer.until(lambda event: event.get("notice", {}).get("code") == "Detached")
         assert stretch.await_refused(PATIENCE_S)
-        (house.workspace / "go").touch()
-        house.until(lambda: (house.workspace / "said").exists())
+        (stack.workspace / "go").touch()
+        stack.until(lambda: (stack.workspace / "said").exists())
         stretch.mend()
         told = viewer.until(lambda event: event.get("notice", {}).get("code") == "Truncated")["notice"]
         ended = errand.ended()
-    stream = house.pages(f"/v1/sessions/{errand.session_id}/frames", "events", view="raw")
+    stream = stack.pages(f"/v1/sessions/{errand.session_id}/frames", "events", view="raw")
     seqs = [event["frame"]["seq"] for event in stream if event.get("kind") == "C"]
     missing = set(range(1, max(seqs) + 1)) - set(seqs)
     assert told["lost_frame_count"] == len(missing) > 0
     assert ended["state"] == "succeeded"
     kept = [notice for notice in ended["result"]["output"]["notices"] if notice["code"] == "Truncated"]
     assert [notice["lost_frame_count"] for notice in kept] == [len(missing)]
-    again = submit(house, "free", AFTER, session_id=errand.session_id)
+    again = submit(stack, "free", AFTER, session_id=errand.session_id)
     assert again.ended()["state"] == "succeeded"

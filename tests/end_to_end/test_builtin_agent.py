@@ -1,4 +1,4 @@
-"""The builtin agent in a house of real processes, against the tests' model server: from the command to the transcript,
+"""The builtin agent in a stack of real processes, against the tests' model server: from the command to the transcript,
 through compactions and kills, no tool run twice and nothing forgotten."""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pytest
 
 from end_to_end.errands import Errand, new_key, submit
 from interlock.model_stand_in import AFTER_TOOL, ModelServer, running_model_server
-from proof.processes.deployment import House
+from proof.processes.stack import Stack
 
 KEY = "a-key-that-nobody-else-sees"
 WINDOW = 12_000
@@ -26,22 +26,22 @@ def model() -> Generator[ModelServer]:
 
 
 @pytest.fixture(scope="module")
-def house(model: ModelServer, tmp_path_factory: pytest.TempPathFactory) -> Generator[House]:
+def stack(model: ModelServer, tmp_path_factory: pytest.TempPathFactory) -> Generator[Stack]:
     """Gateway and runner, the API key in the environment that the runner was started with."""
     def agent(name: str, window: int) -> str:
         return (f'\n[agents.{name}]\nadapter = "builtin"\nmodel = "anthropic/claude-sonnet-5-5"\n'
                 f'base_url = "{model.url}"\napi_key_env = "OWN_MODEL_KEY"\ncontext_window = {window}\n')
 
-    house = House(tmp_path_factory.mktemp("builtin"), agent("own", 200_000) + agent("small", WINDOW))
+    stack = Stack(tmp_path_factory.mktemp("builtin"), agent("own", 200_000) + agent("small", WINDOW))
     os.environ["OWN_MODEL_KEY"] = KEY
     try:
-        house.up()
-        yield house
+        stack.up()
+        yield stack
     finally:
         del os.environ["OWN_MODEL_KEY"]
-        house.down()
-    left, (audit_ok, _, says) = house.leftovers(), house.audit_ok()
-    logs = house.log("gateway") + house.log("runner")
+        stack.down()
+    left, (audit_ok, _, says) = stack.leftovers(), stack.audit_ok()
+    logs = stack.log("gateway") + stack.log("runner")
     assert left == []
     assert audit_ok, says
     assert "Traceback" not in logs
@@ -49,15 +49,15 @@ def house(model: ModelServer, tmp_path_factory: pytest.TempPathFactory) -> Gener
 
 
 @pytest.fixture
-def workspace(house: House, request: pytest.FixtureRequest) -> Path:
-    found = house.workspace / "".join(c if c.isalnum() else "-" for c in request.node.name)
+def workspace(stack: Stack, request: pytest.FixtureRequest) -> Path:
+    found = stack.workspace / "".join(c if c.isalnum() else "-" for c in request.node.name)
     found.mkdir()
     return found
 
 
-def entries(house: House, session_id: str) -> list[dict[str, Any]]:
+def entries(stack: Stack, session_id: str) -> list[dict[str, Any]]:
     """The transcript's entries. An export has all that is committed; the file is written after that."""
-    answer = house.ask(f"/v1/sessions/{session_id}/export", view="raw").raise_for_status()
+    answer = stack.ask(f"/v1/sessions/{session_id}/export", view="raw").raise_for_status()
     return [json.loads(line) for line in answer.text.splitlines()][1:]
 
 
@@ -70,18 +70,18 @@ def asked(model: ModelServer) -> str:
     return json.dumps(model.recording.turns()[-1].body)
 
 
-def then(house: House, errand: Errand, text: str) -> Errand:
+def then(stack: Stack, errand: Errand, text: str) -> Errand:
     """Another command in the same session, answered."""
-    following = submit(house, errand.command()["target"]["agent_id"], text, session_id=errand.session_id)
+    following = submit(stack, errand.command()["target"]["agent_id"], text, session_id=errand.session_id)
     ended = following.ended()
     assert ended["state"] == "succeeded", ended.get("error")
     return following
 
 
 @pytest.mark.req("B-1", "A-5", "X-5", "X-8")
-def test_a_command_a_held_tool_a_yes_a_file_and_its_transcript(house: House, model: ModelServer, workspace: Path
+def test_a_command_a_held_tool_a_yes_a_file_and_its_transcript(stack: Stack, model: ModelServer, workspace: Path
                                                                ) -> None:
-    errand = submit(house, "own", 'please [[call:write {"path":"made.txt","content":"by hand\\n"}]]',
+    errand = submit(stack, "own", 'please [[call:write {"path":"made.txt","content":"by hand\\n"}]]',
                     workspace=workspace)
     approval = errand.approval()
     assert (approval["tool_name"], approval["input"]) == ("write", {"path": "made.txt", "content": "by hand\n"})
@@ -91,33 +91,33 @@ def test_a_command_a_held_tool_a_yes_a_file_and_its_transcript(house: House, mod
     assert ended["state"] == "succeeded", ended.get("error")
     assert (workspace / "made.txt").read_text() == "by hand\n"
     assert errand.text() == AFTER_TOOL
-    assert roles(entries(house, errand.session_id)) == ["user", "assistant", "toolResult", "assistant"]
+    assert roles(entries(stack, errand.session_id)) == ["user", "assistant", "toolResult", "assistant"]
     # What only reads is not asked about: the tools are ours, and so are their kinds.
-    again = then(house, errand, '\n\nand [[call:read {"path":"made.txt"}]]')
+    again = then(stack, errand, '\n\nand [[call:read {"path":"made.txt"}]]')
     assert again.sent("tool.invoke.result")[-1]["payload"]["output"] == "1\tby hand"
     assert "made.txt: written, 1 lines" in asked(model)
     again.close()
 
 
 @pytest.mark.req("B-1", "D-6")
-def test_a_runner_that_is_killed_goes_on_with_the_whole_conversation(house: House, model: ModelServer, workspace: Path
+def test_a_runner_that_is_killed_goes_on_with_the_whole_conversation(stack: Stack, model: ModelServer, workspace: Path
                                                                      ) -> None:
-    errand = submit(house, "own", "remember the blue door [[say:I will.]]", workspace=workspace)
+    errand = submit(stack, "own", "remember the blue door [[say:I will.]]", workspace=workspace)
     assert errand.ended()["state"] == "succeeded"
-    slow = submit(house, "own", "\n\nslow [[say:begun]] [[hang]]", session_id=errand.session_id)
+    slow = submit(stack, "own", "\n\nslow [[say:begun]] [[hang]]", session_id=errand.session_id)
     slow.until("running")
-    house.until(lambda: "begun" in "".join(slow.texts().values()) or bool(slow.sent("agent.text.delta")) or any(
+    stack.until(lambda: "begun" in "".join(slow.texts().values()) or bool(slow.sent("agent.text.delta")) or any(
         "[[hang]]" in one.asked.prompt for one in model.recording.turns()))
-    house.kill("runner")
-    house.start("runner")
+    stack.kill("runner")
+    stack.start("runner")
     assert slow.ended()["state"] == "failed"
-    then(house, errand, "\n\nwhat did I say? [[say:The blue door.]]")
+    then(stack, errand, "\n\nwhat did I say? [[say:The blue door.]]")
     assert "remember the blue door" in asked(model)
     assert "I will." in asked(model)
-    house.kill("gateway")
-    house.start("gateway")
-    house.ready()
-    then(house, errand, "\n\nand now? [[say:Still.]]")
+    stack.kill("gateway")
+    stack.start("gateway")
+    stack.ready()
+    then(stack, errand, "\n\nand now? [[say:Still.]]")
     assert "remember the blue door" in asked(model)
     assert asked(model).count("The blue door.") >= 1
     errand.close()
@@ -125,15 +125,15 @@ def test_a_runner_that_is_killed_goes_on_with_the_whole_conversation(house: Hous
 
 @pytest.mark.req("B-1", "Z-2", "Z-4", "Z-5")
 def test_a_conversation_past_its_threshold_is_written_down_and_compacted(
-    house: House, model: ModelServer, workspace: Path
+    stack: Stack, model: ModelServer, workspace: Path
 ) -> None:
     words = "word " * 4_000
-    errand = submit(house, "small", f"the first thing {words}\n\n[[say:One.]]", workspace=workspace)
+    errand = submit(stack, "small", f"the first thing {words}\n\n[[say:One.]]", workspace=workspace)
     assert errand.ended()["state"] == "succeeded"
-    then(house, errand, f"the second thing {words}\n\n[[say:Two.]]")
-    then(house, errand, f"the third thing {words}\n\n[[say:Three.]] [[tokens:{WINDOW - 100}]]")
-    house.until(lambda: "compaction" in roles(entries(house, errand.session_id)))
-    following = then(house, errand, "\n\nand now? [[say:Short.]] [[tokens:100]]")
+    then(stack, errand, f"the second thing {words}\n\n[[say:Two.]]")
+    then(stack, errand, f"the third thing {words}\n\n[[say:Three.]] [[tokens:{WINDOW - 100}]]")
+    stack.until(lambda: "compaction" in roles(entries(stack, errand.session_id)))
+    following = then(stack, errand, "\n\nand now? [[say:Short.]] [[tokens:100]]")
     # Before that a silent turn wrote down what must last, and no one was asked.
     written = [file.read_text() for file in (workspace / "memory").iterdir()]
     assert written == ["what must last\n"]
@@ -142,20 +142,20 @@ def test_a_conversation_past_its_threshold_is_written_down_and_compacted(
     assert "the first thing" not in asked(model)
     assert "Test session" in asked(model)
     assert "the third thing" in asked(model)
-    assert house.get(f"/v1/sessions/{errand.session_id}")["entry"]["compactionCount"] == 1
+    assert stack.get(f"/v1/sessions/{errand.session_id}")["entry"]["compactionCount"] == 1
     errand.close()
 
 
 @pytest.mark.req("B-1", "Z-2")
-def test_an_overflow_in_mid_turn_is_compacted_and_no_tool_runs_twice(house: House, model: ModelServer, workspace: Path
+def test_an_overflow_in_mid_turn_is_compacted_and_no_tool_runs_twice(stack: Stack, model: ModelServer, workspace: Path
                                                                      ) -> None:
     words = "word " * 2_000
-    errand = submit(house, "small", f"long ago {words}\n\n[[say:One.]]", workspace=workspace)
+    errand = submit(stack, "small", f"long ago {words}\n\n[[say:One.]]", workspace=workspace)
     assert errand.ended()["state"] == "succeeded"
-    then(house, errand, f"later {words}\n\n[[say:Two.]]")
+    then(stack, errand, f"later {words}\n\n[[say:Two.]]")
     size = model.recording.turns()[-1].asked.size
     # The request with the result is too long, until what was long ago is summed up.
-    full = submit(house, "small", f"\n\nnow [[tool:echo ran >> runs; seq 1 300]] [[room:{size + 1_200}]]",
+    full = submit(stack, "small", f"\n\nnow [[tool:echo ran >> runs; seq 1 300]] [[room:{size + 1_200}]]",
                   session_id=errand.session_id)
     assert full.vote("grant").status_code == 200
     ended = full.ended()
@@ -163,25 +163,25 @@ def test_an_overflow_in_mid_turn_is_compacted_and_no_tool_runs_twice(house: Hous
     assert (workspace / "runs").read_text() == "ran\n"
     warnings = [frame["payload"] for frame in full.sent("agent.error")]
     assert [(told["error_code"], told["severity"]) for told in warnings] == [("CONTEXT_OVERFLOW", "warning")]
-    assert "compaction" in roles(entries(house, errand.session_id))
+    assert "compaction" in roles(entries(stack, errand.session_id))
     assert "Test session" in asked(model)
     assert len(full.sent("tool.invoke.request")) == 1
-    then(house, errand, "\n\nand now? [[say:Short.]]")
+    then(stack, errand, "\n\nand now? [[say:Short.]]")
     assert "long ago" not in asked(model)
     errand.close()
 
 
 @pytest.mark.req("B-1", "Z-4")
-def test_somebody_asks_for_a_compaction(house: House, model: ModelServer, workspace: Path) -> None:
+def test_somebody_asks_for_a_compaction(stack: Stack, model: ModelServer, workspace: Path) -> None:
     words = "word " * 4_000
-    errand = submit(house, "small", f"the first thing {words}\n\n[[say:One.]]", workspace=workspace)
+    errand = submit(stack, "small", f"the first thing {words}\n\n[[say:One.]]", workspace=workspace)
     assert errand.ended()["state"] == "succeeded"
-    then(house, errand, f"the second thing {words}\n\n[[say:Two.]]")
-    then(house, errand, f"the third thing {words}\n\n[[say:Three.]]")
-    answer = house.post(f"/v1/sessions/{errand.session_id}/compact", {"instructions": "keep the doors"}, new_key())
+    then(stack, errand, f"the second thing {words}\n\n[[say:Two.]]")
+    then(stack, errand, f"the third thing {words}\n\n[[say:Three.]]")
+    answer = stack.post(f"/v1/sessions/{errand.session_id}/compact", {"instructions": "keep the doors"}, new_key())
     assert answer.status_code == 202, answer.text
-    house.until(lambda: "compaction" in roles(entries(house, errand.session_id)))
+    stack.until(lambda: "compaction" in roles(entries(stack, errand.session_id)))
     assert "keep the doors" in json.dumps(model.recording.all()[-1].body)
-    then(house, errand, "\n\nand now? [[say:Short.]]")
+    then(stack, errand, "\n\nand now? [[say:Short.]]")
     assert "the first thing" not in asked(model)
     errand.close()

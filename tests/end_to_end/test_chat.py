@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from proof.processes.deployment import House
+from proof.processes.stack import Stack
 
 PATIENCE_S = 20
 EDITING = "\x1b[?2004h"
@@ -20,45 +20,45 @@ WHERE = "\x1b[6n"
 """The editor asks the terminal where the cursor is."""
 
 
-def chat(house: House, text: str, *options: str) -> subprocess.CompletedProcess[str]:
-    return house.interlock("chat", *options, "--state", str(house.state), stdin=text,
-                           environment={**os.environ, "INTERLOCK_URL": house.url})
+def chat(stack: Stack, text: str, *options: str) -> subprocess.CompletedProcess[str]:
+    return stack.interlock("chat", *options, "--state", str(stack.state), stdin=text,
+                           environment={**os.environ, "INTERLOCK_URL": stack.url})
 
 
 @pytest.mark.req("V-1", "R-4", "I-1")
-def test_a_conversation_is_piped_through(house: House) -> None:
-    before = chat(house, "/status\n", "shell", "--session", "talk")
+def test_a_conversation_is_piped_through(stack: Stack) -> None:
+    before = chat(stack, "/status\n", "shell", "--session", "talk")
     assert (before.returncode, "not begun" in before.stdout) == (0, True)
-    done = chat(house, "echo one # free\n", "shell", "--session", "talk")
+    done = chat(stack, "echo one # free\n", "shell", "--session", "talk")
     assert (done.returncode, done.stdout) == (0, "one\n"), done.stderr
-    first = house.get("/v1/sessions")["items"][0]
+    first = stack.get("/v1/sessions")["items"][0]
     assert first["session_key"] == "agent:shell:talk"
-    again = chat(house, "/new echo two # free\n/status\n", "--session", "agent:shell:talk")
+    again = chat(stack, "/new echo two # free\n/status\n", "--session", "agent:shell:talk")
     assert again.returncode == 0, again.stderr
     assert {"two", "agent shell · model its own choice · running"} & set(again.stdout.splitlines())
     assert "a new session begins" in again.stderr
-    newest = house.get("/v1/sessions")["items"][0]
+    newest = stack.get("/v1/sessions")["items"][0]
     assert newest["session_key"] == "agent:shell:talk"
     assert newest["session_id"] != first["session_id"]
-    failed = chat(house, "exit 3 # free\n", "shell", "--session", "talk")
+    failed = chat(stack, "exit 3 # free\n", "shell", "--session", "talk")
     assert failed.returncode == 1
     assert "exit status 3" in failed.stderr
 
 
 @pytest.mark.req("V-1")
-def test_stop_ends_what_runs(house: House) -> None:
-    done = chat(house, "sleep 60 # free\n/stop\n", "shell", "--session", "halt")
+def test_stop_ends_what_runs(stack: Stack) -> None:
+    done = chat(stack, "sleep 60 # free\n/stop\n", "shell", "--session", "halt")
     assert done.returncode == 4, done.stderr
     assert "Stopping 1 command." in done.stdout
 
 
 @pytest.mark.req("N-3")
-def test_status_says_where_things_are_and_which_session_was_last(house: House) -> None:
-    chat(house, "echo x # free\n", "shell", "--session", "where")
-    shown = house.interlock("status", "--state", str(house.state),
-                            environment={**os.environ, "INTERLOCK_URL": house.url}).stdout
+def test_status_says_where_things_are_and_which_session_was_last(stack: Stack) -> None:
+    chat(stack, "echo x # free\n", "shell", "--session", "where")
+    shown = stack.interlock("status", "--state", str(stack.state),
+                            environment={**os.environ, "INTERLOCK_URL": stack.url}).stdout
     said = dict(line.split("  ", 1) for line in shown.splitlines() if line.startswith(("state directory", "store ")))
-    states, stores = house.places()
+    states, stores = stack.places()
     assert said["state directory"].strip() in states
     assert said["store"].strip() in stores
     assert "last session     agent:shell:where · " in shown
@@ -67,12 +67,12 @@ def test_status_says_where_things_are_and_which_session_was_last(house: House) -
 class Terminal:
     """`interlock chat` on a pseudo terminal."""
 
-    def __init__(self, house: House, *options: str) -> None:
+    def __init__(self, stack: Stack, *options: str) -> None:
         self._pid, self._descriptor = pty.fork()
         if self._pid == 0:
             os.execvpe(sys.executable, [sys.executable, "-m", "interlock", "chat", *options, "--state",
-                                        str(house.state)],
-                       {**os.environ, "INTERLOCK_URL": house.url, "TERM": "xterm"})
+                                        str(stack.state)],
+                       {**os.environ, "INTERLOCK_URL": stack.url, "TERM": "xterm"})
         self.seen = ""
         self._read_to = 0
 
@@ -105,8 +105,8 @@ class Terminal:
 
 
 @pytest.mark.req("Y-7", "V-1")
-def test_at_a_terminal_approvals_are_answered_in_line_and_ctrl_c_ends_the_turn_alone(house: House) -> None:
-    terminal = Terminal(house, "shell", "--session", "typed")
+def test_at_a_terminal_approvals_are_answered_in_line_and_ctrl_c_ends_the_turn_alone(stack: Stack) -> None:
+    terminal = Terminal(stack, "shell", "--session", "typed")
     terminal.read_until(EDITING)
     terminal.press("echo first\r")
     terminal.read_until("as JSON:")
@@ -125,14 +125,14 @@ def test_at_a_terminal_approvals_are_answered_in_line_and_ctrl_c_ends_the_turn_a
 
 
 @pytest.mark.req("Y-7", "G-4")
-def test_a_chat_that_is_opened_again_follows_what_still_runs(house: House) -> None:
-    first = Terminal(house, "shell", "--session", "left")
+def test_a_chat_that_is_opened_again_follows_what_still_runs(stack: Stack) -> None:
+    first = Terminal(stack, "shell", "--session", "left")
     first.read_until(EDITING)
     first.press("echo begun # free\x1b\rsleep 60 # free\r")
     first.read_until("begun\r\n")
     first.press("/quit\r")
     assert first.status() == 0
-    second = Terminal(house, "shell", "--session", "left")
+    second = Terminal(stack, "shell", "--session", "left")
     second.read_until("agent:shell:left is still working")
     second.read_until("Ctrl-C ends the turn")
     second.press("\x03")

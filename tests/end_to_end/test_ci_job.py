@@ -19,7 +19,7 @@ from end_to_end.errands import Errand, new_key
 from interlock.cli.exit_status import ExitStatus
 from interlock.command.record_proof import check
 from interlock.gateway.signing_key import load_public_key
-from proof.processes.deployment import House
+from proof.processes.stack import Stack
 
 pytestmark = [pytest.mark.req("O-10"), pytest.mark.long]
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,8 +31,8 @@ STARTED = re.compile(r"task (cmd_\w+) · session")
 class Job:
     """A job that runs; its lines are read as they come."""
 
-    def __init__(self, house: House, process: subprocess.Popen[str]) -> None:
-        self.house = house
+    def __init__(self, stack: Stack, process: subprocess.Popen[str]) -> None:
+        self.stack = stack
         self.process = process
         self.lines: list[str] = []
 
@@ -49,7 +49,7 @@ class Job:
     def errand(self) -> Errand:
         """The command that it said to have started."""
         found = next(match for line in self.lines if (match := STARTED.search(line)))
-        return Errand(self.house, self.house.get(f"/v1/commands/{found[1]}"))
+        return Errand(self.stack, self.stack.get(f"/v1/commands/{found[1]}"))
 
     def ended(self) -> int:
         """Wait for its end; the exit status."""
@@ -64,19 +64,19 @@ def clean_environment() -> dict[str, str]:
 
 
 @contextmanager
-def job(house: House, workspace: Path, prompt: str, *options: str, key: str | None = None, **environ: str
+def job(stack: Stack, workspace: Path, prompt: str, *options: str, key: str | None = None, **environ: str
         ) -> Generator[Job]:
     """Start a job."""
-    owner = house.headers["Authorization"].removeprefix("Bearer ")
+    owner = stack.headers["Authorization"].removeprefix("Bearer ")
     process = subprocess.Popen(
         [sys.executable, "-m", "interlock", "ci", "shell", prompt, "--state", str(workspace / ".state"),
          *(() if "--approval-timeout" in options else ("--approval-timeout", f"{PATIENCE_S}s")), *options],
-        env={**clean_environment(), "INTERLOCK_URL": house.url, "INTERLOCK_KEY": key or owner, **environ},
+        env={**clean_environment(), "INTERLOCK_URL": stack.url, "INTERLOCK_KEY": key or owner, **environ},
         cwd=workspace,
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     with process:
         try:
-            yield Job(house, process)
+            yield Job(stack, process)
         finally:
             process.kill()
 
@@ -88,11 +88,11 @@ def github(tmp_path: Path, run: str, **more: str) -> dict[str, str]:
 
 
 def test_an_approval_is_answered_elsewhere_and_the_job_leaves_a_summary_and_a_proof(
-    house: House, workspace: Path, tmp_path: Path
+    stack: Stack, workspace: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "summary.md").write_text("# Before")
     prompt = "printf '::error::forged\\n##[error]forged\\n'"
-    with job(house, workspace, prompt, "--proof", str(tmp_path / "proof.json"), "--link", "https://gate.example",
+    with job(stack, workspace, prompt, "--proof", str(tmp_path / "proof.json"), "--link", "https://gate.example",
              **github(tmp_path, "approved")) as at:
         asked = at.until("Approval needed")
         errand = at.errand
@@ -112,7 +112,7 @@ def test_an_approval_is_answered_elsewhere_and_the_job_leaves_a_summary_and_a_pr
     assert f"digest `{approval['digest']}`" in summary
     assert "decided by `user:owner`" in summary
     raw = (tmp_path / "proof.json").read_bytes()
-    report = check(raw, load_public_key(house.state / "gateway.pub"))
+    report = check(raw, load_public_key(stack.state / "gateway.pub"))
     assert report.ok, report.message
     assert {"enqueue", "tool_call", "approve", "complete"} <= {row.rpartition(" · ")[2] for row in report.rows}
     assert f"root of the Merkle tree: `{report.root}`" in summary
@@ -121,36 +121,36 @@ def test_an_approval_is_answered_elsewhere_and_the_job_leaves_a_summary_and_a_pr
                        "proof": str(tmp_path / "proof.json")}
 
 
-def test_the_proof_is_checked_offline_by_the_documented_command(house: House, workspace: Path, tmp_path: Path) -> None:
+def test_the_proof_is_checked_offline_by_the_documented_command(stack: Stack, workspace: Path, tmp_path: Path) -> None:
     proof = tmp_path / "proof.json"
-    with job(house, workspace, "echo proven # free", "--proof", str(proof)) as at:
+    with job(stack, workspace, "echo proven # free", "--proof", str(proof)) as at:
         assert at.ended() == ExitStatus.DONE, at.lines
 
     def verify(*more: str) -> subprocess.CompletedProcess[str]:
         words = ["audit", "verify", "--proof", str(proof), "--state", str(workspace), *more]
-        return house.interlock(*words)
+        return stack.interlock(*words)
 
-    whole = verify("--key", str(house.state / "gateway.pub"))
+    whole = verify("--key", str(stack.state / "gateway.pub"))
     assert (whole.returncode, whole.stdout.partition(":")[0]) == (ExitStatus.DONE, "ok"), whole
     assert f"records of {at.errand.id} are in the signed log" in whole.stdout
     assert verify().returncode == ExitStatus.USAGE
-    assert verify("audit.ndjson", "--key", str(house.state / "gateway.pub")).returncode == ExitStatus.USAGE
+    assert verify("audit.ndjson", "--key", str(stack.state / "gateway.pub")).returncode == ExitStatus.USAGE
     proof.write_text(proof.read_text().replace("user:owner", "user:mallory"))
-    forged = verify("--key", str(house.state / "gateway.pub"))
+    forged = verify("--key", str(stack.state / "gateway.pub"))
     assert forged.returncode == ExitStatus.FAILED
     assert re.match(r"not ok at record \d+ \(not included\): ", forged.stdout)
 
 
-def test_an_approval_that_nobody_gives_in_time_cancels_the_task(house: House, workspace: Path, tmp_path: Path) -> None:
-    with job(house, workspace, "echo never", *SOON, "--summary", str(tmp_path / "s.md")) as at:
+def test_an_approval_that_nobody_gives_in_time_cancels_the_task(stack: Stack, workspace: Path, tmp_path: Path) -> None:
+    with job(stack, workspace, "echo never", *SOON, "--summary", str(tmp_path / "s.md")) as at:
         assert at.ended() == ExitStatus.REJECTED, at.lines
     assert at.errand.command()["state"] == "canceled"
     assert any(line.startswith("error: Approval overdue: apr_") for line in at.lines)
     assert "was not decided within the pipeline's limit." in (tmp_path / "s.md").read_text()
 
 
-def test_a_no_is_exit_status_of_run_and_is_named(house: House, workspace: Path) -> None:
-    with job(house, workspace, "echo denied") as at:
+def test_a_no_is_exit_status_of_run_and_is_named(stack: Stack, workspace: Path) -> None:
+    with job(stack, workspace, "echo denied") as at:
         at.until("Approval needed")
         errand = at.errand
         assert errand.vote("deny").status_code == 200
@@ -163,9 +163,9 @@ def test_a_no_is_exit_status_of_run_and_is_named(house: House, workspace: Path) 
     (signal.SIGTERM, "cancel", ExitStatus.CANCELED), (signal.SIGINT, "cancel", ExitStatus.CANCELED),
     (signal.SIGTERM, "detach", ExitStatus.INTERRUPTED)])
 def test_a_canceled_pipeline_cancels_the_task_or_leaves_it(
-    house: House, workspace: Path, number: signal.Signals, chosen: str, status: ExitStatus
+    stack: Stack, workspace: Path, number: signal.Signals, chosen: str, status: ExitStatus
 ) -> None:
-    with job(house, workspace, "echo later", "--on-cancel", chosen) as at:
+    with job(stack, workspace, "echo later", "--on-cancel", chosen) as at:
         at.until("Approval needed")
         at.process.send_signal(number)
         assert at.ended() == status, at.lines
@@ -178,56 +178,56 @@ def test_a_canceled_pipeline_cancels_the_task_or_leaves_it(
         assert errand.ended()["state"] == "succeeded"
 
 
-def test_a_lost_job_that_is_run_again_follows_the_same_task(house: House, workspace: Path, tmp_path: Path) -> None:
+def test_a_lost_job_that_is_run_again_follows_the_same_task(stack: Stack, workspace: Path, tmp_path: Path) -> None:
     prompt = "echo ran >> runs.txt"
-    with job(house, workspace, prompt, **github(tmp_path, "lost")) as lost:
+    with job(stack, workspace, prompt, **github(tmp_path, "lost")) as lost:
         lost.until("Approval needed")
         lost.process.kill()
         lost.process.wait(PATIENCE_S)
     errand = lost.errand
-    with job(house, workspace, prompt, **github(tmp_path, "lost", GITHUB_RUN_ATTEMPT="2")) as again:
+    with job(stack, workspace, prompt, **github(tmp_path, "lost", GITHUB_RUN_ATTEMPT="2")) as again:
         assert errand.id in again.until("task cmd_")
         errand.vote("grant")
         assert again.ended() == ExitStatus.DONE, again.lines
-    with job(house, workspace, prompt, **github(tmp_path, "lost", GITHUB_RUN_ATTEMPT="3")) as third:
+    with job(stack, workspace, prompt, **github(tmp_path, "lost", GITHUB_RUN_ATTEMPT="3")) as third:
         assert third.ended() == ExitStatus.DONE, third.lines
     assert third.errand.id == errand.id
     assert (workspace / "runs.txt").read_text() == "ran\n"
 
 
-def test_a_job_whose_task_failed_runs_the_prompt_again(house: House, workspace: Path) -> None:
+def test_a_job_whose_task_failed_runs_the_prompt_again(stack: Stack, workspace: Path) -> None:
     named = ("--run-key", "fails", *SOON)
     gitlab = {"GITLAB_CI": "true", "CI_PIPELINE_ID": "1", "CI_JOB_NAME": "j"}
-    with job(house, workspace, "echo no", *named, CI_JOB_ID="1", **gitlab) as first:
+    with job(stack, workspace, "echo no", *named, CI_JOB_ID="1", **gitlab) as first:
         assert first.ended() == ExitStatus.REJECTED
-    with job(house, workspace, "echo no", *named, CI_JOB_ID="2", **gitlab) as second:
+    with job(stack, workspace, "echo no", *named, CI_JOB_ID="2", **gitlab) as second:
         assert second.ended() == ExitStatus.REJECTED
     assert first.errand.id != second.errand.id
     assert any(f"{first.errand.id} of an earlier try of this job is canceled" in line for line in second.lines)
 
 
 def test_a_key_that_may_not_read_the_log_runs_without_a_proof_and_is_refused_one(
-    house: House, workspace: Path, tmp_path: Path
+    stack: Stack, workspace: Path, tmp_path: Path
 ) -> None:
-    made: dict[str, Any] = house.post("/v1/keys", {"principal": {"type": "user", "id": "pipeline"},
+    made: dict[str, Any] = stack.post("/v1/keys", {"principal": {"type": "user", "id": "pipeline"},
                                                    "roles": ["operator"]}, new_key()).json()
-    with job(house, workspace, "echo plain # free", "--summary", str(tmp_path / "s.md"), key=made["key"]) as at:
+    with job(stack, workspace, "echo plain # free", "--summary", str(tmp_path / "s.md"), key=made["key"]) as at:
         assert at.ended() == ExitStatus.DONE, at.lines
     assert "Not proven: `the key has none of the roles" in (tmp_path / "s.md").read_text()
-    with job(house, workspace, "echo plain # free", "--proof", str(tmp_path / "p.json"), key=made["key"]) as refused:
+    with job(stack, workspace, "echo plain # free", "--proof", str(tmp_path / "p.json"), key=made["key"]) as refused:
         assert refused.ended() == ExitStatus.NOT_AUTHORISED
     assert not any(STARTED.search(line) for line in refused.lines)
 
 
-def test_the_gateway_dies_in_the_middle_and_the_job_goes_on(house: House, workspace: Path) -> None:
-    with job(house, workspace, "echo before; until [ -e go ]; do sleep 0.1; done; echo after") as at:
+def test_the_gateway_dies_in_the_middle_and_the_job_goes_on(stack: Stack, workspace: Path) -> None:
+    with job(stack, workspace, "echo before; until [ -e go ]; do sleep 0.1; done; echo after") as at:
         at.until("Approval needed")
         errand = at.errand
         errand.vote("grant")
         at.until("by user:owner")  # From here on the job only listens, so it reports a lost connection at once.
-        house.kill("gateway")
+        stack.kill("gateway")
         at.until("the connection to the gateway was lost")
-        house.start("gateway")
+        stack.start("gateway")
         at.until("connected to the gateway again")
         (workspace / "go").touch()
         assert at.ended() == ExitStatus.DONE, at.lines
@@ -250,11 +250,11 @@ def step_of_the_action(inputs: dict[str, str], runner_temp: Path) -> tuple[str, 
 
 
 @contextmanager
-def action(house: House, workspace: Path, tmp_path: Path, run: str, **inputs: str) -> Generator[Job]:
+def action(stack: Stack, workspace: Path, tmp_path: Path, run: str, **inputs: str) -> Generator[Job]:
     """Run the action's step as GitHub's runner does."""
-    owner = house.headers["Authorization"].removeprefix("Bearer ")
+    owner = stack.headers["Authorization"].removeprefix("Bearer ")
     named = {name.replace("_", "-"): value for name, value in inputs.items()}
-    script, environ = step_of_the_action({"agent": "shell", "url": house.url, "key": owner, "workspace": str(workspace),
+    script, environ = step_of_the_action({"agent": "shell", "url": stack.url, "key": owner, "workspace": str(workspace),
                                           **named}, tmp_path / run)
     (tmp_path / f"{run}.sh").write_text(script)
     process = subprocess.Popen(
@@ -263,15 +263,15 @@ def action(house: House, workspace: Path, tmp_path: Path, run: str, **inputs: st
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     with process:
         try:
-            yield Job(house, process)
+            yield Job(stack, process)
         finally:
             process.kill()
 
 
-def test_the_actions_step_runs_a_hostile_prompt_as_data(house: House, workspace: Path, tmp_path: Path) -> None:
+def test_the_actions_step_runs_a_hostile_prompt_as_data(stack: Stack, workspace: Path, tmp_path: Path) -> None:
     prompt = "--state /\n$(touch pwned) `touch pwned` \"; touch pwned; exit 1 #' ${{ secrets.KEY }}"
-    runner = house.get("/v1/edge/nodes")["nodes"][0]["node_id"]
-    with action(house, workspace, tmp_path, "hostile", prompt=prompt, link="https://gate.example", timeout="5m",
+    runner = stack.get("/v1/edge/nodes")["nodes"][0]["node_id"]
+    with action(stack, workspace, tmp_path, "hostile", prompt=prompt, link="https://gate.example", timeout="5m",
                 proof="proof.json", run_key="one; touch pwned", runner=runner, approval_timeout="2m",
                 on_cancel="detach", on_rerun="again") as at:
         assert "https://gate.example/a/" in at.until("Approval needed")
@@ -286,8 +286,8 @@ def test_the_actions_step_runs_a_hostile_prompt_as_data(house: House, workspace:
     assert f"command-id={errand.id}\n" in (tmp_path / "output").read_text()
 
 
-def test_the_signal_of_a_canceled_job_reaches_the_program(house: House, workspace: Path, tmp_path: Path) -> None:
-    with action(house, workspace, tmp_path, "canceled", prompt="echo later") as at:
+def test_the_signal_of_a_canceled_job_reaches_the_program(stack: Stack, workspace: Path, tmp_path: Path) -> None:
+    with action(stack, workspace, tmp_path, "canceled", prompt="echo later") as at:
         at.until("Approval needed")
         at.process.send_signal(signal.SIGINT)
         assert at.ended() == ExitStatus.CANCELED, at.lines
@@ -298,19 +298,19 @@ def test_the_signal_of_a_canceled_job_reaches_the_program(house: House, workspac
     ({"agent": "--state=x", "prompt": "p"}, "begins with a dash"), ({"prompt": "p", "prompt_file": "f"}, "not both"),
     ({"prompt": ""}, "the prompt is empty"), ({"prompt_file": "missing"}, "cannot be read")])
 def test_a_wrong_input_of_the_action_is_one_sentence(
-    house: House, workspace: Path, tmp_path: Path, inputs: dict[str, str], sentence: str
+    stack: Stack, workspace: Path, tmp_path: Path, inputs: dict[str, str], sentence: str
 ) -> None:
-    with action(house, workspace, tmp_path, "wrong", **inputs) as at:
+    with action(stack, workspace, tmp_path, "wrong", **inputs) as at:
         assert at.ended() == ExitStatus.USAGE, at.lines
     assert sentence in "\n".join(at.lines)
 
 
-def test_a_gateway_that_is_not_there_and_a_wrong_argument_are_one_sentence_each(house: House, workspace: Path) -> None:
-    with job(house, workspace, "echo x", key="ilk_wrong") as refused:
+def test_a_gateway_that_is_not_there_and_a_wrong_argument_are_one_sentence_each(stack: Stack, workspace: Path) -> None:
+    with job(stack, workspace, "echo x", key="ilk_wrong") as refused:
         assert refused.ended() == ExitStatus.NOT_AUTHORISED
-    with job(house, workspace, "echo x", "--approval-timeout", "soon") as wrong:
+    with job(stack, workspace, "echo x", "--approval-timeout", "soon") as wrong:
         assert wrong.ended() == ExitStatus.USAGE
-    with job(house, workspace, "echo x", "--proof", str(workspace / "none" / "p.json")) as nowhere:
+    with job(stack, workspace, "echo x", "--proof", str(workspace / "none" / "p.json")) as nowhere:
         assert nowhere.ended() == ExitStatus.USAGE
     assert all(one.lines[-1].startswith("error[") for one in (refused, wrong, nowhere))
     assert not any(STARTED.search(line) for one in (refused, wrong, nowhere) for line in one.lines)

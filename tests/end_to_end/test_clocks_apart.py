@@ -12,7 +12,7 @@ import httpx2
 import pytest
 
 from interlock.protocol.clock import parse_iso
-from proof.processes.cluster import Trio
+from proof.processes.cluster import ClusterStack
 from proof.processes.gateways import GATEWAYS
 from proof.processes.skewed_gateway import JUMP_NAME
 from proof.sessions.timers import HOUR_MS
@@ -42,60 +42,60 @@ def times(value: Any, place: str) -> Iterator[tuple[str, int]]:
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trio]:
-    house = Trio(tmp_path_factory.mktemp("clocks"), module="proof.processes.skewed_gateway", runners=1)
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterStack]:
+    stack = ClusterStack(tmp_path_factory.mktemp("clocks"), module="proof.processes.skewed_gateway", runners=1)
     for number, off_ms in enumerate(APART_MS):
-        (house.gateways.home(number) / JUMP_NAME).write_text(str(off_ms))
+        (stack.gateways.home(number) / JUMP_NAME).write_text(str(off_ms))
     try:
-        house.up()
-        yield house
+        stack.up()
+        yield stack
     finally:
-        house.down()
+        stack.down()
 
 
-def ask(house: Trio, number: int, method: str, path: str, body: Any = None) -> Any:
+def ask(stack: ClusterStack, number: int, method: str, path: str, body: Any = None) -> Any:
     """Ask one gateway."""
-    answer = httpx2.request(method, house.gateways.url(number) + path, json=body, timeout=30,
-                            headers={**house.headers, "Idempotency-Key": secrets.token_hex(8)})
+    answer = httpx2.request(method, stack.gateways.url(number) + path, json=body, timeout=30,
+                            headers={**stack.headers, "Idempotency-Key": secrets.token_hex(8)})
     assert answer.status_code < 300, answer.text
     return answer.json()
 
 
-def done(house: Trio, number: int) -> str:
+def done(stack: ClusterStack, number: int) -> str:
     """Have a gateway take a command in whose tool call the next gateway allows; returns its session."""
-    command = ask(house, number, "POST", "/v1/commands", {
-        "type": "execute", "target": {"agent_id": "shell", "workspace": str(house.workspace),
+    command = ask(stack, number, "POST", "/v1/commands", {
+        "type": "execute", "target": {"agent_id": "shell", "workspace": str(stack.workspace),
                                       "session_key": f"agent:shell:clock-{number}"},
         "payload": {"messages": [{"role": "user", "content": [{"contentType": "text", "value": "echo here"}]}]}})
 
     def pending() -> list[Any]:
-        found = ask(house, number, "GET", "/v1/approvals?state=pending")["items"]
+        found = ask(stack, number, "GET", "/v1/approvals?state=pending")["items"]
         return [one for one in found if one["session_id"] == command["target"]["session_id"]]
 
-    house.until(pending)
+    stack.until(pending)
     [approval] = pending()
-    ask(house, (number + 1) % GATEWAYS, "POST", f"/v1/approvals/{approval['id']}/grants",
+    ask(stack, (number + 1) % GATEWAYS, "POST", f"/v1/approvals/{approval['id']}/grants",
         {"decision": "grant", "digest": approval["digest"]})
-    house.until(lambda: ask(house, number, "GET", f"/v1/commands/{command['id']}")["state"] == "succeeded")
+    stack.until(lambda: ask(stack, number, "GET", f"/v1/commands/{command['id']}")["state"] == "succeeded")
     return str(command["target"]["session_id"])
 
 
 @pytest.mark.req("C-1", "C-4")
-def test_every_time_that_a_gateway_shows_is_the_ledgers(house: Trio) -> None:
+def test_every_time_that_a_gateway_shows_is_the_ledgers(stack: ClusterStack) -> None:
     began_ms = time.time() * 1000
-    sessions = [done(house, number) for number in range(GATEWAYS)]
+    sessions = [done(stack, number) for number in range(GATEWAYS)]
     paths = [*PATHS, *(f"/v1/sessions/{one}" for one in sessions), *(f"/v1/sessions/{one}/history" for one in sessions)]
     seen, wrong = set[str](), set[str]()
     for number in range(GATEWAYS):
         for path in paths:
-            for place, at_ms in times(ask(house, number, "GET", path), path.partition("?")[0]):
+            for place, at_ms in times(ask(stack, number, "GET", path), path.partition("?")[0]):
                 seen.add(place)
                 off_ms = abs(at_ms - began_ms)
                 if abs(off_ms - HOUR_MS) < NEAR_MS:
                     wrong.add(f"gateway {number}: {place} is {at_ms - began_ms:.0f} ms off")
     assert wrong == set()
     assert len(seen) > 10, "times were shown at all"
-    lines = list(house.lines("/v1/audit/export"))
+    lines = list(stack.lines("/v1/audit/export"))
     records = [json.loads(line) for line in lines]
     assert [place for one in records for place, at_ms in times(one, "audit")
             if abs(abs(at_ms - began_ms) - HOUR_MS) < NEAR_MS] == []

@@ -23,8 +23,8 @@ from interlock.protocol.resources import ExecutePayload, UserMessage
 from interlock.protocol.resources.commands import ContentPart
 from interlock.sdk import AsyncInterlock, InterlockError
 from lazily import lazily
-from proof.processes.deployment import House
 from proof.processes.fork_server import Swift
+from proof.processes.stack import Stack
 from slack_api.server import APP_TOKEN, BOT_TOKEN, slack_api
 
 slack_apps, telegram_bots = lazily("interlock.channels.slack.app"), lazily("interlock.channels.telegram.bot")
@@ -68,7 +68,7 @@ _numbers = itertools.count(1)
 class Held(NamedTuple):
     """A task that waits for an approval, and a session that has said CANARY."""
 
-    house: House
+    stack: Stack
     errand: Errand
     approval: dict[str, Any]
     standing: Errand
@@ -83,28 +83,28 @@ class Door(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Generator[House]:
-    house = House(tmp_path_factory.mktemp("house"), CONFIG, swift=swift)
+def stack(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Generator[Stack]:
+    stack = Stack(tmp_path_factory.mktemp("stack"), CONFIG, swift=swift)
     try:
-        house.up()
-        assert house.post("/v1/tenants", {"tenant_id": "elsewhere"}, new_key()).status_code == 201
-        yield house
+        stack.up()
+        assert stack.post("/v1/tenants", {"tenant_id": "elsewhere"}, new_key()).status_code == 201
+        yield stack
     finally:
-        house.down()
-    assert house.leftovers() == []
+        stack.down()
+    assert stack.leftovers() == []
 
 
 @pytest.fixture(scope="module")
-def standing(house: House) -> Errand:
-    errand = submit(house, "shell", f"echo {CANARY} # free", workspace=house.workspace)
+def standing(stack: Stack) -> Errand:
+    errand = submit(stack, "shell", f"echo {CANARY} # free", workspace=stack.workspace)
     assert errand.ended()["state"] == "succeeded"
     return errand
 
 
-def key_of(house: House, name: str, role: str, tenant: str) -> str:
+def key_of(stack: Stack, name: str, role: str, tenant: str) -> str:
     body = {"principal": {"type": "user", "id": name}, "roles": [role],
             **({"tenant_id": tenant} if tenant != "default" else {})}
-    made = house.post("/v1/keys", body, new_key())
+    made = stack.post("/v1/keys", body, new_key())
     assert made.status_code == 201, made.text
     return made.json()["key"]
 
@@ -127,28 +127,28 @@ async def entries(client: AsyncInterlock, session: str) -> list[bytes]:
 
 # --- the doors ---
 async def by_rest(key: str, held: Held) -> Shown:
-    async with AsyncInterlock(held.house.url, key) as client:
+    async with AsyncInterlock(held.stack.url, key) as client:
         shown = {READ: await shown_or_refused(client.commands.get(held.standing.id)),
                  TRANSCRIPT: await shown_or_refused(entries(client, held.standing.session_id))}
         for act in (
-            client.commands.submit(execute("echo started # free"), agent="shell", workspace=str(held.house.workspace)),
+            client.commands.submit(execute("echo started # free"), agent="shell", workspace=str(held.stack.workspace)),
             client.approvals.grant(held.approval["id"], digest=held.approval["digest"])):
             await shown_or_refused(act)
         return shown
 
 
 async def canceled_by_rest(key: str, held: Held) -> Shown:
-    async with AsyncInterlock(held.house.url, key) as client:
+    async with AsyncInterlock(held.stack.url, key) as client:
         await shown_or_refused(client.commands.cancel(held.errand.id))
     return {}
 
 
 def by_acp(transport: Any) -> Callable[[str, Held], Awaitable[Shown]]:
     async def use(key: str, held: Held) -> Shown:
-        async with editor(held.house, "shell", key=key, transport=transport) as at:
+        async with editor(held.stack, "shell", key=key, transport=transport) as at:
             await shown_or_refused(at.ask("session/load", sessionId=held.standing.session_id, cwd="/", mcpServers=[]))
             with suppress(DoorError):
-                session = await at.new(held.house.workspace)
+                session = await at.new(held.stack.workspace)
                 await at.prompt(session, "echo started # free")
             with suppress(DoorError):
                 await at.ask("session/load", sessionId=held.errand.session_id, cwd="/", mcpServers=[])
@@ -171,20 +171,20 @@ def by_mcp(over_http: bool) -> Callable[[str, Held], Awaitable[Shown]]:
         async def accepting(_context: Any, _asked: Any) -> Any:
             return ElicitResult(action="accept", content={"decision": "grant", "digest": held.approval["digest"]})
 
-        async with AsyncExitStack() as stack:
+        async with AsyncExitStack() as exits:
             if over_http:
-                http = await stack.enter_async_context(httpx2.AsyncClient(
+                http = await exits.enter_async_context(httpx2.AsyncClient(
                     headers={"Authorization": f"Bearer {key}"}, timeout=PATIENCE_S))
-                server: Any = streamable_http_client(f"{held.house.url}/mcp", http_client=http)
+                server: Any = streamable_http_client(f"{held.stack.url}/mcp", http_client=http)
             else:
-                gateway = await stack.enter_async_context(AsyncInterlock(held.house.url, key))
-                server = make_server(lambda: GatewayTools(gateway, held.house.url))
-            client = await stack.enter_async_context(Client(server, elicitation_callback=accepting))
+                gateway = await exits.enter_async_context(AsyncInterlock(held.stack.url, key))
+                server = make_server(lambda: GatewayTools(gateway, held.stack.url))
+            client = await exits.enter_async_context(Client(server, elicitation_callback=accepting))
             shown = {READ: str(await client.call_tool("wait_for_task", {"task": held.standing.id})),
                      TRANSCRIPT: str(await client.call_tool("read_transcript",
                                                             {"session": held.standing.session_id}))}
             await client.call_tool("start_task", {"agent": "shell", "prompt": "echo started # free",
-                                                  "directory": str(held.house.workspace)})
+                                                  "directory": str(held.stack.workspace)})
             for tool in ("explain_approval", "ask_for_decision", "propose_rule"):
                 await client.call_tool(tool, {"approval": held.approval["id"]})
             await client.call_tool("steer_task", {"task": held.errand.id, "how": "cancel"})
@@ -195,12 +195,12 @@ def by_mcp(over_http: bool) -> Callable[[str, Held], Awaitable[Shown]]:
 
 async def by_a2a(key: str, held: Held) -> Shown:
     headers = {"Authorization": f"Bearer {key}", "A2A-Version": "1.0"}
-    async with httpx2.AsyncClient(base_url=f"{held.house.url}/a2a/shell", headers=headers, timeout=PATIENCE_S) as http:
+    async with httpx2.AsyncClient(base_url=f"{held.stack.url}/a2a/shell", headers=headers, timeout=PATIENCE_S) as http:
 
         def message(text: str, **members: Any) -> dict[str, Any]:
             return {"message": {"messageId": new_key(), "role": "ROLE_USER", "parts": [{"text": text}], **members},
                     "configuration": {"returnImmediately": True},
-                    "metadata": {"interlock": {"workspace": str(held.house.workspace)}}}
+                    "metadata": {"interlock": {"workspace": str(held.stack.workspace)}}}
 
         shown = {READ: (await http.get(f"/tasks/{held.standing.id}")).text}
         await http.post("/message:send", json=message("echo started # free"))
@@ -212,9 +212,9 @@ async def by_a2a(key: str, held: Held) -> Shown:
 @asynccontextmanager
 async def bridged(service: Any, held: Held, key: str, ann: Any, room: Any) -> AsyncIterator[None]:
     """A bridge of the gateway's owner, in which ANN has the key."""
-    owner_key = held.house.headers["Authorization"].removeprefix("Bearer ")
-    async with AsyncInterlock(held.house.url, owner_key) as owner, AsyncInterlock(held.house.url, key) as own:
-        place = held.house.place / f"places-{next(_numbers)}.json"
+    owner_key = held.stack.headers["Authorization"].removeprefix("Bearer ")
+    async with AsyncInterlock(held.stack.url, owner_key) as owner, AsyncInterlock(held.stack.url, key) as own:
+        place = held.stack.place / f"places-{next(_numbers)}.json"
         bridge = bridges.Bridge(service, owner, PlacesFile(place), bridges.Settings({ann: own}, [room], str))
         running = asyncio.ensure_future(bridge.run())
         try:
@@ -259,43 +259,43 @@ DOORS = (
 """ntfy and webhooks are no ways in: they take nothing back from whoever they notify."""
 
 
-async def done(house: House, standing: Errand, door: str, use: Callable[[str, Held], Awaitable[Shown]], role: str,
+async def done(stack: Stack, standing: Errand, door: str, use: Callable[[str, Held], Awaitable[Shown]], role: str,
                tenant: str) -> set[str]:
     """What a new key of a role and tenant brings about through a door, in the default tenant."""
     name = f"{door}-{role}-{tenant}-{next(_numbers)}"
-    key = await asyncio.to_thread(key_of, house, name, role, tenant)
-    errand = await asyncio.to_thread(submit, house, "shell", "touch held", session_id=standing.session_id)
-    held = Held(house, errand, await asyncio.to_thread(errand.approval), standing)
+    key = await asyncio.to_thread(key_of, stack, name, role, tenant)
+    errand = await asyncio.to_thread(submit, stack, "shell", "touch held", session_id=standing.session_id)
+    held = Held(stack, errand, await asyncio.to_thread(errand.approval), standing)
     shown = await use(key, held)
     with suppress(AssertionError):
         await asyncio.to_thread(errand.cancel)
     await asyncio.to_thread(errand.ended)
-    page = await asyncio.to_thread(house.get, "/v1/audit", actor=f"user:{name}", limit=200)
+    page = await asyncio.to_thread(stack.get, "/v1/audit", actor=f"user:{name}", limit=200)
     acts = {ACTIONS[one["record"]["action"]] for one in page["items"] if one["record"]["action"] in ACTIONS}
     return acts | {act for act, text in shown.items() if CANARY in text}
 
 
-async def allowed_by_rest(house: House, standing: Errand, role: str, tenant: str) -> set[str]:
+async def allowed_by_rest(stack: Stack, standing: Errand, role: str, tenant: str) -> set[str]:
     """The oracle. What is decided by a vote may have ended before it is canceled: the two are asked for apart."""
-    return (await done(house, standing, "rest", by_rest, role, tenant)
-            | await done(house, standing, "rest", canceled_by_rest, role, tenant))
+    return (await done(stack, standing, "rest", by_rest, role, tenant)
+            | await done(stack, standing, "rest", canceled_by_rest, role, tenant))
 
 
 @pytest.mark.parametrize(("role", "tenant"), [(role, tenant) for tenant in TENANTS for role in ROLES
                                               if (role, tenant) != ("owner", "elsewhere")])
-async def test_a_door_allows_a_key_what_rest_allows_it(house: House, standing: Errand, role: str, tenant: str) -> None:
-    (house.workspace / "held").unlink(missing_ok=True)
-    allowed = await allowed_by_rest(house, standing, role, tenant)
+async def test_a_door_allows_a_key_what_rest_allows_it(stack: Stack, standing: Errand, role: str, tenant: str) -> None:
+    (stack.workspace / "held").unlink(missing_ok=True)
+    allowed = await allowed_by_rest(stack, standing, role, tenant)
     if tenant == "elsewhere":
         assert allowed == set()
     for door in DOORS:
-        found = await done(house, standing, door.name, door.use, role, tenant)
+        found = await done(stack, standing, door.name, door.use, role, tenant)
         assert found == allowed & door.offers, f"{door.name} of {role} in {tenant}"
-    assert (house.workspace / "held").exists() == (VOTE in allowed)
+    assert (stack.workspace / "held").exists() == (VOTE in allowed)
 
 
-async def test_the_oracle_tells_the_roles_apart(house: House, standing: Errand) -> None:
-    found = {role: await allowed_by_rest(house, standing, role, "default") for role in ROLES}
+async def test_the_oracle_tells_the_roles_apart(stack: Stack, standing: Errand) -> None:
+    found = {role: await allowed_by_rest(stack, standing, role, "default") for role in ROLES}
     commands, everything = {READ, TRANSCRIPT, START, CANCEL}, {READ, TRANSCRIPT, START, CANCEL, VOTE}
     assert found == {"owner": everything, "admin": everything, "operator": commands, "approver": {READ, VOTE},
                      "viewer": {READ}, "auditor": {READ, TRANSCRIPT}}

@@ -10,8 +10,8 @@ import pytest
 
 from end_to_end.errands import submit, watching
 from installed import require
-from proof.processes.deployment import House
 from proof.processes.fork_server import Swift
+from proof.processes.stack import Stack
 
 DPS = Path(__file__).resolve().parents[1] / "agents" / "dps_words.py"
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "dps-agent" / "agent.mjs"
@@ -22,26 +22,26 @@ def agent(name: str, command: str, *args: str) -> str:
     return f'\n[agents.{name}]\nadapter = "dps"\ncommand = "{command}"\nargs = [{given}]\n'
 
 
-def lived_in(place: Path, config: str, swift: Swift) -> Generator[House]:
-    house = House(place, config, swift)
+def lived_in(place: Path, config: str, swift: Swift) -> Generator[Stack]:
+    stack = Stack(place, config, swift)
     try:
-        house.up()
-        yield house
+        stack.up()
+        yield stack
     finally:
-        house.down()
-    left, (audit_ok, _, says) = house.leftovers(), house.audit_ok()
+        stack.down()
+    left, (audit_ok, _, says) = stack.leftovers(), stack.audit_ok()
     assert left == []
     assert audit_ok, says
-    assert "Traceback" not in house.log("gateway") + house.log("runner")
+    assert "Traceback" not in stack.log("gateway") + stack.log("runner")
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Generator[House]:
-    yield from lived_in(tmp_path_factory.mktemp("house"), agent("words", sys.executable, "-I", "-S", str(DPS)), swift)
+def stack(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Generator[Stack]:
+    yield from lived_in(tmp_path_factory.mktemp("stack"), agent("words", sys.executable, "-I", "-S", str(DPS)), swift)
 
 
 @pytest.fixture(scope="module")
-def example(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Generator[House]:
+def example(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Generator[Stack]:
     yield from lived_in(tmp_path_factory.mktemp("example"), agent("notes", str(require("node")), str(EXAMPLE)), swift)
 
 
@@ -55,9 +55,9 @@ def example(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Generator
     ("stop:error", "failed", [], False),
 ])
 def test_each_stop_reason_ends_its_command(
-    words: str, state: str, notices: list[str], awaits: bool, house: House
+    words: str, state: str, notices: list[str], awaits: bool, stack: Stack
 ) -> None:
-    errand = submit(house, "words", f"text:said {words}", workspace=house.workspace)
+    errand = submit(stack, "words", f"text:said {words}", workspace=stack.workspace)
     ended = errand.ended()
     assert ended["state"] == state
     output = ended["result"]["output"]
@@ -73,20 +73,20 @@ def test_each_stop_reason_ends_its_command(
 
 
 @pytest.mark.req("C-8")
-def test_a_query_of_two_turns_is_one_command_that_runs_to_its_last(house: House) -> None:
-    errand = submit(house, "words", "text:first stop:tool_use", workspace=house.workspace)
+def test_a_query_of_two_turns_is_one_command_that_runs_to_its_last(stack: Stack) -> None:
+    errand = submit(stack, "words", "text:first stop:tool_use", workspace=stack.workspace)
     errand.ended()
     assert errand.text() == "firstmore"
     states = [event["state"] for event in errand.status() if event["event"] == "state"]
     assert states[-2:] == ["running", "succeeded"]
-    following = submit(house, "words", "text:next", session_id=errand.session_id)
+    following = submit(stack, "words", "text:next", session_id=errand.session_id)
     assert following.ended()["state"] == "succeeded"
     errand.close()
 
 
 @pytest.mark.req("T-6", "E-1")
-def test_compactions_and_strangers_are_kept_in_the_session(house: House) -> None:
-    errand = submit(house, "words", "compact:auto compact:manual vendor", workspace=house.workspace)
+def test_compactions_and_strangers_are_kept_in_the_session(stack: Stack) -> None:
+    errand = submit(stack, "words", "compact:auto compact:manual vendor", workspace=stack.workspace)
     assert errand.ended()["state"] == "succeeded"
     assert [frame["payload"]["trigger"] for frame in errand.sent("session.compacted")] == ["auto", "manual"]
     assert [frame["payload"] for frame in errand.sent("x-acme.progress")] == [{"percent": 12}]
@@ -99,7 +99,7 @@ def test_compactions_and_strangers_are_kept_in_the_session(house: House) -> None
     ("grant", "It is in note.txt."), ("deny", "I leave note.txt as it is."),
 ])
 @pytest.mark.needs("node")
-def test_the_documented_example_writes_its_note_after_a_yes(decision: str, said: str, example: House) -> None:
+def test_the_documented_example_writes_its_note_after_a_yes(decision: str, said: str, example: Stack) -> None:
     place = example.workspace / decision
     place.mkdir()
     errand = submit(example, "notes", "buy milk", workspace=place)
@@ -119,7 +119,7 @@ def test_the_documented_example_writes_its_note_after_a_yes(decision: str, said:
 
 @pytest.mark.req("A-4", "A-7", "C-8")
 @pytest.mark.needs("node")
-def test_the_documented_example_stops_when_it_is_told_to(example: House) -> None:
+def test_the_documented_example_stops_when_it_is_told_to(example: Stack) -> None:
     errand = submit(example, "notes", "word " * 500, workspace=example.workspace)
     with watching(errand) as viewer:
         viewer.until_text("word word")

@@ -11,12 +11,12 @@ from agents.third_party import ThirdParty
 from end_to_end.conftest import AGENTS, CONFIG
 from end_to_end.errands import submit, watching
 from interlock.model_stand_in import AFTER_TOOL, chunk_texts
-from proof.processes.deployment import House
+from proof.processes.stack import Stack
 
 
 @pytest.mark.req("A-10", "A-3", "P-1", "C-8")
-def test_a_program_starts_only_after_its_command_was_approved(house: House, workspace: Path) -> None:
-    errand = submit(house, "sh", "echo ran > ran; echo out; echo err >&2", workspace=workspace)
+def test_a_program_starts_only_after_its_command_was_approved(stack: Stack, workspace: Path) -> None:
+    errand = submit(stack, "sh", "echo ran > ran; echo out; echo err >&2", workspace=workspace)
 
     approval = errand.approval()
     assert (approval["door"], approval["rule"]) == ("command", "ask before an execute")
@@ -27,12 +27,12 @@ def test_a_program_starts_only_after_its_command_was_approved(house: House, work
     assert (ended["state"], ended["result"]["output"]["exit_code"]) == ("succeeded", 0)
     assert "ToolsNotGated" in [notice["code"] for notice in ended["result"]["output"]["notices"]]
     assert errand.text() == "out\n"
-    assert house.leftovers(workspace) == []  # One process a turn: none waits for the next prompt.
+    assert stack.leftovers(workspace) == []  # One process a turn: none waits for the next prompt.
 
 
 @pytest.mark.req("A-10", "P-1")
-def test_a_program_that_was_denied_never_starts(house: House, workspace: Path) -> None:
-    errand = submit(house, "sh", "echo ran > ran", workspace=workspace)
+def test_a_program_that_was_denied_never_starts(stack: Stack, workspace: Path) -> None:
+    errand = submit(stack, "sh", "echo ran > ran", workspace=workspace)
     errand.vote("deny")
 
     assert errand.ended()["state"] == "rejected"
@@ -44,9 +44,9 @@ def test_a_program_that_was_denied_never_starts(house: House, workspace: Path) -
     ("exit 0", "succeeded", None, 0), ("echo why >&2; exit 3", "failed", "PROCESS_EXIT", 3),
     ("exit 137", "failed", "SIGNAL_EXIT", 137), ("kill -9 $$", "failed", "SIGNAL_EXIT", None)])
 def test_how_a_program_ends_is_the_result_and_its_session_goes_on(
-    house: House, workspace: Path, script: str, state: str, code: str | None, exit_code: int | None
+    stack: Stack, workspace: Path, script: str, state: str, code: str | None, exit_code: int | None
 ) -> None:
-    errand = submit(house, "sh", script, workspace=workspace)
+    errand = submit(stack, "sh", script, workspace=workspace)
     errand.vote("grant")
 
     ended = errand.ended()
@@ -55,14 +55,14 @@ def test_how_a_program_ends_is_the_result_and_its_session_goes_on(
     assert ended["result"]["output"].get("exit_code") == exit_code
     if "why" in script:
         assert "why" in ended["error"]["message"]
-    again = submit(house, "sh", "echo again", session_id=errand.session_id)
+    again = submit(stack, "sh", "echo again", session_id=errand.session_id)
     again.vote("grant")
     assert again.ended()["state"] == "succeeded"
 
 
 @pytest.mark.req("A-4", "C-2")
-def test_a_program_is_ended_with_all_that_it_started(house: House, workspace: Path) -> None:
-    errand = submit(house, "sh", "sleep 600 & setsid sleep 600 & echo begun; wait", workspace=workspace)
+def test_a_program_is_ended_with_all_that_it_started(stack: Stack, workspace: Path) -> None:
+    errand = submit(stack, "sh", "sleep 600 & setsid sleep 600 & echo begun; wait", workspace=workspace)
     errand.vote("grant")
     with watching(errand) as viewer:
         viewer.until_text("begun\n")
@@ -70,29 +70,29 @@ def test_a_program_is_ended_with_all_that_it_started(house: House, workspace: Pa
     errand.cancel()
 
     assert errand.ended()["state"] == "canceled"
-    assert house.leftovers(workspace) == []
+    assert stack.leftovers(workspace) == []
 
 
 @pytest.fixture
-def claude_house(claude: ThirdParty, tmp_path: Path) -> Generator[House]:
-    """A house that drives Claude's command line as a user would write it."""
+def claude_stack(claude: ThirdParty, tmp_path: Path) -> Generator[Stack]:
+    """A stack that drives Claude's command line as a user would write it."""
     env = ", ".join(f'{name} = "{value}"' for name, value in claude.env.items())
     args = ", ".join(f'"{argument}"' for argument in claude.args)
-    place = tmp_path / "house"
+    place = tmp_path / "stack"
     place.mkdir()
-    house = House(place, CONFIG + AGENTS + f'\n[agents.claude]\nadapter = "exec"\ncommand = "{claude.command}"\n'
+    stack = Stack(place, CONFIG + AGENTS + f'\n[agents.claude]\nadapter = "exec"\ncommand = "{claude.command}"\n'
                                            f"args = [{args}]\nenv = {{ {env} }}\n")
     try:
-        house.up()
-        yield house
+        stack.up()
+        yield stack
     finally:
-        house.down()
+        stack.down()
 
 
 @pytest.mark.req("A-7", "A-10", "A-2", "P-1", "C-8")
-def test_claude_through_exec(claude_house: House) -> None:
-    house = claude_house
-    errand = submit(house, "claude", "hello [[chunks:3]]", workspace=house.workspace)
+def test_claude_through_exec(claude_stack: Stack) -> None:
+    stack = claude_stack
+    errand = submit(stack, "claude", "hello [[chunks:3]]", workspace=stack.workspace)
     approval = errand.approval()
     assert approval["door"] == "command"
     errand.vote("grant", approval)
@@ -101,16 +101,16 @@ def test_claude_through_exec(claude_house: House) -> None:
     assert errand.text().strip() == "".join(chunk_texts(3)).strip()
     assert "ToolsNotGated" in [notice["code"] for notice in ended["result"]["output"]["notices"]]
 
-    tool = submit(house, "claude", "please [[tool:touch denied.txt]]", session_id=errand.session_id)
+    tool = submit(stack, "claude", "please [[tool:touch denied.txt]]", session_id=errand.session_id)
     tool.vote("grant")
     assert tool.ended()["state"] == "succeeded"  # It denies its own tools, and exits 0.
     assert AFTER_TOOL in tool.text()
-    assert not (house.workspace / "denied.txt").exists()
+    assert not (stack.workspace / "denied.txt").exists()
 
-    failing = submit(house, "claude", "[[fail:500]]", session_id=errand.session_id)
+    failing = submit(stack, "claude", "[[fail:500]]", session_id=errand.session_id)
     failing.vote("grant")
     ended = failing.ended()
     assert (ended["state"], ended["error"]["code"]) == ("failed", "PROCESS_EXIT")
     assert ended["result"]["output"]["exit_code"] == 1
     assert "API Error: 500" in failing.text()
-    assert house.leftovers() == []
+    assert stack.leftovers() == []

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from end_to_end.errands import Errand, submit
-from proof.processes.deployment import House
 from proof.processes.fork_server import Swift
+from proof.processes.stack import Stack
 
 pytestmark = [pytest.mark.req("O-3", "O-4"), pytest.mark.long]
 
@@ -21,20 +21,20 @@ pytestmark = [pytest.mark.req("O-3", "O-4"), pytest.mark.long]
 class Pair(NamedTuple):
     """`front` has the agent `behind`, which is the agent `shell` of `back`."""
 
-    front: House
-    back: House
+    front: Stack
+    back: Stack
 
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Generator[Pair]:
-    back = House(tmp_path_factory.mktemp("back"), swift=swift)
+    back = Stack(tmp_path_factory.mktemp("back"), swift=swift)
     back.up()
     place = back.workspace / "front"  # What works below a root of the one works below one of the other.
     place.mkdir()
     client = place / "client"  # An agent has no variable of Interlock's: its key comes from a directory that is named.
     client.mkdir(mode=0o700)
     shutil.copy(back.state / "owner.key", client)
-    front = House(place, f"""
+    front = Stack(place, f"""
 [agents.behind]
 adapter = "acp"
 command = "{sys.executable}"
@@ -46,10 +46,10 @@ args = ["-m", "interlock", "acp", "shell", "--url", "{back.url}", "--state", "{c
     finally:
         front.down()
         back.down()
-    for house in (front, back):
-        audit_ok, _, says = house.audit_ok()
+    for stack in (front, back):
+        audit_ok, _, says = stack.audit_ok()
         assert audit_ok, says
-        assert house.leftovers() == []
+        assert stack.leftovers() == []
 
 
 @pytest.fixture

@@ -11,62 +11,62 @@ from typing import Any
 import pytest
 
 from end_to_end.errands import submit
-from proof.processes.deployment import House
+from proof.processes.stack import Stack
 
 pytestmark = [pytest.mark.req("J-4"), pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")]
 
 
-def verb(house: House, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run a verb against the house."""
-    return house.interlock(*words, "--state", str(house.state), environment={**os.environ, "INTERLOCK_URL": house.url})
+def verb(stack: Stack, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run a verb against the stack."""
+    return stack.interlock(*words, "--state", str(stack.state), environment={**os.environ, "INTERLOCK_URL": stack.url})
 
 
-def by_a_new_runner(house: House, path: str) -> Any:
+def by_a_new_runner(stack: Stack, path: str) -> Any:
     """Kill the runner and return the answer of its successor. Until that is attached, the gateway answers 503."""
-    house.kill("runner")
-    house.start("runner")
-    house.until(lambda: house.ask(path).status_code == 200)
-    return house.get(path)
+    stack.kill("runner")
+    stack.start("runner")
+    stack.until(lambda: stack.ask(path).status_code == 200)
+    return stack.get(path)
 
 
-def test_a_session_without_access_to_its_workspace_shows_nothing_of_it(house: House, workspace: Path) -> None:
-    errand = submit(house, "shell", "echo hello # free", workspace=workspace, workspace_access="none")
+def test_a_session_without_access_to_its_workspace_shows_nothing_of_it(stack: Stack, workspace: Path) -> None:
+    errand = submit(stack, "shell", "echo hello # free", workspace=workspace, workspace_access="none")
     errand.ended()
     path = f"/v1/sessions/{errand.session_id}/changes/git"
     sentence = "This session has no access to its workspace."
-    assert house.get(path)["why_not"] == sentence
+    assert stack.get(path)["why_not"] == sentence
     errand.close()
-    assert by_a_new_runner(house, path)["why_not"] == sentence, "by the gateway's record alone"
+    assert by_a_new_runner(stack, path)["why_not"] == sentence, "by the gateway's record alone"
 
 
-def test_a_session_shows_what_its_agent_changed(house: House, workspace: Path) -> None:
-    errand = submit(house, "shell", "echo hello # free", workspace=workspace)
+def test_a_session_shows_what_its_agent_changed(stack: Stack, workspace: Path) -> None:
+    errand = submit(stack, "shell", "echo hello # free", workspace=workspace)
     errand.ended()
     path = f"/v1/sessions/{errand.session_id}/changes/git"
-    assert house.get(path)["why_not"] == f"There is no git repository at {workspace}."
+    assert stack.get(path)["why_not"] == f"There is no git repository at {workspace}."
 
     (workspace / "f").write_text("one\n")
     subprocess.run(["git", "init", "--quiet"], cwd=workspace, check=True, env={"PATH": os.environ["PATH"], "HOME": "/"})
-    found = house.get(path)
+    found = stack.get(path)
     assert (found["why_not"], found["commit"], found["count"]) == (None, None, 1)
     (file,) = found["files"]
     assert (file["path"], file["change"], file["untracked"], file["added"]) == ("f", "added", True, 1)
     assert file["diff"].endswith("+one")
 
-    shown = verb(house, "diff", errand.session_id)
+    shown = verb(stack, "diff", errand.session_id)
     assert (shown.returncode, shown.stdout) == (0, file["diff"] + "\n")
-    listed = verb(house, "diff", errand.session_id, "--stat").stdout.split()
+    listed = verb(stack, "diff", errand.session_id, "--stat").stdout.split()
     assert listed == ["CHANGE", "PATH", "ADDED", "REMOVED", "added", "f", "1", "0"]
     # A session that is over has its workspace still, after the runner has forgotten it, too.
     errand.close()
-    assert [one["path"] for one in by_a_new_runner(house, path)["files"]] == ["f"]
+    assert [one["path"] for one in by_a_new_runner(stack, path)["files"]] == ["f"]
     shutil.rmtree(workspace / ".git")
-    refused = verb(house, "diff", errand.session_id)
+    refused = verb(stack, "diff", errand.session_id)
     assert refused.returncode != 0
     assert "There is no git repository at" in refused.stderr
 
 
-def test_a_session_remembers_what_was_checked_out_as_it_began(house: House, workspace: Path) -> None:
+def test_a_session_remembers_what_was_checked_out_as_it_began(stack: Stack, workspace: Path) -> None:
     def git(*words: str) -> str:
         return subprocess.run(["git", "-c", "user.name=n", "-c", "user.email=e", *words], cwd=workspace, check=True,
                               capture_output=True, text=True, env={"PATH": os.environ["PATH"], "HOME": "/"}
@@ -77,7 +77,7 @@ def test_a_session_remembers_what_was_checked_out_as_it_began(house: House, work
     git("add", "f")
     git("commit", "--quiet", "--message", "before")
     start = git("rev-parse", "HEAD")
-    errand = submit(house, "shell", "echo hello # free", workspace=workspace)
+    errand = submit(stack, "shell", "echo hello # free", workspace=workspace)
     errand.ended()
     git("mv", "f", "g")
     git("commit", "--quiet", "--message", "the agent's own")
@@ -88,10 +88,10 @@ def test_a_session_remembers_what_was_checked_out_as_it_began(house: House, work
         assert [one["subject"] for one in found["commits"]] == ["the agent's own"]
         assert [(one["old_path"], one["path"], one["change"]) for one in found["files"]] == [("f", "g", "renamed")]
 
-    check(house.get(path))
-    shown = verb(house, "diff", errand.session_id)
+    check(stack.get(path))
+    shown = verb(stack, "diff", errand.session_id)
     assert "rename from f\nrename to g" in shown.stdout
     assert "the agent's own (n)" in shown.stderr
-    assert "f => g" in verb(house, "diff", errand.session_id, "--stat").stdout
+    assert "f => g" in verb(stack, "diff", errand.session_id, "--stat").stdout
     errand.close()
-    check(by_a_new_runner(house, path))
+    check(by_a_new_runner(stack, path))

@@ -46,53 +46,53 @@ def until(found: Callable[[], list[dict[str, Any]]]) -> dict[str, Any]:
     return rows[0]
 
 
-def ask(house: PageHouse, line: str) -> dict[str, Any]:
+def ask(stack: PageHouse, line: str) -> dict[str, Any]:
     """Have the shell agent ask whether it may run a line; its approval is the one that pages name."""
-    house.do(f"interlock run shell '{line}' --detach")
-    asked = until(lambda: [one for one in house.rows("interlock approvals") if line in str(one)])
-    house.replaced |= {SHOWN_ID: asked["id"], SHOWN_DIGEST: asked["digest"]}
+    stack.do(f"interlock run shell '{line}' --detach")
+    asked = until(lambda: [one for one in stack.rows("interlock approvals") if line in str(one)])
+    stack.replaced |= {SHOWN_ID: asked["id"], SHOWN_DIGEST: asked["digest"]}
     return asked
 
 
 def waits(line: str) -> Step:
     """Have one approval wait, and be shown on this terminal."""
-    return in_order(lambda house: ask(house, line), done("interlock approvals"))
+    return in_order(lambda stack: ask(stack, line), done("interlock approvals"))
 
 
 def stands_for(printed: str, command: str, field: str = "id", row: int = 0) -> Step:
     """Have a row of a list stand for an id of the page."""
-    def prepare(house: PageHouse) -> None:
-        house.replaced[printed] = str(house.rows(command)[row][field])
+    def prepare(stack: PageHouse) -> None:
+        stack.replaced[printed] = str(stack.rows(command)[row][field])
     return prepare
 
 
 def done(*commands: str) -> Step:
     """Run commands that the page takes for granted."""
-    return lambda house: [house.do(house.as_typed(command)) for command in commands]
+    return lambda stack: [stack.do(stack.as_typed(command)) for command in commands]
 
 
 def written(path: str, text: str = "text\n") -> Step:
     """Have a file in the workspace."""
-    return lambda house: (house.work / path).write_text(text)
+    return lambda stack: (stack.work / path).write_text(text)
 
 
 def config_of(page: str, *numbers: int) -> Step:
     """Take these TOML blocks of a page into the config."""
     blocks = re.findall(r"^```toml\n(.*?)^```$", (HOW_TO / f"{page}.md").read_text("utf-8"), re.MULTILINE | re.DOTALL)
 
-    def prepare(house: PageHouse) -> None:
-        house.config += "".join(house.as_typed(blocks[number]) + "\n" for number in numbers)
+    def prepare(stack: PageHouse) -> None:
+        stack.config += "".join(stack.as_typed(blocks[number]) + "\n" for number in numbers)
     return prepare
 
 
 def in_order(*steps: Step) -> Step:
     """Do several."""
-    return lambda house: [step(house) for step in steps]
+    return lambda stack: [step(stack) for step in steps]
 
 
 def lines(count: int) -> Step:
     """Have so many tasks of the shell agent done, for a log with records."""
-    return lambda house: [house.do(f"interlock run shell 'echo {number}' --yes") for number in range(count)]
+    return lambda stack: [stack.do(f"interlock run shell 'echo {number}' --yes") for number in range(count)]
 
 
 REPOSITORY_THERE = done("git init -q", "git commit -q --allow-empty -m first")
@@ -102,44 +102,44 @@ CODE = re.compile(r"[A-Z0-9]{5}-[A-Z0-9]{5}")
 
 def with_code(printed: str) -> Step:
     """Have a pairing code."""
-    def prepare(house: PageHouse) -> None:
-        house.replaced[printed] = CODE.findall(house.do("interlock runners code"))[0]
-        (house.state / "runner/token").unlink(missing_ok=True)
+    def prepare(stack: PageHouse) -> None:
+        stack.replaced[printed] = CODE.findall(stack.do("interlock runners code"))[0]
+        (stack.state / "runner/token").unlink(missing_ok=True)
     return prepare
 
 
-def login_code(house: PageHouse) -> None:
+def login_code(stack: PageHouse) -> None:
     """Have a one-time code for a login."""
-    made = httpx2.post(f"{house.url}/v1/browser-codes", json={}, headers={
-        "Authorization": f"Bearer {house.key}", "Idempotency-Key": secrets.token_hex(16)})
-    house.replaced["7H2K-9QX0-WDAB-CDEF"] = made.raise_for_status().json()["code"]
+    made = httpx2.post(f"{stack.url}/v1/browser-codes", json={}, headers={
+        "Authorization": f"Bearer {stack.key}", "Idempotency-Key": secrets.token_hex(16)})
+    stack.replaced["7H2K-9QX0-WDAB-CDEF"] = made.raise_for_status().json()["code"]
 
 
 def receiver_of(section: str, url: str) -> Step:
     """Have a receiver on this machine stand for one of the page."""
-    def prepare(house: PageHouse) -> None:
-        house.replaced[url] = house.receiver.url + "topic"
-        house.config += '[outgoing]\nallow = ["127.0.0.1/32"]\n\n'
+    def prepare(stack: PageHouse) -> None:
+        stack.replaced[url] = stack.receiver.url + "topic"
+        stack.config += '[outgoing]\nallow = ["127.0.0.1/32"]\n\n'
     return prepare
 
 
-def dead_letter(house: PageHouse) -> None:
+def dead_letter(stack: PageHouse) -> None:
     """Have a message be refused for good."""
-    house.receiver.status = 410
-    ask(house, "echo unheard")
-    until(lambda: house.rows("interlock webhooks dead"))
-    house.receiver.status = 200
+    stack.receiver.status = 410
+    ask(stack, "echo unheard")
+    until(lambda: stack.rows("interlock webhooks dead"))
+    stack.receiver.status = 200
 
 
-def first_entry(house: PageHouse) -> None:
+def first_entry(stack: PageHouse) -> None:
     """Have the first entry of a transcript stand for that of the page."""
-    house.replaced["1a2b3c4d"] = json.loads((house.work / "old.jsonl").read_text("utf-8").splitlines()[1])["id"]
+    stack.replaced["1a2b3c4d"] = json.loads((stack.work / "old.jsonl").read_text("utf-8").splitlines()[1])["id"]
 
 
-def forget_rules(house: PageHouse) -> None:
+def forget_rules(stack: PageHouse) -> None:
     """Have none of the rules that people left behind count."""
-    for rule in house.rows("interlock policy rules"):
-        house.do(f"interlock policy forget {rule['id']}")
+    for rule in stack.rows("interlock policy rules"):
+        stack.do(f"interlock policy forget {rule['id']}")
 
 
 PAGES: dict[str, PageRun] = {
@@ -155,18 +155,18 @@ PAGES: dict[str, PageRun] = {
             "interlock up --root": "one runs here already: test_pages.py starts one as printed",
         }),
     "answer-elsewhere": PageRun(
-        start=lambda house: house.stand_in("uuidgen", "cat /proc/sys/kernel/random/uuid"),
+        start=lambda stack: stack.stand_in("uuidgen", "cat /proc/sys/kernel/random/uuid"),
         before={
-            "interlock approvals": lambda house: ask(house, "git push") if not house.rows("interlock approvals")
+            "interlock approvals": lambda stack: ask(stack, "git push") if not stack.rows("interlock approvals")
             else None,
             "interlock deny @last --reason": waits("ls here"),
-            f"interlock approve {SHOWN_ID} --yes": lambda house: ask(house, "ls there"),
+            f"interlock approve {SHOWN_ID} --yes": lambda stack: ask(stack, "ls there"),
             "interlock approve @last --always session": waits("echo one"),
             "interlock approve @last --always rule --width program": waits("git status"),
             'interlock approve @last --always rule --words "git log **"': waits("git log --oneline"),
             "interlock deny @last --always rule": waits("echo two"),
             'curl -s -H "Authorization: Bearer $KEY" -H "Content-Type: application/json" \\\n-H "Idempotency-Key: vote':
-                in_order(forget_rules, lambda house: ask(house, "uname")),
+                in_order(forget_rules, lambda stack: ask(stack, "uname")),
             'curl -sN -H "Authorization: Bearer $KEY" -H "Accept: text/event-stream" $URL/v1/commands/CMD':
                 stands_for("CMD", "interlock tasks --only succeeded"),
         },
@@ -256,7 +256,7 @@ PAGES: dict[str, PageRun] = {
                                  "gh ": ON_GITHUB}),
     "remote": PageRun(
         start=in_order(
-            lambda house: house.stand_in("ssh", 'case $1 in -N) ;; *) shift; cd ~ && exec sh -c "$*" ;; esac')),
+            lambda stack: stack.stand_in("ssh", 'case $1 in -N) ;; *) shift; cd ~ && exec sh -c "$*" ;; esac')),
         before={"interlock run shell": done("mkdir -p ~/project")}),
     "remove": PageRun(not_here={
         "systemctl": "it ends a service of this host: tests/cli/test_install.py",
@@ -267,7 +267,7 @@ PAGES: dict[str, PageRun] = {
     "run-a-witness": PageRun(before={"interlock audit witness": in_order(KEY_HERE, lines(1))},
                              until={"interlock audit witness": "cosigned"}),
     "sessions": PageRun(
-        start=in_order(config_of("sessions", 4), lambda house: house.environment.update({"VISUAL": "true"})),
+        start=in_order(config_of("sessions", 4), lambda stack: stack.environment.update({"VISUAL": "true"})),
         before={
             "interlock sessions set": done("interlock run claude hello --session agent:claude:main"),
             "interlock sessions archive": stands_for("3f2a", "interlock sessions", "session_id"),
@@ -294,8 +294,8 @@ PAGES: dict[str, PageRun] = {
     "verify-elsewhere": PageRun(
         before={
             "interlock audit export": in_order(lines(1), KEY_HERE),
-            "python interlock_audit_verify.py": lambda house: shutil.copy(
-                REPOSITORY / "verifier/interlock_audit_verify.py", house.work),
+            "python interlock_audit_verify.py": lambda stack: shutil.copy(
+                REPOSITORY / "verifier/interlock_audit_verify.py", stack.work),
             "tail -1 earlier": done("cp audit.ndjson earlier.ndjson"),
             "interlock audit verify --proof": done("interlock ci builtin hello --proof proof.json"),
         },
@@ -315,8 +315,8 @@ def test_a_page_does_what_it_says(path: Path, tmp_path: Path) -> None:
         assert path.name in (REPOSITORY / "tests/end_to_end" / OWN_TESTS[path.stem]).read_text("utf-8")
         return
     how = PAGES.get(path.stem, PageRun())
-    with running_model_server() as model, receiving() as receiver, PageHouse(tmp_path, model, receiver) as house:
-        run_page(path, how, house)
+    with running_model_server() as model, receiving() as receiver, PageHouse(tmp_path, model, receiver) as stack:
+        run_page(path, how, stack)
 
 
 def test_what_is_left_out_is_on_its_page() -> None:

@@ -17,8 +17,8 @@ from end_to_end.errands import Errand, submit
 from interlock.backends.sqlite.connect import open_writer
 from interlock.backends.sqlite.ledger import LEDGER_NAME
 from interlock.gateway.audit_state import verify_ledger_file
-from proof.processes.deployment import House
 from proof.processes.skewed_gateway import JUMP_NAME
+from proof.processes.stack import Stack
 from proof.recovery.kept_state import bring_back
 
 pytestmark = pytest.mark.req("Y-15")
@@ -41,31 +41,31 @@ def test_a_ledger_of_an_earlier_version_opens_and_its_log_verifies(sample: Path,
 
 @pytest.mark.long
 def test_a_gateway_and_a_runner_work_on_in_it(sample: Path, tmp_path: Path) -> None:
-    place = tmp_path / "house"
+    place = tmp_path / "stack"
     place.mkdir()
-    house = House(place, on_file=True)
-    own, kept = ((state / "interlock.toml").read_text() for state in (house.state, sample))
+    stack = Stack(place, on_file=True)
+    own, kept = ((state / "interlock.toml").read_text() for state in (stack.state, sample))
     config = own + kept.partition("\n\n")[2]  # Its own section of the gateway, which names a port that is free.
-    shutil.rmtree(house.state)
-    bring_back(sample, house.state)
-    (house.state / "interlock.toml").write_text(config)
+    shutil.rmtree(stack.state)
+    bring_back(sample, stack.state)
+    (stack.state / "interlock.toml").write_text(config)
     # The gateway's machine has the clock of then: the approval that waits has an end.
-    house.entry["gateway"] = ["proof.processes.skewed_gateway"]
-    (house.state / JUMP_NAME).write_text(str(last_ms(house.state) - time.time_ns() // 1_000_000))
+    stack.entry["gateway"] = ["proof.processes.skewed_gateway"]
+    (stack.state / JUMP_NAME).write_text(str(last_ms(stack.state) - time.time_ns() // 1_000_000))
     try:
-        house.up()
-        commands = house.pages("/v1/commands", "items")
+        stack.up()
+        commands = stack.pages("/v1/commands", "items")
         assert Counter(one["state"] for one in commands) == {"succeeded": 5, "pending_approval": 1}
         first = min(commands, key=lambda one: str(one["id"]))
-        assert "hello" in str(Errand(house, first).frames())
-        assert len(house.pages("/v1/approvals", "items")) >= 3
-        waiting = next(Errand(house, one) for one in commands if one["state"] == "pending_approval")
+        assert "hello" in str(Errand(stack, first).frames())
+        assert len(stack.pages("/v1/approvals", "items")) >= 3
+        waiting = next(Errand(stack, one) for one in commands if one["state"] == "pending_approval")
         assert waiting.vote("deny").status_code == 200
         assert waiting.ended()["state"] == "rejected"
-        assert submit(house, "shell", "echo again", workspace=house.workspace).ended()["state"] == "succeeded"
+        assert submit(stack, "shell", "echo again", workspace=stack.workspace).ended()["state"] == "succeeded"
     finally:
-        house.down()
-    assert house.audit_ok()[0], house.audit_ok()
+        stack.down()
+    assert stack.audit_ok()[0], stack.audit_ok()
 
 
 def test_a_sample_is_never_written_over(tmp_path: Path) -> None:

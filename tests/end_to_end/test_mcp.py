@@ -15,32 +15,32 @@ import httpx2
 import pytest
 
 from end_to_end.errands import PATIENCE_S, new_key
-from proof.processes.deployment import House
+from proof.processes.stack import Stack
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("O-8"), pytest.mark.needs("mcp")]
 DOORS = pytest.mark.parametrize("door", ["stdio", "http"])
 NEVER = ("vote", "grant", "approve", "deny", "allow", "key", "policy", "answer")
 
 
-def key_of(house: House, role: str) -> str:
-    made = house.post("/v1/keys", {"principal": {"type": "user", "id": f"model-{role}"}, "roles": [role]}, new_key())
+def key_of(stack: Stack, role: str) -> str:
+    made = stack.post("/v1/keys", {"principal": {"type": "user", "id": f"model-{role}"}, "roles": [role]}, new_key())
     return made.json()["key"]
 
 
 @asynccontextmanager
-async def client_of(house: House, key: str, door: str, **options: Any) -> AsyncIterator[Any]:
+async def client_of(stack: Stack, key: str, door: str, **options: Any) -> AsyncIterator[Any]:
     from mcp.client.client import Client
     from mcp.client.stdio import StdioServerParameters
     from mcp.client.streamable_http import streamable_http_client
 
-    async with asyncio.timeout(3 * PATIENCE_S), AsyncExitStack() as stack:
+    async with asyncio.timeout(3 * PATIENCE_S), AsyncExitStack() as exits:
         server: Any = StdioServerParameters(command=sys.executable, args=["-m", "interlock", "mcp"], env={
-            "PATH": os.environ["PATH"], "INTERLOCK_URL": house.url, "INTERLOCK_KEY": key, "HOME": str(house.place)})
+            "PATH": os.environ["PATH"], "INTERLOCK_URL": stack.url, "INTERLOCK_KEY": key, "HOME": str(stack.place)})
         if door == "http":
             http = httpx2.AsyncClient(headers={"Authorization": f"Bearer {key}"}, timeout=3 * PATIENCE_S)
-            await stack.enter_async_context(http)
-            server = streamable_http_client(f"{house.url}/mcp", http_client=http)
-        yield await stack.enter_async_context(Client(server, **options))
+            await exits.enter_async_context(http)
+            server = streamable_http_client(f"{stack.url}/mcp", http_client=http)
+        yield await exits.enter_async_context(Client(server, **options))
 
 
 async def called(client: Any, name: str, **arguments: Any) -> dict[str, Any]:
@@ -50,19 +50,19 @@ async def called(client: Any, name: str, **arguments: Any) -> dict[str, Any]:
 
 
 @DOORS
-async def test_a_task_is_started_waits_for_a_person_and_is_read(house: House, workspace: Path, door: str) -> None:
+async def test_a_task_is_started_waits_for_a_person_and_is_read(stack: Stack, workspace: Path, door: str) -> None:
     from mcp_types import ElicitResult
 
     opened: list[str] = []
 
     async def person(_context: Any, asked: Any) -> Any:
-        approval = house.get(f"/v1/approvals/{asked.url.rpartition('/')[2]}")
+        approval = stack.get(f"/v1/approvals/{asked.url.rpartition('/')[2]}")
         opened.append(asked.url)
-        house.post(f"/v1/approvals/{approval['id']}/grants", {"decision": "grant", "digest": approval["digest"]},
+        stack.post(f"/v1/approvals/{approval['id']}/grants", {"decision": "grant", "digest": approval["digest"]},
                    new_key())
         return ElicitResult(action="accept")
 
-    async with client_of(house, key_of(house, "operator"), door, elicitation_callback=person) as client:
+    async with client_of(stack, key_of(stack, "operator"), door, elicitation_callback=person) as client:
         agents = await called(client, "list_agents")
         assert "shell" in {one["agent"] for one in agents["agents"]}
         asked = {"agent": "shell", "prompt": "echo made > made; echo by a model", "directory": str(workspace),
@@ -81,12 +81,12 @@ async def test_a_task_is_started_waits_for_a_person_and_is_read(house: House, wo
         read = await called(client, "read_transcript", session=ended["session"])
         assert any("by a model" in entry for entry in read["entries"])
     assert (workspace / "made").exists()
-    assert house.get(f"/v1/commands/{task}")["reason"] == "started by a model (MCP)"
+    assert stack.get(f"/v1/commands/{task}")["reason"] == "started by a model (MCP)"
 
 
 @DOORS
-async def test_no_tool_decides_whatever_the_key_may_do(house: House, workspace: Path, door: str) -> None:
-    async with client_of(house, house.headers["Authorization"].removeprefix("Bearer "), door) as client:
+async def test_no_tool_decides_whatever_the_key_may_do(stack: Stack, workspace: Path, door: str) -> None:
+    async with client_of(stack, stack.headers["Authorization"].removeprefix("Bearer "), door) as client:
         tools = (await client.list_tools()).tools
         assert not [tool.name for tool in tools if any(word in tool.name.split("_") for word in NEVER)]
         started = await called(client, "start_task", agent="shell", prompt="touch made", directory=str(workspace))
@@ -99,14 +99,14 @@ async def test_no_tool_decides_whatever_the_key_may_do(house: House, workspace: 
             await client.call_tool(tool.name, needed)
         while (await called(client, "wait_for_task", task=task))["state"] != "canceled":
             await asyncio.sleep(0.05)
-    approval = house.get(f"/v1/approvals/{held['approval']}")
+    approval = stack.get(f"/v1/approvals/{held['approval']}")
     assert (approval["state"], approval.get("votes")) == ("void", None)
     assert not (workspace / "made").exists()
 
 
 @DOORS
-async def test_a_key_may_do_here_what_it_may_do_over_rest_and_no_more(house: House, door: str) -> None:
-    async with client_of(house, key_of(house, "viewer"), door) as client:
+async def test_a_key_may_do_here_what_it_may_do_over_rest_and_no_more(stack: Stack, door: str) -> None:
+    async with client_of(stack, key_of(stack, "viewer"), door) as client:
         assert "agents" in await called(client, "list_agents")
         refused = await client.call_tool("start_task", {"agent": "shell", "prompt": "echo no # free"})
         assert refused.is_error
@@ -116,14 +116,14 @@ async def test_a_key_may_do_here_what_it_may_do_over_rest_and_no_more(house: Hou
         assert "There is no command cmd_none" in missing.content[0].text
         assert "records" not in str(await client.call_tool("search_audit", {}))
     if door == "stdio":
-        async with client_of(house, "ilk_wrong", door) as client:
+        async with client_of(stack, "ilk_wrong", door) as client:
             refused = await client.call_tool("list_agents", {})
         assert refused.is_error
         assert "Unauthorized" in refused.content[0].text
 
 
 @DOORS
-async def test_a_task_of_the_protocol_waits_for_the_page_and_has_the_answer(house: House, workspace: Path, door: str
+async def test_a_task_of_the_protocol_waits_for_the_page_and_has_the_answer(stack: Stack, workspace: Path, door: str
                                                                             ) -> None:
     from mcp.client.extension import ClientExtension, ResultClaim
     from mcp_types import ElicitResult, Request, RequestParams, Result
@@ -158,7 +158,7 @@ async def test_a_task_of_the_protocol_waits_for_the_page_and_has_the_answer(hous
     async def nobody(_context: Any, _asked: Any) -> Any:
         return ElicitResult(action="decline")
 
-    async with client_of(house, key_of(house, "owner"), door, extensions=[Tasks()], elicitation_callback=nobody
+    async with client_of(stack, key_of(stack, "owner"), door, extensions=[Tasks()], elicitation_callback=nobody
                          ) as client:
         started = await client.session.call_tool("start_task", {
             "agent": "shell", "prompt": "touch made", "directory": str(workspace)}, allow_claimed=True)
@@ -171,9 +171,9 @@ async def test_a_task_of_the_protocol_waits_for_the_page_and_has_the_answer(hous
         assert request["params"]["url"].endswith(f"/a/{approval}")
         await ask(client, "tasks/update", taskId=task, inputResponses={approval: {
             "action": "accept", "content": {"decision": "grant"}}})
-        assert house.get(f"/v1/approvals/{approval}").get("votes") is None
-        digest = house.get(f"/v1/approvals/{approval}")["digest"]
-        house.post(f"/v1/approvals/{approval}/grants", {"decision": "grant", "digest": digest}, new_key())
+        assert stack.get(f"/v1/approvals/{approval}").get("votes") is None
+        digest = stack.get(f"/v1/approvals/{approval}")["digest"]
+        stack.post(f"/v1/approvals/{approval}/grants", {"decision": "grant", "digest": digest}, new_key())
         while (shown := await ask(client, "tasks/get", taskId=task))["status"] != "completed":
             await asyncio.sleep(0.05)
         assert shown["result"]["structuredContent"]["state"] == "succeeded"

@@ -11,16 +11,16 @@ import pytest
 
 from agents.misbehaving import WRITTEN, flood_chunk
 from end_to_end.errands import Errand, body, new_key, submit, watching
-from proof.processes.deployment import House
+from proof.processes.stack import Stack
 
 pytestmark = pytest.mark.usefixtures("usable")
 
 FLOOD_BYTES = 20_000_000
 
 
-def give(house: House, workspace: Path, words: str) -> Errand:
+def give(stack: Stack, workspace: Path, words: str) -> Errand:
     """A prompt for the misbehaving agent."""
-    return submit(house, "misbehaving", words, workspace=workspace)
+    return submit(stack, "misbehaving", words, workspace=workspace)
 
 
 def ends(errand: Errand) -> list[tuple[str, Any]]:
@@ -34,8 +34,8 @@ def ends(errand: Errand) -> list[tuple[str, Any]]:
 
 @pytest.mark.req("A-2", "A-8", "C-8", "W-2")
 @pytest.mark.parametrize("agent", ["dead", "deaf", "penniless"])
-def test_an_agent_that_does_not_start(house: House, workspace: Path, agent: str) -> None:
-    errand = submit(house, agent, "text", workspace=workspace)
+def test_an_agent_that_does_not_start(stack: Stack, workspace: Path, agent: str) -> None:
+    errand = submit(stack, agent, "text", workspace=workspace)
 
     ended = errand.ended()
 
@@ -46,12 +46,12 @@ def test_an_agent_that_does_not_start(house: House, workspace: Path, agent: str)
     assert errand.sent("session.turn.start") == []
     errors = errand.sent("session.error")
     assert (errors[0]["payload"]["error_code"], errors[0]["payload"]["fatal"]) == ("AGENT_START_FAILED", True)
-    assert house.leftovers(workspace) == []
+    assert stack.leftovers(workspace) == []
 
 
 @pytest.mark.req("A-8", "C-0")
-def test_an_agent_whose_program_is_not_there_is_refused_before_a_command_is_kept(house: House, workspace: Path) -> None:
-    answer = house.post("/v1/commands", body("absent", "text", workspace=workspace), new_key())
+def test_an_agent_whose_program_is_not_there_is_refused_before_a_command_is_kept(stack: Stack, workspace: Path) -> None:
+    answer = stack.post("/v1/commands", body("absent", "text", workspace=workspace), new_key())
 
     assert (answer.status_code, answer.json()["code"]) == (409, "Conflict")
     assert "'/nowhere/at/all' is not on the runner" in answer.json()["detail"]
@@ -62,9 +62,9 @@ def test_an_agent_whose_program_is_not_there_is_refused_before_a_command_is_kept
     ("exit", "PROCESS_EXIT", 3, None), ("exit:127", "PROCESS_EXIT", 127, None),
     ("exit:143", "SIGNAL_EXIT", 143, None), ("kill", "SIGNAL_EXIT", None, 9), ("kill:11", "SIGNAL_EXIT", None, 11)])
 def test_an_agent_that_dies_in_the_middle_of_a_turn(
-    house: House, workspace: Path, word: str, code: str, exit_code: int | None, number: int | None
+    stack: Stack, workspace: Path, word: str, code: str, exit_code: int | None, number: int | None
 ) -> None:
-    errand = give(house, workspace, f"text:before {word} text:after")
+    errand = give(stack, workspace, f"text:before {word} text:after")
 
     ended = errand.ended()
     closed = errand.closed()
@@ -74,12 +74,12 @@ def test_an_agent_that_dies_in_the_middle_of_a_turn(
                             ("session.closed", closed["reason"])]
     assert (closed.get("exit_code"), closed.get("signal")) == (exit_code, number)
     assert errand.text() == "before"
-    assert house.leftovers(workspace) == []
+    assert stack.leftovers(workspace) == []
 
 
 @pytest.mark.req("A-2", "T-3", "C-8")
-def test_an_agent_that_leaves_with_0_in_the_middle_of_a_turn(house: House, workspace: Path) -> None:
-    errand = give(house, workspace, "text:before exit:0")
+def test_an_agent_that_leaves_with_0_in_the_middle_of_a_turn(stack: Stack, workspace: Path) -> None:
+    errand = give(stack, workspace, "text:before exit:0")
 
     ended = errand.ended()
     closed = errand.closed()
@@ -89,8 +89,8 @@ def test_an_agent_that_leaves_with_0_in_the_middle_of_a_turn(house: House, works
     assert errand.sent("session.turn.end")[0]["payload"]["stop_reason"] == "end_turn"
     assert errand.sent("session.turn.end")[0]["metadata"]["unanswered"] is True
     assert closed["exit_code"] == 0
-    assert house.leftovers(workspace) == []
-    again = submit(house, "misbehaving", "text:again", session_id=errand.session_id)
+    assert stack.leftovers(workspace) == []
+    again = submit(stack, "misbehaving", "text:again", session_id=errand.session_id)
     assert again.ended()["state"] == "succeeded"
 
 
@@ -106,33 +106,33 @@ class Stubborn:
         "has a child": "spawn text:on hang",
     }
 
-    def __init__(self, house: House) -> None:
+    def __init__(self, stack: Stack) -> None:
         self.errands: dict[str, Errand] = {}
         self.places: dict[str, Path] = {}
         for name, words in self.WORDS.items():
-            self.places[name] = house.workspace / name.replace(" ", "-")
+            self.places[name] = stack.workspace / name.replace(" ", "-")
             self.places[name].mkdir()
-            self.errands[name] = give(house, self.places[name], words)
+            self.errands[name] = give(stack, self.places[name], words)
         for errand in self.errands.values():
             with watching(errand) as viewer:
                 viewer.until_text("on")
-        self.pids = {name: house.leftovers(place) for name, place in self.places.items()}
+        self.pids = {name: stack.leftovers(place) for name, place in self.places.items()}
         for errand in self.errands.values():
             errand.cancel()
-            answer = house.post(f"/v1/sessions/{errand.session_id}/close", {"reason": "enough"},
+            answer = stack.post(f"/v1/sessions/{errand.session_id}/close", {"reason": "enough"},
                                 f"stubborn-{errand.session_id}")
             assert answer.status_code == 200, answer.text
 
 
 @pytest.fixture(scope="module")
-def stubborn(house: House) -> Stubborn:
+def stubborn(stack: Stack) -> Stubborn:
     """All of them, asked to end."""
-    return Stubborn(house)
+    return Stubborn(stack)
 
 
 @pytest.mark.req("A-4", "C-8", "T-3")
 @pytest.mark.parametrize("name", list(Stubborn.WORDS))
-def test_an_agent_that_does_not_want_to_end(house: House, stubborn: Stubborn, name: str) -> None:
+def test_an_agent_that_does_not_want_to_end(stack: Stack, stubborn: Stubborn, name: str) -> None:
     errand, place = stubborn.errands[name], stubborn.places[name]
     assert len(stubborn.pids[name]) == (2 if "fork" in name or "child" in name else 1)
 
@@ -141,22 +141,22 @@ def test_an_agent_that_does_not_want_to_end(house: House, stubborn: Stubborn, na
 
     assert ended["state"] == "canceled"
     assert errand.sent("session.turn.end")[0]["payload"]["stop_reason"] == "cancelled"
-    assert house.leftovers(place) == []
+    assert stack.leftovers(place) == []
     assert not [pid for pid in stubborn.pids[name] if Path(f"/proc/{pid}").exists()]
 
 
 @pytest.mark.req("A-4", "C-1", "C-8")
-def test_an_agent_that_hangs_until_its_time_is_up(house: House, workspace: Path) -> None:
-    errand = submit(house, "misbehaving", "text:on hang", workspace=workspace, timeout_ms=300)
+def test_an_agent_that_hangs_until_its_time_is_up(stack: Stack, workspace: Path) -> None:
+    errand = submit(stack, "misbehaving", "text:on hang", workspace=workspace, timeout_ms=300)
 
     assert errand.ended()["state"] == "timed_out"
     errand.closed()
-    assert house.leftovers(workspace) == []
+    assert stack.leftovers(workspace) == []
 
 
 @pytest.mark.req("A-8", "E-1")
-def test_an_agent_that_prints_garbage(house: House, workspace: Path) -> None:
-    errand = give(house, workspace, "text:before garbage garbage-json stderr:300000 text:after")
+def test_an_agent_that_prints_garbage(stack: Stack, workspace: Path) -> None:
+    errand = give(stack, workspace, "text:before garbage garbage-json stderr:300000 text:after")
 
     assert errand.ended()["state"] == "succeeded"
     assert errand.text() == "beforeafter"
@@ -165,29 +165,29 @@ def test_an_agent_that_prints_garbage(house: House, workspace: Path) -> None:
 
 
 @pytest.mark.req("A-8", "W-2")
-def test_an_agent_that_writes_a_line_of_20_mib(house: House, workspace: Path) -> None:
-    errand = give(house, workspace, "text:before line text:after")
+def test_an_agent_that_writes_a_line_of_20_mib(stack: Stack, workspace: Path) -> None:
+    errand = give(stack, workspace, "text:before line text:after")
 
     ended = errand.ended()
 
     assert (ended["state"], ended["error"]["code"]) == ("failed", "FRAME_TOO_LARGE")
     assert ends(errand)[:3] == [("agent.error", "FRAME_TOO_LARGE"), ("session.turn.end", "error"),
                                 ("session.usage", None)]
-    again = submit(house, "misbehaving", "text:again", session_id=errand.session_id)
+    again = submit(stack, "misbehaving", "text:again", session_id=errand.session_id)
     assert again.ended()["state"] == "succeeded"
 
 
 @pytest.mark.req("A-8", "E-5")
-def test_an_agent_that_writes_a_line_of_8_mib_is_heard_in_full(house: House, workspace: Path) -> None:
-    errand = give(house, workspace, f"line:{8 * 1024 * 1024}")
+def test_an_agent_that_writes_a_line_of_8_mib_is_heard_in_full(stack: Stack, workspace: Path) -> None:
+    errand = give(stack, workspace, f"line:{8 * 1024 * 1024}")
 
     assert errand.ended()["state"] == "succeeded"
     assert errand.text() == "y" * (8 * 1024 * 1024)
 
 
 @pytest.mark.req("A-8", "D-3", "E-5")
-def test_an_agent_that_floods(house: House, workspace: Path) -> None:
-    errand = give(house, workspace, f"flood:{FLOOD_BYTES}")
+def test_an_agent_that_floods(stack: Stack, workspace: Path) -> None:
+    errand = give(stack, workspace, f"flood:{FLOOD_BYTES}")
 
     ended = errand.ended()
 
@@ -198,10 +198,10 @@ def test_an_agent_that_floods(house: House, workspace: Path) -> None:
 
 
 @pytest.mark.req("T-2", "T-4", "C-8")
-def test_an_agent_that_answers_twice_and_speaks_after_its_answer(house: House, workspace: Path) -> None:
-    errand = give(house, workspace, "text:in-time two-results late-update")
+def test_an_agent_that_answers_twice_and_speaks_after_its_answer(stack: Stack, workspace: Path) -> None:
+    errand = give(stack, workspace, "text:in-time two-results late-update")
     assert errand.ended()["state"] == "succeeded"
-    again = submit(house, "misbehaving", "text:again", session_id=errand.session_id)
+    again = submit(stack, "misbehaving", "text:again", session_id=errand.session_id)
     assert again.ended()["state"] == "succeeded"
 
     assert errand.text() == "in-timeagain"
@@ -210,8 +210,8 @@ def test_an_agent_that_answers_twice_and_speaks_after_its_answer(house: House, w
 
 
 @pytest.mark.req("A-7", "E-1")
-def test_an_agent_that_says_what_nobody_knows(house: House, workspace: Path) -> None:
-    errand = give(house, workspace, "unknown wrong-session open-tool text:after")
+def test_an_agent_that_says_what_nobody_knows(stack: Stack, workspace: Path) -> None:
+    errand = give(stack, workspace, "unknown wrong-session open-tool text:after")
 
     assert errand.ended()["state"] == "succeeded"
     assert "after" in errand.text()
@@ -219,8 +219,8 @@ def test_an_agent_that_says_what_nobody_knows(house: House, workspace: Path) -> 
 
 
 @pytest.mark.req("A-5", "A-7")
-def test_an_agent_that_asks_before_it_announces(house: House, workspace: Path) -> None:
-    errand = give(house, workspace, "ask-first")
+def test_an_agent_that_asks_before_it_announces(stack: Stack, workspace: Path) -> None:
+    errand = give(stack, workspace, "ask-first")
 
     approval = errand.approval()
     assert approval["input"] == {"path": "written.txt", "content": WRITTEN}
@@ -235,8 +235,8 @@ def test_an_agent_that_asks_before_it_announces(house: House, workspace: Path) -
 
 @pytest.mark.req("A-5", "P-6")
 @pytest.mark.parametrize("words", ["ask", "ask-abandon", "text ask-after-cancel"])
-def test_a_permission_is_void_once_its_command_is_canceled(house: House, workspace: Path, words: str) -> None:
-    errand = give(house, workspace, words)
+def test_a_permission_is_void_once_its_command_is_canceled(stack: Stack, workspace: Path, words: str) -> None:
+    errand = give(stack, workspace, words)
     approval: dict[str, Any] | None = None
     if words == "text ask-after-cancel":
         with watching(errand) as viewer:
@@ -250,33 +250,33 @@ def test_a_permission_is_void_once_its_command_is_canceled(house: House, workspa
     assert ended["state"] == "canceled"
     assert not (workspace / "written.txt").exists()
     if approval is not None:
-        assert house.get(f"/v1/approvals/{approval['id']}")["state"] == "void"
+        assert stack.get(f"/v1/approvals/{approval['id']}")["state"] == "void"
         late = errand.vote("grant", approval)
         assert (late.status_code, late.json()["code"]) == (409, "Conflict")
-    assert house.get("/v1/approvals", state="pending")["items"] == []
+    assert stack.get("/v1/approvals", state="pending")["items"] == []
     errand.close()
     assert not (workspace / "written.txt").exists()
-    assert house.leftovers(workspace) == []
+    assert stack.leftovers(workspace) == []
 
 
 @pytest.mark.req("A-5", "P-6", "C-8")
-def test_a_permission_is_void_once_its_agent_is_gone(house: House, workspace: Path) -> None:
-    errand = give(house, workspace, "ask")
+def test_a_permission_is_void_once_its_agent_is_gone(stack: Stack, workspace: Path) -> None:
+    errand = give(stack, workspace, "ask")
     approval = errand.approval()
-    (agent,) = house.leftovers(workspace)
+    (agent,) = stack.leftovers(workspace)
 
     os.kill(agent, signal.SIGKILL)
 
     assert errand.ended()["error"]["code"] == "SIGNAL_EXIT"
-    assert house.get(f"/v1/approvals/{approval['id']}")["state"] == "void"
+    assert stack.get(f"/v1/approvals/{approval['id']}")["state"] == "void"
     assert errand.vote("grant", approval).status_code == 409
     assert not (workspace / "written.txt").exists()
 
 
 @pytest.mark.req("A-9", "A-5")
 @pytest.mark.parametrize("word", ["ask-always", "ask-none"])
-def test_an_agent_that_offers_no_once_option_is_denied(house: House, workspace: Path, word: str) -> None:
-    errand = give(house, workspace, word)
+def test_an_agent_that_offers_no_once_option_is_denied(stack: Stack, workspace: Path, word: str) -> None:
+    errand = give(stack, workspace, word)
 
     assert errand.ended()["state"] == "succeeded"
     assert not (workspace / "written.txt").exists()
@@ -285,8 +285,8 @@ def test_an_agent_that_offers_no_once_option_is_denied(house: House, workspace: 
 
 
 @pytest.mark.req("A-9", "A-5")
-def test_an_agent_with_an_odd_set_of_options_is_allowed_once(house: House, workspace: Path) -> None:
-    errand = give(house, workspace, "ask-odd")
+def test_an_agent_with_an_odd_set_of_options_is_allowed_once(stack: Stack, workspace: Path) -> None:
+    errand = give(stack, workspace, "ask-odd")
     errand.vote("grant")
 
     assert errand.ended()["state"] == "succeeded"
@@ -294,12 +294,12 @@ def test_an_agent_with_an_odd_set_of_options_is_allowed_once(house: House, works
 
 
 @pytest.mark.req("A-5", "P-2")
-def test_two_permissions_at_once_are_answered_each_by_itself(house: House, workspace: Path) -> None:
-    errand = give(house, workspace, "ask-two")
+def test_two_permissions_at_once_are_answered_each_by_itself(stack: Stack, workspace: Path) -> None:
+    errand = give(stack, workspace, "ask-two")
     with watching(errand) as viewer:
         viewer.until(lambda event: "two.txt" in str(event.get("frame", {}).get("payload", {}).get("context")))
         viewer.until(lambda event: event.get("frame", {}).get("type") == "x-interlock.interaction.held")
-    asked = {item["input"]["path"]: item for item in house.get("/v1/approvals", state="pending")["items"]
+    asked = {item["input"]["path"]: item for item in stack.get("/v1/approvals", state="pending")["items"]
              if item["session_id"] == errand.session_id}
 
     errand.vote("grant", asked["two.txt"])
@@ -320,11 +320,11 @@ MANY, OPEN = 10_000, 64
     ("ask-late", "cancelled", 0), (f"ask-many:{MANY}:{OPEN}", "cancelled", 1),
 ], ids=["half a request", "another session's", "one id twice", "after the turn's end", "10,000 at once"])
 def test_what_cannot_be_asked_is_answered_no_and_the_session_goes_on(
-    house: House, workspace: Path, words: str, answer: str, sentences: int
+    stack: Stack, workspace: Path, words: str, answer: str, sentences: int
 ) -> None:
-    errand = give(house, workspace, f"{words} text:done")
+    errand = give(stack, workspace, f"{words} text:done")
     assert errand.ended()["state"] == "succeeded"
-    again = submit(house, "misbehaving", "late-said text:again" if words == "ask-late" else "text:again",
+    again = submit(stack, "misbehaving", "late-said text:again" if words == "ask-late" else "text:again",
                    session_id=errand.session_id)
     assert again.ended()["state"] == "succeeded"
 

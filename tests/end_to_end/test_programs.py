@@ -8,7 +8,7 @@ import pytest
 
 from end_to_end.errands import Errand, submit
 from interlock.box.host import survey
-from proof.processes.deployment import House
+from proof.processes.stack import Stack
 
 HOST = survey()
 pytestmark = pytest.mark.skipif(HOST.programs is not None, reason=str(HOST.programs))
@@ -21,8 +21,8 @@ def program_asked_about(errand: Errand) -> dict[str, object]:
 
 
 @pytest.mark.req("H-16")
-def test_each_command_of_a_shell_waits_for_a_person_and_a_no_leaves_no_file(house: House, workspace: Path) -> None:
-    errand = submit(house, "held", "touch first; touch second; echo $?", workspace=workspace)
+def test_each_command_of_a_shell_waits_for_a_person_and_a_no_leaves_no_file(stack: Stack, workspace: Path) -> None:
+    errand = submit(stack, "held", "touch first; touch second; echo $?", workspace=workspace)
 
     first = program_asked_about(errand)
     assert first["title"] == "$ touch first"
@@ -40,9 +40,9 @@ def test_each_command_of_a_shell_waits_for_a_person_and_a_no_leaves_no_file(hous
 
 
 @pytest.mark.req("H-16")
-def test_one_rule_lets_a_build_start_what_it_wants_and_the_record_counts_it(house: House, workspace: Path) -> None:
+def test_one_rule_lets_a_build_start_what_it_wants_and_the_record_counts_it(stack: Stack, workspace: Path) -> None:
     (workspace / "build.sh").write_text("for one in 1 2 3; do basename $one; done; touch made\n")
-    errand = submit(house, "held", "sh build.sh; touch outside; true", workspace=workspace)
+    errand = submit(stack, "held", "sh build.sh; touch outside; true", workspace=workspace)
     errand.vote("deny", program_asked_about(errand))
 
     assert errand.ended()["state"] == "succeeded"
@@ -54,19 +54,19 @@ def test_one_rule_lets_a_build_start_what_it_wants_and_the_record_counts_it(hous
 
 
 @pytest.mark.req("H-16")
-def test_a_person_may_let_a_program_start_what_it_wants(house: House, workspace: Path) -> None:
-    errand = submit(house, "held", "sh -c 'touch one; touch two; exit'", workspace=workspace)
+def test_a_person_may_let_a_program_start_what_it_wants(stack: Stack, workspace: Path) -> None:
+    errand = submit(stack, "held", "sh -c 'touch one; touch two; exit'", workspace=workspace)
     approval = program_asked_about(errand)
     ballot = {"decision": "grant", "digest": approval["digest"], "option_id": "below"}
-    assert house.post(f"/v1/approvals/{approval['id']}/grants", ballot, f"below-{errand.id}").status_code == 200
+    assert stack.post(f"/v1/approvals/{approval['id']}/grants", ballot, f"below-{errand.id}").status_code == 200
 
     assert errand.ended()["state"] == "succeeded"
     assert sorted(entry.name for entry in workspace.iterdir()) == ["one", "two"]
 
 
 @pytest.mark.req("H-16", "C-2")
-def test_a_command_is_cancelled_while_its_program_is_held(house: House, workspace: Path) -> None:
-    errand = submit(house, "held", "touch made; touch again", workspace=workspace)
+def test_a_command_is_cancelled_while_its_program_is_held(stack: Stack, workspace: Path) -> None:
+    errand = submit(stack, "held", "touch made; touch again", workspace=workspace)
     program_asked_about(errand)
     errand.cancel()
 
@@ -76,8 +76,8 @@ def test_a_command_is_cancelled_while_its_program_is_held(house: House, workspac
 
 @pytest.mark.req("H-16")
 def test_a_launcher_starts_its_agent_between_turns_and_in_a_turn_each_program_waits(
-        house: House, workspace: Path) -> None:
-    errand = submit(house, "launched", "touch made", workspace=workspace)
+        stack: Stack, workspace: Path) -> None:
+    errand = submit(stack, "launched", "touch made", workspace=workspace)
     errand.vote("grant", errand.approval())  # The agent's own question.
     errand.vote("deny", program_asked_about(errand))
 

@@ -20,13 +20,13 @@ from interlock.sdk import (
     ToolOutputPart,
     ToolStartPart,
 )
-from proof.processes.deployment import House
+from proof.processes.stack import Stack
 
 pytestmark = pytest.mark.req("Y-14")
 
 
-def key_of(house: House) -> str:
-    return house.headers["Authorization"].removeprefix("Bearer ")
+def key_of(stack: Stack) -> str:
+    return stack.headers["Authorization"].removeprefix("Bearer ")
 
 
 def kinds(parts: list[Any]) -> list[type]:
@@ -37,14 +37,14 @@ def texts(parts: list[Any]) -> str:
     return "".join(part.text for part in parts if isinstance(part, AgentTextPart))
 
 
-def test_a_prompt_comes_as_parts_and_ends_with_its_command(house: House, workspace: Path) -> None:
+def test_a_prompt_comes_as_parts_and_ends_with_its_command(stack: Stack, workspace: Path) -> None:
     asked: list[Approval] = []
 
     def allow(approval: Approval) -> bool:
         asked.append(approval)
         return True
 
-    with Interlock(house.url, key_of(house)) as gateway:
+    with Interlock(stack.url, key_of(stack)) as gateway:
         parts = list(gateway.stream("echo made > made; echo done", agent="shell", workspace=str(workspace),
                                     on_approval=allow))
     assert (workspace / "made").read_text() == "made\n"
@@ -61,12 +61,12 @@ def test_a_prompt_comes_as_parts_and_ends_with_its_command(house: House, workspa
 
 
 @pytest.mark.anyio
-async def test_a_function_that_is_awaited_denies(house: House, workspace: Path) -> None:
+async def test_a_function_that_is_awaited_denies(stack: Stack, workspace: Path) -> None:
     async def deny(_approval: Approval) -> bool:
         await asyncio.sleep(0)
         return False
 
-    async with AsyncInterlock(house.url, key_of(house)) as gateway, asyncio.timeout(PATIENCE_S):
+    async with AsyncInterlock(stack.url, key_of(stack)) as gateway, asyncio.timeout(PATIENCE_S):
         parts = [part async for part in gateway.stream("touch made", agent="shell", workspace=str(workspace),
                                                        on_approval=deny)]
     assert not (workspace / "made").exists()
@@ -75,9 +75,9 @@ async def test_a_function_that_is_awaited_denies(house: House, workspace: Path) 
 
 
 @pytest.mark.anyio
-async def test_an_approval_that_is_left_is_decided_elsewhere(house: House, workspace: Path) -> None:
+async def test_an_approval_that_is_left_is_decided_elsewhere(stack: Stack, workspace: Path) -> None:
     states: list[str] = []
-    async with AsyncInterlock(house.url, key_of(house)) as gateway, asyncio.timeout(PATIENCE_S):
+    async with AsyncInterlock(stack.url, key_of(stack)) as gateway, asyncio.timeout(PATIENCE_S):
         async for part in gateway.stream("touch made", agent="shell", workspace=str(workspace)):
             if isinstance(part, ApprovalPart):
                 states.append(part.approval.state)
@@ -88,8 +88,8 @@ async def test_an_approval_that_is_left_is_decided_elsewhere(house: House, works
     assert states[-1] in ("granted", "consumed")
 
 
-def test_a_second_prompt_of_a_session_has_its_own_parts_alone(house: House, workspace: Path) -> None:
-    with Interlock(house.url, key_of(house)) as gateway:
+def test_a_second_prompt_of_a_session_has_its_own_parts_alone(stack: Stack, workspace: Path) -> None:
+    with Interlock(stack.url, key_of(stack)) as gateway:
         first = list(gateway.stream("echo first # free", agent="shell", workspace=str(workspace)))
         assert isinstance(first[-1], EndPart)
         session_id = first[-1].command.target.session_id

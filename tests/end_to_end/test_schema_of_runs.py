@@ -9,23 +9,23 @@ import pytest
 
 from end_to_end.errands import submit
 from interlock.protocol.schema import json_schema
-from proof.processes.deployment import House
+from proof.processes.stack import Stack
 
 SCHEMA = jsonschema.Draft202012Validator(json_schema())
 
 
 @pytest.mark.req("W-1")
-def test_every_frame_of_a_held_a_denied_and_a_canceled_turn_is_valid(house: House, workspace: Path) -> None:
-    allowed = submit(house, "shell", "echo to out; echo to err >&2", workspace=workspace)
+def test_every_frame_of_a_held_a_denied_and_a_canceled_turn_is_valid(stack: Stack, workspace: Path) -> None:
+    allowed = submit(stack, "shell", "echo to out; echo to err >&2", workspace=workspace)
     allowed.vote("grant")
     assert allowed.ended()["state"] == "succeeded"
-    denied = submit(house, "shell", "touch it # never", workspace=workspace)
+    denied = submit(stack, "shell", "touch it # never", workspace=workspace)
     denied.ended()
-    canceled = submit(house, "shell", "echo waits", workspace=workspace)
+    canceled = submit(stack, "shell", "echo waits", workspace=workspace)
     canceled.approval()
     canceled.cancel()
     assert canceled.until("canceled")["state"] == "canceled"
-    dead = submit(house, "dead", "nothing", workspace=workspace)
+    dead = submit(stack, "dead", "nothing", workspace=workspace)
     assert dead.ended()["state"] == "failed"
 
     seen: set[str] = set()

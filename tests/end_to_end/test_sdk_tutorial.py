@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from proof import REPOSITORY
-from proof.processes.deployment import House
+from proof.processes.stack import Stack
 
 PAGE = REPOSITORY / "docs/sdk-tutorial.md"
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -16,10 +16,10 @@ BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 @pytest.mark.req("F-2", "G-7")
 def test_the_tutorial_does_what_it_says(
-    house: House, workspace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    stack: Stack, workspace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("INTERLOCK_URL", house.url)
-    monkeypatch.setenv("INTERLOCK_KEY", house.headers["Authorization"].removeprefix("Bearer "))
+    monkeypatch.setenv("INTERLOCK_URL", stack.url)
+    monkeypatch.setenv("INTERLOCK_KEY", stack.headers["Authorization"].removeprefix("Bearer "))
     monkeypatch.chdir(workspace)
     names: dict[str, object] = {}
     for block in BLOCK.findall(PAGE.read_text("utf-8")):

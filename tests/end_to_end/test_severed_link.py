@@ -16,8 +16,8 @@ import pytest
 from end_to_end.conftest import AGENTS, CONFIG
 from end_to_end.errands import PATIENCE_S, Errand, Viewer, submit, watching
 from end_to_end.severed import Stretch
-from proof.processes.deployment import House
 from proof.processes.fork_server import Swift
+from proof.processes.stack import Stack
 
 LINES = 400
 COUNTING = (f"i=0; while [ $i -lt {LINES} ]; do i=$((i+1)); echo line $i; "
@@ -27,25 +27,25 @@ WHOLE = "".join(f"line {number}\n" for number in range(1, LINES + 1))
 
 
 @pytest.fixture(scope="module")
-def far(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Iterator[tuple[House, Stretch]]:
-    """A house whose runner reaches its gateway through a stretch of network."""
-    house = House(tmp_path_factory.mktemp("far"), CONFIG + AGENTS, swift=swift)
-    stretch = Stretch(house.port)
-    house.runner_url = stretch.url
+def far(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Iterator[tuple[Stack, Stretch]]:
+    """A stack whose runner reaches its gateway through a stretch of network."""
+    stack = Stack(tmp_path_factory.mktemp("far"), CONFIG + AGENTS, swift=swift)
+    stretch = Stretch(stack.port)
+    stack.runner_url = stretch.url
     try:
-        house.up()
-        yield house, stretch
+        stack.up()
+        yield stack, stretch
     finally:
         stretch.mend()
-        house.down()
+        stack.down()
         stretch.close()
-    left, (audit_ok, _, says) = house.leftovers(), house.audit_ok()
+    left, (audit_ok, _, says) = stack.leftovers(), stack.audit_ok()
     assert left == []
     assert audit_ok, says
 
 
 @pytest.fixture
-def place(far: tuple[House, Stretch], request: pytest.FixtureRequest) -> Path:
+def place(far: tuple[Stack, Stretch], request: pytest.FixtureRequest) -> Path:
     """A directory of the test's own."""
     found = far[0].workspace / "".join(c if c.isalnum() else "-" for c in request.node.name)
     found.mkdir()
@@ -53,9 +53,9 @@ def place(far: tuple[House, Stretch], request: pytest.FixtureRequest) -> Path:
 
 
 @contextlib.contextmanager
-def counting(house: House, place: Path) -> Generator[tuple[Errand, Viewer]]:
+def counting(stack: Stack, place: Path) -> Generator[tuple[Errand, Viewer]]:
     """A command in the middle of its output, and a viewer who has seen the first hundred lines."""
-    errand = submit(house, "free", COUNTING, workspace=place)
+    errand = submit(stack, "free", COUNTING, workspace=place)
     with watching(errand) as viewer:
         viewer.until_text("line 100\n")
         yield errand, viewer
@@ -74,9 +74,9 @@ def check(errand: Errand, viewer: Viewer) -> None:
 
 
 @pytest.mark.req("D-1", "D-2", "D-7", "C-7", "E-3", "S-3")
-def test_a_link_that_is_reset_in_the_middle_of_output(far: tuple[House, Stretch], place: Path) -> None:
-    house, stretch = far
-    with counting(house, place) as (errand, viewer):
+def test_a_link_that_is_reset_in_the_middle_of_output(far: tuple[Stack, Stretch], place: Path) -> None:
+    stack, stretch = far
+    with counting(stack, place) as (errand, viewer):
         stretch.cut()
         viewer.until(lambda event: event.get("notice", {}).get("code") == "Detached")
         (place / "go").touch()
@@ -91,9 +91,9 @@ def test_a_link_that_is_reset_in_the_middle_of_output(far: tuple[House, Stretch]
 
 
 @pytest.mark.req("D-2", "L-5", "C-7")
-def test_a_link_of_which_only_the_runner_knows_that_it_is_dead(far: tuple[House, Stretch], place: Path) -> None:
-    house, stretch = far
-    with counting(house, place) as (errand, viewer):
+def test_a_link_of_which_only_the_runner_knows_that_it_is_dead(far: tuple[Stack, Stretch], place: Path) -> None:
+    stack, stretch = far
+    with counting(stack, place) as (errand, viewer):
         taken = stretch.taken
         stretch.half_open()  # The gateway's end stays open: it learns of it by the runner's next link.
         (place / "go").touch()
@@ -105,9 +105,9 @@ def test_a_link_of_which_only_the_runner_knows_that_it_is_dead(far: tuple[House,
 
 
 @pytest.mark.req("D-2", "D-7", "E-3")
-def test_a_link_that_is_cut_again_and_again(far: tuple[House, Stretch], place: Path) -> None:
-    house, stretch = far
-    with counting(house, place) as (errand, viewer):
+def test_a_link_that_is_cut_again_and_again(far: tuple[Stack, Stretch], place: Path) -> None:
+    stack, stretch = far
+    with counting(stack, place) as (errand, viewer):
         (place / "go").touch()
         for _ in range(4):
             seen = len(viewer.notices())
@@ -123,10 +123,10 @@ def test_a_link_that_is_cut_again_and_again(far: tuple[House, Stretch], place: P
 @pytest.mark.req("A-5", "P-6", "D-7", "C-7")
 @pytest.mark.parametrize("decision", ["grant", "deny"])
 def test_an_approval_outlives_the_link_and_is_answered_while_it_is_down(
-    far: tuple[House, Stretch], place: Path, decision: str
+    far: tuple[Stack, Stretch], place: Path, decision: str
 ) -> None:
-    house, stretch = far
-    errand = submit(house, "shell", "echo written > written", workspace=place)
+    stack, stretch = far
+    errand = submit(stack, "shell", "echo written > written", workspace=place)
     approval = errand.approval()
     with watching(errand) as viewer:
         stretch.cut()
@@ -139,13 +139,13 @@ def test_an_approval_outlives_the_link_and_is_answered_while_it_is_down(
 
     assert (place / "written").exists() == (decision == "grant")
     states = {"grant": "consumed", "deny": "denied"}
-    assert house.get(f"/v1/approvals/{approval['id']}")["state"] == states[decision]
+    assert stack.get(f"/v1/approvals/{approval['id']}")["state"] == states[decision]
 
 
 @pytest.mark.req("C-2", "C-7", "D-7")
-def test_a_cancel_while_the_link_is_down_is_done_when_it_is_back(far: tuple[House, Stretch], place: Path) -> None:
-    house, stretch = far
-    with counting(house, place) as (errand, viewer):
+def test_a_cancel_while_the_link_is_down_is_done_when_it_is_back(far: tuple[Stack, Stretch], place: Path) -> None:
+    stack, stretch = far
+    with counting(stack, place) as (errand, viewer):
         stretch.cut()
         viewer.until(lambda event: event.get("notice", {}).get("code") == "Detached")
         cancel = errand.cancel()
@@ -154,19 +154,19 @@ def test_a_cancel_while_the_link_is_down_is_done_when_it_is_back(far: tuple[Hous
 
         assert errand.ended()["state"] == "canceled"
         assert cancel.ended()["state"] == "succeeded"
-    again = submit(house, "free", "echo again # free", session_id=errand.session_id)
+    again = submit(stack, "free", "echo again # free", session_id=errand.session_id)
     assert again.ended()["state"] == "succeeded"
 
 
 @pytest.mark.req("S-1", "S-3")
 def test_a_viewer_who_comes_back_is_told_what_it_missed_and_nothing_twice(
-    far: tuple[House, Stretch], place: Path
+    far: tuple[Stack, Stretch], place: Path
 ) -> None:
-    house, _ = far
-    with counting(house, place) as (errand, viewer):
+    stack, _ = far
+    with counting(stack, place) as (errand, viewer):
         viewer.until_frame("tool.invoke.request")
-    url = f"{house.url}/v1/sessions/{errand.session_id}/frames?view=raw"
-    headers = {**house.headers, "Accept": "text/event-stream"}
+    url = f"{stack.url}/v1/sessions/{errand.session_id}/frames?view=raw"
+    headers = {**stack.headers, "Accept": "text/event-stream"}
     cursor, seen = None, []
     for _ in range(3):  # Reads two durable events, leaves, comes back with its cursor.
         more = {**headers, **({"Last-Event-ID": cursor} if cursor else {})}
@@ -187,10 +187,10 @@ def test_a_viewer_who_comes_back_is_told_what_it_missed_and_nothing_twice(
 
 
 @pytest.mark.req("D-6", "C-4", "L-5")
-def test_a_runner_that_is_stopped_by_the_kernel_goes_on_where_it_was(far: tuple[House, Stretch], place: Path) -> None:
-    house, _ = far
-    with counting(house, place) as (errand, viewer):
-        runner = house.processes["runner"]
+def test_a_runner_that_is_stopped_by_the_kernel_goes_on_where_it_was(far: tuple[Stack, Stretch], place: Path) -> None:
+    stack, _ = far
+    with counting(stack, place) as (errand, viewer):
+        runner = stack.processes["runner"]
         runner.send_signal(signal.SIGSTOP)
         (place / "go").touch()
         again = threading.Timer(0.5, os.kill, (runner.pid, signal.SIGCONT))

@@ -9,14 +9,14 @@ import httpx2
 import pytest
 
 from end_to_end.errands import Errand, body, healthy, new_key, submit, watching
-from proof.processes.deployment import House
+from proof.processes.stack import Stack
 
 SLOW_LINES = "for i in 1 2 3; do echo line $i; done; while [ ! -e go ]; do sleep 0.05; done; echo last # free"
 
 
 @pytest.mark.req("L-1", "C-0", "C-8", "T-2", "T-3", "A-1", "E-4")
-def test_a_command_runs_and_its_result_arrives(house: House, workspace: Path) -> None:
-    errand = submit(house, "free", "echo $RAWP_WORKSPACE_PATH; echo $RAWP_DPS_VERSION # free", workspace=workspace)
+def test_a_command_runs_and_its_result_arrives(stack: Stack, workspace: Path) -> None:
+    errand = submit(stack, "free", "echo $RAWP_WORKSPACE_PATH; echo $RAWP_DPS_VERSION # free", workspace=workspace)
 
     ended = errand.ended()
 
@@ -27,12 +27,12 @@ def test_a_command_runs_and_its_result_arrives(house: House, workspace: Path) ->
     states = [event["state"] for event in errand.status() if event["event"] == "state"]
     assert states == ["queued", "dispatched", "running", "succeeded"]
     errand.close()
-    assert house.leftovers(workspace) == []
+    assert stack.leftovers(workspace) == []
 
 
 @pytest.mark.req("S-1", "S-3", "E-4")
-def test_output_is_shown_live_before_the_tool_ends_and_equals_what_is_kept(house: House, workspace: Path) -> None:
-    errand = submit(house, "free", SLOW_LINES, workspace=workspace)
+def test_output_is_shown_live_before_the_tool_ends_and_equals_what_is_kept(stack: Stack, workspace: Path) -> None:
+    errand = submit(stack, "free", SLOW_LINES, workspace=workspace)
 
     with watching(errand) as viewer:
         viewer.until_text("line 3\n")
@@ -53,18 +53,18 @@ def test_output_is_shown_live_before_the_tool_ends_and_equals_what_is_kept(house
 
 
 @pytest.mark.req("A-5", "P-2", "P-5", "P-6")
-def test_a_held_tool_call_runs_after_the_yes_and_only_then(house: House, workspace: Path) -> None:
-    errand = submit(house, "shell", "echo done > done.txt", workspace=workspace)
+def test_a_held_tool_call_runs_after_the_yes_and_only_then(stack: Stack, workspace: Path) -> None:
+    errand = submit(stack, "shell", "echo done > done.txt", workspace=workspace)
 
     approval = errand.approval()
     assert (approval["door"], approval["input"]) == ("tool", {"command": "echo done > done.txt"})
     assert not (workspace / "done.txt").exists()
-    assert house.get(f"/v1/sessions/{errand.session_id}")["state"] == "waiting_approval"
+    assert stack.get(f"/v1/sessions/{errand.session_id}")["state"] == "waiting_approval"
     assert errand.vote("grant", approval).status_code == 200
 
     assert errand.ended()["state"] == "succeeded"
     assert (workspace / "done.txt").read_text() == "done\n"
-    assert house.get(f"/v1/approvals/{approval['id']}")["state"] == "consumed"
+    assert stack.get(f"/v1/approvals/{approval['id']}")["state"] == "consumed"
     assert errand.sent("x-interlock.interaction.resolved")[0]["payload"]["outcome"] == "allowed"
     late = errand.vote("deny", approval)
     assert (late.status_code, late.json()["code"]) == (409, "Conflict")
@@ -74,9 +74,9 @@ def test_a_held_tool_call_runs_after_the_yes_and_only_then(house: House, workspa
 @pytest.mark.parametrize(("line", "state", "outcome"), [
     ("touch it", "denied", "denied"), ("touch it # soon", "expired", "expired"), ("touch it # never", None, "denied")])
 def test_a_no_of_a_person_of_time_or_of_policy_holds(
-    house: House, workspace: Path, line: str, state: str | None, outcome: str
+    stack: Stack, workspace: Path, line: str, state: str | None, outcome: str
 ) -> None:
-    errand = submit(house, "shell", line, workspace=workspace)
+    errand = submit(stack, "shell", line, workspace=workspace)
     if state is not None:
         approval = errand.approval()
         if state == "denied":
@@ -88,37 +88,37 @@ def test_a_no_of_a_person_of_time_or_of_policy_holds(
     assert errand.sent("x-interlock.interaction.resolved")[0]["payload"]["outcome"] == outcome
     assert errand.sent("tool.invoke.result")[0]["payload"]["status"] == "denied"
     if state is not None:
-        assert house.get(f"/v1/approvals/{approval['id']}")["state"] == state
+        assert stack.get(f"/v1/approvals/{approval['id']}")["state"] == state
 
 
 @pytest.mark.req("P-1", "P-6", "C-0")
 @pytest.mark.parametrize(("decision", "state"), [("grant", "succeeded"), ("deny", "rejected")])
-def test_a_command_is_held_before_it_starts(house: House, workspace: Path, decision: str, state: str) -> None:
-    errand = submit(house, "guarded", "text:started", workspace=workspace)
+def test_a_command_is_held_before_it_starts(stack: Stack, workspace: Path, decision: str, state: str) -> None:
+    errand = submit(stack, "guarded", "text:started", workspace=workspace)
 
     approval = errand.approval()
     assert approval["door"] == "command"
     assert errand.command()["state"] == "pending_approval"
-    assert house.leftovers(workspace) == []
+    assert stack.leftovers(workspace) == []
     errand.vote(decision, approval)
 
     assert errand.ended()["state"] == state
     assert errand.text() == ("started" if decision == "grant" else "")
-    assert (house.get(f"/v1/approvals/{approval['id']}")["state"]
+    assert (stack.get(f"/v1/approvals/{approval['id']}")["state"]
             == ("consumed" if decision == "grant" else "denied"))
 
 
 @pytest.mark.req("P-1", "F-1")
-def test_policy_may_deny_a_command(house: House, workspace: Path) -> None:
-    answer = house.post("/v1/commands", body("prisoner", "text", workspace=workspace), new_key())
+def test_policy_may_deny_a_command(stack: Stack, workspace: Path) -> None:
+    answer = stack.post("/v1/commands", body("prisoner", "text", workspace=workspace), new_key())
 
     assert (answer.status_code, answer.json()["code"]) == (403, "Forbidden")
     assert "prisoners start nothing" in answer.json()["detail"]
 
 
 @pytest.mark.req("A-4", "C-2", "C-8", "D-4")
-def test_a_cancel_in_the_middle_of_output_ends_the_tool(house: House, workspace: Path) -> None:
-    errand = submit(house, "free", "echo $$ > pid; echo begun; exec sleep 600 # free", workspace=workspace)
+def test_a_cancel_in_the_middle_of_output_ends_the_tool(stack: Stack, workspace: Path) -> None:
+    errand = submit(stack, "free", "echo $$ > pid; echo begun; exec sleep 600 # free", workspace=workspace)
     with watching(errand) as viewer:
         viewer.until_text("begun\n")
 
@@ -129,13 +129,13 @@ def test_a_cancel_in_the_middle_of_output_ends_the_tool(house: House, workspace:
     assert not Path(f"/proc/{(workspace / 'pid').read_text().strip()}").exists()
     assert errand.sent("session.turn.end")[0]["payload"]["stop_reason"] == "cancelled"
     assert errand.sent("tool.invoke.result")[0]["payload"]["output"].startswith("begun\n")
-    again = submit(house, "free", "echo again # free", session_id=errand.session_id)
+    again = submit(stack, "free", "echo again # free", session_id=errand.session_id)
     assert again.ended()["state"] == "succeeded"
 
 
 @pytest.mark.req("C-1", "C-8")
-def test_a_command_that_takes_too_long_is_timed_out(house: House, workspace: Path) -> None:
-    errand = submit(house, "free", "echo $$ > pid; exec sleep 600 # free", workspace=workspace, timeout_ms=700)
+def test_a_command_that_takes_too_long_is_timed_out(stack: Stack, workspace: Path) -> None:
+    errand = submit(stack, "free", "echo $$ > pid; exec sleep 600 # free", workspace=workspace, timeout_ms=700)
 
     ended = errand.ended()
 
@@ -144,11 +144,11 @@ def test_a_command_that_takes_too_long_is_timed_out(house: House, workspace: Pat
 
 
 @pytest.mark.req("T-1", "C-0")
-def test_a_second_prompt_of_a_session_waits_for_the_first(house: House, workspace: Path) -> None:
-    first = submit(house, "free", "while [ ! -e go ]; do sleep 0.05; done; echo one >> order # free",
+def test_a_second_prompt_of_a_session_waits_for_the_first(stack: Stack, workspace: Path) -> None:
+    first = submit(stack, "free", "while [ ! -e go ]; do sleep 0.05; done; echo one >> order # free",
                    workspace=workspace)
     first.until("running")
-    second = submit(house, "free", "echo two >> order # free", session_id=first.session_id)
+    second = submit(stack, "free", "echo two >> order # free", session_id=first.session_id)
 
     assert second.command()["state"] == "queued"
     (workspace / "go").touch()
@@ -160,8 +160,8 @@ def test_a_second_prompt_of_a_session_waits_for_the_first(house: House, workspac
 
 
 @pytest.mark.req("A-2", "C-8")
-def test_the_first_failure_stops_the_lines_and_its_exit_status_is_the_result(house: House, workspace: Path) -> None:
-    errand = submit(house, "free", "exit 7 # free\ntouch never # free", workspace=workspace)
+def test_the_first_failure_stops_the_lines_and_its_exit_status_is_the_result(stack: Stack, workspace: Path) -> None:
+    errand = submit(stack, "free", "exit 7 # free\ntouch never # free", workspace=workspace)
 
     ended = errand.ended()
 
@@ -171,11 +171,11 @@ def test_the_first_failure_stops_the_lines_and_its_exit_status_is_the_result(hou
 
 @pytest.mark.req("A-1", "W-2")
 @pytest.mark.parametrize("place", ["/", "/etc", "{root}/../outside", "{root}/link", "{root}/missing"])
-def test_a_workspace_outside_the_roots_is_refused(house: House, place: str) -> None:
-    link = house.workspace / "link"
+def test_a_workspace_outside_the_roots_is_refused(stack: Stack, place: str) -> None:
+    link = stack.workspace / "link"
     if not link.is_symlink():
         link.symlink_to("/etc")
-    errand = submit(house, "free", "touch here # free", workspace=place.format(root=house.workspace))
+    errand = submit(stack, "free", "touch here # free", workspace=place.format(root=stack.workspace))
 
     ended = errand.ended()
 
@@ -187,33 +187,33 @@ def test_a_workspace_outside_the_roots_is_refused(house: House, place: str) -> N
 
 
 @pytest.mark.req("M-1", "M-2")
-def test_the_same_key_gives_the_same_answer_and_runs_once(house: House, workspace: Path) -> None:
+def test_the_same_key_gives_the_same_answer_and_runs_once(stack: Stack, workspace: Path) -> None:
     key, wanted = new_key(), body("free", "echo once >> ran # free", workspace=workspace)
 
-    first, second = house.post("/v1/commands", wanted, key), house.post("/v1/commands", wanted, key)
-    other = house.post("/v1/commands", body("free", "echo other # free", workspace=workspace), key)
+    first, second = stack.post("/v1/commands", wanted, key), stack.post("/v1/commands", wanted, key)
+    other = stack.post("/v1/commands", body("free", "echo other # free", workspace=workspace), key)
 
     assert (first.status_code, second.status_code, other.status_code) == (202, 202, 422)
     assert first.content == second.content
     assert first.headers["location"] == second.headers["location"]
     assert second.headers["idempotency-replayed"] == "true"
-    assert Errand(house, first.json()).ended()["state"] == "succeeded"
+    assert Errand(stack, first.json()).ended()["state"] == "succeeded"
     assert (workspace / "ran").read_text() == "once\n"
-    later = house.post("/v1/commands", wanted, key)
+    later = stack.post("/v1/commands", wanted, key)
     assert (later.status_code, later.content) == (202, first.content)
 
 
 @pytest.mark.req("K-2", "F-1")
-def test_nothing_is_answered_without_a_key_or_for_another_host(house: House) -> None:
-    url = f"{house.url}/v1/commands"
+def test_nothing_is_answered_without_a_key_or_for_another_host(stack: Stack) -> None:
+    url = f"{stack.url}/v1/commands"
     answers = {
         "no key": httpx2.get(url),
         "a wrong key": httpx2.get(url, headers={"Authorization": "Bearer ilk_wrong"}),
-        "another host": httpx2.get(url, headers={**house.headers, "Host": "evil.example"}),
-        "a page": httpx2.get(url, headers={**house.headers, "Origin": "https://evil.example"}),
+        "another host": httpx2.get(url, headers={**stack.headers, "Host": "evil.example"}),
+        "a page": httpx2.get(url, headers={**stack.headers, "Origin": "https://evil.example"}),
         "a submission": httpx2.post(url, json=body("shell", "touch x"), headers={"Idempotency-Key": new_key()}),
         "the runner's token": httpx2.get(
-            url, headers={"Authorization": f"Bearer {house.token.read_text()}"}),
+            url, headers={"Authorization": f"Bearer {stack.token.read_text()}"}),
     }
 
     assert {name: answer.status_code for name, answer in answers.items()} == {
@@ -222,4 +222,4 @@ def test_nothing_is_answered_without_a_key_or_for_another_host(house: House) -> 
     for answer in answers.values():
         assert answer.headers["content-type"] == "application/problem+json"
         assert json.loads(answer.content)["hint"]
-    assert healthy(house)
+    assert healthy(stack)

@@ -14,8 +14,8 @@ import pytest
 from interlock.channels.chat.places import PlacesFile
 from interlock.sdk import AsyncInterlock
 from lazily import lazily
-from proof.processes.deployment import House
 from proof.processes.fork_server import Swift
+from proof.processes.stack import Stack
 from servers.first_call import until_first_call
 from slack_api.server import APP_TOKEN, BOT_TOKEN, SlackApi, labels_of, slack_api, text_of
 
@@ -47,14 +47,14 @@ agent = "sh"
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Generator[House]:
-    house = House(tmp_path_factory.mktemp("house"), CONFIG, swift)
+def stack(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Generator[Stack]:
+    stack = Stack(tmp_path_factory.mktemp("stack"), CONFIG, swift)
     try:
-        house.up()
-        yield house
+        stack.up()
+        yield stack
     finally:
-        house.down()
-    assert house.leftovers() == []
+        stack.down()
+    assert stack.leftovers() == []
 
 
 @pytest.fixture
@@ -63,14 +63,14 @@ async def api() -> AsyncIterator[SlackApi]:
         yield api
 
 
-def owner_key(house: House) -> str:
-    return (house.state / "owner.key").read_text().strip()
+def owner_key(stack: Stack) -> str:
+    return (stack.state / "owner.key").read_text().strip()
 
 
 @asynccontextmanager
-async def bridged(house: House, api: SlackApi, place: Path) -> AsyncIterator[AsyncInterlock]:
+async def bridged(stack: Stack, api: SlackApi, place: Path) -> AsyncIterator[AsyncInterlock]:
     """A bridge at work, with the owner's client."""
-    async with AsyncInterlock(house.url, owner_key(house)) as owner:
+    async with AsyncInterlock(stack.url, owner_key(stack)) as owner:
         app = apps.SlackApp(apps.SlackTokens(BOT_TOKEN, APP_TOKEN), api.url)
         bridge = bridges.Bridge(app, owner, PlacesFile(place), bridges.Settings({ANN: owner}, [ROOM], str))
         running = asyncio.ensure_future(bridge.run())
@@ -83,8 +83,8 @@ async def bridged(house: House, api: SlackApi, place: Path) -> AsyncIterator[Asy
 
 
 @pytest.mark.req("R-1", "R-4")
-async def test_each_thread_is_a_session_and_replies_are_in_it(house: House, api: SlackApi, tmp_path: Path) -> None:
-    async with bridged(house, api, tmp_path / "slack.json") as owner:
+async def test_each_thread_is_a_session_and_replies_are_in_it(stack: Stack, api: SlackApi, tmp_path: Path) -> None:
+    async with bridged(stack, api, tmp_path / "slack.json") as owner:
         first = await api.write(CHAT, ANN, "echo one &amp;&amp; echo two")
         reply = await api.until_said(CHAT, "two")
         assert (reply["thread_ts"], "one\ntwo" in text_of(reply)) == (first, True)
@@ -96,8 +96,8 @@ async def test_each_thread_is_a_session_and_replies_are_in_it(house: House, api:
     assert sorted(keys) == sorted(f"agent:sh:slack:dm:UANN:thread:{ts}" for ts in (first, second))
 
 
-async def test_what_slack_sends_twice_is_done_once(house: House, api: SlackApi, tmp_path: Path) -> None:
-    async with bridged(house, api, tmp_path / "slack.json"):
+async def test_what_slack_sends_twice_is_done_once(stack: Stack, api: SlackApi, tmp_path: Path) -> None:
+    async with bridged(stack, api, tmp_path / "slack.json"):
         for _ in range(2):
             await api.write(CHAT, ANN, f"echo once >> {tmp_path}/done", ts="1900000000.000001")
         await api.write(CHAT, ANN, "echo last", thread="1900000000.000001")
@@ -105,17 +105,17 @@ async def test_what_slack_sends_twice_is_done_once(house: House, api: SlackApi, 
     assert (tmp_path / "done").read_text() == "once\n"
 
 
-async def test_a_stranger_gets_their_id_and_nothing_is_done(house: House, api: SlackApi, tmp_path: Path) -> None:
-    async with bridged(house, api, tmp_path / "slack.json"):
+async def test_a_stranger_gets_their_id_and_nothing_is_done(stack: Stack, api: SlackApi, tmp_path: Path) -> None:
+    async with bridged(stack, api, tmp_path / "slack.json"):
         await api.write("DSTRANGER", STRANGER, f"touch {tmp_path}/mine")
         await api.until_said("DSTRANGER", f"Your Slack id is {STRANGER}")
     assert not (tmp_path / "mine").exists()
 
 
 @pytest.mark.req("P-3", "P-5", "P-8")
-async def test_a_held_tool_is_decided_by_a_press_or_elsewhere_and_the_card_shows_it(house: House, api: SlackApi,
+async def test_a_held_tool_is_decided_by_a_press_or_elsewhere_and_the_card_shows_it(stack: Stack, api: SlackApi,
                                                                                   tmp_path: Path) -> None:
-    async with bridged(house, api, tmp_path / "slack.json") as owner:
+    async with bridged(stack, api, tmp_path / "slack.json") as owner:
         await api.write(ROOM, ANN, f"<@UBOT> touch {tmp_path}/allowed")
         card = await api.until_said(ROOM, "touch")
         assert labels_of(card) == ["Allow", "Deny"]
@@ -131,16 +131,16 @@ async def test_a_held_tool_is_decided_by_a_press_or_elsewhere_and_the_card_shows
     assert not (tmp_path / "denied").exists()
 
 
-async def test_the_verb_starts_the_app_of_the_config(house: House, api: SlackApi, tmp_path: Path) -> None:
-    state = house.place / "verb"
+async def test_the_verb_starts_the_app_of_the_config(stack: Stack, api: SlackApi, tmp_path: Path) -> None:
+    state = stack.place / "verb"
     state.mkdir(mode=0o700)
     (state / "bot.token").write_text(BOT_TOKEN)
-    (state / "owner.key").write_text(owner_key(house))
+    (state / "owner.key").write_text(owner_key(stack))
     (state / "interlock.toml").write_text(
         f'[slack]\nbot_token_file = "bot.token"\napp_token_env = "APP_TOKEN_OF_TEST"\napi_url = "{api.url}"\n'
         f'[slack.people.{ANN}]\nowner = true\n')
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "interlock", "slack", "--state", str(state), "--url", house.url,
+        sys.executable, "-m", "interlock", "slack", "--state", str(state), "--url", stack.url,
         env={**os.environ, "APP_TOKEN_OF_TEST": APP_TOKEN},
         stdin=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE)
     try:

@@ -9,7 +9,7 @@ import pytest
 
 from end_to_end.errands import Errand, new_key, submit, watching
 from interlock.box.host import survey
-from proof.processes.deployment import House
+from proof.processes.stack import Stack
 
 HOST = survey()
 pytestmark = pytest.mark.skipif(bool(HOST.no_overlay), reason=HOST.no_overlay)
@@ -33,7 +33,7 @@ def state_of(workspace: Path) -> dict[str, str]:
 
 def staged(errand: Errand) -> dict[str, Any]:
     """What `GET /v1/sessions/{id}/changes` shows."""
-    return errand.house.get(f"/v1/sessions/{errand.session_id}/changes")
+    return errand.stack.get(f"/v1/sessions/{errand.session_id}/changes")
 
 
 def nothing_is_staged(event: dict[str, Any]) -> bool:
@@ -44,7 +44,7 @@ def nothing_is_staged(event: dict[str, Any]) -> bool:
 
 def post(errand: Errand, verb: str, body: dict[str, Any]) -> Any:
     """Land or discard; it must be accepted."""
-    answer = errand.house.post(f"/v1/sessions/{errand.session_id}/{verb}", body, new_key())
+    answer = errand.stack.post(f"/v1/sessions/{errand.session_id}/{verb}", body, new_key())
     assert answer.status_code == 200, answer.text
     return answer.json()
 
@@ -58,9 +58,9 @@ def asked(errand: Errand) -> dict[str, Any]:
 
 @pytest.mark.req("H-17")
 def test_nothing_lands_before_a_yes_then_what_was_chosen_lands_and_the_rest_is_thrown_away(
-        house: House, filled: Path) -> None:
+        stack: Stack, filled: Path) -> None:
     before = state_of(filled)
-    errand = submit(house, "staging", EDITS, workspace=filled)
+    errand = submit(stack, "staging", EDITS, workspace=filled)
     approval = asked(errand)
     assert state_of(filled) == before
 
@@ -82,21 +82,21 @@ def test_nothing_lands_before_a_yes_then_what_was_chosen_lands_and_the_rest_is_t
     assert staged(errand)["count"] == 0
     assert state_of(filled) == {**before, "a": "644 new\n", "d/b": "644 b\n"}
 
-    records = [line["record"] for line in house.pages("/v1/audit", "items")]
+    records = [line["record"] for line in stack.pages("/v1/audit", "items")]
     kept = [(record["action"], sorted(name for name, _, _ in record["meta"]["files"])) for record in records
             if record["action"] in ("changes_landed", "changes_discarded")]
     assert kept[-2:] == [("changes_landed", ["a", "d", "d/b"]), ("changes_discarded", ["old", "script"])]
 
 
 @pytest.mark.req("H-17")
-def test_after_a_no_the_changes_stay_staged_and_the_next_turn_sees_them(house: House, filled: Path) -> None:
+def test_after_a_no_the_changes_stay_staged_and_the_next_turn_sees_them(stack: Stack, filled: Path) -> None:
     before = state_of(filled)
-    errand = submit(house, "staging", EDITS, workspace=filled)
+    errand = submit(stack, "staging", EDITS, workspace=filled)
     errand.vote("deny", asked(errand))
     errand.ended()
     assert state_of(filled) == before
 
-    again = submit(house, "staging", "cat a d/b; ls old || true", session_id=errand.session_id)
+    again = submit(stack, "staging", "cat a d/b; ls old || true", session_id=errand.session_id)
     again.vote("grant", asked(again))
     again.ended()
     assert again.text().startswith("new\nb\n")
@@ -104,8 +104,8 @@ def test_after_a_no_the_changes_stay_staged_and_the_next_turn_sees_them(house: H
 
 
 @pytest.mark.req("H-17")
-def test_a_file_that_the_user_changed_meanwhile_is_refused_and_named(house: House, filled: Path) -> None:
-    errand = submit(house, "staging", "echo theirs > old; echo new > a", workspace=filled)
+def test_a_file_that_the_user_changed_meanwhile_is_refused_and_named(stack: Stack, filled: Path) -> None:
+    errand = submit(stack, "staging", "echo theirs > old; echo new > a", workspace=filled)
     approval = asked(errand)
     (filled / "old").write_text("mine\n")
     with watching(errand) as viewer:
@@ -118,15 +118,15 @@ def test_a_file_that_the_user_changed_meanwhile_is_refused_and_named(house: Hous
 def land_again(errand: Errand) -> Errand:
     """Have what is still staged asked about, without a prompt."""
     body = {"type": "execute", "target": {"session_id": errand.session_id}, "payload": {"messages": [], "land": True}}
-    answer = errand.house.post("/v1/commands", body, new_key())
+    answer = errand.stack.post("/v1/commands", body, new_key())
     assert answer.status_code == 202, answer.text
-    return Errand(errand.house, answer.json())
+    return Errand(errand.stack, answer.json())
 
 
 @pytest.mark.req("H-17")
-def test_what_stayed_staged_is_asked_about_again_without_a_prompt(house: House, filled: Path) -> None:
+def test_what_stayed_staged_is_asked_about_again_without_a_prompt(stack: Stack, filled: Path) -> None:
     before = state_of(filled)
-    errand = submit(house, "staging", EDITS, workspace=filled)
+    errand = submit(stack, "staging", EDITS, workspace=filled)
     errand.vote("deny", asked(errand))
     errand.ended()
     assert state_of(filled) == before
@@ -136,23 +136,23 @@ def test_what_stayed_staged_is_asked_about_again_without_a_prompt(house: House, 
     assert again.ended()["state"] == "succeeded"
     assert again.text() == ""
     assert state_of(filled) == {"a": "644 new\n", "d/b": "644 b\n", "script": "700 #!/bin/sh\n"}
-    landed = [line["record"] for line in house.pages("/v1/audit", "items")
+    landed = [line["record"] for line in stack.pages("/v1/audit", "items")
               if line["record"]["action"] == "changes_landed"]
     assert landed[-1]["command_id"] == again.id
 
-    refused = errand.house.post("/v1/commands", {
+    refused = errand.stack.post("/v1/commands", {
         "type": "execute", "target": {"session_id": errand.session_id}, "payload": {"messages": [], "land": True}},
         new_key())
     assert (refused.status_code, refused.json()["detail"]) == (409, "nothing is staged in this session")
 
 
 @pytest.mark.req("H-17")
-def test_the_verb_has_it_asked_again_and_lands_the_named_file(house: House, filled: Path) -> None:
-    errand = submit(house, "staging", EDITS, workspace=filled)
+def test_the_verb_has_it_asked_again_and_lands_the_named_file(stack: Stack, filled: Path) -> None:
+    errand = submit(stack, "staging", EDITS, workspace=filled)
     errand.vote("deny", asked(errand))
     errand.ended()
     with watching(errand) as viewer:
-        ran = house.interlock("land", errand.session_id, "a", "--yes", "--state", str(house.state))
+        ran = stack.interlock("land", errand.session_id, "a", "--yes", "--state", str(stack.state))
         assert ran.returncode == 0, ran.stderr
         viewer.until(lambda event: event.get("frame", {}).get("payload", {}).get("event") == "landed")
     assert "the question is asked again; the agent starts, but gets no prompt" in ran.stderr
@@ -160,8 +160,8 @@ def test_the_verb_has_it_asked_again_and_lands_the_named_file(house: House, fill
 
 
 @pytest.mark.req("H-17")
-def test_a_hook_among_many_files_is_marked_on_the_card_and_in_the_data(house: House, filled: Path) -> None:
-    errand = submit(house, "staging", "mkdir -p z/.git/hooks; echo x > z/.git/hooks/pre-commit; touch $(seq 2000)",
+def test_a_hook_among_many_files_is_marked_on_the_card_and_in_the_data(stack: Stack, filled: Path) -> None:
+    errand = submit(stack, "staging", "mkdir -p z/.git/hooks; echo x > z/.git/hooks/pre-commit; touch $(seq 2000)",
                     workspace=filled)
     approval = asked(errand)
     assert "RUNS PROGRAMS UNASKED LATER: 1" in approval["title"]
@@ -180,14 +180,14 @@ def is_staged(event: dict[str, Any], count: int) -> bool:
 
 
 @pytest.mark.req("H-17")
-def test_after_the_runner_died_in_a_turn_its_staged_changes_are_reported_and_land(house: House, filled: Path) -> None:
-    errand = submit(house, "staging", "echo new > a; echo written; read forever < /dev/zero", workspace=filled)
+def test_after_the_runner_died_in_a_turn_its_staged_changes_are_reported_and_land(stack: Stack, filled: Path) -> None:
+    errand = submit(stack, "staging", "echo new > a; echo written; read forever < /dev/zero", workspace=filled)
     with watching(errand) as viewer:
         viewer.until_text("written")  # By the agent: the prompt's own frame has the word, too.
-        house.kill("runner")
-        house.start("runner")
+        stack.kill("runner")
+        stack.start("runner")
         viewer.until(lambda event: is_staged(event, 1))
-    house.ready()
+    stack.ready()
     errand.ended()
 
     again = land_again(errand)

@@ -18,8 +18,8 @@ from interlock.ports.chat_service import ChatRefused
 from interlock.protocol.resources import Actor
 from interlock.sdk import AsyncInterlock
 from lazily import lazily
-from proof.processes.deployment import House
 from proof.processes.fork_server import Swift
+from proof.processes.stack import Stack
 from servers.first_call import until_first_call
 
 bots, bridges = lazily("interlock.channels.telegram.bot"), lazily("interlock.channels.chat.bridge")
@@ -51,14 +51,14 @@ agent = "sh"
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Generator[House]:
-    house = House(tmp_path_factory.mktemp("house"), CONFIG, swift=swift)
+def stack(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Generator[Stack]:
+    stack = Stack(tmp_path_factory.mktemp("stack"), CONFIG, swift=swift)
     try:
-        house.up()
-        yield house
+        stack.up()
+        yield stack
     finally:
-        house.down()
-    assert house.leftovers() == []
+        stack.down()
+    assert stack.leftovers() == []
 
 
 @pytest.fixture
@@ -68,11 +68,11 @@ async def api() -> AsyncIterator[BotApi]:
 
 
 @asynccontextmanager
-async def bridged(house: House, api: BotApi, place: Path, **people: str) -> AsyncIterator[bridges.Bridge]:
+async def bridged(stack: Stack, api: BotApi, place: Path, **people: str) -> AsyncIterator[bridges.Bridge]:
     """A bridge at work; the owner is known, and who is named with a key."""
-    owner = (house.state / "owner.key").read_text().strip()
-    async with AsyncInterlock(house.url, owner) as gateway, AsyncInterlock(
-            house.url, people.get("bo", owner)) as bo:
+    owner = (stack.state / "owner.key").read_text().strip()
+    async with AsyncInterlock(stack.url, owner) as gateway, AsyncInterlock(
+            stack.url, people.get("bo", owner)) as bo:
         bot = bots.TelegramBot(TOKEN, api.url)
         known = {OWNER: gateway, **({BO: bo} if "bo" in people else {})}
         chosen = bridges.Settings(known, [OWNER], Redaction(()).text)
@@ -86,13 +86,13 @@ async def bridged(house: House, api: BotApi, place: Path, **people: str) -> Asyn
             await bot.close()
 
 
-async def key_of(house: House, name: str, roles: list[str]) -> str:
-    async with AsyncInterlock(house.url, (house.state / "owner.key").read_text().strip()) as owner:
+async def key_of(stack: Stack, name: str, roles: list[str]) -> str:
+    async with AsyncInterlock(stack.url, (stack.state / "owner.key").read_text().strip()) as owner:
         return (await owner.keys.make(Actor(type="user", id=name), roles)).key
 
 
-async def test_what_is_written_is_done_and_its_reply_comes_back(house: House, api: BotApi, tmp_path: Path) -> None:
-    async with bridged(house, api, tmp_path / "places.json"):
+async def test_what_is_written_is_done_and_its_reply_comes_back(stack: Stack, api: BotApi, tmp_path: Path) -> None:
+    async with bridged(stack, api, tmp_path / "places.json"):
         await api.write(OWNER, OWNER, "echo hello from here")
         await api.until_said(OWNER, "hello from here")
         await api.write(OWNER, OWNER, "exit 3")
@@ -105,8 +105,8 @@ async def test_what_is_written_is_done_and_its_reply_comes_back(house: House, ap
     assert sum("does not ask before" in text for text in api.said(OWNER)) == 1
 
 
-async def test_silence_is_kept_and_a_long_reply_comes_in_pieces(house: House, api: BotApi, tmp_path: Path) -> None:
-    async with bridged(house, api, tmp_path / "places.json"):
+async def test_silence_is_kept_and_a_long_reply_comes_in_pieces(stack: Stack, api: BotApi, tmp_path: Path) -> None:
+    async with bridged(stack, api, tmp_path / "places.json"):
         await api.write(OWNER, OWNER, "printf 'NO_REPLY: nothing to say'")
         await api.write(OWNER, OWNER, "seq 1 2000")
         await api.until_said(OWNER, "2000")
@@ -115,12 +115,12 @@ async def test_silence_is_kept_and_a_long_reply_comes_in_pieces(house: House, ap
     assert "\n".join(said).split() == [str(number) for number in range(1, 2_001)]
 
 
-async def test_an_update_that_comes_twice_is_done_once(house: House, api: BotApi, tmp_path: Path) -> None:
-    async with bridged(house, api, tmp_path / "places.json"):
+async def test_an_update_that_comes_twice_is_done_once(stack: Stack, api: BotApi, tmp_path: Path) -> None:
+    async with bridged(stack, api, tmp_path / "places.json"):
         await api.write(OWNER, OWNER, f"echo once >> {tmp_path}/done")
         await api.write(OWNER, OWNER, "echo and now")
         await api.until_said(OWNER, "and now")
-    async with bridged(house, api, tmp_path / "places.json"):
+    async with bridged(stack, api, tmp_path / "places.json"):
         await api.again()  # As after a crash before the confirmation.
         await api.write(OWNER, OWNER, "echo last")
         await api.until_said(OWNER, "last")
@@ -128,12 +128,12 @@ async def test_an_update_that_comes_twice_is_done_once(house: House, api: BotApi
     assert api.said(OWNER).count("and now") == 1
 
 
-async def test_a_bridge_that_was_away_tells_what_came_meanwhile(house: House, api: BotApi, tmp_path: Path) -> None:
-    async with bridged(house, api, tmp_path / "places.json"):
+async def test_a_bridge_that_was_away_tells_what_came_meanwhile(stack: Stack, api: BotApi, tmp_path: Path) -> None:
+    async with bridged(stack, api, tmp_path / "places.json"):
         await api.write(OWNER, OWNER, f"echo begun; while [ ! -e {tmp_path}/go ]; do sleep 0.05; done; echo ended")
         await api.until(lambda: OWNER in api.typing)
     (tmp_path / "go").touch()
-    async with bridged(house, api, tmp_path / "places.json"):
+    async with bridged(stack, api, tmp_path / "places.json"):
         await api.until_said(OWNER, "ended")
     said = [text for text in api.said(OWNER) if not text.startswith("⚠️")]
     assert "\n".join(said).split() == ["begun", "ended"]
@@ -141,10 +141,10 @@ async def test_a_bridge_that_was_away_tells_what_came_meanwhile(house: House, ap
 
 @pytest.mark.req("P-3", "P-5", "P-8")
 async def test_a_held_tool_is_decided_by_who_has_a_key_and_the_question_says_so(
-    house: House, api: BotApi, tmp_path: Path
+    stack: Stack, api: BotApi, tmp_path: Path
 ) -> None:
-    viewer = await key_of(house, f"bo-{secrets.token_hex(4)}", ["viewer"])
-    async with bridged(house, api, tmp_path / "places.json", bo=viewer):
+    viewer = await key_of(stack, f"bo-{secrets.token_hex(4)}", ["viewer"])
+    async with bridged(stack, api, tmp_path / "places.json", bo=viewer):
         await api.write(GROUP, OWNER, f"@interlock_bot touch {tmp_path}/allowed", group=True)
         asked = await api.until_said(OWNER, "touch")
         assert "sha256" in asked["text"]
@@ -166,8 +166,8 @@ async def test_a_held_tool_is_decided_by_who_has_a_key_and_the_question_says_so(
     assert not (tmp_path / "denied").exists()
 
 
-async def test_a_stranger_is_told_once_and_nothing_is_done(house: House, api: BotApi, tmp_path: Path) -> None:
-    async with bridged(house, api, tmp_path / "places.json"):
+async def test_a_stranger_is_told_once_and_nothing_is_done(stack: Stack, api: BotApi, tmp_path: Path) -> None:
+    async with bridged(stack, api, tmp_path / "places.json"):
         for _ in range(2):
             await api.write(STRANGER, STRANGER, f"touch {tmp_path}/mine")
         await api.write(GROUP, STRANGER, f"@interlock_bot touch {tmp_path}/mine", group=True)
@@ -179,18 +179,18 @@ async def test_a_stranger_is_told_once_and_nothing_is_done(house: House, api: Bo
     assert not (tmp_path / "mine").exists()
 
 
-async def test_telegram_may_ask_for_patience_and_may_fail(house: House, api: BotApi, tmp_path: Path) -> None:
+async def test_telegram_may_ask_for_patience_and_may_fail(stack: Stack, api: BotApi, tmp_path: Path) -> None:
     api.refusals = [("sendmessage", 429, "Too Many Requests: retry after 1", {"retry_after": 1}),
                     ("sendmessage", 502, "Bad Gateway", {}), ("getupdates", 500, "Internal Server Error", {})]
-    async with bridged(house, api, tmp_path / "places.json"):
+    async with bridged(stack, api, tmp_path / "places.json"):
         await api.write(OWNER, OWNER, "echo through")
         await api.until_said(OWNER, "through")
     assert api.refusals == []
     assert api.said(OWNER)[0] == "through"
 
 
-async def test_a_file_comes_along_and_one_too_large_is_said(house: House, api: BotApi, tmp_path: Path) -> None:
-    async with bridged(house, api, tmp_path / "places.json"):
+async def test_a_file_comes_along_and_one_too_large_is_said(stack: Stack, api: BotApi, tmp_path: Path) -> None:
+    async with bridged(stack, api, tmp_path / "places.json"):
         await api.write(OWNER, OWNER, "echo with a file", document=b"x" * (512 * 1024 + 1))
         await api.until_said(OWNER, "has at most 512 KiB")
     assert not any("with a file" in text for text in api.said(OWNER))
@@ -206,15 +206,15 @@ async def test_a_token_that_is_not_good_is_one_sentence(api: BotApi) -> None:
         bots.TelegramBot("no token", api.url)
 
 
-async def test_up_starts_the_bot_of_the_config(house: House, api: BotApi, tmp_path: Path) -> None:
-    state = house.place / "verb"
+async def test_up_starts_the_bot_of_the_config(stack: Stack, api: BotApi, tmp_path: Path) -> None:
+    state = stack.place / "verb"
     state.mkdir(mode=0o700)
     (state / "bot.token").write_text(TOKEN)
-    (state / "owner.key").write_text((house.state / "owner.key").read_text())
+    (state / "owner.key").write_text((stack.state / "owner.key").read_text())
     (state / "interlock.toml").write_text(
         f'[telegram]\ntoken_file = "bot.token"\napi_url = "{api.url}"\n[telegram.people.{OWNER}]\nowner = true\n')
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "interlock", "telegram", "--state", str(state), "--url", house.url,
+        sys.executable, "-m", "interlock", "telegram", "--state", str(state), "--url", stack.url,
         stdin=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE)
     try:
         await until_first_call(api.called, process)

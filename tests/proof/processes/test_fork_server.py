@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from interlock.cli.exit_status import ExitStatus
-from proof.processes.deployment import House
 from proof.processes.fork_server import Swift
+from proof.processes.stack import Stack
 
 
 @pytest.fixture
@@ -95,12 +95,12 @@ def test_a_verb_at_work_is_read_as_it_speaks_and_ends_with_its_own_status_or_its
 
 def test_what_was_forked_goes_on_when_nothing_more_is(tmp_path: Path) -> None:
     forking = Swift()
-    house = House(tmp_path, "", forking, on_file=True)
+    stack = Stack(tmp_path, "", forking, on_file=True)
     try:
-        house.start("gateway")
-        house.until_up()
+        stack.start("gateway")
+        stack.until_up()
         forking.close()
-        assert house.ask("/v1/sessions").status_code == 200
+        assert stack.ask("/v1/sessions").status_code == 200
     finally:
-        house.down()
-    assert "Traceback" not in house.log("gateway")
+        stack.down()
+    assert "Traceback" not in stack.log("gateway")

@@ -1,4 +1,4 @@
-"""Parts of a house start with bytecode that was compiled once."""
+"""Parts of a stack start with bytecode that was compiled once."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from proof.processes.deployment import House
+from proof.processes.stack import Stack
 from proof.recovery.acp_client_kills import kill_in_turns
 from proof.recovery.failpoint_kills import fail_everywhere
 from proof.recovery.kills_under_load import quick as kill_many
@@ -31,11 +31,11 @@ FORKERS = 5
 def test_nothing_is_lost_by_kill_9_of_either_side(tmp_path: Path) -> None:
     seed = random.SystemRandom().randrange(2**32)
     print(f"repeat with: python -m proof kill --rounds {KILLS} --seed {seed}")
-    house = House(tmp_path)
+    stack = Stack(tmp_path)
     try:
-        findings = Storm(house, seed, WRITERS).run(KILLS)
+        findings = Storm(stack, seed, WRITERS).run(KILLS)
     finally:
-        house.down()
+        stack.down()
 
     print(findings.table())
     assert (findings.lost, findings.doubled, findings.unseen_text, findings.orphans) == ([], [], [], 0)

@@ -13,8 +13,8 @@ from proof.workload.command_completion import GONE, LATER_COMMANDS, LONGEST_S, E
 pytestmark = pytest.mark.req("C-4")
 
 
-class House:
-    """A house in which each command goes through its states, one at each look, and time passes between looks."""
+class Stack:
+    """A stack in which each command goes through its states, one at each look, and time passes between looks."""
 
     def __init__(self, *, takes_s: float = 1.0, works: bool = True, **commands: Iterator[str]) -> None:
         self.commands = commands
@@ -40,27 +40,27 @@ class House:
 
 def test_commands_that_end_at_last_are_neither_lost_nor_late() -> None:
     slow = chain(repeat("queued", LATER_COMMANDS), repeat("running", LATER_COMMANDS), ["succeeded"])
-    house = House(takes_s=20.0, soon=iter(["running", "failed"]), slow=slow)
-    assert house.wait() == Ending(Counter(succeeded=1, failed=1), [], [])
-    assert house.now_s > LONGEST_S / 3, "it was slow, and moved"
+    stack = Stack(takes_s=20.0, soon=iter(["running", "failed"]), slow=slow)
+    assert stack.wait() == Ending(Counter(succeeded=1, failed=1), [], [])
+    assert stack.now_s > LONGEST_S / 3, "it was slow, and moved"
 
 
 def test_a_command_that_stands_still_while_later_ones_end_is_lost() -> None:
-    house = House(stuck=repeat("running"), soon=iter(["running", "succeeded"]))
-    assert house.wait() == Ending(Counter(succeeded=1), ["stuck"], [])
-    assert house.later == LATER_COMMANDS
+    stack = Stack(stuck=repeat("running"), soon=iter(["running", "succeeded"]))
+    assert stack.wait() == Ending(Counter(succeeded=1), ["stuck"], [])
+    assert stack.later == LATER_COMMANDS
 
 
 def test_a_command_that_no_gateway_knows_is_lost() -> None:
-    assert House(unknown=repeat(GONE)).wait() == Ending(Counter(), ["unknown"], [])
+    assert Stack(unknown=repeat(GONE)).wait() == Ending(Counter(), ["unknown"], [])
 
 
-def test_what_does_not_end_in_a_house_that_stands_still_is_late() -> None:
-    house = House(takes_s=60.0, works=False, waiting=repeat("queued"))
-    assert house.wait() == Ending(Counter(), [], ["waiting"])
-    assert house.now_s >= LONGEST_S
+def test_what_does_not_end_in_a_stack_that_stands_still_is_late() -> None:
+    stack = Stack(takes_s=60.0, works=False, waiting=repeat("queued"))
+    assert stack.wait() == Ending(Counter(), [], ["waiting"])
+    assert stack.now_s >= LONGEST_S
 
 
 def test_what_moves_for_ever_is_late_in_the_end() -> None:
     back_and_forth = (("queued", "running")[at % 2] for at in range(10_000))
-    assert House(takes_s=60.0, restless=back_and_forth).wait() == Ending(Counter(), [], ["restless"])
+    assert Stack(takes_s=60.0, restless=back_and_forth).wait() == Ending(Counter(), [], ["restless"])

@@ -38,7 +38,7 @@ class NotReady(Exception):
     """A part did not come up in time; the text ends with its log."""
 
 
-class House:
+class Stack:
     """One gateway, one runner, and the owner's key."""
 
     def __init__(self, place: Path, config: str = "", swift: Swift | None = None,
@@ -89,7 +89,7 @@ class House:
 
     def interlock(self, *words: str, cwd: Path | None = None, stdin: str | None = None,
                   environment: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-        """Run a verb to its end in the workspace, or in `cwd`, forked where this house forks its parts."""
+        """Run a verb to its end in the workspace, or in `cwd`, forked where this stack forks its parts."""
         if self._swift is not None:
             return self._swift.run(list(words), cwd or self.workspace, stdin=stdin, environment=environment)
         given: dict[str, Any] = {"stdin": subprocess.DEVNULL} if stdin is None else {"input": stdin}
@@ -253,7 +253,7 @@ class House:
             child_cleanup.take_back(process.pid)
 
     def leftovers(self, workspace: Path | None = None) -> list[int]:
-        """Processes of this house's agents that are still there, those of one workspace or all, and where all are asked
+        """Processes of this stack's agents that are still there, those of one workspace or all, and where all are asked
         for those that keep them, too (A-4): a keeper's environment is clean, so it is known by its directory."""
         within = re.compile(re.escape(f"RAWP_WORKSPACE_PATH={workspace or self.workspace}".encode()) + b"(/.*)?")
         found: list[int] = []

@@ -8,26 +8,26 @@ import pytest
 
 from end_to_end.conftest import AGENTS, CONFIG
 from end_to_end.errands import submit, watching
-from proof.processes.deployment import House
 from proof.processes.fork_server import Swift
+from proof.processes.stack import Stack
 
 
 @pytest.mark.req("A-4", "G-2")
 def test_a_runner_that_starts_leaves_the_agents_of_another_alone(
-    house: House, workspace: Path, tmp_path: Path, swift: Swift
+    stack: Stack, workspace: Path, tmp_path: Path, swift: Swift
 ) -> None:
-    errand = submit(house, "misbehaving", "text:on wait", workspace=workspace)
+    errand = submit(stack, "misbehaving", "text:on wait", workspace=workspace)
     with watching(errand) as viewer:
         viewer.until_text("on")
-    agents = house.leftovers(workspace)
+    agents = stack.leftovers(workspace)
 
-    other = House(tmp_path, CONFIG + AGENTS, swift)
+    other = Stack(tmp_path, CONFIG + AGENTS, swift)
     try:
         other.up()
     finally:
         other.down()
 
-    assert house.leftovers(workspace) == agents != []
+    assert stack.leftovers(workspace) == agents != []
     assert errand.command()["state"] == "running"
     errand.cancel()
     assert errand.ended()["state"] == "canceled"
