@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadFileScheduling
 
-from proof.processes.fork_server import Swift
+from proof.processes.fork_server import ForkServer
 
 pytest_plugins = ["installed", "agents.third_party", "servers.fixtures"]
 
@@ -61,9 +61,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileSche
 
 
 @pytest.fixture(scope="session")
-def swift() -> Iterator[Swift]:
+def fork_server() -> Iterator[ForkServer]:
     """Forks gateways, runners and verbs out of a process that has loaded them: a tenth of a new interpreter's cost."""
-    forking = Swift()
+    forking = ForkServer()
     yield forking
     forking.close()
 

@@ -39,7 +39,7 @@ VERB_TIMEOUT_S = 60.0
 CHUNK_BYTES = 65_536
 
 
-class Forked:
+class ForkedProcess:
     """A process that somebody else is the parent of; the part of `subprocess.Popen` that a stack uses."""
 
     def __init__(self, pid: int) -> None:
@@ -80,7 +80,7 @@ class Forked:
         self.send_signal(signal.SIGKILL)
 
 
-class ForkedVerb(Forked):
+class ForkedVerb(ForkedProcess):
     """A verb at work: its standard error is read as it comes, and its exit status is had at its end."""
 
     def __init__(self, pid: int, stderr: BinaryIO, report: BinaryIO) -> None:
@@ -95,7 +95,7 @@ class ForkedVerb(Forked):
             return int(self._report.read())
 
 
-class Swift:
+class ForkServer:
     """Starts parts and verbs of this package, each in a process of its own, by forking one that has them loaded."""
 
     def __init__(self) -> None:
@@ -105,7 +105,7 @@ class Swift:
         theirs.close()
         self._turn = threading.Lock()
 
-    def start(self, arguments: list[str], log: Path) -> Forked:
+    def start(self, arguments: list[str], log: Path) -> ForkedProcess:
         """Run `main` of the module `arguments[0]` with these as its `sys.argv`; output goes to the end of `log`."""
         log.touch(0o600)
         with NOTHING.open("rb") as nothing, log.open("ab") as output:
@@ -160,13 +160,13 @@ class Swift:
         self._link.close()
         self._zygote.wait()
 
-    def _forked(self, asked: dict[str, Any], *files: BinaryIO) -> Forked:
+    def _forked(self, asked: dict[str, Any], *files: BinaryIO) -> ForkedProcess:
         """Have one forked; the files become its standard streams, and a fourth is where its exit status is written."""
         line = json.dumps(asked).encode()
         with self._turn:
             socket.send_fds(self._link, [len(line).to_bytes(LENGTH_BYTES)], [file.fileno() for file in files])
             self._link.sendall(line)
-            return Forked(int.from_bytes(_received(self._link, LENGTH_BYTES)))
+            return ForkedProcess(int.from_bytes(_received(self._link, LENGTH_BYTES)))
 
 
 def _pipe(kept: contextlib.ExitStack) -> tuple[BinaryIO, BinaryIO]:

@@ -23,7 +23,7 @@ from interlock.cli.place import gateway_file
 from interlock.gateway.audit_state import verify_ledger_file
 from proof import REPOSITORY
 from proof.processes import interpreter
-from proof.processes.fork_server import VERB_TIMEOUT_S, Forked, Swift
+from proof.processes.fork_server import VERB_TIMEOUT_S, ForkedProcess, ForkServer
 
 CLUSTER = os.environ.get("INTERLOCK_TEST_CLUSTER") == "1"
 """Whether three gateways on PostgreSQL and NATS stand where one on a file does otherwise."""
@@ -41,7 +41,7 @@ class NotReady(Exception):
 class Stack:
     """One gateway, one runner, and the owner's key."""
 
-    def __init__(self, place: Path, config: str = "", swift: Swift | None = None,
+    def __init__(self, place: Path, config: str = "", fork_server: ForkServer | None = None,
                  on_file: bool = False) -> None:
         """With `on_file` it is one gateway on a file, whatever is tried otherwise: for what is shown of that file."""
         self.place = place
@@ -51,10 +51,10 @@ class Stack:
         self.url = f"http://127.0.0.1:{self.port}"
         self.runner_url = self.url
         """Where the runner dials; another one where something stands between the two."""
-        self.processes: dict[Part, subprocess.Popen[bytes] | Forked] = {}
+        self.processes: dict[Part, subprocess.Popen[bytes] | ForkedProcess] = {}
         self.entry: dict[Part, list[str]] = {}
         """The module that is a component's program, and what precedes its arguments; COMPONENT if none is given."""
-        self._swift = swift
+        self._fork_server = fork_server
         self._http = _asking(keep=0)
         self.exported: list[bytes] = []
         """The audit log of a cluster, as it was before it went down."""
@@ -78,8 +78,8 @@ class Stack:
         arguments = [*self.entry.get(part, [COMPONENT]), part, str(self.state), self.runner_url, str(self.workspace)]
         place = self.place / f"{part}.log"
         # What is forked from a warm process has no gateways of its own to start.
-        if self._swift is not None and not (self.clustered and part == "gateway"):
-            self.processes[part] = self._swift.start(arguments, place)
+        if self._fork_server is not None and not (self.clustered and part == "gateway"):
+            self.processes[part] = self._fork_server.start(arguments, place)
         else:
             with place.open("ab") as log:
                 self.processes[part] = subprocess.Popen([sys.executable, "-m", *arguments], stdout=log, stderr=log,
@@ -90,8 +90,8 @@ class Stack:
     def interlock(self, *words: str, cwd: Path | None = None, stdin: str | None = None,
                   environment: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
         """Run a verb to its end in the workspace, or in `cwd`, forked where this stack forks its parts."""
-        if self._swift is not None:
-            return self._swift.run(list(words), cwd or self.workspace, stdin=stdin, environment=environment)
+        if self._fork_server is not None:
+            return self._fork_server.run(list(words), cwd or self.workspace, stdin=stdin, environment=environment)
         given: dict[str, Any] = {"stdin": subprocess.DEVNULL} if stdin is None else {"input": stdin}
         return subprocess.run([sys.executable, "-m", "interlock", *words], cwd=cwd or self.workspace, text=True,
                               capture_output=True, check=False, env=environment, timeout=VERB_TIMEOUT_S, **given)

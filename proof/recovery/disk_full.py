@@ -22,7 +22,7 @@ import httpx2
 
 from proof import REPOSITORY
 from proof.faults.full_disk_component import LOOK, state_file
-from proof.processes.fork_server import Swift
+from proof.processes.fork_server import ForkServer
 from proof.processes.stack import Part, Stack
 from proof.workload.clients import CONFIG, TERMINAL, Crew, Pace
 from proof.workload.outcome_tally import Reckoning, reckon
@@ -140,8 +140,8 @@ class Trouble:
 def refuse(place: Path, seed: int, episodes: int, pace: Pace = PACE) -> Findings:
     """Episodes on a disk that refuses, of each kind in turn."""
     draw = random.Random(seed)
-    swift = Swift()
-    stack = Stack(place, CONFIG, swift, on_file=True)
+    fork_server = ForkServer()
+    stack = Stack(place, CONFIG, fork_server, on_file=True)
     for part in ("gateway", "runner"):
         stack.entry[part] = ["proof.faults.full_disk_component", str(draw.randrange(2**32))]
     try:
@@ -160,7 +160,7 @@ def refuse(place: Path, seed: int, episodes: int, pace: Pace = PACE) -> Findings
         return trouble.reckon()
     finally:
         stack.down()
-        swift.close()
+        fork_server.close()
 
 
 def fill_really(place: Path, seed: int, episodes: int) -> Findings:
@@ -169,8 +169,8 @@ def fill_really(place: Path, seed: int, episodes: int) -> Findings:
     state = place / "state"
     state.mkdir(mode=0o700)
     subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={SMALL_FS},mode=700", "none", str(state)], check=True)
-    swift = Swift()
-    stack = Stack(place, CONFIG, swift, on_file=True)
+    fork_server = ForkServer()
+    stack = Stack(place, CONFIG, fork_server, on_file=True)
     filler = state / "filler"
 
     def make(how: str) -> None:
@@ -189,7 +189,7 @@ def fill_really(place: Path, seed: int, episodes: int) -> Findings:
         return trouble.reckon()
     finally:
         stack.down()
-        swift.close()
+        fork_server.close()
 
 
 def _report(seen: Findings) -> bool:

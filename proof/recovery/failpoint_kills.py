@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from proof.faults.failpoints import MOMENTS, POINTS
-from proof.processes.fork_server import Swift
+from proof.processes.fork_server import ForkServer
 from proof.processes.stack import Part, Stack
 from proof.workload.clients import CONFIG, Crew, Pace
 from proof.workload.outcome_tally import Reckoning, reckon
@@ -65,8 +65,8 @@ class _Plan:
 def fail_everywhere(place: Path, seed: int, times: int, pace: Pace = PACE, few: int | None = None) -> Findings:
     """Let a crew work in a stack whose parts die at every point `times` times; with `few`, at so many of each part."""
     draw = random.Random(seed)
-    swift = Swift()
-    stack = Stack(place, CONFIG, swift, on_file=True)
+    fork_server = ForkServer()
+    stack = Stack(place, CONFIG, fork_server, on_file=True)
     plans = [_Plan("gateway", times, draw), _Plan("runner", times, draw)]
     if few is not None:
         for plan in plans:
@@ -94,7 +94,7 @@ def fail_everywhere(place: Path, seed: int, times: int, pace: Pace = PACE, few: 
         return Findings(deaths, unreached, reckon(crew))
     finally:
         stack.down()
-        swift.close()
+        fork_server.close()
 
 
 def _look(stack: Stack, plan: _Plan, deaths: Counter[str]) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from proof.processes.fork_server import Swift
+from proof.processes.fork_server import ForkServer
 from proof.processes.stack import Stack
 from proof.sessions.fan_out import TICKER
 
@@ -85,9 +85,9 @@ def stop_and_resume(place: Path, streams: int, sessions: int = SESSIONS) -> Find
     """Open streams, end the gateway by SIGTERM, start it again, and go on with each."""
     script = place / "ticker.py"
     script.write_text(TICKER)
-    swift = Swift()
+    fork_server = ForkServer()
     stack = Stack(place, f'\n[agents.ticker]\nadapter = "dps"\ncommand = "{sys.executable}"\n'
-                         f'args = ["-I", "-S", "{script}"]\n', swift)
+                         f'args = ["-I", "-S", "{script}"]\n', fork_server)
     readers: list[Stream] = []
     try:
         stack.up()
@@ -116,7 +116,7 @@ def stop_and_resume(place: Path, streams: int, sessions: int = SESSIONS) -> Find
         for one in readers:
             one.close()
         stack.down()
-        swift.close()
+        fork_server.close()
 
 
 def _begin(stack: Stack, number: int) -> str:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import httpx2
 
-from proof.processes.fork_server import Swift
+from proof.processes.fork_server import ForkServer
 from proof.processes.stack import Part, Stack
 from proof.workload.clients import CONFIG, Crew, Pace
 from proof.workload.ledger_fill import fill
@@ -163,10 +163,10 @@ def run(seed: int, rounds: int | None) -> bool:
 
 def quick(place: Path, seed: int, kills: int) -> Findings:
     """The same, small, with parts that start fast and a ledger in which little is."""
-    swift = Swift()
-    stack = Stack(place, CONFIG, swift, on_file=True)
+    fork_server = ForkServer()
+    stack = Stack(place, CONFIG, fork_server, on_file=True)
     try:
         return kill_many(stack, seed, kills, Pace(writers=4, sessions=2, rest_s=0.3), filled=FEW_COMMANDS)
     finally:
         stack.down()
-        swift.close()
+        fork_server.close()

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from proof.faults.volatile_component import CUT
-from proof.processes.fork_server import Swift
+from proof.processes.fork_server import ForkServer
 from proof.processes.stack import Part, Stack
 from proof.workload.clients import CONFIG, Crew, Pace
 from proof.workload.outcome_tally import Reckoning, reckon
@@ -38,8 +38,8 @@ class Findings(NamedTuple):
 def cut_power(place: Path, seed: int, cuts: int, pace: Pace = PACE) -> Findings:
     """Let a crew work, and cut power. Raises NotReady where a part does not open any more."""
     draw = random.Random(seed)
-    swift = Swift()
-    stack = Stack(place, CONFIG, swift, on_file=True)
+    fork_server = ForkServer()
+    stack = Stack(place, CONFIG, fork_server, on_file=True)
     starting = 0
     try:
         _start(stack, draw, *BOTH[2])
@@ -62,7 +62,7 @@ def cut_power(place: Path, seed: int, cuts: int, pace: Pace = PACE) -> Findings:
         return Findings(cuts + starting, starting, reckon(crew, deltas=False))
     finally:
         stack.down()
-        swift.close()
+        fork_server.close()
 
 
 def _start(stack: Stack, draw: random.Random, *parts: Part) -> None:

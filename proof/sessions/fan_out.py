@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from proof import REPOSITORY
-from proof.processes.fork_server import Swift
+from proof.processes.fork_server import ForkServer
 from proof.processes.stack import NotReady, Stack
 from proof.workload.stream_readers import Reader, request
 
@@ -121,9 +121,9 @@ def fan_out(place: Path, viewers: int, frozen: int, a_second: int, measured_s: f
     script = place / "ticker.py"
     script.write_text(TICKER)
     said = round(2 * a_second * measured_s * viewers)
-    swift = Swift()
+    fork_server = ForkServer()
     stack = Stack(place, f'\n[agents.ticker]\nadapter = "dps"\ncommand = "{sys.executable}"\n'
-                         f'args = ["-I", "-S", "{script}"]\n', swift)
+                         f'args = ["-I", "-S", "{script}"]\n', fork_server)
     watching: subprocess.Popen[bytes] | None = None
     standing: list[Reader] = []
     try:
@@ -158,7 +158,7 @@ def fan_out(place: Path, viewers: int, frozen: int, a_second: int, measured_s: f
         for one in standing:
             one.socket.close()
         stack.down()
-        swift.close()
+        fork_server.close()
 
 
 def _say(stack: Stack, a_second: int, seconds: int, session_id: str | None = None) -> str:

@@ -30,7 +30,7 @@ from interlock.cli.place import Where
 from interlock.cli.sse import SseEvent, SseStream
 from interlock.ports.ledger import Append, WriteBatch
 from interlock.protocol.identifiers import session_stream
-from proof.processes.fork_server import Swift
+from proof.processes.fork_server import ForkServer
 from proof.processes.stack import Stack
 from proof.workload.clients import CONFIG, Crew, Pace
 
@@ -166,8 +166,8 @@ def _of_sse(event: bytes) -> Seen | None:
 def resume(place: Path, seed: int, events: int) -> Findings:
     """Make a stream of so many events, and cut each reader behind every one of them."""
     draw = random.Random(seed)
-    swift = Swift()
-    stack = Stack(place, CONFIG, swift)
+    fork_server = ForkServer()
+    stack = Stack(place, CONFIG, fork_server)
     try:
         session_id = one_session(stack, seed)
         stack.down()
@@ -177,7 +177,7 @@ def resume(place: Path, seed: int, events: int) -> Findings:
             return cut_everywhere(ways.named(), draw, events)
     finally:
         stack.down()
-        swift.close()
+        fork_server.close()
 
 
 def one_session(stack: Stack, seed: int) -> str:

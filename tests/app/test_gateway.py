@@ -16,7 +16,7 @@ import httpx2
 import pytest
 
 from interlock.command.note import parse_checkpoint
-from proof.processes.fork_server import ForkedVerb, Swift
+from proof.processes.fork_server import ForkedVerb, ForkServer
 
 LISTENS = "the gateway listens on "
 PATIENCE_S = 30.0
@@ -28,9 +28,9 @@ def words(state: Path) -> list[str]:
 
 
 @contextlib.contextmanager
-def gateway(swift: Swift, state: Path) -> Iterator[tuple[ForkedVerb, str]]:
+def gateway(fork_server: ForkServer, state: Path) -> Iterator[tuple[ForkedVerb, str]]:
     """Run `interlock gateway` on a free port until the block ends; it must end cleanly."""
-    with swift.at_work(words(state), state) as process:
+    with fork_server.at_work(words(state), state) as process:
         impatience = threading.Timer(PATIENCE_S, process.kill)
         impatience.start()
         try:
@@ -50,9 +50,10 @@ def said(process: ForkedVerb, marker: str) -> str:
 
 
 @pytest.mark.req("G-1")
-def test_hangup_reads_the_config_again_and_a_bad_file_keeps_the_old_one(swift: Swift, tmp_path: Path) -> None:
+def test_hangup_reads_the_config_again_and_a_bad_file_keeps_the_old_one(fork_server: ForkServer,
+                                                                        tmp_path: Path) -> None:
     config = tmp_path / "interlock.toml"
-    with gateway(swift, tmp_path) as (process, _):
+    with gateway(fork_server, tmp_path) as (process, _):
         config.write_text("[polcy]\n")
         os.kill(process.pid, signal.SIGHUP)
         refused = json.loads(said(process, "config_not_reloaded"))
@@ -65,12 +66,13 @@ def test_hangup_reads_the_config_again_and_a_bad_file_keeps_the_old_one(swift: S
 @pytest.mark.req("G-1", "G-7")
 @pytest.mark.parametrize(("written", "wrong"), [
     ("too-short", "secret_file hook.secret has 9 characters"), (None, "hook.secret")])
-def test_a_secret_that_will_not_do_is_one_sentence_at_the_start(swift: Swift, tmp_path: Path, written: str | None,
+def test_a_secret_that_will_not_do_is_one_sentence_at_the_start(fork_server: ForkServer, tmp_path: Path,
+                                                                written: str | None,
                                                                 wrong: str) -> None:
     (tmp_path / "interlock.toml").write_text('[hooks.gh]\nsecret_file = "hook.secret"\n')
     if written is not None:
         (tmp_path / "hook.secret").write_text(written)
-    ran = swift.run(words(tmp_path), tmp_path)
+    ran = fork_server.run(words(tmp_path), tmp_path)
     assert ran.returncode == 2
     last = ran.stderr.splitlines()[-1]
     assert last.startswith("error[Usage]: [hooks.gh]: ")
@@ -98,9 +100,10 @@ JWT = ".".join(base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=").
 
 
 @pytest.mark.req("G-1", "K-1", "K-3", "K-4")
-def test_hangup_takes_issuers_rates_and_redaction_and_an_error_in_one_keeps_all(swift: Swift, tmp_path: Path) -> None:
+def test_hangup_takes_issuers_rates_and_redaction_and_an_error_in_one_keeps_all(fork_server: ForkServer,
+                                                                                tmp_path: Path) -> None:
     config = tmp_path / "interlock.toml"
-    with gateway(swift, tmp_path) as (process, url):
+    with gateway(fork_server, tmp_path) as (process, url):
         key = (tmp_path / "owner.key").read_text().strip()
 
         def ask(token: str = key, path: str = "/v1/commands") -> httpx2.Response:
@@ -130,15 +133,15 @@ def test_hangup_takes_issuers_rates_and_redaction_and_an_error_in_one_keeps_all(
 
 @pytest.mark.req("U-2")
 def test_the_export_of_a_log_that_was_put_back_carries_the_head_that_was_signed_before(
-    swift: Swift, tmp_path: Path
+    fork_server: ForkServer, tmp_path: Path
 ) -> None:
-    with gateway(swift, tmp_path):
+    with gateway(fork_server, tmp_path):
         pass
     shutil.copy(tmp_path / "ledger.db", tmp_path / "older")
-    with gateway(swift, tmp_path) as (_, url):
+    with gateway(fork_server, tmp_path) as (_, url):
         assert httpx2.get(url + "/v1/commands").status_code == 401  # Leaves a record, and so a head.
     shutil.copy(tmp_path / "older", tmp_path / "ledger.db")
-    with gateway(swift, tmp_path) as (_, url):
+    with gateway(fork_server, tmp_path) as (_, url):
         key = (tmp_path / "owner.key").read_text().strip()
         answer = httpx2.get(url + "/v1/audit/export", headers={"Authorization": f"Bearer {key}"})
     assert answer.status_code == 200

@@ -12,16 +12,18 @@ import pytest
 from interlock.cli.exit_status import ExitStatus
 from interlock.doors.acp.door import AUTH_REQUIRED
 from interlock.jsonrpc import PARSE_ERROR
-from proof.processes.fork_server import Swift
+from proof.processes.fork_server import ForkServer
 
 
-def acp(swift: Swift, state: Path, *lines: str, arguments: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
-    return swift.run(["acp", *arguments, "--state", str(state)], state, stdin="".join(line + "\n" for line in lines))
+def acp(fork_server: ForkServer, state: Path, *lines: str,
+        arguments: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+    return fork_server.run(["acp", *arguments, "--state", str(state)], state,
+                           stdin="".join(line + "\n" for line in lines))
 
 
 @pytest.mark.req("O-1", "O-6")
-def test_it_answers_without_a_gateway_and_ends_with_its_input(swift: Swift, tmp_path: Path) -> None:
-    done = acp(swift, tmp_path, '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}',
+def test_it_answers_without_a_gateway_and_ends_with_its_input(fork_server: ForkServer, tmp_path: Path) -> None:
+    done = acp(fork_server, tmp_path, '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}',
                "not json",
                '{"jsonrpc":"2.0","id":2,"method":"session/new","params":{"cwd":"/","mcpServers":[]}}')
 
@@ -35,8 +37,8 @@ def test_it_answers_without_a_gateway_and_ends_with_its_input(swift: Swift, tmp_
 
 
 @pytest.mark.req("O-1")
-def test_a_wrong_argument_and_a_file_for_a_pipe_are_one_sentence_each(swift: Swift, tmp_path: Path) -> None:
-    wrong = acp(swift, tmp_path, arguments=("bad id!",))
+def test_a_wrong_argument_and_a_file_for_a_pipe_are_one_sentence_each(fork_server: ForkServer, tmp_path: Path) -> None:
+    wrong = acp(fork_server, tmp_path, arguments=("bad id!",))
     with (tmp_path / "out").open("wb") as file:
         no_pipe = subprocess.run([sys.executable, "-m", "interlock", "acp", "--state", str(tmp_path)], stdout=file,
                                  stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=60, check=False)

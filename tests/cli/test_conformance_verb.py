@@ -11,27 +11,27 @@ from typing import Any
 import pytest
 
 from interlock.conformance.register import requirements
-from proof.processes.fork_server import Swift
+from proof.processes.fork_server import ForkServer
 from proof.processes.stack import Stack
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def conformance(swift: Swift, *words: str, status: int = 0) -> subprocess.CompletedProcess[str]:
-    ran = swift.run(["conformance", *words], ROOT)
+def conformance(fork_server: ForkServer, *words: str, status: int = 0) -> subprocess.CompletedProcess[str]:
+    ran = fork_server.run(["conformance", *words], ROOT)
     assert ran.returncode == status, ran.stderr
     return ran
 
 
 @pytest.mark.req("G-7")
-def test_the_register_is_printed_whole_with_its_gaps(swift: Swift) -> None:
+def test_the_register_is_printed_whole_with_its_gaps(fork_server: ForkServer) -> None:
     rows: dict[str, Any] = tomllib.loads((ROOT / "spec" / "requirements.toml").read_text())
     assert [one.id for one in requirements()] == list(rows)
-    printed = json.loads(conformance(swift, "--json").stdout)
+    printed = json.loads(conformance(fork_server, "--json").stdout)
     assert {one["id"]: one["status"] for one in printed["requirements"]} == {
         name: row["status"] for name, row in rows.items()}
     assert sum(printed["totals"].values()) == len(rows)
-    text = conformance(swift).stdout
+    text = conformance(fork_server).stdout
     table, _, gaps = text.partition("\nGaps:\n")
     assert all(row["clause"] in table for row in rows.values())
     assert all(row["reason"] in gaps for row in rows.values() if "reason" in row)
@@ -46,25 +46,25 @@ def test_the_register_is_printed_whole_with_its_gaps(swift: Swift) -> None:
     (["--master", "ws://127.0.0.1:1/rawp", "--runner"], "exclude each other"),
     (["--runner", "--port", "70000"], "not to be had"),
 ])
-def test_wrong_words_are_one_sentence_and_status_2(swift: Swift, words: list[str], says: str) -> None:
-    ran = conformance(swift, *words, status=2)
+def test_wrong_words_are_one_sentence_and_status_2(fork_server: ForkServer, words: list[str], says: str) -> None:
+    ran = conformance(fork_server, *words, status=2)
     assert says in ran.stderr
     assert ran.stdout == ""
 
 
 @pytest.mark.req("G-7", "W-1")
-def test_a_gateway_is_checked_from_the_command_line(swift: Swift, tmp_path: Path) -> None:
-    stack = Stack(tmp_path, "", swift)
+def test_a_gateway_is_checked_from_the_command_line(fork_server: ForkServer, tmp_path: Path) -> None:
+    stack = Stack(tmp_path, "", fork_server)
     stack.start("gateway")
     try:
         stack.until_up()
         link = stack.url.replace("http", "ws") + "/rawp"
         words = ("--master", link, "--quick", "--token-file")
-        printed = json.loads(conformance(swift, *words, str(stack.token), "--json").stdout)
+        printed = json.loads(conformance(fork_server, *words, str(stack.token), "--json").stdout)
         assert printed["ok"]
         assert {one["outcome"] for one in printed["findings"]} == {"held", "not run"}
         (tmp_path / "wrong").write_text("wrong")
-        ran = conformance(swift, *words, str(tmp_path / "wrong"), status=1)
+        ran = conformance(fork_server, *words, str(tmp_path / "wrong"), status=1)
         assert "broken: hello-welcome" in ran.stderr
     finally:
         stack.down()

@@ -15,15 +15,15 @@ import pytest
 
 from certificates import Certificates, certificates
 from cli.test_up import PATIENCE_S, read_until
-from proof.processes.fork_server import Swift
+from proof.processes.fork_server import ForkServer
 
 
 class Place:
-    """One machine: a state directory, a workspace, and the verbs typed there: forked by `swift`, else each in an
+    """One machine: a state directory, a workspace, and the verbs typed there: forked by `fork_server`, else each in an
     interpreter of its own."""
 
-    def __init__(self, base: Path, swift: Swift | None = None) -> None:
-        self._swift = swift
+    def __init__(self, base: Path, fork_server: ForkServer | None = None) -> None:
+        self._fork_server = fork_server
         self.state, self.workspace = base / "state", base / "work"
         self.workspace.mkdir(parents=True)
         self._environment = {key: value for key, value in os.environ.items() if not key.startswith("INTERLOCK_")} | {
@@ -35,7 +35,8 @@ class Place:
                                 stderr=subprocess.PIPE)
 
     def call(self, *words: str) -> subprocess.CompletedProcess[str]:
-        ran = self._swift.run(list(words), self.workspace, environment=self._environment) if self._swift is not None \
+        ran = self._fork_server.run(list(words), self.workspace,
+                                    environment=self._environment) if self._fork_server is not None \
             else subprocess.run([sys.executable, "-m", "interlock", *words], cwd=self.workspace, env=self._environment,
                                 stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
                                 timeout=PATIENCE_S)
@@ -51,9 +52,9 @@ class Place:
 class Pair:
     """A gateway's machine, another host, and the certificates between them."""
 
-    def __init__(self, base: Path, swift: Swift) -> None:
+    def __init__(self, base: Path, fork_server: ForkServer) -> None:
         self.pem: Certificates = certificates(base / "pem", "localhost")
-        self.gateway, self.host = Place(base / "gateway", swift), Place(base / "host", swift)
+        self.gateway, self.host = Place(base / "gateway", fork_server), Place(base / "host", fork_server)
         self.process = self.gateway.start("gateway", "--port", "0", "--tls-cert", str(self.pem.cert),
                                           "--tls-key", str(self.pem.key))
         said = read_until(self.process.stderr, "the gateway listens on https://127.0.0.1:")
@@ -71,8 +72,8 @@ class Pair:
 
 
 @pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Iterator[Pair]:
-    made = Pair(tmp_path_factory.mktemp("pair"), swift)
+def pair(tmp_path_factory: pytest.TempPathFactory, fork_server: ForkServer) -> Iterator[Pair]:
+    made = Pair(tmp_path_factory.mktemp("pair"), fork_server)
     yield made
     made.process.terminate()
     made.process.communicate(timeout=PATIENCE_S)
@@ -131,9 +132,9 @@ def test_a_wrong_code_and_a_stranger_certificate_are_one_sentence_each(pair: Pai
 
 @pytest.mark.req("L-2")
 def test_half_a_certificate_and_a_public_address_in_clear_are_refused_before_anything_starts(
-    tmp_path: Path, swift: Swift
+    tmp_path: Path, fork_server: ForkServer
 ) -> None:
-    place = Place(tmp_path, swift)
+    place = Place(tmp_path, fork_server)
     for words, sentence in (
         (["--tls-cert", "cert.pem"], "needs its key"), (["--host", "0.0.0.0"], "in clear"),
         (["--host", "0.0.0.0", "--behind-proxy"], "in clear"),
@@ -146,9 +147,9 @@ def test_half_a_certificate_and_a_public_address_in_clear_are_refused_before_any
 
 
 @pytest.mark.req("L-2", "G-3")
-def test_up_speaks_tls_to_itself_by_the_very_certificate(tmp_path: Path, swift: Swift) -> None:
+def test_up_speaks_tls_to_itself_by_the_very_certificate(tmp_path: Path, fork_server: ForkServer) -> None:
     pem = certificates(tmp_path / "pem", "gate.example.org")
-    place = Place(tmp_path, swift)
+    place = Place(tmp_path, fork_server)
     place.state.mkdir(mode=0o700)
     (place.state / "interlock.toml").write_text(
         f'[gateway]\ntls_cert = "{pem.cert}"\ntls_key = "{pem.key}"\nhosts = ["gate.example.org"]\n')

@@ -18,7 +18,7 @@ import pytest
 from interlock.cli import completion
 from interlock.cli.children import Child
 from interlock.cli.dispatch import dispatch
-from proof.processes.fork_server import Swift
+from proof.processes.fork_server import ForkServer
 
 PATIENCE_S = 60
 COUNTING = "for i in $(seq 1 {n}); do echo line $i; sleep 0.1; done"
@@ -27,8 +27,8 @@ COUNTING = "for i in $(seq 1 {n}); do echo line $i; sleep 0.1; done"
 class Site:
     """A state directory with a workspace, and `interlock up` at work on it."""
 
-    def __init__(self, base: Path, swift: Swift) -> None:
-        self._swift = swift
+    def __init__(self, base: Path, fork_server: ForkServer) -> None:
+        self._fork_server = fork_server
         self.state = base / "state"
         self.workspace = base / "work"
         self.workspace.mkdir()
@@ -43,7 +43,7 @@ class Site:
                                 env=self._environment, **(settings | how))
 
     def call(self, *words: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
-        ran = self._swift.run(list(words), self.workspace, stdin=stdin, environment=self._environment)
+        ran = self._fork_server.run(list(words), self.workspace, stdin=stdin, environment=self._environment)
         # Shown by pytest with a test that fails.
         sys.stderr.write(f"$ interlock {' '.join(words)} -> {ran.returncode}\n{ran.stderr}\n")
         return ran
@@ -70,8 +70,8 @@ def read_until(stream: IO[str] | None, marker: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Iterator[Site]:
-    made = Site(tmp_path_factory.mktemp("site"), swift)
+def site(tmp_path_factory: pytest.TempPathFactory, fork_server: ForkServer) -> Iterator[Site]:
+    made = Site(tmp_path_factory.mktemp("site"), fork_server)
     yield made
     if made.up.poll() is None:
         made.up.send_signal(signal.SIGTERM)

@@ -18,7 +18,7 @@ from interlock.conformance.with_master import WITH_MASTER
 from interlock.conformance.with_runner import WITH_RUNNER
 from interlock.protocol.frames import Direction, InvalidFrame, decode
 from interlock.protocol.schema import json_schema
-from proof.processes.fork_server import Swift
+from proof.processes.fork_server import ForkServer
 from proof.processes.stack import Stack
 
 pytestmark = pytest.mark.anyio
@@ -48,9 +48,10 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture(scope="module")
-async def master(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> AsyncIterator[tuple[Stack, Player]]:
+async def master(tmp_path_factory: pytest.TempPathFactory,
+                 fork_server: ForkServer) -> AsyncIterator[tuple[Stack, Player]]:
     """A gateway without its runner, and a player in the runner's place."""
-    stack = Stack(tmp_path_factory.mktemp("master"), swift=swift)
+    stack = Stack(tmp_path_factory.mktemp("master"), fork_server=fork_server)
     stack.start("gateway")
     stack.until_up()
     key = (stack.state / "owner.key").read_text().strip()
@@ -61,9 +62,10 @@ async def master(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Asyn
 
 
 @pytest.fixture(scope="module")
-async def runner(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> AsyncIterator[tuple[Stack, Player]]:
+async def runner(tmp_path_factory: pytest.TempPathFactory,
+                 fork_server: ForkServer) -> AsyncIterator[tuple[Stack, Player]]:
     """A runner, and a player at the gateway that it dials."""
-    stack = Stack(tmp_path_factory.mktemp("runner"), swift=swift)
+    stack = Stack(tmp_path_factory.mktemp("runner"), fork_server=fork_server)
     listening = Listening(stack.token.read_text().strip())
     async with listening.open("127.0.0.1", 0):
         stack.runner_url = f"ws://127.0.0.1:{listening.port}/rawp"

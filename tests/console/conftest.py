@@ -9,14 +9,14 @@ import pytest
 from tests.console.pages import ARGUMENTS
 
 from installed import require
-from proof.processes.fork_server import Swift
+from proof.processes.fork_server import ForkServer
 from proof.processes.stack import Stack
 
 
 @pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Generator[Stack]:
+def stack(tmp_path_factory: pytest.TempPathFactory, fork_server: ForkServer) -> Generator[Stack]:
     """A gateway and a runner with the shell agent."""
-    stack = Stack(tmp_path_factory.mktemp("console"), "", swift)
+    stack = Stack(tmp_path_factory.mktemp("console"), "", fork_server)
     try:
         stack.up()
         yield stack

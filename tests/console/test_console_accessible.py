@@ -10,7 +10,7 @@ from tests.console.pages import origin, page_of
 from tests.console.screens import NAMES, SCHEMES, SIZES, config, fill, open_folds
 
 from installed import require
-from proof.processes.fork_server import Swift
+from proof.processes.fork_server import ForkServer
 from proof.processes.stack import Stack
 
 pytestmark = [pytest.mark.needs("chromium", "console", "axe"), pytest.mark.filterwarnings("ignore"),
@@ -20,9 +20,9 @@ RUN = """async () => (await axe.run({resultTypes: ['violations']})).violations.m
 
 
 @pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Generator[Stack]:
+def stack(tmp_path_factory: pytest.TempPathFactory, fork_server: ForkServer) -> Generator[Stack]:
     """A gateway and a runner with agents that say and ask for what they are given."""
-    stack = Stack(tmp_path_factory.mktemp("accessible"), config(), swift)
+    stack = Stack(tmp_path_factory.mktemp("accessible"), config(), fork_server)
     try:
         stack.up()
         yield stack

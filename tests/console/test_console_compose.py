@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.console.pages import answered, asked, origin, page_of
 
-from proof.processes.fork_server import Swift
+from proof.processes.fork_server import ForkServer
 from proof.processes.stack import Stack
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore"), pytest.mark.req("J-4")]
@@ -46,11 +46,11 @@ agent = "shell"
 
 
 @pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Generator[Stack]:
+def stack(tmp_path_factory: pytest.TempPathFactory, fork_server: ForkServer) -> Generator[Stack]:
     """A gateway that holds each command of the shell, and a runner."""
     place = tmp_path_factory.mktemp("compose")
     directories = {name: place / "workspace" / name for name in ("secret", "own", "boxed")}
-    stack = Stack(place, RULES.format(**directories), swift)
+    stack = Stack(place, RULES.format(**directories), fork_server)
     try:
         stack.up()
         yield stack

@@ -13,7 +13,7 @@ from tests.console.pages import answered, asked, origin, page_of, read_to_end
 
 from interlock.command.card.lines import lines
 from interlock.command.card.request import ReceivedRequest
-from proof.processes.fork_server import Swift
+from proof.processes.fork_server import ForkServer
 from proof.processes.stack import Stack
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore"), pytest.mark.req("J-5")]
@@ -36,10 +36,10 @@ FORMS: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Generator[Stack]:
+def stack(tmp_path_factory: pytest.TempPathFactory, fork_server: ForkServer) -> Generator[Stack]:
     """A gateway and a runner with an agent that asks for the call that its prompt is."""
     stack = Stack(tmp_path_factory.mktemp("diff"), f'[agents.forger]\nadapter = "acp"\n'
-                  f'command = {json.dumps(sys.executable)}\nargs = {json.dumps(["-I", str(AGENT)])}\n', swift)
+                  f'command = {json.dumps(sys.executable)}\nargs = {json.dumps(["-I", str(AGENT)])}\n', fork_server)
     try:
         stack.up()
         yield stack

@@ -12,7 +12,7 @@ import pytest
 from tests.console.forging import CLAIM, FORGED
 from tests.console.pages import answered, asked, origin, page_of
 
-from proof.processes.fork_server import Swift
+from proof.processes.fork_server import ForkServer
 from proof.processes.stack import Stack
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore"),
@@ -36,11 +36,12 @@ HIDDEN = ("\u202e", "\u202c", "\u2066", "\u2069", "\u200b")
 
 
 @pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Generator[Stack]:
+def stack(tmp_path_factory: pytest.TempPathFactory, fork_server: ForkServer) -> Generator[Stack]:
     """A gateway and a runner with the agent that forges."""
     words = json.dumps(["-I", str(AGENT)])
     stack = Stack(tmp_path_factory.mktemp("forged"),
-                  f'[agents.forger]\nadapter = "acp"\ncommand = {json.dumps(sys.executable)}\nargs = {words}\n', swift)
+                  f'[agents.forger]\nadapter = "acp"\ncommand = {json.dumps(sys.executable)}\nargs = {words}\n',
+                  fork_server)
     try:
         stack.up()
         yield stack

@@ -12,19 +12,19 @@ from tests.console.pages import origin, page_of, read_to_end, submitted
 from installed import require
 from interlock.model_stand_in import AFTER_TOOL, running_model_server
 from proof.agents.held_tool_call import goose_config
-from proof.processes.fork_server import Swift
+from proof.processes.fork_server import ForkServer
 from proof.processes.stack import Stack
 
 pytestmark = [pytest.mark.needs("chromium", "console", "goose"), pytest.mark.filterwarnings("ignore")]
 
 
 @pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Generator[Stack]:
+def stack(tmp_path_factory: pytest.TempPathFactory, fork_server: ForkServer) -> Generator[Stack]:
     """A gateway and a runner with goose, on the stand-in for a model."""
     place = tmp_path_factory.mktemp("goose")
     (place / "home").mkdir()
     with running_model_server() as model:
-        stack = Stack(place, goose_config(require("goose"), place / "home", model.url), swift)
+        stack = Stack(place, goose_config(require("goose"), place / "home", model.url), fork_server)
         try:
             stack.up()
             yield stack

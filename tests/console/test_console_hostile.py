@@ -14,7 +14,7 @@ from tests.console.pages import answered, asked, origin, page_of, ran, submitted
 from tests.console.payloads import HOSTILE
 
 from interlock.gateway.rest.console_pages import ASSETS
-from proof.processes.fork_server import Swift
+from proof.processes.fork_server import ForkServer
 from proof.processes.stack import Stack
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore"), pytest.mark.req("J-16")]
@@ -46,14 +46,14 @@ CLEANED = """async ([url, payloads]) => {
 
 
 @pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Generator[Stack]:
+def stack(tmp_path_factory: pytest.TempPathFactory, fork_server: ForkServer) -> Generator[Stack]:
     """A gateway and a runner with an agent that says its prompt, and one that asks for the call that its prompt is."""
     config = ""
     for name, module in (("speaker", "speaking"), ("forger", "forging")):
         start = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from tests.console import {module} as one; one.main()"
         config += (f'[agents.{name}]\nadapter = "acp"\ncommand = {json.dumps(sys.executable)}\n'
                    f'args = {json.dumps(["-c", start])}\n')
-    stack = Stack(tmp_path_factory.mktemp("hostile"), config, swift)
+    stack = Stack(tmp_path_factory.mktemp("hostile"), config, fork_server)
     try:
         stack.up()
         yield stack

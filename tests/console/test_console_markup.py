@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.console.pages import origin, page_of, ran
 
-from proof.processes.fork_server import Swift
+from proof.processes.fork_server import ForkServer
 from proof.processes.stack import Stack
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore"),
@@ -46,12 +46,13 @@ if a < b:
 
 
 @pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Generator[Stack]:
+def stack(tmp_path_factory: pytest.TempPathFactory, fork_server: ForkServer) -> Generator[Stack]:
     """A gateway and a runner with an agent that repeats its prompt."""
     words = json.dumps(["-c", f"import sys; sys.path.insert(0, {str(ROOT)!r}); from tests.console import speaking; "
                         "speaking.main()"])
     stack = Stack(tmp_path_factory.mktemp("markup"),
-                  f'[agents.speaker]\nadapter = "acp"\ncommand = {json.dumps(sys.executable)}\nargs = {words}\n', swift)
+                  f'[agents.speaker]\nadapter = "acp"\ncommand = {json.dumps(sys.executable)}\nargs = {words}\n',
+                  fork_server)
     try:
         stack.up()
         yield stack

@@ -15,7 +15,7 @@ from tests.console.pages import PATIENCE_MS, PHONE, answered, asked, link, origi
 
 from channels.post_server import Posted
 from channels.push_service import SubscribedBrowser
-from proof.processes.fork_server import Swift
+from proof.processes.fork_server import ForkServer
 from proof.processes.stack import Stack
 
 pytestmark = [pytest.mark.needs("chromium", "console", "http-ece"), pytest.mark.filterwarnings("ignore"),
@@ -89,9 +89,9 @@ def service() -> Generator[PushService]:
 
 
 @pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Generator[Stack]:
+def stack(tmp_path_factory: pytest.TempPathFactory, fork_server: ForkServer) -> Generator[Stack]:
     """A gateway that notifies browsers."""
-    stack = Stack(tmp_path_factory.mktemp("notices"), CONFIG, swift)
+    stack = Stack(tmp_path_factory.mktemp("notices"), CONFIG, fork_server)
     try:
         stack.up()
         yield stack

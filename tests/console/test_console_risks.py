@@ -11,7 +11,7 @@ from tests.console.pages import answered, asked, page_of
 from tests.console.payloads import HOSTILE
 from tests.console.screens import config
 
-from proof.processes.fork_server import Swift
+from proof.processes.fork_server import ForkServer
 from proof.processes.stack import Stack
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore"), pytest.mark.req("J-5")]
@@ -23,9 +23,9 @@ HARMLESS = ("git status --short", "ls -la firm; echo results form -f", "cat note
 
 
 @pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Generator[Stack]:
+def stack(tmp_path_factory: pytest.TempPathFactory, fork_server: ForkServer) -> Generator[Stack]:
     """A gateway and a runner with agents that ask for what their prompt is."""
-    stack = Stack(tmp_path_factory.mktemp("risks"), config(), swift)
+    stack = Stack(tmp_path_factory.mktemp("risks"), config(), fork_server)
     try:
         stack.up()
         yield stack

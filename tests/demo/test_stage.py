@@ -16,7 +16,7 @@ import pytest
 
 from agents.third_party import ThirdParty
 from interlock.demo.sabotage import SABOTAGES
-from proof.processes.fork_server import Swift
+from proof.processes.fork_server import ForkServer
 
 LIMIT_S = 60.0
 """Above the demonstration's own limit, which must strike first."""
@@ -38,9 +38,9 @@ def own_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return room
 
 
-def demo(swift: Swift, *options: str) -> tuple[int, dict[str, Any], str]:
+def demo(fork_server: ForkServer, *options: str) -> tuple[int, dict[str, Any], str]:
     """Run `interlock demo --json …`; gives status, document, and standard error."""
-    done = swift.run(["demo", "--json", *options], Path.cwd(), timeout=LIMIT_S)
+    done = fork_server.run(["demo", "--json", *options], Path.cwd(), timeout=LIMIT_S)
     return done.returncode, json.loads(done.stdout), done.stderr
 
 
@@ -58,8 +58,8 @@ def processes_of(room: Path) -> list[int]:
 
 
 @pytest.mark.req("D-1", "D-2", "P-1", "P-2", "U-2")
-def test_nothing_is_lost_and_all_that_it_claims_is_so(swift: Swift, own_room: Path) -> None:
-    status, figures, said = demo(swift)
+def test_nothing_is_lost_and_all_that_it_claims_is_so(fork_server: ForkServer, own_room: Path) -> None:
+    status, figures, said = demo(fork_server)
 
     assert (status, said) == (0, "")
     assert set(figures) == FIGURES
@@ -97,8 +97,8 @@ NOTICED = {
 
 @pytest.mark.parametrize("sabotage", SABOTAGES)
 @pytest.mark.req("E-3", "D-1", "P-2", "U-2")
-def test_each_sabotage_is_noticed(swift: Swift, own_room: Path, sabotage: str) -> None:
-    status, figures, said = demo(swift, "--sabotage", sabotage)
+def test_each_sabotage_is_noticed(fork_server: ForkServer, own_room: Path, sabotage: str) -> None:
+    status, figures, said = demo(fork_server, "--sabotage", sabotage)
 
     figure, value, sentence = NOTICED[sabotage]
     assert status == 1
@@ -142,9 +142,9 @@ def test_killed_it_still_leaves_no_process_behind(own_room: Path) -> None:
         os.close(one)
 
 
-def test_an_unknown_sabotage_or_agent_is_a_sentence(swift: Swift, own_room: Path) -> None:
+def test_an_unknown_sabotage_or_agent_is_a_sentence(fork_server: ForkServer, own_room: Path) -> None:
     for option, value in (("--sabotage", "rain"), ("--agent", "nobody")):
-        done = swift.run(["demo", option, value], own_room, timeout=LIMIT_S)
+        done = fork_server.run(["demo", option, value], own_room, timeout=LIMIT_S)
         assert (done.returncode, done.stdout) == (2, "")
         assert done.stderr.startswith("error[Usage]: There is no ")
 

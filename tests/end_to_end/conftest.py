@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from end_to_end.errands import Errand, submit
-from proof.processes.fork_server import Swift
+from proof.processes.fork_server import ForkServer
 from proof.processes.stack import CLUSTER, Stack
 
 HERE = Path(__file__).resolve().parent
@@ -116,9 +116,9 @@ AGENTS = (f'\n[agents.free]\nadapter = "acp"\ncommand = "{sys.executable}"\nargs
 
 
 @pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Generator[Stack]:
+def stack(tmp_path_factory: pytest.TempPathFactory, fork_server: ForkServer) -> Generator[Stack]:
     """Gateway and runner; when the module is over nothing of any agent is left, and the audit log verifies."""
-    stack = Stack(tmp_path_factory.mktemp("stack"), CONFIG + AGENTS, swift)
+    stack = Stack(tmp_path_factory.mktemp("stack"), CONFIG + AGENTS, fork_server)
     try:
         stack.up()
         yield stack

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from channels.post_server import Posted, PostServer, post_server
 from end_to_end.conftest import CONFIG
 from end_to_end.errands import PATIENCE_S, new_key
-from proof.processes.fork_server import Swift
+from proof.processes.fork_server import ForkServer
 from proof.processes.stack import Stack
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("O-9"), pytest.mark.needs("a2a-sdk"), pytest.mark.long]
@@ -25,8 +25,9 @@ ENDS = ("TASK_STATE_COMPLETED", "TASK_STATE_FAILED", "TASK_STATE_CANCELED", "TAS
 
 
 @pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Generator[Stack]:
-    stack = Stack(tmp_path_factory.mktemp("stack"), CONFIG + '\n[outgoing]\nallow = ["127.0.0.1/32"]\n', swift=swift)
+def stack(tmp_path_factory: pytest.TempPathFactory, fork_server: ForkServer) -> Generator[Stack]:
+    stack = Stack(tmp_path_factory.mktemp("stack"), CONFIG + '\n[outgoing]\nallow = ["127.0.0.1/32"]\n',
+                  fork_server=fork_server)
     try:
         stack.up()
         yield stack

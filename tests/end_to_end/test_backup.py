@@ -11,7 +11,7 @@ import pytest
 
 from end_to_end.errands import submit
 from interlock.app.state_backup import restore_backup, write_backup
-from proof.processes.fork_server import Swift
+from proof.processes.fork_server import ForkServer
 from proof.processes.stack import Stack
 
 CONFIG = """
@@ -25,10 +25,10 @@ command = 'echo [a-z0-9 ]+'
 
 
 @pytest.mark.req("Y-15")
-def test_a_backup_under_load_restores_what_was_acknowledged_and_starts(tmp_path: Path, swift: Swift) -> None:
+def test_a_backup_under_load_restores_what_was_acknowledged_and_starts(tmp_path: Path, fork_server: ForkServer) -> None:
     place = tmp_path / "stack"
     place.mkdir()
-    stack = Stack(place, CONFIG, swift, on_file=True)
+    stack = Stack(place, CONFIG, fork_server, on_file=True)
     acknowledged: list[str] = []
     stopping = threading.Event()
 

@@ -16,16 +16,16 @@ from websockets.exceptions import InvalidStatus
 
 from end_to_end.errands import PATIENCE_S, Errand, body, healthy, new_key, submit
 from end_to_end.rogue import AGENT, Rogue
-from proof.processes.fork_server import Swift
+from proof.processes.fork_server import ForkServer
 from proof.processes.stack import Stack
 
 pytestmark = pytest.mark.usefixtures("standing_up")
 
 
 @pytest.fixture(scope="module")
-def gateway(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Iterator[Stack]:
+def gateway(tmp_path_factory: pytest.TempPathFactory, fork_server: ForkServer) -> Iterator[Stack]:
     """A gateway without a runner of its own."""
-    stack = Stack(tmp_path_factory.mktemp("gateway"), swift=swift)
+    stack = Stack(tmp_path_factory.mktemp("gateway"), fork_server=fork_server)
     try:
         stack.start("gateway")
         stack.until_up()

@@ -9,7 +9,7 @@ import pytest
 from end_to_end.conftest import AGENTS, CONFIG
 from end_to_end.errands import PATIENCE_S, submit, watching
 from end_to_end.severed import Stretch
-from proof.processes.fork_server import Swift
+from proof.processes.fork_server import ForkServer
 from proof.processes.stack import Stack
 
 SAYING = "echo before; while [ ! -e go ]; do sleep 0.02; done; echo while it was down; touch said # free"
@@ -18,10 +18,11 @@ AFTER = "echo after # free"
 
 @pytest.fixture
 def unbuffered(
-    tmp_path: object, tmp_path_factory: pytest.TempPathFactory, swift: Swift
+    tmp_path: object, tmp_path_factory: pytest.TempPathFactory, fork_server: ForkServer
 ) -> Iterator[tuple[Stack, Stretch]]:
     """A stack whose sessions are not buffered while the link is down."""
-    stack = Stack(tmp_path_factory.mktemp("unbuffered"), 'buffer_policy = "NONE"\n' + CONFIG + AGENTS, swift=swift)
+    stack = Stack(tmp_path_factory.mktemp("unbuffered"), 'buffer_policy = "NONE"\n' + CONFIG + AGENTS,
+                  fork_server=fork_server)
     stretch = Stretch(stack.port)
     stack.runner_url = stretch.url
     try:

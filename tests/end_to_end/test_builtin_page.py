@@ -13,7 +13,7 @@ import pytest
 
 from interlock.model_stand_in import ModelServer, running_model_server
 from proof import REPOSITORY
-from proof.processes.fork_server import Swift
+from proof.processes.fork_server import ForkServer
 
 PAGE = REPOSITORY / "docs/how-to/builtin-agent.md"
 PATIENCE_S = 120
@@ -26,7 +26,7 @@ def model() -> Generator[ModelServer]:
 
 
 @pytest.mark.req("B-1", "G-3", "G-7")
-def test_the_page_does_what_it_says(model: ModelServer, swift: Swift, tmp_path: Path) -> None:
+def test_the_page_does_what_it_says(model: ModelServer, fork_server: ForkServer, tmp_path: Path) -> None:
     page = PAGE.read_text("utf-8")
     typed = [line[2:] for line in page.splitlines() if line.startswith("$ interlock run builtin")]
     typed += [line for line in page.splitlines() if line.startswith("interlock run builtin")]
@@ -45,7 +45,7 @@ def test_the_page_does_what_it_says(model: ModelServer, swift: Swift, tmp_path: 
             assert "agents: builtin, shell" in said or "agents: shell, builtin" in said
             for line in typed:
                 words = shlex.split(line)[1:]
-                ran = swift.run(words, place, environment=environment, timeout=PATIENCE_S)
+                ran = fork_server.run(words, place, environment=environment, timeout=PATIENCE_S)
                 assert ran.returncode == 0, ran.stderr
                 assert ran.stdout == "Hello from the model server.\n"
                 assert model.recording.turns()[-1].asked.prompt.endswith(words[2])

@@ -23,7 +23,7 @@ from interlock.protocol.resources import ExecutePayload, UserMessage
 from interlock.protocol.resources.commands import ContentPart
 from interlock.sdk import AsyncInterlock, InterlockError
 from lazily import lazily
-from proof.processes.fork_server import Swift
+from proof.processes.fork_server import ForkServer
 from proof.processes.stack import Stack
 from slack_api.server import APP_TOKEN, BOT_TOKEN, slack_api
 
@@ -83,8 +83,8 @@ class Door(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Generator[Stack]:
-    stack = Stack(tmp_path_factory.mktemp("stack"), CONFIG, swift=swift)
+def stack(tmp_path_factory: pytest.TempPathFactory, fork_server: ForkServer) -> Generator[Stack]:
+    stack = Stack(tmp_path_factory.mktemp("stack"), CONFIG, fork_server=fork_server)
     try:
         stack.up()
         assert stack.post("/v1/tenants", {"tenant_id": "elsewhere"}, new_key()).status_code == 201

@@ -10,7 +10,7 @@ import pytest
 
 from end_to_end.errands import submit, watching
 from installed import require
-from proof.processes.fork_server import Swift
+from proof.processes.fork_server import ForkServer
 from proof.processes.stack import Stack
 
 DPS = Path(__file__).resolve().parents[1] / "agents" / "dps_words.py"
@@ -22,8 +22,8 @@ def agent(name: str, command: str, *args: str) -> str:
     return f'\n[agents.{name}]\nadapter = "dps"\ncommand = "{command}"\nargs = [{given}]\n'
 
 
-def lived_in(place: Path, config: str, swift: Swift) -> Generator[Stack]:
-    stack = Stack(place, config, swift)
+def lived_in(place: Path, config: str, fork_server: ForkServer) -> Generator[Stack]:
+    stack = Stack(place, config, fork_server)
     try:
         stack.up()
         yield stack
@@ -36,13 +36,15 @@ def lived_in(place: Path, config: str, swift: Swift) -> Generator[Stack]:
 
 
 @pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Generator[Stack]:
-    yield from lived_in(tmp_path_factory.mktemp("stack"), agent("words", sys.executable, "-I", "-S", str(DPS)), swift)
+def stack(tmp_path_factory: pytest.TempPathFactory, fork_server: ForkServer) -> Generator[Stack]:
+    yield from lived_in(tmp_path_factory.mktemp("stack"), agent("words", sys.executable, "-I", "-S", str(DPS)),
+                        fork_server)
 
 
 @pytest.fixture(scope="module")
-def example(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Generator[Stack]:
-    yield from lived_in(tmp_path_factory.mktemp("example"), agent("notes", str(require("node")), str(EXAMPLE)), swift)
+def example(tmp_path_factory: pytest.TempPathFactory, fork_server: ForkServer) -> Generator[Stack]:
+    yield from lived_in(tmp_path_factory.mktemp("example"), agent("notes", str(require("node")), str(EXAMPLE)),
+                        fork_server)
 
 
 @pytest.mark.req("C-8", "T-1", "T-2", "A-7")

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from end_to_end.errands import Errand, submit
-from proof.processes.fork_server import Swift
+from proof.processes.fork_server import ForkServer
 from proof.processes.stack import Stack
 
 pytestmark = [pytest.mark.req("O-3", "O-4"), pytest.mark.long]
@@ -26,8 +26,8 @@ class Pair(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Generator[Pair]:
-    back = Stack(tmp_path_factory.mktemp("back"), swift=swift)
+def pair(tmp_path_factory: pytest.TempPathFactory, fork_server: ForkServer) -> Generator[Pair]:
+    back = Stack(tmp_path_factory.mktemp("back"), fork_server=fork_server)
     back.up()
     place = back.workspace / "front"  # What works below a root of the one works below one of the other.
     place.mkdir()

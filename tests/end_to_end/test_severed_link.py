@@ -16,7 +16,7 @@ import pytest
 from end_to_end.conftest import AGENTS, CONFIG
 from end_to_end.errands import PATIENCE_S, Errand, Viewer, submit, watching
 from end_to_end.severed import Stretch
-from proof.processes.fork_server import Swift
+from proof.processes.fork_server import ForkServer
 from proof.processes.stack import Stack
 
 LINES = 400
@@ -27,9 +27,9 @@ WHOLE = "".join(f"line {number}\n" for number in range(1, LINES + 1))
 
 
 @pytest.fixture(scope="module")
-def far(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Iterator[tuple[Stack, Stretch]]:
+def far(tmp_path_factory: pytest.TempPathFactory, fork_server: ForkServer) -> Iterator[tuple[Stack, Stretch]]:
     """A stack whose runner reaches its gateway through a stretch of network."""
-    stack = Stack(tmp_path_factory.mktemp("far"), CONFIG + AGENTS, swift=swift)
+    stack = Stack(tmp_path_factory.mktemp("far"), CONFIG + AGENTS, fork_server=fork_server)
     stretch = Stretch(stack.port)
     stack.runner_url = stretch.url
     try:

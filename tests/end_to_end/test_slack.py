@@ -14,7 +14,7 @@ import pytest
 from interlock.channels.chat.places import PlacesFile
 from interlock.sdk import AsyncInterlock
 from lazily import lazily
-from proof.processes.fork_server import Swift
+from proof.processes.fork_server import ForkServer
 from proof.processes.stack import Stack
 from servers.first_call import until_first_call
 from slack_api.server import APP_TOKEN, BOT_TOKEN, SlackApi, labels_of, slack_api, text_of
@@ -47,8 +47,8 @@ agent = "sh"
 
 
 @pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Generator[Stack]:
-    stack = Stack(tmp_path_factory.mktemp("stack"), CONFIG, swift)
+def stack(tmp_path_factory: pytest.TempPathFactory, fork_server: ForkServer) -> Generator[Stack]:
+    stack = Stack(tmp_path_factory.mktemp("stack"), CONFIG, fork_server)
     try:
         stack.up()
         yield stack

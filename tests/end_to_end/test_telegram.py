@@ -18,7 +18,7 @@ from interlock.ports.chat_service import ChatRefused
 from interlock.protocol.resources import Actor
 from interlock.sdk import AsyncInterlock
 from lazily import lazily
-from proof.processes.fork_server import Swift
+from proof.processes.fork_server import ForkServer
 from proof.processes.stack import Stack
 from servers.first_call import until_first_call
 
@@ -51,8 +51,8 @@ agent = "sh"
 
 
 @pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory, swift: Swift) -> Generator[Stack]:
-    stack = Stack(tmp_path_factory.mktemp("stack"), CONFIG, swift=swift)
+def stack(tmp_path_factory: pytest.TempPathFactory, fork_server: ForkServer) -> Generator[Stack]:
+    stack = Stack(tmp_path_factory.mktemp("stack"), CONFIG, fork_server=fork_server)
     try:
         stack.up()
         yield stack

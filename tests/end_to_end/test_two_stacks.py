@@ -8,20 +8,20 @@ import pytest
 
 from end_to_end.conftest import AGENTS, CONFIG
 from end_to_end.errands import submit, watching
-from proof.processes.fork_server import Swift
+from proof.processes.fork_server import ForkServer
 from proof.processes.stack import Stack
 
 
 @pytest.mark.req("A-4", "G-2")
 def test_a_runner_that_starts_leaves_the_agents_of_another_alone(
-    stack: Stack, workspace: Path, tmp_path: Path, swift: Swift
+    stack: Stack, workspace: Path, tmp_path: Path, fork_server: ForkServer
 ) -> None:
     errand = submit(stack, "misbehaving", "text:on wait", workspace=workspace)
     with watching(errand) as viewer:
         viewer.until_text("on")
     agents = stack.leftovers(workspace)
 
-    other = Stack(tmp_path, CONFIG + AGENTS, swift)
+    other = Stack(tmp_path, CONFIG + AGENTS, fork_server)
     try:
         other.up()
     finally:

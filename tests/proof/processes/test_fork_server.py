@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from interlock.cli.exit_status import ExitStatus
-from proof.processes.fork_server import Swift
+from proof.processes.fork_server import ForkServer
 from proof.processes.stack import Stack
 
 
@@ -36,9 +36,9 @@ def environment(place: Path) -> dict[str, str]:
     (["acp"], "not json\n" * 20_000),
 ], ids=lambda value: " ".join(map(str, value)) if isinstance(value, list) else "")
 def test_a_verb_is_what_a_new_interpreter_makes_of_it(
-    swift: Swift, place: Path, words: list[str], stdin: str | None
+    fork_server: ForkServer, place: Path, words: list[str], stdin: str | None
 ) -> None:
-    forked = swift.run(words, place, stdin=stdin, environment=environment(place))
+    forked = fork_server.run(words, place, stdin=stdin, environment=environment(place))
     given: dict[str, Any] = {"stdin": subprocess.DEVNULL} if stdin is None else {"input": stdin}
     new = subprocess.run([sys.executable, "-m", "interlock", *words], cwd=place, env=environment(place), text=True,
                          capture_output=True, check=False, timeout=60, **given)
@@ -46,17 +46,19 @@ def test_a_verb_is_what_a_new_interpreter_makes_of_it(
     assert forked.stdout or forked.stderr
 
 
-def test_a_verb_changes_nothing_for_the_next_one(swift: Swift, place: Path) -> None:
+def test_a_verb_changes_nothing_for_the_next_one(fork_server: ForkServer, place: Path) -> None:
     (place / "other").mkdir()
-    first = swift.run(["config", "path"], place / "other", environment=environment(place))
-    second = swift.run(["config", "path"], place, environment={**environment(place), "INTERLOCK_STATE": "elsewhere"})
+    first = fork_server.run(["config", "path"], place / "other", environment=environment(place))
+    second = fork_server.run(["config", "path"], place,
+                             environment={**environment(place), "INTERLOCK_STATE": "elsewhere"})
     assert first.stdout.strip() == str(place / "other/here/state/interlock.toml")
     assert second.stdout.strip() == str(place / "elsewhere/interlock.toml")
 
 
-def test_verbs_of_several_threads_get_each_its_own_answer(swift: Swift, place: Path) -> None:
+def test_verbs_of_several_threads_get_each_its_own_answer(fork_server: ForkServer, place: Path) -> None:
     def ask(name: str) -> str:
-        return swift.run(["config", "path"], place, environment={**environment(place), "INTERLOCK_STATE": name}).stdout
+        return fork_server.run(["config", "path"], place,
+                               environment={**environment(place), "INTERLOCK_STATE": name}).stdout
 
     names = [f"state-{number}" for number in range(12)]
     with ThreadPoolExecutor(6) as threads:
@@ -64,37 +66,37 @@ def test_verbs_of_several_threads_get_each_its_own_answer(swift: Swift, place: P
     assert found == [f"{place / name}/interlock.toml\n" for name in names]
 
 
-def test_one_that_is_killed_and_one_that_does_not_end_are_reported(swift: Swift, place: Path) -> None:
+def test_one_that_is_killed_and_one_that_does_not_end_are_reported(fork_server: ForkServer, place: Path) -> None:
     words = ["gateway", "--port", "0"]
     with ThreadPoolExecutor(1) as threads:
-        running = threads.submit(swift.run, words, place, environment=environment(place))
+        running = threads.submit(fork_server.run, words, place, environment=environment(place))
         file = place / "here/state/gateway.json"
         while not (file.exists() or running.done()):
             time.sleep(0.01)
         os.kill(json.loads(file.read_text())["pid"], signal.SIGKILL)
         assert running.result().returncode == -signal.SIGKILL
     with pytest.raises(subprocess.TimeoutExpired, match="gateway"):
-        swift.run(words, place, environment=environment(place), timeout=0)
+        fork_server.run(words, place, environment=environment(place), timeout=0)
 
 
 def test_a_verb_at_work_is_read_as_it_speaks_and_ends_with_its_own_status_or_its_block(
-    swift: Swift, tmp_path: Path
+    fork_server: ForkServer, tmp_path: Path
 ) -> None:
     words = ["gateway", "--state", str(tmp_path / "state"), "--port", "0"]
-    with swift.at_work(words, tmp_path) as first:
+    with fork_server.at_work(words, tmp_path) as first:
         assert any("the gateway listens on" in line for line in first.stderr)
-        with swift.at_work(words, tmp_path) as second:
+        with fork_server.at_work(words, tmp_path) as second:
             assert second.status(60) == ExitStatus.CONFLICT
             assert "error[Conflict]" in second.stderr.read()
         first.terminate()
         assert first.status(60) == 0
-    with swift.at_work(words, tmp_path) as left:
+    with fork_server.at_work(words, tmp_path) as left:
         assert any("the gateway listens on" in line for line in left.stderr)
     assert left.poll() == 0
 
 
 def test_what_was_forked_goes_on_when_nothing_more_is(tmp_path: Path) -> None:
-    forking = Swift()
+    forking = ForkServer()
     stack = Stack(tmp_path, "", forking, on_file=True)
     try:
         stack.start("gateway")
