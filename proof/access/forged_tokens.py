@@ -16,7 +16,7 @@ from interlock.backends.outgoing.http import HttpOutgoing
 from interlock.config import Config, OidcSection, RatesSection
 from interlock.gateway.oidc.tokens import OidcIssuers
 from proof.access.oidc_issuer import Issuer
-from proof.processes.in_memory_gateway import NOW_MS, Inside, SetClock
+from proof.processes.in_memory_gateway import NOW_MS, InMemoryGateway, SetClock
 
 AUDIENCE = "interlock"
 NOW_S = NOW_MS // 1000
@@ -100,7 +100,8 @@ async def trial() -> tuple[int, list[str]]:
     async with Issuer() as issuer:
         clock, ledger = SetClock(), MemoryLedger()
         issuers = OidcIssuers({"corp": section(issuer)}, HttpOutgoing(["127.0.0.1/32"]), ledger, clock)
-        inside = Inside(Config(rates=RatesSection(refused_a_minute=0)), issuers=issuers, ledger=ledger, clock=clock)
+        inside = InMemoryGateway(Config(rates=RatesSection(refused_a_minute=0)), issuers=issuers, ledger=ledger,
+                                 clock=clock)
         await inside.tenant("acme", ())
         for name, token in forged(issuer):
             answer = await inside.ask(token, "GET", "/v1/whoami")

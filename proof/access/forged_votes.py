@@ -23,7 +23,7 @@ from interlock.protocol.envelope import DPS_VERSION
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import Principal, RunnerRecord
 from interlock.protocol.resources import Actor, GrantBody
-from proof.processes.in_memory_gateway import Inside
+from proof.processes.in_memory_gateway import InMemoryGateway
 
 VOTES = 10_000
 A_HOUSE = 500
@@ -70,12 +70,12 @@ class Mute:
         """Take the end."""
 
 
-class House:
+class VotingGateway:
     """A gateway inside this process with two tenants, people of every role, and commands that wait for three yeses."""
 
     def __init__(self, dice: random.Random) -> None:
         self.dice = dice
-        self.inside = Inside(Config(rates=RatesSection(
+        self.inside = InMemoryGateway(Config(rates=RatesSection(
             principal_a_minute=0, tenant_a_minute=0, refused_a_minute=0)))
         self.inside.engine.configure(RuleSet(RULES), Limits())
         self.honest = 0
@@ -206,29 +206,29 @@ async def trial(seed: int, votes: int) -> dict[str, Any]:
     dice, kinds, wrong = random.Random(seed), Counter[str](), list[str]()
     honest = counted = 0
     for first in range(0, votes, A_HOUSE):
-        house = House(dice)
-        await house.begin()
+        voting = VotingGateway(dice)
+        await voting.begin()
         for number in range(min(A_HOUSE, votes - first)):
-            if number % 50 == 25 and (sentence := await house.honest_vote()) is not None:
+            if number % 50 == 25 and (sentence := await voting.honest_vote()) is not None:
                 wrong.append(sentence)
-            kind, token, grant = house.forgery()
+            kind, token, grant = voting.forgery()
             if number % 40 == 20:
                 kind = "an agent that the requester drives"
-                refused, shown = await house.driven(), ""
+                refused, shown = await voting.driven(), ""
             else:
-                answer = await house.inside.ask(token, "POST", f"/v1/approvals/{house.one['id']}/grants",
+                answer = await voting.inside.ask(token, "POST", f"/v1/approvals/{voting.one['id']}/grants",
                                                 content=msgspec.json.encode(grant),
                                                 headers={"Content-Type": "application/json"})
                 refused, shown = 400 <= answer.status_code < 500, f"{answer.status_code} {answer.text}"
             kinds[kind] += 1
-            state = await house.standing(house.one)
+            state = await voting.standing(voting.one)
             if state != ("pending", 0):
                 counted += 1
-                house.one = await house.waiting()
+                voting.one = await voting.waiting()
             if not refused or state != ("pending", 0):
                 wrong.append(f"{kind}: {shown} {state}")
-        honest += house.honest
-        await house.inside.close()
+        honest += voting.honest
+        await voting.inside.close()
     return {"forged": votes, "kinds": len(kinds), "honest": honest, "counted": counted, "wrong": wrong}
 
 

@@ -12,7 +12,7 @@ import httpx2
 
 from interlock.config import Config, RatesSection
 from interlock.gateway.server import build_app, listen, make_server, port_of
-from proof.processes.in_memory_gateway import Inside
+from proof.processes.in_memory_gateway import InMemoryGateway
 
 FAST_S = 5.0
 """An answer to hostile input takes no longer, the machine's other work included."""
@@ -54,7 +54,8 @@ class Trial:
 
     async def run(self, rounds: int) -> None:
         """Send everything once to warm up, then `rounds` times while memory is watched."""
-        inside = Inside(Config(rates=RatesSection(refused_a_minute=0, principal_a_minute=0, tenant_a_minute=0)))
+        inside = InMemoryGateway(Config(rates=RatesSection(refused_a_minute=0, principal_a_minute=0,
+                                                           tenant_a_minute=0)))
         key = (await inside.tenant("acme", ("owner",)))["owner"]
         listener = listen("127.0.0.1", 0)
         server = make_server(build_app(inside.front, inside.config.gateway, _nobody), inside.engine.viewers.close)

@@ -13,7 +13,7 @@ import structlog
 
 from interlock import log
 from interlock.config import Config, RatesSection
-from proof.processes.in_memory_gateway import Inside
+from proof.processes.in_memory_gateway import InMemoryGateway
 
 CANARIES = 1_000
 _ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
@@ -31,7 +31,8 @@ class Trial:
 
     async def run(self) -> None:
         """Plant, then look."""
-        inside = Inside(Config(rates=RatesSection(refused_a_minute=0, principal_a_minute=0, tenant_a_minute=0)))
+        inside = InMemoryGateway(Config(rates=RatesSection(refused_a_minute=0, principal_a_minute=0,
+                                                           tenant_a_minute=0)))
         keys = await inside.tenant("acme", ("owner", "viewer"))
         with tempfile.TemporaryDirectory() as place:
             path = Path(place) / "log"
@@ -51,7 +52,7 @@ class Trial:
             self._look("ledger", repr(vars(inside.ledger)))
         await inside.close()
 
-    async def _plant(self, inside: Inside, keys: dict[str, str], number: int) -> None:
+    async def _plant(self, inside: InMemoryGateway, keys: dict[str, str], number: int) -> None:
         prefix = ("ilk_", "ilr_", "ilt_", "Bearer ", "eyJ")[number % 5]
         body = "".join(self._random.choices(_ALPHABET, k=43))
         secret = f"eyJ{body}.{body[::-1]}.{body[5:]}" if prefix == "eyJ" else prefix + body

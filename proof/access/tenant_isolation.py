@@ -30,7 +30,7 @@ from interlock.protocol.records import (
     SigningKeyRecord,
 )
 from interlock.protocol.resources import Actor, Approval, Command, RememberedRule, SigningKey, Target
-from proof.processes.in_memory_gateway import NOW_MS, Inside
+from proof.processes.in_memory_gateway import NOW_MS, InMemoryGateway
 
 ROLES = ("viewer", "operator", "approver", "auditor", "admin", "owner")
 CANARY = "rivals-own-words"
@@ -61,7 +61,7 @@ class Watched(MemoryLedger):
         return object.__getattribute__(self, name)
 
 
-async def furnish(inside: Inside) -> None:
+async def furnish(inside: InMemoryGateway) -> None:
     """Give the rival one of everything, with its words in each."""
     at, who = iso(NOW_MS), Actor(type="user", id=CANARY)
     state = LaneState(session_id=THEIRS["session_id"], tenant_id="rival", session_key=f"agent:shell:run:{CANARY}",
@@ -137,7 +137,7 @@ class Trial:
     async def run(self) -> None:
         """Try every role on every operation; the rival itself sees its words, else the trial would show nothing."""
         ledger = Watched()
-        inside = Inside(ledger=ledger)
+        inside = InMemoryGateway(ledger=ledger)
         keys = await inside.tenant("acme", ROLES)
         rival = await inside.tenant("rival", ROLES)
         await furnish(inside)
@@ -151,7 +151,8 @@ class Trial:
                     self.seen_by_rival += CANARY in answer.text
         await inside.close()
 
-    async def _try(self, inside: Inside, ledger: Watched, role: str, key: str, operation: Operation[Any]) -> None:
+    async def _try(self, inside: InMemoryGateway, ledger: Watched, role: str, key: str,
+                   operation: Operation[Any]) -> None:
         for theirs, nobodys in paths(operation):
             for body in bodies(operation):
                 for query in queries(operation):
@@ -170,7 +171,7 @@ class Trial:
                     if (first[0], _nobodys(first[1]), first[2]) != second:
                         self.leaks.append(f"{what}: {first} is told from {second}")
 
-    async def _ask(self, inside: Inside, ledger: Watched, key: str, operation: Operation[Any], path: str,
+    async def _ask(self, inside: InMemoryGateway, ledger: Watched, key: str, operation: Operation[Any], path: str,
                    more: dict[str, Any]) -> tuple[int, str, list[str]]:
         self.asked += 1
         inside.clock.at_ms += 1_000  # So that each refusal leaves its record, and none is told from another by that.

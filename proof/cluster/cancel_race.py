@@ -20,11 +20,11 @@ from typing import Any, NamedTuple
 import httpx2
 
 from interlock.command.machine import TERMINAL
-from proof.processes.cluster import ClusterStack, Killer
+from proof.processes.cluster import ClusterStack, GatewayKiller
 from proof.processes.gateways import GATEWAYS
 from proof.sessions.cancel_race import ENDS, MANY, ROUNDS
 from proof.workload.clients import CONFIG
-from proof.workload.command_retries import execute, http, insist, state_of, until_state
+from proof.workload.command_retries import execute, http, repeat_until_answered, state_of, until_state
 
 LANES = 12
 PIECES = 4
@@ -100,7 +100,7 @@ class _Lane:
             return http.post(f"{place}/v1/commands", json=body,
                              headers={**self._stack.headers, "Idempotency-Key": key})
 
-        return insist(ask).status_code
+        return repeat_until_answered(ask).status_code
 
 
 def _within(ms: float) -> float:
@@ -111,7 +111,7 @@ def races(stack: ClusterStack, seed: int, rounds: int) -> Races:
     """Run so many races on a stack that is up, under kills."""
     lanes = [_Lane(stack, number, seed) for number in range(LANES)]
     share = [rounds // LANES + (number < rounds % LANES) for number in range(LANES)]
-    killer = Killer(stack, random.Random(seed), BETWEEN_KILLS_S)
+    killer = GatewayKiller(stack, random.Random(seed), BETWEEN_KILLS_S)
     threads = [threading.Thread(target=lane.run, args=(count,)) for lane, count in zip(lanes, share, strict=True)]
     killer.start()
     for thread in threads:

@@ -40,8 +40,8 @@ from proof.processes.in_process_agent import DONE, RELEASED
 from proof.processes.in_process_runner import CONFIG as INNER
 from proof.processes.stack import NotReady
 from proof.workload.clients import TERMINAL
-from proof.workload.command_completion import GONE, LONGEST_S, Ending, wait_for_ends
-from proof.workload.command_retries import http, insist, until_state
+from proof.workload.command_completion import GONE, LONGEST_S, Completion, wait_for_ends
+from proof.workload.command_retries import http, repeat_until_answered, until_state
 
 KILLS = 100
 SESSIONS = 1_000
@@ -288,14 +288,14 @@ class Trial:
                 "target": {"agent_id": agent, "session_key": f"agent:{agent}:lane-{session}",
                            "workspace": str(stack.workspace), **stack.target(session)},
                 "payload": {"messages": [{"role": "user", "content": [{"contentType": "text", "value": text}]}]}}
-        answer = insist(lambda: stack.post("/v1/commands", body, f"proof-of-no-cascade-{name}"))
+        answer = repeat_until_answered(lambda: stack.post("/v1/commands", body, f"proof-of-no-cascade-{name}"))
         if answer.status_code != 202:
             raise AssertionError(f"{name}: {answer.status_code} {answer.text}")
         command_id = str(answer.json()["id"])
         self.acknowledged[command_id] = name
         return command_id
 
-    def reckon(self) -> tuple[Ending, int]:
+    def reckon(self) -> tuple[Completion, int]:
         """Wait for the end of all that was acknowledged: (how it ended, how many ran twice)."""
         (self._stack.workspace / RELEASED).touch()
         ending = wait_for_ends(list(self.acknowledged), self._state, self._give_another)
@@ -306,7 +306,8 @@ class Trial:
         return ending, sum(count > 1 for count in lines.values())
 
     def _state(self, command_id: str) -> str:
-        answer = insist(lambda: http.get(f"{self._stack.url}/v1/commands/{command_id}", headers=self._stack.headers))
+        answer = repeat_until_answered(lambda: http.get(f"{self._stack.url}/v1/commands/{command_id}",
+                                                        headers=self._stack.headers))
         return GONE if answer.status_code == 404 else str(answer.json()["state"])
 
     def _give_another(self) -> bool:

@@ -24,10 +24,10 @@ from typing import NamedTuple
 from interlock.app.own_servers import OwnServer
 from proof.processes.cluster import RUNNERS, ClusterStack
 from proof.processes.gateways import GATEWAYS
-from proof.processes.postgres_pair import Pair, ask
+from proof.processes.postgres_pair import PostgresPair, ask
 from proof.recovery.kills_under_load import FULL, turn_is_open
-from proof.workload.clients import CONFIG, Crew, Pace
-from proof.workload.outcome_tally import Reckoning, reckon
+from proof.workload.clients import CONFIG, Clients, Pace
+from proof.workload.outcome_tally import OutcomeTally, tally_outcomes
 
 PROMOTIONS = 20
 SETTLE_TIMEOUT_S = 300.0
@@ -54,12 +54,12 @@ class Findings(NamedTuple):
     """Gateways that had ended by themselves."""
     acknowledged_s: list[float]
     """From each promotion until a session acknowledged its next command, for each session, sorted."""
-    reckoned: Reckoning
+    outcomes: OutcomeTally
 
     @property
     def passed(self) -> bool:
         """Whether all of it is as it must be; how long it took apart."""
-        return self.reckoned.passed and self.ended == self.written == 0
+        return self.outcomes.passed and self.ended == self.written == 0
 
     def table(self) -> str:
         """Print form."""
@@ -70,24 +70,24 @@ class Findings(NamedTuple):
                 ("gateways that ended by themselves", self.ended),
                 ("a session's next acknowledgement after one",
                  f"p50 {times[len(times) // 2]:.2f} s, slowest {times[-1]:.2f} s ({len(times)} times)")]
-        return "\n".join([*(f"{name:<50} {value}" for name, value in rows), self.reckoned.table()])
+        return "\n".join([*(f"{name:<50} {value}" for name, value in rows), self.outcomes.table()])
 
 
 def fail_over(place: Path, seed: int, promotions: int, pace: Pace = FULL) -> Findings:
-    """Let a crew work, and promote the standby so often. `place` is new, and may be entered by anyone."""
+    """Let clients work, and promote the standby so often. `place` is new, and may be entered by anyone."""
     (place / "servers").mkdir(mode=0o755)
     (place / "stack").mkdir(mode=0o755)
-    pair, draw = Pair(place / "servers"), random.Random(seed)
+    pair, draw = PostgresPair(place / "servers"), random.Random(seed)
     stack = ClusterStack(place / "stack", CONFIG)
     try:
         for number in range(GATEWAYS):
             file = stack.gateways.home(number) / "interlock.toml"
             file.write_text(re.sub(r'store = "[^"]*"', f'store = "{pair.url}"', file.read_text()))
         stack.up()
-        crew = Crew(stack, seed, pace)
-        crew.start()
+        clients = Clients(stack, seed, pace)
+        clients.start()
         in_turn, written, acknowledged = 0, list[int](), list[float]()
-        with ThreadPoolExecutor(RUNNERS) as knocking:
+        with ThreadPoolExecutor(RUNNERS) as probes:
             for number in range(promotions):
                 in_turn += turn_is_open(stack, wait_s=10.0 if number % 2 else 0.0)
                 time.sleep(draw.random() * 0.4)
@@ -96,7 +96,7 @@ def fail_over(place: Path, seed: int, promotions: int, pace: Pace = FULL) -> Fin
                 pair.promote()
                 former = _come_back(pair, stack, draw.randrange(GATEWAYS)) if number % 2 == 0 else None
                 names = [f"k{number}-{session}" for session in range(RUNNERS)]
-                times = list(knocking.map(crew.knock, range(RUNNERS), names))
+                times = list(probes.map(clients.probe, range(RUNNERS), names))
                 acknowledged += times
                 print(f"  promotion {number + 1} of {promotions}: acknowledged again after {max(times):.1f} s"
                       f"{', with the former primary there again' if former else ''}", flush=True)
@@ -106,10 +106,11 @@ def fail_over(place: Path, seed: int, promotions: int, pace: Pace = FULL) -> Fin
                 for gateway in range(GATEWAYS):
                     stack.until(lambda gateway=gateway: stack.gateways.answers(gateway))
                 stack.ready()
-        crew.stop()
-        crew.settle(SETTLE_TIMEOUT_S)
+        clients.stop()
+        clients.settle(SETTLE_TIMEOUT_S)
         ended = sum(stack.gateways.running(number).poll() is not None for number in range(GATEWAYS))
-        return Findings(promotions, in_turn, len(written), sum(written), ended, sorted(acknowledged), reckon(crew))
+        return Findings(promotions, in_turn, len(written), sum(written), ended, sorted(acknowledged),
+                        tally_outcomes(clients))
     finally:
         stack.down()
         pair.stop()
@@ -132,7 +133,7 @@ class Former:
         return int(ask(self._server, "SELECT pg_snapshot_xmax(pg_current_snapshot())::text"))
 
 
-def _come_back(pair: Pair, stack: ClusterStack, gateway: int) -> Former:
+def _come_back(pair: PostgresPair, stack: ClusterStack, gateway: int) -> Former:
     """Have the former primary be there again, and every connection of the gateways be opened again."""
     former = Former(pair.return_primary())
     stack.gateways.kill(gateway)

@@ -211,7 +211,7 @@ class Row:
         self._thread.join(10)
 
 
-class Chaos:
+class LeaseFaults:
     """Kills and stops gateways, each at a random instant, one at a time."""
 
     def __init__(self, row: Row, random_: random.Random, faults: list[str]) -> None:
@@ -243,7 +243,7 @@ class Chaos:
             self.room.release(FAULTS_EACH // 2)
 
 
-def _writer(row: Row, chaos: Chaos, runner_id: str, count: int, acknowledged: list[str]) -> None:
+def _writer(row: Row, chaos: LeaseFaults, runner_id: str, count: int, acknowledged: list[str]) -> None:
     """One person who gives a runner's session one command after the other."""
     session_id = ""
     for number in range(count):
@@ -277,7 +277,7 @@ def prove(row: Row, seed: int, commands: int) -> Findings:
     random_ = random.Random(seed)
     faults = ["kill", "stop"] * max(1, commands // FAULTS_EACH)
     random_.shuffle(faults)
-    chaos = Chaos(row, random_, faults)
+    chaos = LeaseFaults(row, random_, faults)
     acknowledged: list[str] = []
     each = -(-commands // RUNNERS)
     writers = [threading.Thread(target=_writer, args=(row, chaos, runner_id, each, acknowledged))

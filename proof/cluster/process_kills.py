@@ -19,9 +19,9 @@ from typing import NamedTuple
 from proof.processes.cluster import RUNNERS, ClusterStack
 from proof.processes.gateways import GATEWAYS
 from proof.recovery.kills_under_load import COMMANDS, FULL, KILLS, one_command, turn_is_open
-from proof.workload.clients import CONFIG, Crew, Pace
+from proof.workload.clients import CONFIG, Clients, Pace
 from proof.workload.ledger_fill import fill
-from proof.workload.outcome_tally import Reckoning, reckon
+from proof.workload.outcome_tally import OutcomeTally, tally_outcomes
 
 TAKEOVER_LIMIT_S = 5.0
 SETTLE_TIMEOUT_S = 900.0
@@ -39,7 +39,7 @@ class Findings(NamedTuple):
     fill_s: float
     takeovers_s: list[float]
     """From each kill of a gateway until a session acknowledged its next command, for each session, sorted."""
-    reckoned: Reckoning
+    outcomes: OutcomeTally
 
     def table(self) -> str:
         """Print form."""
@@ -49,23 +49,23 @@ class Findings(NamedTuple):
                 ("commands in the ledger before", f"{self.filled} (filled in {self.fill_s:.1f} s)"),
                 ("a session's next acknowledgement after a kill", f"p50 {times[len(times) // 2]:.2f} s, p99 "
                  f"{times[int(len(times) * 0.99)]:.2f} s, slowest {times[-1]:.2f} s ({len(times)} times)")]
-        return "\n".join([*(f"{name:<50} {value}" for name, value in rows), self.reckoned.table()])
+        return "\n".join([*(f"{name:<50} {value}" for name, value in rows), self.outcomes.table()])
 
 
 def kill_cluster(stack: ClusterStack, seed: int, kills: int, pace: Pace = FULL, filled: int = 0) -> Findings:
-    """Let a crew work, and kill one process at random instants."""
+    """Let clients work, and kill one process at random instants."""
     draw = random.Random(seed)
     fill_s = 0.0
     if filled:  # Beside the gateways, as a program that imports does it.
         fill_s = fill(stack.gateways.home(0), one_command(stack, seed), filled)
     else:
         stack.up()
-    crew = Crew(stack, seed, pace)
-    crew.start()
+    clients = Clients(stack, seed, pace)
+    clients.start()
     killed: Counter[str] = Counter()
     takeovers: list[float] = []
     in_turn = 0
-    with ThreadPoolExecutor(RUNNERS) as knocking:
+    with ThreadPoolExecutor(RUNNERS) as probes:
         for number in range(kills):
             in_turn += turn_is_open(stack, wait_s=10.0 if number % 2 else 0.0)
             time.sleep(draw.random() * 0.4)
@@ -79,14 +79,14 @@ def kill_cluster(stack: ClusterStack, seed: int, kills: int, pace: Pace = FULL, 
                 one = draw.randrange(GATEWAYS)
                 stack.gateways.kill(one)
                 names = [f"k{number}-{session}" for session in range(RUNNERS)]
-                takeovers += knocking.map(crew.knock, range(RUNNERS), names)
+                takeovers += probes.map(clients.probe, range(RUNNERS), names)
                 time.sleep(draw.random() * AWAY_S)
                 stack.gateways.start(one)
                 killed["gateway"] += 1
             stack.ready()
-    crew.stop()
-    crew.settle(SETTLE_TIMEOUT_S)
-    return Findings(killed, in_turn, filled, fill_s, sorted(takeovers), reckon(crew))
+    clients.stop()
+    clients.settle(SETTLE_TIMEOUT_S)
+    return Findings(killed, in_turn, filled, fill_s, sorted(takeovers), tally_outcomes(clients))
 
 
 def run(seed: int, rounds: int | None) -> bool:
@@ -102,6 +102,6 @@ def run(seed: int, rounds: int | None) -> bool:
     late = sum(one > TAKEOVER_LIMIT_S for one in seen.takeovers_s)
     if late:
         print(f"  ! {late} times later than {TAKEOVER_LIMIT_S:.0f} s, which are allowed on two free cores")
-    passed = seen.reckoned.passed and not late
+    passed = seen.outcomes.passed and not late
     print("passed" if passed else f"FAILED; repeat with --seed {seed}")
     return passed

@@ -1,9 +1,9 @@
 """A tenant moves back and forth between two clusters while people give commands to its sessions and its runner works.
 
-Each move is `interlock migrate --tenant`, with the gateways of both clusters at work. People repeat what was cut and
-what is answered 503 with a time to come again, and go where a 421 sends them; anything else that is not 2xx is a fault.
-No acknowledged command may be lost, or run twice, and both audit logs must verify at the end. Each command writes its
-own name to a file once: that is counted.
+Each move is `interlock migrate --tenant`, with the gateways of both clusters at work. Clients repeat what was cut and
+what is answered 503 with a time to retry, and go where a 421 sends them; anything else that is not 2xx is a fault. No
+acknowledged command may be lost, or run twice, and both audit logs must verify at the end. Each command writes its own
+name to a file once: that is counted.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class Findings(NamedTuple):
                           *(f"  ! {one}" for one in self.refused)])
 
 
-class People:
+class MigrationClients:
     """They give commands and look at them, wherever the tenant is."""
 
     def __init__(self, first: str, key: str, workspace: Path, runner_id: str) -> None:
@@ -228,7 +228,7 @@ def back_and_forth(place: Path, seed: int, moves: int, clusters: Sequence[Cluste
     (home / config.FILE_NAME).write_text(CONFIG)
     runner = process(["proof.processes.paired_runner", str(home), here.url, str(workspace), paired["runner_id"]],
                      place / "r0.log")
-    people, over = People(here.url, key, workspace, paired["runner_id"]), threading.Event()
+    people, over = MigrationClients(here.url, key, workspace, paired["runner_id"]), threading.Event()
     reports, refused = list[dict[str, Any]](), list[str]()
     try:
         _until_attached(here, key)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from interlock.command.machine import TERMINAL
-from proof.processes.cluster import ClusterStack, Killer
+from proof.processes.cluster import ClusterStack, GatewayKiller
 from proof.processes.gateways import GATEWAYS
 from proof.processes.skewed_gateway import JUMP_NAME
 from proof.sessions.timers import HOUR_MS, LATE_MS, LONGEST_MS, SHORTEST_MS, TIMERS
@@ -91,7 +91,8 @@ def timers(stack: ClusterStack, seed: int, count: int) -> Timed:
         except (AssertionError, TimeoutError) as stands:
             wrong.append(f"lane {lane}: {stands}")
 
-    killer, jumps = Killer(stack, random.Random(seed + 1), BETWEEN_KILLS_S), _Jumps(stack, random.Random(seed + 2))
+    killer = GatewayKiller(stack, random.Random(seed + 1), BETWEEN_KILLS_S)
+    jumps = _Jumps(stack, random.Random(seed + 2))
     lanes = [threading.Thread(target=run_lane, args=(lane,)) for lane in range(min(LANES, count))]
     for thread in (killer, jumps, *lanes):
         thread.start()

@@ -33,7 +33,7 @@ from interlock.ports.outbox import StoreControl, TransientText
 from interlock.protocol.envelope import Frame
 from interlock.runner.send_queue import Sending
 from proof.processes import component
-from proof.processes.stack import Part
+from proof.processes.stack import Component
 
 Moment = Literal["before", "after"]
 MOMENTS: tuple[Moment, ...] = ("before", "after")
@@ -62,7 +62,7 @@ def _stores(kind: type) -> Callable[..., bool]:
     return lambda _outbox, writes, **_: any(isinstance(write, kind) for write in writes)
 
 
-POINTS: dict[Part, dict[str, Point]] = {
+POINTS: dict[Component, dict[str, Point]] = {
     "gateway": {
         "commit of a command": Point(SqliteLedger, "commit", _writes(PutIdempotency)),
         "commit of a vote": Point(SqliteLedger, "commit", _writes(PutIdempotency, PutApproval)),
@@ -131,7 +131,7 @@ def _die() -> None:
 
 
 def main() -> None:
-    """Arm what the first argument names, and be the part that the others name."""
+    """Arm what the first argument names, and be the component that the others name."""
     name, moment, call = sys.argv.pop(1).split(",")
     point = POINTS["gateway" if sys.argv[1] == "gateway" else "runner"][name]
     arm(point, "before" if moment == "before" else "after", int(call))

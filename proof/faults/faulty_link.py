@@ -25,7 +25,7 @@ CHANCES: tuple[tuple[Mischief, float], ...] = (
 """How likely each is at each message."""
 
 
-class Chaos:
+class FaultyLink:
     """Takes the runner's connections on a port of its own, in a thread of its own."""
 
     def __init__(self, gateway_port: int, seed: int) -> None:

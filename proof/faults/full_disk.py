@@ -27,7 +27,7 @@ SYNCS = ("fsync", "fdatasync")
 RENAMES = ("rename", "replace")
 
 
-class Scarce:
+class FullDisk:
     """What is below `root`, and how the disk is. `refused` is set once something was."""
 
     def __init__(self, root: Path, seed: int = 0) -> None:
@@ -68,7 +68,7 @@ class Scarce:
 
 
 class _Vfs(apsw.VFS):
-    def __init__(self, disk: Scarce) -> None:
+    def __init__(self, disk: FullDisk) -> None:
         self._disk = disk
         super().__init__(f"scarce-{id(disk)}", "unix", makedefault=True)
 
@@ -77,7 +77,7 @@ class _Vfs(apsw.VFS):
 
 
 class _File(apsw.VFSFile):
-    def __init__(self, disk: Scarce, name: Any, flags: Any) -> None:
+    def __init__(self, disk: FullDisk, name: Any, flags: Any) -> None:
         path = name.filename() if isinstance(name, apsw.URIFilename) else name
         self._disk = disk if path is not None and disk.below(path) else None
         super().__init__("unix", name, flags)
@@ -121,9 +121,9 @@ class _Raw(io.RawIOBase):
             os.close(self._descriptor)
 
 
-def scarce(root: Path, seed: int) -> Scarce:
+def limit_disk(root: Path, seed: int) -> FullDisk:
     """Put such a disk below `root` for the rest of this process: the VFS, and the calls of `os` that stores use."""
-    disk = Scarce(root, seed)
+    disk = FullDisk(root, seed)
     real = {name: getattr(os, name) for name in ("open", "fdopen", *WRITES, *SYNCS, *RENAMES)}
 
     def refusing(name: str, *, needs_room: bool, last: bool = False) -> Callable[..., Any]:

@@ -12,7 +12,7 @@ import threading
 from pathlib import Path
 from typing import cast
 
-from proof.faults.full_disk import Scarce, State, scarce
+from proof.faults.full_disk import FullDisk, State, limit_disk
 from proof.processes import component
 
 LOOK = signal.SIGUSR1
@@ -28,12 +28,12 @@ def main() -> None:
     seed = int(sys.argv.pop(1))
     signal.pthread_sigmask(signal.SIG_BLOCK, {LOOK})
     state = Path(sys.argv[2])
-    disk = scarce(state, random.Random(seed).randrange(2**32))
+    disk = limit_disk(state, random.Random(seed).randrange(2**32))
     threading.Thread(target=_look, args=(disk, state_file(state.parent, sys.argv[1])), daemon=True).start()
     component.main()
 
 
-def _look(disk: Scarce, message: Path) -> None:
+def _look(disk: FullDisk, message: Path) -> None:
     while True:
         signal.sigwait({LOOK})
         disk.state = cast("State", message.read_text())

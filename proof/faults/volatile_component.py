@@ -11,7 +11,7 @@ import sys
 import threading
 from pathlib import Path
 
-from proof.faults.volatile_disk import Disk, forgetful
+from proof.faults.volatile_disk import VolatileDisk, make_volatile
 from proof.processes import component
 
 CUT = signal.SIGUSR1
@@ -21,12 +21,12 @@ def main() -> None:
     """Run the component; a thread of its own waits for the cut."""
     seed = int(sys.argv.pop(1))
     signal.pthread_sigmask(signal.SIG_BLOCK, {CUT})
-    disk = forgetful(Path(sys.argv[2]))
+    disk = make_volatile(Path(sys.argv[2]))
     threading.Thread(target=_await_cut, args=(disk, seed), daemon=True).start()
     component.main()
 
 
-def _await_cut(disk: Disk, seed: int) -> None:
+def _await_cut(disk: VolatileDisk, seed: int) -> None:
     signal.sigwait({CUT})
     disk.cut(random.Random(seed))
 

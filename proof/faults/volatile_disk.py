@@ -47,7 +47,7 @@ class Named(NamedTuple):
     settle: Callable[[], None]
 
 
-class Disk:
+class VolatileDisk:
     """What below `root` is not synced, in the order in which it was done."""
 
     def __init__(self, root: Path) -> None:
@@ -132,10 +132,10 @@ class Disk:
                 os.pwrite(self._ends[written.key], piece, first)
 
 
-class ForgetfulVfs(apsw.VFS):
+class VolatileVfs(apsw.VFS):
     """SQLite's file system over a disk that forgets; the default of this process from here on."""
 
-    def __init__(self, disk: Disk) -> None:
+    def __init__(self, disk: VolatileDisk) -> None:
         self._disk = disk
         super().__init__("forgetful", "unix", makedefault=True)
 
@@ -145,7 +145,7 @@ class ForgetfulVfs(apsw.VFS):
 
 
 class _File(apsw.VFSFile):
-    def __init__(self, disk: Disk, name: Any, flags: Any) -> None:
+    def __init__(self, disk: VolatileDisk, name: Any, flags: Any) -> None:
         self._disk = disk
         super().__init__("unix", name, flags)
         self._path = name.filename() if isinstance(name, apsw.URIFilename) else name
@@ -195,10 +195,10 @@ class _Raw(io.RawIOBase):
             os.close(self._descriptor)
 
 
-def forgetful(root: Path) -> Disk:
+def make_volatile(root: Path) -> VolatileDisk:
     """Put such a disk below `root` for the rest of this process: the VFS, and the calls of `os` that stores use."""
-    disk = Disk(root)
-    disk.vfs = ForgetfulVfs(disk)  # type: ignore[attr-defined] - kept, since SQLite does not keep it
+    disk = VolatileDisk(root)
+    disk.vfs = VolatileVfs(disk)  # type: ignore[attr-defined] - kept, since SQLite does not keep it
     keys: dict[int, tuple[Key, bool]] = {}
     directories: dict[int, str] = {}
     real = {name: getattr(os, name) for name in ("open", "close", "write", "ftruncate", "fsync", "fdatasync", "replace",

@@ -128,7 +128,7 @@ class ClusterStack(Stack):
         self.gateways.down()
 
 
-class Killer(threading.Thread):
+class GatewayKiller(threading.Thread):
     """Kills one gateway after another, each at a random instant, until it is stopped."""
 
     def __init__(self, stack: ClusterStack, draw: random.Random, between_s: tuple[float, float]) -> None:

@@ -14,12 +14,12 @@ from interlock import config
 
 
 def main() -> None:
-    """Run the part that the arguments name."""
-    part, state_name, url, root = sys.argv[1:]
+    """Run the component that the arguments name."""
+    component, state_name, url, root = sys.argv[1:]
     state = Path(state_name)
     settings = config.load(state / config.FILE_NAME)
     token = state / "runner" / "token"
-    if part == "gateway":
+    if component == "gateway":
         import uvloop
 
         from interlock.app.gateway import run_gateway

@@ -36,7 +36,7 @@ class SetClock:
         return self.at_ms
 
 
-class Inside:
+class InMemoryGateway:
     """The API with everything behind it; `ask` is one request under a key."""
 
     def __init__(self, config: Config | None = None, issuers: Issuers | None = None,

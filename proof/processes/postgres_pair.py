@@ -23,7 +23,7 @@ FORGETFUL = ("synchronous_standby_names=", "autovacuum=off")
 STANDBY_TIMEOUT_S = 60.0
 
 
-class Pair:
+class PostgresPair:
     """A primary and its standby below `place`; a commit returns once the standby has it. `make_standby` makes a new
     one after each promotion, at the address of the one that died: `url` names both for good."""
 

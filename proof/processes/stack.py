@@ -31,11 +31,12 @@ READY_TIMEOUT_S = 60.0 if CLUSTER else 20.0
 LOG_TAIL_CHARS = 2_000
 COMPONENT = "proof.processes.component"
 
-Part = Literal["gateway", "runner"]
+Component = Literal["gateway", "runner"]
+"""What a stack has a process of."""
 
 
 class NotReady(Exception):
-    """A part did not come up in time; the text ends with its log."""
+    """A component did not come up in time; the text ends with its log."""
 
 
 class Stack:
@@ -51,8 +52,8 @@ class Stack:
         self.url = f"http://127.0.0.1:{self.port}"
         self.runner_url = self.url
         """Where the runner dials; another one where something stands between the two."""
-        self.processes: dict[Part, subprocess.Popen[bytes] | ForkedProcess] = {}
-        self.entry: dict[Part, list[str]] = {}
+        self.processes: dict[Component, subprocess.Popen[bytes] | ForkedProcess] = {}
+        self.entry: dict[Component, list[str]] = {}
         """The module that is a component's program, and what precedes its arguments; COMPONENT if none is given."""
         self._fork_server = fork_server
         self._http = _asking(keep=0)
@@ -73,23 +74,24 @@ class Stack:
         self.token.write_text("ilr_" + secrets.token_urlsafe(32))
         self.token.chmod(0o600)
 
-    def start(self, part: Part) -> None:
-        """Start a part; its output goes to `<place>/<part>.log`."""
-        arguments = [*self.entry.get(part, [COMPONENT]), part, str(self.state), self.runner_url, str(self.workspace)]
-        place = self.place / f"{part}.log"
+    def start(self, component: Component) -> None:
+        """Start a component; its output goes to `<place>/<component>.log`."""
+        arguments = [*self.entry.get(component, [COMPONENT]), component, str(self.state), self.runner_url,
+                     str(self.workspace)]
+        place = self.place / f"{component}.log"
         # What is forked from a warm process has no gateways of its own to start.
-        if self._fork_server is not None and not (self.clustered and part == "gateway"):
-            self.processes[part] = self._fork_server.start(arguments, place)
+        if self._fork_server is not None and not (self.clustered and component == "gateway"):
+            self.processes[component] = self._fork_server.start(arguments, place)
         else:
             with place.open("ab") as log:
-                self.processes[part] = subprocess.Popen([sys.executable, "-m", *arguments], stdout=log, stderr=log,
+                self.processes[component] = subprocess.Popen([sys.executable, "-m", *arguments], stdout=log, stderr=log,
                                                         stdin=subprocess.DEVNULL, start_new_session=True,
                                                         cwd=REPOSITORY, env=interpreter.environment())
-        child_cleanup.leave(self.processes[part].pid)
+        child_cleanup.leave(self.processes[component].pid)
 
     def interlock(self, *words: str, cwd: Path | None = None, stdin: str | None = None,
                   environment: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-        """Run a verb to its end in the workspace, or in `cwd`, forked where this stack forks its parts."""
+        """Run a verb to its end in the workspace, or in `cwd`, forked where this stack forks its components."""
         if self._fork_server is not None:
             return self._fork_server.run(list(words), cwd or self.workspace, stdin=stdin, environment=environment)
         given: dict[str, Any] = {"stdin": subprocess.DEVNULL} if stdin is None else {"input": stdin}
@@ -111,7 +113,7 @@ class Stack:
                 if any(node["status"] != "offline" for node in nodes):
                     return time.monotonic() - began
             time.sleep(0.02)
-        raise NotReady("\n".join(self.log(part) for part in self.processes))
+        raise NotReady("\n".join(self.log(component) for component in self.processes))
 
     def until_up(self) -> None:
         """Wait until the gateway answers, with or without a runner. Raises NotReady."""
@@ -137,24 +139,24 @@ class Stack:
         began = time.monotonic()
         while not reached():
             if time.monotonic() - began > READY_TIMEOUT_S:
-                raise NotReady("\n".join(self.log(part) for part in self.processes))
+                raise NotReady("\n".join(self.log(component) for component in self.processes))
             time.sleep(0.02)
 
-    def kill(self, part: Part) -> None:
+    def kill(self, component: Component) -> None:
         """kill -9, and wait for the end."""
-        process = self.processes[part]
+        process = self.processes[component]
         process.send_signal(signal.SIGKILL)
         process.wait()
         child_cleanup.take_back(process.pid)
-        if self.clustered and part == "gateway":
+        if self.clustered and component == "gateway":
             from proof.processes import cluster_servers
 
             cluster_servers.kill_gateways(self.state)
 
-    def log(self, part: Part) -> str:
-        """The end of a part's log."""
-        path = self.place / f"{part}.log"
-        return f"--- {part}\n{path.read_text(errors='replace')[-LOG_TAIL_CHARS:]}" if path.exists() else ""
+    def log(self, component: Component) -> str:
+        """The end of a component's log."""
+        path = self.place / f"{component}.log"
+        return f"--- {component}\n{path.read_text(errors='replace')[-LOG_TAIL_CHARS:]}" if path.exists() else ""
 
     @property
     def headers(self) -> dict[str, str]:
@@ -240,8 +242,8 @@ class Stack:
                 self.exported = answer.content.splitlines(keepends=True) if answer.status_code == 200 else []
         self._http.close()
         self._http = _asking(keep=0)
-        for part in ("runner", "gateway"):
-            process = self.processes.pop(part, None)
+        for component in ("runner", "gateway"):
+            process = self.processes.pop(component, None)
             if process is None or process.poll() is not None:
                 continue
             process.terminate()
@@ -269,5 +271,5 @@ class Stack:
 
 
 def _asking(keep: int) -> httpx2.Client:
-    # A connection for each request while parts are killed: one that is kept would be found broken behind each.
+    # A connection for each request while components are killed: one that is kept would be found broken behind each.
     return httpx2.Client(limits=httpx2.Limits(max_keepalive_connections=keep), timeout=30)

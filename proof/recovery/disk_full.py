@@ -23,9 +23,9 @@ import httpx2
 from proof import REPOSITORY
 from proof.faults.full_disk_component import LOOK, state_file
 from proof.processes.fork_server import ForkServer
-from proof.processes.stack import Part, Stack
-from proof.workload.clients import CONFIG, TERMINAL, Crew, Pace
-from proof.workload.outcome_tally import Reckoning, reckon
+from proof.processes.stack import Component, Stack
+from proof.workload.clients import CONFIG, TERMINAL, Clients, Pace
+from proof.workload.outcome_tally import OutcomeTally, tally_outcomes
 
 EPISODES = 40
 REALLY_FULL = 5
@@ -39,7 +39,7 @@ SMALL_FS = "48m"
 FILL_BYTES = 1 << 16
 
 How = Literal["full", "failing"]
-KINDS: tuple[tuple[How, tuple[Part, ...]], ...] = (
+KINDS: tuple[tuple[How, tuple[Component, ...]], ...] = (
     ("full", ("gateway", "runner")), ("full", ("gateway",)), ("full", ("runner",)), ("failing", ("gateway",)),
     ("failing", ("runner",)))
 
@@ -53,12 +53,12 @@ class Findings(NamedTuple):
     back_s: list[float]
     """From the moment there is room until a new command had run to its end, and `/readyz` said so."""
     wrong: list[str]
-    reckoned: Reckoning
+    outcomes: OutcomeTally
 
     @property
     def passed(self) -> bool:
         """Nothing lost, nothing but 503 while it lasted, no one died, and all went on in time."""
-        return not self.wrong and self.reckoned.passed
+        return not self.wrong and self.outcomes.passed
 
     @property
     def slow(self) -> list[str]:
@@ -71,40 +71,41 @@ class Findings(NamedTuple):
                 ("answers to writers", ", ".join(f"{count} × {code}" for code, count in sorted(self.answered.items()))),
                 ("in service again after, median, slowest",
                  f"{sorted(self.back_s)[len(self.back_s) // 2]:.1f} s, {max(self.back_s):.1f} s")]
-        return "\n".join([*(f"{name:<50} {value}" for name, value in rows), self.reckoned.table(),
+        return "\n".join([*(f"{name:<50} {value}" for name, value in rows), self.outcomes.table(),
                           *(f"  ! {sentence}" for sentence in self.wrong + self.slow)])
 
 
 class Trouble:
-    """A stack with a crew whose disk is made to refuse, and to take writes again."""
+    """A stack with clients, whose disk is made to refuse, and to take writes again."""
 
     def __init__(self, stack: Stack, seed: int, pace: Pace) -> None:
         self._stack = stack
-        self._crew = Crew(stack, seed, pace)
+        self._clients = Clients(stack, seed, pace)
         self._wrong: list[str] = []
         self._back_s: list[float] = []
         self._episodes: Counter[str] = Counter()
-        self._crew.start()
+        self._clients.start()
         self._in_service("begin")
 
-    def episode(self, kind: str, parts: tuple[Part, ...], make: Callable[[str], None], lasts_s: float) -> None:
+    def episode(self, kind: str, components: tuple[Component, ...], make: Callable[[str], None],
+                lasts_s: float) -> None:
         """Have the disk be so for a while, and see what is said meanwhile, and how soon all goes on."""
-        before = self._crew.answered.copy()
+        before = self._clients.answered.copy()
         make(kind)
         began = time.monotonic()
         time.sleep(lasts_s)
-        if kind == "full" and "gateway" in parts:
+        if kind == "full" and "gateway" in components:
             ready = httpx2.get(self._stack.url + "/readyz", timeout=WAIT_S)
             if (ready.status_code, ready.json().get("ledger")) != (503, "refuses"):
                 self._wrong.append(f"/readyz said {ready.status_code} {ready.text} while the disk was full")
-            while self._crew.answered[503] == before[503] and time.monotonic() - began < WAIT_S:
+            while self._clients.answered[503] == before[503] and time.monotonic() - began < WAIT_S:
                 time.sleep(0.05)
-            if self._crew.answered[503] == before[503]:
-                self._wrong.append(f"no writer was answered 503 while the disk was full: {self._crew.answered}")
+            if self._clients.answered[503] == before[503]:
+                self._wrong.append(f"no writer was answered 503 while the disk was full: {self._clients.answered}")
         make("fine")
         self._back_s.append(self._in_service(f"back-{self._episodes.total()}"))
-        self._episodes[f"{kind}, {' and '.join(parts)}"] += 1
-        self._wrong += [f"the {part} died of it\n{self._stack.log(part)}" for part, process
+        self._episodes[f"{kind}, {' and '.join(components)}"] += 1
+        self._wrong += [f"the {component} died of it\n{self._stack.log(component)}" for component, process
                         in self._stack.processes.items() if process.poll() is not None]
 
     def _in_service(self, name: str) -> float:
@@ -120,7 +121,7 @@ class Trouble:
                     answer = self._stack.post("/v1/commands", body, f"proof-full-{name}-the-key")
                     if answer.status_code == 202:
                         command_id = answer.json()["id"]
-                        self._crew.written[0].write(f"{name} {command_id} {answer.json()['target']['session_id']}")
+                        self._clients.written[0].write(f"{name} {command_id} {answer.json()['target']['session_id']}")
                 elif (self._stack.get(f"/v1/commands/{command_id}")["state"] in TERMINAL
                       and httpx2.get(self._stack.url + "/readyz").status_code == 200):
                     return time.monotonic() - began
@@ -128,13 +129,14 @@ class Trouble:
         self._wrong.append(f"{name} did not end within {WAIT_S:.0f} s")
         return WAIT_S
 
-    def reckon(self) -> Findings:
+    def tally_outcomes(self) -> Findings:
         """Let everybody end, and compare."""
-        self._crew.stop()
-        self._crew.settle(SETTLE_TIMEOUT_S)
-        other = {code for code in self._crew.answered if code >= 500} - {503}
+        self._clients.stop()
+        self._clients.settle(SETTLE_TIMEOUT_S)
+        other = {code for code in self._clients.answered if code >= 500} - {503}
         self._wrong += [f"a writer was answered {code}" for code in other]
-        return Findings(self._episodes, self._crew.answered, self._back_s, self._wrong, reckon(self._crew))
+        return Findings(self._episodes, self._clients.answered, self._back_s, self._wrong,
+                        tally_outcomes(self._clients))
 
 
 def refuse(place: Path, seed: int, episodes: int, pace: Pace = PACE) -> Findings:
@@ -142,22 +144,22 @@ def refuse(place: Path, seed: int, episodes: int, pace: Pace = PACE) -> Findings
     draw = random.Random(seed)
     fork_server = ForkServer()
     stack = Stack(place, CONFIG, fork_server, on_file=True)
-    for part in ("gateway", "runner"):
-        stack.entry[part] = ["proof.faults.full_disk_component", str(draw.randrange(2**32))]
+    for component in ("gateway", "runner"):
+        stack.entry[component] = ["proof.faults.full_disk_component", str(draw.randrange(2**32))]
     try:
         stack.up()
         trouble = Trouble(stack, seed, pace)
         for number in range(episodes):
-            kind, parts = KINDS[number % len(KINDS)]
+            kind, components = KINDS[number % len(KINDS)]
 
-            def make(how: str, parts: tuple[Part, ...] = parts) -> None:
-                for part in parts:
-                    state_file(place, part).write_text(how)
-                    stack.processes[part].send_signal(LOOK)
-                stack.until(lambda: not any(state_file(place, part).exists() for part in parts))
+            def make(how: str, components: tuple[Component, ...] = components) -> None:
+                for component in components:
+                    state_file(place, component).write_text(how)
+                    stack.processes[component].send_signal(LOOK)
+                stack.until(lambda: not any(state_file(place, component).exists() for component in components))
 
-            trouble.episode(kind, parts, make, draw.uniform(*LASTS_S))
-        return trouble.reckon()
+            trouble.episode(kind, components, make, draw.uniform(*LASTS_S))
+        return trouble.tally_outcomes()
     finally:
         stack.down()
         fork_server.close()
@@ -186,7 +188,7 @@ def fill_really(place: Path, seed: int, episodes: int) -> Findings:
         trouble = Trouble(stack, seed, PACE)
         for _ in range(episodes):
             trouble.episode("full", ("gateway", "runner"), make, draw.uniform(*LASTS_S))
-        return trouble.reckon()
+        return trouble.tally_outcomes()
     finally:
         stack.down()
         fork_server.close()

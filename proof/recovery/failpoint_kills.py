@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 from proof.faults.failpoints import MOMENTS, POINTS
 from proof.processes.fork_server import ForkServer
-from proof.processes.stack import Part, Stack
-from proof.workload.clients import CONFIG, Crew, Pace
-from proof.workload.outcome_tally import Reckoning, reckon
+from proof.processes.stack import Component, Stack
+from proof.workload.clients import CONFIG, Clients, Pace
+from proof.workload.outcome_tally import OutcomeTally, tally_outcomes
 
 TIMES = 25
 REACH_TIMEOUT_S = 20.0
@@ -32,38 +32,38 @@ class Findings(NamedTuple):
 
     deaths: Counter[str]
     unreached: list[str]
-    reckoned: Reckoning
+    outcomes: OutcomeTally
 
     @property
     def passed(self) -> bool:
         """Every point was died at as often as asked, and all invariants hold."""
-        return not self.unreached and self.reckoned.passed
+        return not self.unreached and self.outcomes.passed
 
 
 class _Plan:
-    """The points of one part that are still to be died at, and the one that it is armed at."""
+    """The points of one component that are still to be died at, and the one that it is armed at."""
 
-    def __init__(self, part: Part, times: int, draw: random.Random) -> None:
-        self.part: Part = part
-        self.left = [f"{name},{moment}" for name in POINTS[part] for moment in MOMENTS] * times
+    def __init__(self, component: Component, times: int, draw: random.Random) -> None:
+        self.component: Component = component
+        self.left = [f"{name},{moment}" for name in POINTS[component] for moment in MOMENTS] * times
         draw.shuffle(self.left)
         self.draw = draw
         self.armed_at = 0.0
         self.idle = 0
 
     def arm(self, stack: Stack) -> None:
-        """Start the part, armed at the next point; unarmed once there is none left."""
-        stack.entry[self.part] = ["proof.processes.component"]
+        """Start the component, armed at the next point; unarmed once there is none left."""
+        stack.entry[self.component] = ["proof.processes.component"]
         if self.left:
             point = self.left[-1]
-            call = self.draw.randint(1, POINTS[self.part][point.partition(",")[0]].calls)
-            stack.entry[self.part] = ["proof.faults.failpoints", f"{point},{call}"]
-        stack.start(self.part)
+            call = self.draw.randint(1, POINTS[self.component][point.partition(",")[0]].calls)
+            stack.entry[self.component] = ["proof.faults.failpoints", f"{point},{call}"]
+        stack.start(self.component)
         self.armed_at = time.monotonic()
 
 
 def fail_everywhere(place: Path, seed: int, times: int, pace: Pace = PACE, few: int | None = None) -> Findings:
-    """Let a crew work in a stack whose parts die at every point `times` times; with `few`, at so many of each part."""
+    """Let clients work in a stack whose components die at every point `times` times; with `few`, at so many of each."""
     draw = random.Random(seed)
     fork_server = ForkServer()
     stack = Stack(place, CONFIG, fork_server, on_file=True)
@@ -73,25 +73,25 @@ def fail_everywhere(place: Path, seed: int, times: int, pace: Pace = PACE, few: 
             del plan.left[few:]
     deaths: Counter[str] = Counter()
     try:
-        stack.up()  # Its first start is whole: the crew needs a key.
-        crew = Crew(stack, seed, pace)
-        crew.start()
+        stack.up()  # Its first start is whole: the clients need a key.
+        clients = Clients(stack, seed, pace)
+        clients.start()
         for plan in plans:
-            stack.kill(plan.part)
+            stack.kill(plan.component)
             plan.arm(stack)
         while any(plan.left and plan.idle < GIVEN_UP for plan in plans):
             time.sleep(0.005)
             for plan in plans:
                 _look(stack, plan, deaths)
-        crew.stop()
+        clients.stop()
         for plan in plans:
-            if stack.processes[plan.part].poll() is not None:
+            if stack.processes[plan.component].poll() is not None:
                 plan.left = []
                 plan.arm(stack)
         stack.ready()
-        crew.settle(SETTLE_TIMEOUT_S)
+        clients.settle(SETTLE_TIMEOUT_S)
         unreached = [point for plan in plans for point in sorted(set(plan.left))]
-        return Findings(deaths, unreached, reckon(crew))
+        return Findings(deaths, unreached, tally_outcomes(clients))
     finally:
         stack.down()
         fork_server.close()
@@ -99,15 +99,15 @@ def fail_everywhere(place: Path, seed: int, times: int, pace: Pace = PACE, few: 
 
 def _look(stack: Stack, plan: _Plan, deaths: Counter[str]) -> None:
     """Take one that died back; put a point back that no one comes to."""
-    if stack.processes[plan.part].poll() is not None:
+    if stack.processes[plan.component].poll() is not None:
         if plan.left:
-            deaths[f"{plan.part}, {plan.left.pop()}"] += 1
+            deaths[f"{plan.component}, {plan.left.pop()}"] += 1
             plan.idle = 0
         plan.arm(stack)
     elif plan.left and time.monotonic() - plan.armed_at > REACH_TIMEOUT_S:
         plan.left.insert(0, plan.left.pop())
         plan.idle += 1
-        stack.kill(plan.part)
+        stack.kill(plan.component)
         plan.arm(stack)
 
 
@@ -118,6 +118,6 @@ def run(seed: int, rounds: int | None) -> bool:
     for point, count in sorted(seen.deaths.items()):
         print(f"  {count} × {point.replace(',', ':', 1).replace(',', ', ')}")
     print(f"{len(seen.deaths)} failpoints, {seen.deaths.total()} deaths; not reached: {seen.unreached or 'none'}")
-    print(seen.reckoned.table())
+    print(seen.outcomes.table())
     print("passed" if seen.passed else f"FAILED; repeat with --seed {seed}")
     return seen.passed

@@ -19,10 +19,10 @@ from typing import NamedTuple
 import httpx2
 
 from proof.processes.fork_server import ForkServer
-from proof.processes.stack import Part, Stack
-from proof.workload.clients import CONFIG, Crew, Pace
+from proof.processes.stack import Component, Stack
+from proof.workload.clients import CONFIG, Clients, Pace
 from proof.workload.ledger_fill import fill
-from proof.workload.outcome_tally import Reckoning, reckon
+from proof.workload.outcome_tally import OutcomeTally, tally_outcomes
 
 KILLS = 200
 COMMANDS = 100_000
@@ -36,64 +36,64 @@ FULL = Pace()
 class Findings(NamedTuple):
     """What a run counted."""
 
-    kills: Counter[Part]
+    kills: Counter[Component]
     in_turn: int
     filled: int
     fill_s: float
-    ready_s: dict[Part, list[float]]
-    start_cpu_s: dict[Part, list[float]]
-    """Processor time of a part from its start until it was ready: what a wait is without others on the machine."""
-    held_up_s: dict[Part, list[float]]
-    """How long a part stood ready to run meanwhile, and others had the processor."""
-    reckoned: Reckoning
+    ready_s: dict[Component, list[float]]
+    start_cpu_s: dict[Component, list[float]]
+    """Processor time of a component from its start until it was ready: what a wait is without others on the machine."""
+    held_up_s: dict[Component, list[float]]
+    """How long a component stood ready to run meanwhile, and others had the processor."""
+    outcomes: OutcomeTally
 
     @property
     def slowest_s(self) -> float:
-        """The longest that anybody would have waited until both were there again, had a core been free for the part."""
-        return max((ready - held_up for part, times in self.ready_s.items()
-                    for ready, held_up in zip(times, self.held_up_s[part], strict=True)), default=0.0)
+        """The longest wait until both were ready again, without the time that the component waited for a core."""
+        return max((ready - held_up for component, times in self.ready_s.items()
+                    for ready, held_up in zip(times, self.held_up_s[component], strict=True)), default=0.0)
 
     def table(self) -> str:
         """Print form."""
-        rows = [f"{f'kills of the {part}':<50} {self.kills[part]}" for part in ("gateway", "runner")]
+        rows = [f"{f'kills of the {component}':<50} {self.kills[component]}" for component in ("gateway", "runner")]
         rows.append(f"{'kills inside a turn':<50} {self.in_turn}")
         rows.append(f"{'commands in the ledger before':<50} {self.filled} (filled in {self.fill_s:.1f} s)")
-        rows += [f"{f'ready after a kill of the {part}, median, slowest':<50} {statistics.median(times):.2f} s, "
-                 f"{max(times):.2f} s" for part, times in self.ready_s.items() if times]
-        rows += [f"{f'of that the {part} waited for a core, median':<50} {statistics.median(times):.2f} s"
-                 for part, times in self.held_up_s.items() if times]
-        rows += [f"{f'processor time of the {part} until then, median':<50} {statistics.median(times):.2f} s"
-                 for part, times in self.start_cpu_s.items() if times]
-        return "\n".join([*rows, self.reckoned.table()])
+        rows += [f"{f'ready after a kill of the {component}, median, slowest':<50} {statistics.median(times):.2f} s, "
+                 f"{max(times):.2f} s" for component, times in self.ready_s.items() if times]
+        rows += [f"{f'of that the {component} waited for a core, median':<50} {statistics.median(times):.2f} s"
+                 for component, times in self.held_up_s.items() if times]
+        rows += [f"{f'processor time of the {component} until then, median':<50} {statistics.median(times):.2f} s"
+                 for component, times in self.start_cpu_s.items() if times]
+        return "\n".join([*rows, self.outcomes.table()])
 
 
 def kill_many(stack: Stack, seed: int, kills: int, pace: Pace = FULL, filled: int = 0) -> Findings:
-    """Let a crew work, and kill one side at random instants."""
+    """Let clients work, and kill one side at random instants."""
     draw = random.Random(seed)
     fill_s = prepare(stack, seed, filled) if filled else 0.0
     stack.up()
-    crew = Crew(stack, seed, pace)
-    crew.start()
-    killed: Counter[Part] = Counter()
+    clients = Clients(stack, seed, pace)
+    clients.start()
+    killed: Counter[Component] = Counter()
     in_turn = 0
-    ready_s: dict[Part, list[float]] = {"gateway": [], "runner": []}
-    start_cpu_s: dict[Part, list[float]] = {"gateway": [], "runner": []}
-    held_up_s: dict[Part, list[float]] = {"gateway": [], "runner": []}
+    ready_s: dict[Component, list[float]] = {"gateway": [], "runner": []}
+    start_cpu_s: dict[Component, list[float]] = {"gateway": [], "runner": []}
+    held_up_s: dict[Component, list[float]] = {"gateway": [], "runner": []}
     for number in range(kills):
-        part: Part = draw.choice(("gateway", "runner"))
+        component: Component = draw.choice(("gateway", "runner"))
         # Every other instant is drawn from the whole time, the others from the time in which a turn is open.
         in_turn += turn_is_open(stack, wait_s=10.0 if number % 2 else 0.0)
         time.sleep(draw.random() * 0.4)
-        stack.kill(part)
-        killed[part] += 1
+        stack.kill(component)
+        killed[component] += 1
         time.sleep(draw.random() * 0.1)
-        stack.start(part)
-        ready_s[part].append(stack.ready())
-        start_cpu_s[part].append(_cpu_s(stack.processes[part].pid))
-        held_up_s[part].append(_held_up_s(stack.processes[part].pid))
-    crew.stop()
-    crew.settle(SETTLE_TIMEOUT_S)
-    return Findings(killed, in_turn, filled, fill_s, ready_s, start_cpu_s, held_up_s, reckon(crew))
+        stack.start(component)
+        ready_s[component].append(stack.ready())
+        start_cpu_s[component].append(_cpu_s(stack.processes[component].pid))
+        held_up_s[component].append(_held_up_s(stack.processes[component].pid))
+    clients.stop()
+    clients.settle(SETTLE_TIMEOUT_S)
+    return Findings(killed, in_turn, filled, fill_s, ready_s, start_cpu_s, held_up_s, tally_outcomes(clients))
 
 
 def prepare(stack: Stack, seed: int, filled: int) -> float:
@@ -106,13 +106,13 @@ def prepare(stack: Stack, seed: int, filled: int) -> float:
 def one_command(stack: Stack, seed: int) -> str:
     """Start the stack, and let one command run in it that leaves no trace in what is compared at the end."""
     stack.up()
-    crew = Crew(stack, seed + 1, Pace(writers=1, sessions=1, rest_s=60.0))
-    crew.start()
-    stack.until(lambda: bool(crew.commands()))
-    crew.stop()
-    crew.settle(SETTLE_TIMEOUT_S)
-    ((_, command_id, _),) = crew.commands()
-    for note in (*crew.written, crew.knocks, crew.votes, crew.shown):
+    clients = Clients(stack, seed + 1, Pace(writers=1, sessions=1, rest_s=60.0))
+    clients.start()
+    stack.until(lambda: bool(clients.commands()))
+    clients.stop()
+    clients.settle(SETTLE_TIMEOUT_S)
+    ((_, command_id, _),) = clients.commands()
+    for note in (*clients.written, clients.probes, clients.votes, clients.shown):
         note.path.unlink()
     (stack.workspace / "ran.txt").unlink(missing_ok=True)
     return command_id
@@ -153,7 +153,7 @@ def run(seed: int, rounds: int | None) -> bool:
             stack.down()
     print(seen.table())
     print(f"{'load of the machine':<50} {os.getloadavg()[0]:.1f}")
-    passed = seen.reckoned.passed and seen.slowest_s <= READY_LIMIT_S
+    passed = seen.outcomes.passed and seen.slowest_s <= READY_LIMIT_S
     if seen.slowest_s > READY_LIMIT_S:
         print(f"  ! ready again after {seen.slowest_s:.2f} s without the waits for a core; {READY_LIMIT_S:.0f} s are "
               "allowed")
@@ -162,7 +162,7 @@ def run(seed: int, rounds: int | None) -> bool:
 
 
 def quick(place: Path, seed: int, kills: int) -> Findings:
-    """The same, small, with parts that start fast and a ledger in which little is."""
+    """The same, small, with components that start fast and a ledger in which little is."""
     fork_server = ForkServer()
     stack = Stack(place, CONFIG, fork_server, on_file=True)
     try:

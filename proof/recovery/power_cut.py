@@ -15,13 +15,13 @@ from typing import NamedTuple
 
 from proof.faults.volatile_component import CUT
 from proof.processes.fork_server import ForkServer
-from proof.processes.stack import Part, Stack
-from proof.workload.clients import CONFIG, Crew, Pace
-from proof.workload.outcome_tally import Reckoning, reckon
+from proof.processes.stack import Component, Stack
+from proof.workload.clients import CONFIG, Clients, Pace
+from proof.workload.outcome_tally import OutcomeTally, tally_outcomes
 
 CUTS = 100
 SETTLE_TIMEOUT_S = 120.0
-BOTH: tuple[tuple[Part, ...], ...] = (("gateway",), ("runner",), ("gateway", "runner"))
+BOTH: tuple[tuple[Component, ...], ...] = (("gateway",), ("runner",), ("gateway", "runner"))
 WHILE_IT_STARTS = 0.2
 """How likely power goes again before it is ready."""
 PACE = Pace(writers=8, sessions=4, rest_s=0.6)
@@ -32,11 +32,11 @@ class Findings(NamedTuple):
 
     cuts: int
     starting: int
-    reckoned: Reckoning
+    outcomes: OutcomeTally
 
 
 def cut_power(place: Path, seed: int, cuts: int, pace: Pace = PACE) -> Findings:
-    """Let a crew work, and cut power. Raises NotReady where a part does not open any more."""
+    """Let clients work, and cut power. Raises NotReady where a component does not open any more."""
     draw = random.Random(seed)
     fork_server = ForkServer()
     stack = Stack(place, CONFIG, fork_server, on_file=True)
@@ -44,38 +44,38 @@ def cut_power(place: Path, seed: int, cuts: int, pace: Pace = PACE) -> Findings:
     try:
         _start(stack, draw, *BOTH[2])
         stack.ready()
-        crew = Crew(stack, seed, pace)
-        crew.start()
+        clients = Clients(stack, seed, pace)
+        clients.start()
         for _ in range(cuts):
             time.sleep(draw.random() * 0.8)
-            parts = draw.choice(BOTH)
-            _cut(stack, parts)
-            _start(stack, draw, *parts)
+            components = draw.choice(BOTH)
+            _cut(stack, components)
+            _start(stack, draw, *components)
             if draw.random() < WHILE_IT_STARTS:
                 starting += 1
                 time.sleep(draw.random() * 0.4)
-                _cut(stack, parts)
-                _start(stack, draw, *parts)
+                _cut(stack, components)
+                _start(stack, draw, *components)
             stack.ready()
-        crew.stop()
-        crew.settle(SETTLE_TIMEOUT_S)
-        return Findings(cuts + starting, starting, reckon(crew, deltas=False))
+        clients.stop()
+        clients.settle(SETTLE_TIMEOUT_S)
+        return Findings(cuts + starting, starting, tally_outcomes(clients, deltas=False))
     finally:
         stack.down()
         fork_server.close()
 
 
-def _start(stack: Stack, draw: random.Random, *parts: Part) -> None:
-    for part in parts:
-        stack.entry[part] = ["proof.faults.volatile_component", str(draw.randrange(2**32))]
-        stack.start(part)
+def _start(stack: Stack, draw: random.Random, *components: Component) -> None:
+    for component in components:
+        stack.entry[component] = ["proof.faults.volatile_component", str(draw.randrange(2**32))]
+        stack.start(component)
 
 
-def _cut(stack: Stack, parts: tuple[Part, ...]) -> None:
-    for part in parts:
-        stack.processes[part].send_signal(CUT)
-    for part in parts:
-        stack.processes[part].wait(10)
+def _cut(stack: Stack, components: tuple[Component, ...]) -> None:
+    for component in components:
+        stack.processes[component].send_signal(CUT)
+    for component in components:
+        stack.processes[component].wait(10)
 
 
 def run(seed: int, rounds: int | None) -> bool:
@@ -83,6 +83,6 @@ def run(seed: int, rounds: int | None) -> bool:
     with tempfile.TemporaryDirectory(prefix="interlock-r3-") as place:
         seen = cut_power(Path(place), seed, rounds or CUTS)
     print(f"{seen.cuts} power cuts, {seen.starting} of them while it started; everything opened each time")
-    print(seen.reckoned.table())
-    print("passed" if seen.reckoned.passed else f"FAILED; repeat with --seed {seed}")
-    return seen.reckoned.passed
+    print(seen.outcomes.table())
+    print("passed" if seen.outcomes.passed else f"FAILED; repeat with --seed {seed}")
+    return seen.outcomes.passed

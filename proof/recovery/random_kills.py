@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 
 import httpx2
 
-from proof.processes.stack import Part, Stack
-from proof.workload.viewers import Watcher
+from proof.processes.stack import Component, Stack
+from proof.workload.viewers import Viewers
 
 ROUNDS = 20
 """Kills of each side in a full run."""
@@ -48,7 +48,7 @@ class Note:
 class Findings(NamedTuple):
     """What a run counted."""
 
-    kills: dict[Part, int]
+    kills: dict[Component, int]
     in_turn: int
     commands: int
     states: Counter[str]
@@ -79,14 +79,14 @@ class Findings(NamedTuple):
         return "\n".join(f"{name:<50} {value}" for name, value in rows)
 
 
-class Storm:
+class RandomKills:
     """Writers, voters and a killer around one stack."""
 
     def __init__(self, stack: Stack, seed: int, writers: int = WRITERS) -> None:
         self.stack = stack
         self.random = random.Random(seed)
         self.stopping = threading.Event()
-        self.watcher = Watcher(stack)
+        self.viewers = Viewers(stack)
         self.written = [Note(stack.place / f"writer-{n}") for n in range(writers)]
         self.votes = Note(stack.place / "votes")
         self.ready_max_s = 0.0
@@ -100,15 +100,15 @@ class Storm:
         threads.append(threading.Thread(target=self._vote, daemon=True))
         for thread in threads:
             thread.start()
-        parts: list[Part] = ["gateway"] * rounds + ["runner"] * rounds
-        self.random.shuffle(parts)
-        in_turn = sum(self._kill(part, inside=number % 2 == 0) for number, part in enumerate(parts))
+        components: list[Component] = ["gateway"] * rounds + ["runner"] * rounds
+        self.random.shuffle(components)
+        in_turn = sum(self._kill(component, inside=number % 2 == 0) for number, component in enumerate(components))
         self.stopping.set()
         for thread in threads[:-1]:
             thread.join(30)
         self._settle()
         self.voting_over = True
-        self.watcher.stop()
+        self.viewers.stop()
         return self._compare({"gateway": rounds, "runner": rounds}, in_turn)
 
     # --- those who work ---
@@ -139,7 +139,7 @@ class Storm:
             if answer.status_code == 202:
                 command = answer.json()
                 self.written[number].write(f"{name} {command['id']} {command['target']['session_id']}")
-                self.watcher.watch(command["target"]["session_id"], one_opening=number % 2 == 1)
+                self.viewers.watch(command["target"]["session_id"], one_opening=number % 2 == 1)
                 return
             self.stopping.wait(0.1)  # no runner is attached, or the lane is being read again: ask again
 
@@ -158,15 +158,15 @@ class Storm:
             time.sleep(0.1)  # As people are: each look is a connection of its own.
 
     # --- who kills ---
-    def _kill(self, part: Part, *, inside: bool) -> bool:
+    def _kill(self, component: Component, *, inside: bool) -> bool:
         """Kill at a random instant; `inside`: not before a turn is under way. Returns whether one was."""
         time.sleep(self.random.random() * 0.5)
         turn = self._turn_is_open() if not inside else self._await_turn()
         if inside:
             time.sleep(self.random.random() * 0.15)
-        self.stack.kill(part)
+        self.stack.kill(component)
         time.sleep(self.random.random() * 0.3)
-        self.stack.start(part)
+        self.stack.start(component)
         self.ready_max_s = max(self.ready_max_s, self.stack.ready())
         return turn
 
@@ -197,7 +197,7 @@ class Storm:
                     break
             time.sleep(0.1)
 
-    def _compare(self, kills: dict[Part, int], in_turn: int) -> Findings:
+    def _compare(self, kills: dict[Component, int], in_turn: int) -> Findings:
         lost: list[str] = []
         doubled: list[str] = []
         states: Counter[str] = Counter()
@@ -247,7 +247,7 @@ class Storm:
                          if e.get("frame", {}).get("type") == "session.turn.start")
         doubled += [f"prompt {prompt} started {count} times" for prompt, count in starts.items() if count > 1]
         said = history_texts(events)
-        for block, seen in self.watcher.texts(session_id).items():
+        for block, seen in self.viewers.texts(session_id).items():
             if not said.get(block, "").startswith(seen):
                 unseen.append(f"session {session_id} block {block}: a viewer saw {seen[-60:]!r}, "
                               f"history has {said.get(block, '')[-60:]!r}")
@@ -271,7 +271,7 @@ def run(seed: int, rounds: int | None) -> bool:
     with tempfile.TemporaryDirectory(prefix="interlock-proof-") as place:
         stack = Stack(Path(place))
         try:
-            findings = Storm(stack, seed).run(rounds or ROUNDS)
+            findings = RandomKills(stack, seed).run(rounds or ROUNDS)
         finally:
             stack.down()
     print(findings.table())

@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from proof.processes.stack import Part, Stack
+from proof.processes.stack import Component, Stack
 from proof.recovery.graceful_stop import GONE_S, STREAMS, stop_and_resume
-from proof.workload.clients import CONFIG, Crew, Pace
-from proof.workload.outcome_tally import Reckoning, reckon
+from proof.workload.clients import CONFIG, Clients, Pace
+from proof.workload.outcome_tally import OutcomeTally, tally_outcomes
 
 MINUTES = 30
 WARM_SHARE = 0.2
@@ -28,11 +28,11 @@ MORE_DESCRIPTORS = 8
 LOOK_S = 1.0
 SETTLE_TIMEOUT_S = 120.0
 PACE = Pace(writers=8, sessions=4, rest_s=1.0)
-PARTS: tuple[Part, ...] = ("gateway", "runner")
+COMPONENTS: tuple[Component, ...] = ("gateway", "runner")
 
 
 class Look(NamedTuple):
-    """What one part held at one time."""
+    """What one component held at one time."""
 
     at_s: float
     rss_bytes: int
@@ -40,7 +40,7 @@ class Look(NamedTuple):
 
 
 class Held(NamedTuple):
-    """What a part held over a run, once it was warm."""
+    """What a component held over a run, once it was warm."""
 
     mb_a_minute: float
     first_mb: float
@@ -66,33 +66,33 @@ def held(looks: Sequence[Look]) -> Held:
                 *(statistics.median(one.descriptors for one in part) for part in (first, last)))
 
 
-def wrong(part: str, what: Held) -> list[str]:
+def wrong(component: str, what: Held) -> list[str]:
     """Say what grew."""
     found: list[str] = []
     if what.mb_a_minute > MB_A_MINUTE:
-        found.append(f"the {part} grows by {what.mb_a_minute:.2f} MB a minute, {MB_A_MINUTE:.0f} are allowed")
+        found.append(f"the {component} grows by {what.mb_a_minute:.2f} MB a minute, {MB_A_MINUTE:.0f} are allowed")
     if what.last_descriptors > what.first_descriptors + MORE_DESCRIPTORS:
-        found.append(f"the {part} had {what.first_descriptors:.0f} descriptors open, and at last "
+        found.append(f"the {component} had {what.first_descriptors:.0f} descriptors open, and at last "
                      f"{what.last_descriptors:.0f}")
     return found
 
 
-def soak(place: Path, seed: int, seconds: float, pace: Pace = PACE) -> tuple[dict[Part, list[Look]], Reckoning]:
-    """Let a crew work so long, and look at both parts meanwhile."""
+def soak(place: Path, seed: int, seconds: float, pace: Pace = PACE) -> tuple[dict[Component, list[Look]], OutcomeTally]:
+    """Let clients work so long, and look at both components meanwhile."""
     stack = Stack(place, CONFIG)
-    looks: dict[Part, list[Look]] = {part: [] for part in PARTS}
+    looks: dict[Component, list[Look]] = {component: [] for component in COMPONENTS}
     try:
         stack.up()
-        crew = Crew(stack, seed, pace)
-        crew.start()
+        clients = Clients(stack, seed, pace)
+        clients.start()
         began = time.monotonic()
         while (at_s := time.monotonic() - began) < seconds:
-            for part in PARTS:
-                looks[part].append(look(stack.processes[part].pid, at_s))
+            for component in COMPONENTS:
+                looks[component].append(look(stack.processes[component].pid, at_s))
             time.sleep(LOOK_S)
-        crew.stop()
-        crew.settle(SETTLE_TIMEOUT_S)
-        return looks, reckon(crew)
+        clients.stop()
+        clients.settle(SETTLE_TIMEOUT_S)
+        return looks, tally_outcomes(clients)
     finally:
         stack.down()
 
@@ -101,13 +101,14 @@ def run(seed: int, rounds: int | None) -> bool:
     """Run the proof and print its findings; `rounds` counts minutes."""
     found: list[str] = []
     with tempfile.TemporaryDirectory(prefix="interlock-r13-") as place:
-        looks, reckoned = soak(Path(place), seed, 60 * (rounds or MINUTES))
-    for part in PARTS:
-        what = held(looks[part])
-        print(f"{f'memory of the {part}':<50} {what.first_mb:.1f} → {what.last_mb:.1f} MB, {what.mb_a_minute:+.2f} MB "
-              f"a minute; descriptors {what.first_descriptors:.0f} → {what.last_descriptors:.0f}")
-        found += wrong(part, what)
-    print(reckoned.table())
+        looks, outcomes = soak(Path(place), seed, 60 * (rounds or MINUTES))
+    for component in COMPONENTS:
+        what = held(looks[component])
+        print(f"{f'memory of the {component}':<50} {what.first_mb:.1f} → {what.last_mb:.1f} MB, "
+              f"{what.mb_a_minute:+.2f} MB a minute; "
+              f"descriptors {what.first_descriptors:.0f} → {what.last_descriptors:.0f}")
+        found += wrong(component, what)
+    print(outcomes.table())
     with tempfile.TemporaryDirectory(prefix="interlock-r13-") as place:
         seen = stop_and_resume(Path(place), STREAMS)
     print(f"{'SIGTERM with so many streams open':<50} {seen.streams}: gone after {seen.gone_s:.2f} s, {seen.ended} "
@@ -118,6 +119,6 @@ def run(seed: int, rounds: int | None) -> bool:
     for sentence in found:
         print("  !", sentence)
     print(f"{'load of the machine':<50} {os.getloadavg()[0]:.1f}")
-    passed = reckoned.passed and not found
+    passed = outcomes.passed and not found
     print("passed" if passed else f"FAILED; repeat with --seed {seed}")
     return passed

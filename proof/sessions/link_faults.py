@@ -14,7 +14,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from proof.faults.faulty_link import Chaos
+from proof.faults.faulty_link import FaultyLink
 from proof.processes.stack import Stack
 from proof.recovery.random_kills import TERMINAL
 
@@ -47,12 +47,12 @@ class Findings(NamedTuple):
         return not self.wrong and self.lost == self.told_lost and self.states.total() == self.turns
 
 
-class Storm:
+class LinkFaults:
     """Turns in a few sessions at once, over a bad network."""
 
     def __init__(self, place: Path, seed: int) -> None:
         self._stack = Stack(place, CONFIG)
-        self._chaos = Chaos(self._stack.port, seed)
+        self._chaos = FaultyLink(self._stack.port, seed)
         self._stack.runner_url = self._chaos.url
         self._seed = seed
         self._numbers = itertools.count(1)
@@ -140,7 +140,7 @@ class Storm:
 def run(seed: int, rounds: int | None) -> bool:
     """Run the proof and print its findings; `rounds` counts turns."""
     with tempfile.TemporaryDirectory(prefix="interlock-r12-") as place:
-        seen = Storm(Path(place), seed).run(rounds or TURNS)
+        seen = LinkFaults(Path(place), seed).run(rounds or TURNS)
     print(f"{seen.turns} turns: " + ", ".join(f"{count} {state}" for state, count in seen.states.most_common()))
     print("network: " + ", ".join(f"{count} {what}" for what, count in sorted(seen.mischief.items())))
     print(f"frames applied {seen.applied}, missing {seen.lost}, told as lost {seen.told_lost}")

@@ -32,7 +32,7 @@ from interlock.ports.ledger import Append, WriteBatch
 from interlock.protocol.identifiers import session_stream
 from proof.processes.fork_server import ForkServer
 from proof.processes.stack import Stack
-from proof.workload.clients import CONFIG, Crew, Pace
+from proof.workload.clients import CONFIG, Clients, Pace
 
 EVENTS = 1_000
 BEFORE = 3
@@ -183,12 +183,12 @@ def resume(place: Path, seed: int, events: int) -> Findings:
 def one_session(stack: Stack, seed: int) -> str:
     """Start the stack, and have a session in which something was said; gives its id."""
     stack.up()
-    crew = Crew(stack, seed, Pace(writers=1, sessions=1, rest_s=60.0))
-    crew.start()
-    stack.until(lambda: bool(crew.commands()))
-    crew.stop()
-    crew.settle(PATIENCE_S)
-    return crew.commands()[0][2]
+    clients = Clients(stack, seed, Pace(writers=1, sessions=1, rest_s=60.0))
+    clients.start()
+    stack.until(lambda: bool(clients.commands()))
+    clients.stop()
+    clients.settle(PATIENCE_S)
+    return clients.commands()[0][2]
 
 
 async def lengthen(state: Path, session_id: str, events: int) -> None:

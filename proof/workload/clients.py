@@ -1,7 +1,6 @@
-"""Writers, a voter and viewers around one stack, each with a file of its own for what it was acknowledged or shown.
+"""Writers, a voter and viewers of one stack, each with a file of its own for what it was acknowledged or shown.
 
-A line is noted and synced before its writer goes on, so that what stands in a file was acknowledged, no matter who
-died.
+A line is written and synced before its writer goes on, so each line of a file was acknowledged, whichever process died.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ import httpx2
 
 from proof.processes.stack import Stack
 from proof.workload import scripted_agent
-from proof.workload.viewers import Watcher
+from proof.workload.viewers import Viewers
 
 TERMINAL = {"succeeded", "failed", "timed_out", "canceled", "rejected", "expired"}
 LIVE = ("pending_approval", "queued", "dispatched", "running", "canceling", "pausing", "paused", "resuming")
@@ -67,18 +66,18 @@ class Pace(NamedTuple):
     rest_s: float = 3.0
 
 
-class Crew:
-    """Anyone who works on a stack while it is killed. `start`, then any mischief, then `stop` and `settle`."""
+class Clients:
+    """Writers, a voter and viewers of a stack. `start` them, inject faults, then `stop` and `settle`."""
 
     def __init__(self, stack: Stack, seed: int, pace: Pace) -> None:
         self.stack = stack
         self.pace = pace
         self.seed = seed
         self.written = [Note(stack.place / f"writer-{n}") for n in range(pace.writers)]
-        self.knocks = Note(stack.place / "knocks")
+        self.probes = Note(stack.place / "probes")
         self.votes = Note(stack.place / "votes")
         self.shown = Note(stack.place / "viewers")
-        self.watcher = Watcher(stack, self.shown.write)
+        self.viewers = Viewers(stack, self.shown.write)
         self.refused: set[str] = set()
         """What a writer was answered besides 202, 409 and 5xx."""
         self.answered: Counter[int] = Counter()
@@ -89,20 +88,20 @@ class Crew:
         self._voter = threading.Thread(target=self._vote, daemon=True)
 
     def start(self) -> None:
-        """Let everybody begin."""
+        """Start the writers and the voter."""
         for thread in (*self._threads, self._voter):
             thread.start()
 
     def stop(self) -> None:
-        """Let the writers end; anyone who votes and views goes on."""
+        """End the writers; the voter and the viewers go on."""
         self._stopping.set()
         for thread in self._threads:
             thread.join(60)
 
     def settle(self, timeout_s: float) -> None:
         """Wait until every command has ended, also those whose acknowledgement a death took along: their turns are open
-        until then. Give up where for `timeout_s` nothing has gone on, which tells what is stuck from what is slow. Then
-        let voter and viewers end."""
+        until then. Give up if nothing has changed for `timeout_s`, which distinguishes stuck from slow. Then end voter
+        and viewers."""
         before, deadline = list[tuple[str, str]](), time.monotonic() + timeout_s
         while (live := self._live()) != [] and time.monotonic() < deadline:
             if live is not None and live != before:
@@ -110,10 +109,10 @@ class Crew:
             time.sleep(0.1)
         self._voting_over.set()
         self._voter.join(30)
-        self.watcher.stop()
+        self.viewers.stop()
 
     def _live(self) -> list[tuple[str, str]] | None:
-        """Commands that have not ended, with their states; None where the gateway does not answer."""
+        """Commands that have not ended, with their states; None if the gateway does not answer."""
         try:
             return sorted((command["id"], state) for state in LIVE
                           for command in self.stack.get("/v1/commands", state=state, limit=500)["items"])
@@ -122,7 +121,7 @@ class Crew:
 
     def commands(self) -> list[tuple[str, str, str]]:
         """(name, command id, session id) of every acknowledged command."""
-        split = (line.split() for note in (*self.written, self.knocks) for line in note.lines())
+        split = (line.split() for note in (*self.written, self.probes) for line in note.lines())
         return [(name, command_id, session_id) for name, command_id, session_id in split]
 
     # --- writers ---
@@ -152,7 +151,7 @@ class Crew:
         session = number % self.pace.sessions
         target = {"agent_id": "speaker", "workspace": str(self.stack.workspace), **self.stack.target(session)}
         if lasting:
-            target["session_key"] = f"agent:speaker:crew-{session}"
+            target["session_key"] = f"agent:speaker:clients-{session}"
         body: dict[str, Any] = {
             "type": "execute", "target": target,
             "payload": {"messages": [{"role": "user", "content": [{"contentType": "text", "value": text}]}]}}
@@ -160,7 +159,7 @@ class Crew:
             body["close_session"] = True
         while not stopping.is_set():
             try:
-                answer = self.stack.post("/v1/commands", body, f"proof-crew-{self.seed}-{name}")
+                answer = self.stack.post("/v1/commands", body, f"proof-clients-{self.seed}-{name}")
             except (httpx2.TransportError, FileNotFoundError):
                 stopping.wait(0.05)
                 continue
@@ -169,17 +168,17 @@ class Crew:
                 command = answer.json()
                 session_id = command["target"]["session_id"]
                 note.write(f"{name} {command['id']} {session_id}")
-                self.watcher.watch(session_id, one_opening=not lasting)
+                self.viewers.watch(session_id, one_opening=not lasting)
                 return str(command["id"])
             if answer.status_code < 500 and answer.json()["code"] not in AGAIN:
                 self.refused.add(f"{answer.status_code} {answer.text}")
             stopping.wait(0.1)  # The lane is being read again: ask again.
         return None
 
-    def knock(self, number: int, name: str) -> float:
-        """Give a lasting session one short command, again and again until it is acknowledged; returns the seconds."""
+    def probe(self, number: int, name: str) -> float:
+        """Submit one short command to a lasting session, repeatedly until it is acknowledged; returns the seconds."""
         began = time.monotonic()
-        self._submit(name, f"{name} 1 0", self.knocks, number, threading.Event(), lasting=True)
+        self._submit(name, f"{name} 1 0", self.probes, number, threading.Event(), lasting=True)
         return time.monotonic() - began
 
     # --- the voter ---

@@ -22,7 +22,7 @@ GONE = "gone"
 """The state of a command that no gateway knows."""
 
 
-class Ending(NamedTuple):
+class Completion(NamedTuple):
     """How commands ended, by state, and which have not."""
 
     states: Counter[str]
@@ -31,7 +31,8 @@ class Ending(NamedTuple):
 
 
 def wait_for_ends(commands: Iterable[str], state_of: Callable[[str], str], give_another: Callable[[], bool], *,
-                  clock: Callable[[], float] = time.monotonic, rest: Callable[[float], None] = time.sleep) -> Ending:
+                  clock: Callable[[], float] = time.monotonic,
+                  rest: Callable[[float], None] = time.sleep) -> Completion:
     """Wait until every command has ended, or is lost, or late. `give_another` gives a new command, waits for its end
     and returns whether it came."""
     before = dict.fromkeys(commands, "")
@@ -45,6 +46,6 @@ def wait_for_ends(commands: Iterable[str], state_of: Callable[[str], str], give_
         lost += [one for one, state in now.items() if state == GONE]
         before = {one: state for one, state in now.items() if state not in TERMINAL and state != GONE}
         if later == LATER_COMMANDS:
-            return Ending(states, [*lost, *before], [])
+            return Completion(states, [*lost, *before], [])
         rest(REST_S)
-    return Ending(states, lost, list(before))
+    return Completion(states, lost, list(before))

@@ -15,7 +15,7 @@ http = httpx2.Client(limits=httpx2.Limits(max_keepalive_connections=0), timeout=
 """Anyone who is asked may be killed: each request has a connection of its own."""
 
 
-def insist(ask: Callable[[], httpx2.Response]) -> httpx2.Response:
+def repeat_until_answered(ask: Callable[[], httpx2.Response]) -> httpx2.Response:
     """Ask until it is answered for good, by anyone who is there."""
     until = time.monotonic() + PATIENCE_S
     while True:
@@ -35,7 +35,7 @@ def execute(stack: ClusterStack, lane: int, prompt: str, key: str, timeout_ms: i
             "target": {"agent_id": "speaker", "session_key": f"agent:speaker:lane-{lane}",
                        "workspace": str(stack.workspace), **stack.target(lane)},
             "payload": {"messages": [{"role": "user", "content": [{"contentType": "text", "value": prompt}]}]}}
-    answer = insist(lambda: stack.post("/v1/commands", body, key))
+    answer = repeat_until_answered(lambda: stack.post("/v1/commands", body, key))
     if answer.status_code != 202:
         raise AssertionError(f"{prompt}: {answer.status_code} {answer.text}")
     return str(answer.json()["id"])
@@ -43,7 +43,8 @@ def execute(stack: ClusterStack, lane: int, prompt: str, key: str, timeout_ms: i
 
 def state_of(stack: ClusterStack, command_id: str, at: str | None = None) -> str:
     """A command's state, as one gateway shows it, or anyone who is there."""
-    return str(insist(lambda: http.get(f"{at or stack.url}/v1/commands/{command_id}", headers=stack.headers)
+    return str(repeat_until_answered(lambda: http.get(f"{at or stack.url}/v1/commands/{command_id}",
+                                                      headers=stack.headers)
                       ).json()["state"])
 
 

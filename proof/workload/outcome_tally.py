@@ -1,4 +1,4 @@
-"""The outcome of everything that a crew was acknowledged: read over REST, and from the transcript files (R2 to R4)."""
+"""The outcome of all that was acknowledged to clients: read over REST and from the transcript files (R2 to R4)."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from proof.recovery.random_kills import history_texts
-from proof.workload.clients import TERMINAL, Crew
+from proof.workload.clients import TERMINAL, Clients
 from proof.workload.ledger_fill import FILLED
 from proof.workload.scripted_agent import file_of
 
 
-class Reckoning(NamedTuple):
+class OutcomeTally(NamedTuple):
     """What was compared, and what is wrong."""
 
     commands: int
@@ -48,26 +48,26 @@ class Reckoning(NamedTuple):
         return "\n".join([f"{name:<50} {value}" for name, value in rows] + wrong)
 
 
-def reckon(crew: Crew, *, deltas: bool = True) -> Reckoning:
+def tally_outcomes(clients: Clients, *, deltas: bool = True) -> OutcomeTally:
     """Compare; the stack is up before, and down after it. Without `deltas` the text that viewers were shown of blocks
     that were open may be gone: after a power cut (delivery.md)."""
-    return _Reckoner(crew, deltas).run()
+    return _Tally(clients, deltas).run()
 
 
-class _Reckoner:
-    def __init__(self, crew: Crew, deltas: bool) -> None:
-        self._crew = crew
-        self._stack = crew.stack
+class _Tally:
+    def __init__(self, clients: Clients, deltas: bool) -> None:
+        self._clients = clients
+        self._stack = clients.stack
         self._deltas = deltas
         self._lost: list[str] = []
         self._doubled: list[str] = []
-        self._broken: list[str] = [f"a writer was answered {text}" for text in sorted(crew.refused)]
+        self._broken: list[str] = [f"a writer was answered {text}" for text in sorted(clients.refused)]
         self._said: dict[str, list[str]] = {}
         self._entries = self._files = self._frames = 0
 
-    def run(self) -> Reckoning:
+    def run(self) -> OutcomeTally:
         """Read and compare everything."""
-        stack, names = self._stack, self._crew.commands()
+        stack, names = self._stack, self._clients.commands()
         stack.stay()
         ran = Counter((stack.workspace / "ran.txt").read_text().split()) if names else Counter()
         given = Counter(command_id for _, command_id, _ in names)
@@ -90,8 +90,9 @@ class _Reckoner:
                 if path.exists():
                     self._transcript(session_id, path.read_bytes().split(b"\n"))
         audit_ok, records, says = stack.audit_ok()
-        return Reckoning(len(names), states, votes, self._frames, self._entries, self._files, self._lost, self._doubled,
-                         self._broken, f"{says} ({records} records)", audit_ok, len(stack.leftovers()))
+        return OutcomeTally(len(names), states, votes, self._frames, self._entries, self._files, self._lost,
+                            self._doubled, self._broken, f"{says} ({records} records)", audit_ok,
+                            len(stack.leftovers()))
 
     def _command(self, name: str, command_id: str, ran: int) -> str:
         try:
@@ -110,7 +111,7 @@ class _Reckoner:
 
     def _votes(self, approvals: dict[str, Any], ran: Counter[str]) -> int:
         """Every acknowledged vote is there once; what ran had a yes, and what was denied did not run."""
-        noted = [line.split() for line in self._crew.votes.lines()]
+        noted = [line.split() for line in self._clients.votes.lines()]
         for approval_id, decision in noted:
             kept = [vote["decision"] for vote in approvals.get(approval_id, {}).get("votes", [])]
             if kept != [decision]:
@@ -130,12 +131,12 @@ class _Reckoner:
             if "to" in (record.get("meta") or {}):
                 recorded[record.get("approval_id") or record.get("command_id") or ""].append(record["meta"]["to"])
         for command_id in command_ids:
-            told: list[str] = []
+            shown: list[str] = []
             for event in self._stack.pages(f"/v1/commands/{command_id}/status", "events"):
-                if event.get("state") and event["state"] != (told[-1] if told else None):
-                    told.append(event["state"])
-            if told != recorded[command_id]:
-                self._broken.append(f"command {command_id} went {told}, and the log has {recorded[command_id]}")
+                if event.get("state") and event["state"] != (shown[-1] if shown else None):
+                    shown.append(event["state"])
+            if shown != recorded[command_id]:
+                self._broken.append(f"command {command_id} went {shown}, and the log has {recorded[command_id]}")
         for approval_id, approval in approvals.items():
             steps = recorded[approval_id]
             if not steps or steps[-1] != approval["state"] or len(set(steps)) != len(steps):
@@ -160,7 +161,7 @@ class _Reckoner:
         self._sent_files(session_id, events)
         if self._deltas:
             said = history_texts(events)
-            for block, seen in self._crew.watcher.texts(session_id).items():
+            for block, seen in self._clients.viewers.texts(session_id).items():
                 if not said.get(block, "").startswith(seen):
                     self._lost.append(f"session {session_id} block {block}: a viewer saw {seen[-60:]!r}, history has "
                                       f"{said.get(block, '')[-60:]!r}")
@@ -168,7 +169,7 @@ class _Reckoner:
     def _shown(self, session_id: str, events: list[dict[str, Any]]) -> None:
         ids = [event.get("frame", {}).get("message_id", "-") for event in events]
         seen = Counter[str]()
-        for line in self._crew.shown.lines():
+        for line in self._clients.shown.lines():
             of, n, message_id = line.split()
             if of == session_id:
                 seen[n] += 1

@@ -18,7 +18,7 @@ NOTED_TOGETHER = 16
 """Events that a viewer was shown before it notes them; when its stream ends, it notes the rest."""
 
 
-class Watcher:
+class Viewers:
     """One thread a session; each resumes from its cursor until it is stopped."""
 
     def __init__(self, stack: Stack, note: Callable[..., None] | None = None) -> None:

@@ -16,7 +16,7 @@ from interlock.ports.outbox import OutboxError
 from interlock.protocol.envelope import Frame
 from interlock.protocol.limits import MIB
 from interlock.protocol.payloads import StateChanged
-from proof.faults.full_disk import Scarce
+from proof.faults.full_disk import FullDisk
 
 pytestmark = pytest.mark.anyio
 SESSION = "11111111-1111-4111-8111-111111111111"
@@ -91,7 +91,7 @@ def _note(line: bytes, told: dict[int, str], pieces: dict[str, int], block: str)
 
 
 async def test_an_outbox_whose_disk_is_full_is_closed_all_the_same(tmp_path: Path) -> None:
-    disk = Scarce(tmp_path)
+    disk = FullDisk(tmp_path)
     try:
         outbox = SqliteOutbox(tmp_path / "outbox.db")
     finally:

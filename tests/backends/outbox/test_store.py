@@ -12,7 +12,7 @@ from interlock.backends.outbox.sqlite import SqliteOutbox
 from interlock.ports.outbox import OutboxError, PutPolicy, TransientText
 from interlock.protocol.envelope import Frame
 from interlock.protocol.payloads import StateChanged
-from proof.faults.full_disk import Scarce, State
+from proof.faults.full_disk import FullDisk, State
 
 pytestmark = pytest.mark.anyio
 SESSION = "11111111-1111-4111-8111-111111111111"
@@ -69,7 +69,7 @@ async def test_a_store_that_fails_fails_the_call_and_nothing_of_it_is_there(tmp_
 @pytest.mark.req("D-1", "D-3")
 @pytest.mark.parametrize("how", ["full", "failing"])
 async def test_everybody_waits_while_the_disk_takes_nothing_and_nothing_is_lost(tmp_path: Path, how: State) -> None:
-    disk = Scarce(tmp_path)
+    disk = FullDisk(tmp_path)
     try:
         outbox = SqliteOutbox(tmp_path / "outbox.db")
     finally:

@@ -29,7 +29,7 @@ from interlock.backends.postgres.primaries import (
 )
 from interlock.ports.leases import Instance
 from interlock.ports.ledger import Append, LedgerError, WriteBatch
-from proof.processes.postgres_pair import Pair, ask
+from proof.processes.postgres_pair import PostgresPair, ask
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("C-4", "D-1")]
 STREAM = "s/1"
@@ -113,10 +113,10 @@ async def test_a_server_that_shows_no_timeline_is_used_as_before() -> None:
 
 
 @pytest.fixture
-def pair() -> Iterator[Pair]:
+def pair() -> Iterator[PostgresPair]:
     with tempfile.TemporaryDirectory(prefix="il-") as name:
         Path(name).chmod(0o755)  # PostgreSQL is another user if this one is root.
-        pair = Pair(Path(name))
+        pair = PostgresPair(Path(name))
         try:
             yield pair
         finally:
@@ -127,12 +127,12 @@ async def asked(server: OwnServer, *statements: str) -> Any:
     return await asyncio.to_thread(ask, server, *statements)
 
 
-def fenced(pair: Pair, file: Path | None = None) -> PostgresSettings:
+def fenced(pair: PostgresPair, file: Path | None = None) -> PostgresSettings:
     return read_settings(pair.url)._replace(primaries=Primaries(file))
 
 
 @pytest.mark.long
-async def test_nothing_is_written_to_a_primary_that_comes_back(pair: Pair, tmp_path: Path) -> None:
+async def test_nothing_is_written_to_a_primary_that_comes_back(pair: PostgresPair, tmp_path: Path) -> None:
     settings = fenced(pair, tmp_path / FILE_NAME)
     ledger, leases = await open_ledger(settings, SystemClock()), await open_leases(settings)
     await leases.join(Instance("i_1", "here"))
@@ -159,7 +159,7 @@ async def test_nothing_is_written_to_a_primary_that_comes_back(pair: Pair, tmp_p
 
 
 @pytest.mark.long
-async def test_what_is_connected_to_a_primary_is_cut_once_another_one_was_promoted(pair: Pair) -> None:
+async def test_what_is_connected_to_a_primary_is_cut_once_another_one_was_promoted(pair: PostgresPair) -> None:
     """As with a host that was cut off from its standby, and from those who promoted that."""
     settings = fenced(pair)
     ledger = await open_ledger(settings, SystemClock())
@@ -176,7 +176,7 @@ async def test_what_is_connected_to_a_primary_is_cut_once_another_one_was_promot
 
 @pytest.mark.long
 async def test_a_gateway_that_finds_only_the_former_primary_refuses_it_with_a_sentence(
-        pair: Pair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        pair: PostgresPair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("interlock.backends.postgres.writer.WAIT_FOR_SERVER_S", 1.0)
     file = tmp_path / FILE_NAME
     ledger = await open_ledger(fenced(pair, file), SystemClock())

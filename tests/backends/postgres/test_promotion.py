@@ -17,7 +17,7 @@ from interlock.backends.postgres.leases import PostgresLeases, open_leases
 from interlock.backends.postgres.ledger import PostgresLedger, open_ledger
 from interlock.ports.leases import Instance
 from interlock.ports.ledger import Append, Receipt, WriteBatch
-from proof.processes.postgres_pair import Pair
+from proof.processes.postgres_pair import PostgresPair
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("C-4", "D-1"), pytest.mark.long]
 STREAM = "s/1"
@@ -27,10 +27,10 @@ ASKS_WHETHER_IT_WAS_COMMITTED = "SELECT EXISTS (SELECT 1 FROM pg_stat_activity W
 
 
 @pytest.fixture
-def pair() -> Iterator[Pair]:
+def pair() -> Iterator[PostgresPair]:
     with tempfile.TemporaryDirectory(prefix="il-") as name:
         Path(name).chmod(0o755)  # PostgreSQL is another user if this one is root.
-        pair = Pair(Path(name))
+        pair = PostgresPair(Path(name))
         try:
             yield pair
         finally:
@@ -38,14 +38,14 @@ def pair() -> Iterator[Pair]:
 
 
 @pytest.fixture
-async def ledger(pair: Pair) -> AsyncIterator[PostgresLedger]:
+async def ledger(pair: PostgresPair) -> AsyncIterator[PostgresLedger]:
     ledger = await open_ledger(read_settings(pair.url), SystemClock())
     yield ledger
     await ledger.close()
 
 
 @pytest.fixture
-async def leases(pair: Pair, ledger: PostgresLedger) -> AsyncIterator[PostgresLeases]:
+async def leases(pair: PostgresPair, ledger: PostgresLedger) -> AsyncIterator[PostgresLeases]:
     leases = await open_leases(read_settings(pair.url))
     yield leases
     await leases.close()
@@ -59,7 +59,8 @@ async def bodies(ledger: PostgresLedger) -> list[bytes]:
     return [one.body for one in await ledger.events("t1", STREAM, 0, 10 * COMMITS)]
 
 
-async def test_every_commit_is_answered_and_there_once_after_a_promotion(pair: Pair, ledger: PostgresLedger) -> None:
+async def test_every_commit_is_answered_and_there_once_after_a_promotion(pair: PostgresPair,
+                                                                         ledger: PostgresLedger) -> None:
     acknowledged = asyncio.Event()
 
     async def commit(number: int) -> Receipt:
@@ -80,7 +81,7 @@ async def test_every_commit_is_answered_and_there_once_after_a_promotion(pair: P
     assert [receipt.numbers for receipt in receipts] == [[number + 1] for number in range(COMMITS)]
 
 
-async def test_a_ledger_without_a_server_that_takes_writes_is_not_opened_and_says_so(pair: Pair) -> None:
+async def test_a_ledger_without_a_server_that_takes_writes_is_not_opened_and_says_so(pair: PostgresPair) -> None:
     await asyncio.to_thread(pair.kill_primary)
     with pytest.raises(NotReached, match="promote the standby if the primary is gone"):
         await open_ledger(read_settings(pair.url), SystemClock())
@@ -89,7 +90,7 @@ async def test_a_ledger_without_a_server_that_takes_writes_is_not_opened_and_say
 
 
 async def test_nothing_is_acknowledged_while_the_standby_stands_still_and_that_is_shown(
-        pair: Pair, ledger: PostgresLedger, leases: PostgresLeases) -> None:
+        pair: PostgresPair, ledger: PostgresLedger, leases: PostgresLeases) -> None:
     await leases.join(Instance("i_1", "here"))
     await ledger.commit(event(0))
     assert (await leases.survey()).standby_wait_ms == 0
@@ -108,7 +109,7 @@ async def test_nothing_is_acknowledged_while_the_standby_stands_still_and_that_i
 
 
 async def test_a_commit_that_the_writer_has_given_up_is_shown_to_no_one_before_the_standby_has_it(
-        pair: Pair, ledger: PostgresLedger, monkeypatch: pytest.MonkeyPatch) -> None:
+        pair: PostgresPair, ledger: PostgresLedger, monkeypatch: pytest.MonkeyPatch) -> None:
     """Were it cancelled, PostgreSQL would keep it without the standby, and show it."""
     await ledger.commit(event(0))
     monkeypatch.setattr(database, "CALL_TIMEOUT_S", GIVEN_UP_S)

@@ -26,5 +26,5 @@ def test_nothing_acknowledged_is_lost_or_doubled_by_the_promotion_of_a_standby()
     print(seen.table())
     assert seen.passed
     assert len(seen.acknowledged_s) == 3
-    assert seen.reckoned.votes > 0
-    assert seen.reckoned.frames > 0
+    assert seen.outcomes.votes > 0
+    assert seen.outcomes.frames > 0

@@ -13,7 +13,7 @@ from proof.recovery.failpoint_kills import fail_everywhere
 from proof.recovery.kills_under_load import quick as kill_many
 from proof.recovery.orphaned_agents import orphans
 from proof.recovery.power_cut import cut_power
-from proof.recovery.random_kills import Storm
+from proof.recovery.random_kills import RandomKills
 from proof.workload.clients import Pace
 
 pytestmark = pytest.mark.long
@@ -33,7 +33,7 @@ def test_nothing_is_lost_by_kill_9_of_either_side(tmp_path: Path) -> None:
     print(f"repeat with: python -m proof kill --rounds {KILLS} --seed {seed}")
     stack = Stack(tmp_path)
     try:
-        findings = Storm(stack, seed, WRITERS).run(KILLS)
+        findings = RandomKills(stack, seed, WRITERS).run(KILLS)
     finally:
         stack.down()
 
@@ -52,11 +52,11 @@ def test_nothing_acknowledged_is_lost_or_doubled_by_kills_under_writers_voters_a
     seen = kill_many(tmp_path, seed, MANY_KILLS)
 
     print(seen.table())
-    assert seen.reckoned.passed
+    assert seen.outcomes.passed
     assert seen.kills.total() == MANY_KILLS
-    assert seen.reckoned.votes > 0
-    assert seen.reckoned.frames > 0
-    assert seen.reckoned.files > 0
+    assert seen.outcomes.votes > 0
+    assert seen.outcomes.frames > 0
+    assert seen.outcomes.files > 0
 
 
 @pytest.mark.req("D-1", "D-6", "D-7", "C-4", "U-2", "X-3", "X-4", "E-5")
@@ -65,10 +65,10 @@ def test_nothing_acknowledged_is_lost_when_power_is_cut_and_what_was_not_synced_
     print(f"repeat with: python -m proof R3 --rounds {POWER_CUTS} --seed {seed}")
     seen = cut_power(tmp_path, seed, POWER_CUTS, Pace(writers=4, sessions=2, rest_s=0.3))
 
-    print(seen.reckoned.table())
-    assert seen.reckoned.passed
+    print(seen.outcomes.table())
+    assert seen.outcomes.passed
     assert seen.cuts >= POWER_CUTS
-    assert seen.reckoned.entries > 0
+    assert seen.outcomes.entries > 0
 
 
 @pytest.mark.req("D-1", "D-7", "C-4", "U-2", "A-4", "A-5", "X-3")
@@ -79,7 +79,7 @@ def test_the_invariants_hold_wherever_a_process_dies_beside_a_commit_an_acknowle
     print(f"repeat with: python -m proof R4 --rounds 1 --seed {seed}")
     seen = fail_everywhere(tmp_path, seed, 1, few=FAILPOINTS)
 
-    print(seen.reckoned.table())
+    print(seen.outcomes.table())
     assert seen.passed
     assert seen.deaths.total() == 2 * FAILPOINTS
 

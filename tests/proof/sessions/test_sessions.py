@@ -9,7 +9,7 @@ import pytest
 
 from proof.sessions.cancel_race import races
 from proof.sessions.fan_out import fan_out
-from proof.sessions.link_faults import Storm as Chaotic
+from proof.sessions.link_faults import LinkFaults
 from proof.sessions.stream_resume import resume
 from proof.sessions.timers import timers
 
@@ -43,7 +43,7 @@ def test_a_crowd_of_viewers_is_shown_all_that_is_said(tmp_path: Path) -> None:
 def test_a_bad_network_costs_no_frame_that_is_not_counted(tmp_path: Path) -> None:
     seed = random.SystemRandom().randrange(2**32)
     print(f"repeat with: python -m proof R12 --rounds {CHAOTIC_TURNS} --seed {seed}")
-    seen = Chaotic(tmp_path, seed).run(CHAOTIC_TURNS)
+    seen = LinkFaults(tmp_path, seed).run(CHAOTIC_TURNS)
 
     assert seen.wrong == []
     assert seen.lost == seen.told_lost

@@ -8,7 +8,7 @@ from itertools import chain, repeat
 
 import pytest
 
-from proof.workload.command_completion import GONE, LATER_COMMANDS, LONGEST_S, Ending, wait_for_ends
+from proof.workload.command_completion import GONE, LATER_COMMANDS, LONGEST_S, Completion, wait_for_ends
 
 pytestmark = pytest.mark.req("C-4")
 
@@ -32,7 +32,7 @@ class Stack:
         """Let time pass."""
         self.now_s += self._takes_s
 
-    def wait(self) -> Ending:
+    def wait(self) -> Completion:
         """Wait for the end of all commands."""
         look: Callable[[str], str] = lambda one: next(self.commands[one])  # noqa: E731
         return wait_for_ends(self.commands, look, self.give_another, clock=lambda: self.now_s, rest=self.rest)
@@ -41,26 +41,26 @@ class Stack:
 def test_commands_that_end_at_last_are_neither_lost_nor_late() -> None:
     slow = chain(repeat("queued", LATER_COMMANDS), repeat("running", LATER_COMMANDS), ["succeeded"])
     stack = Stack(takes_s=20.0, soon=iter(["running", "failed"]), slow=slow)
-    assert stack.wait() == Ending(Counter(succeeded=1, failed=1), [], [])
+    assert stack.wait() == Completion(Counter(succeeded=1, failed=1), [], [])
     assert stack.now_s > LONGEST_S / 3, "it was slow, and moved"
 
 
 def test_a_command_that_stands_still_while_later_ones_end_is_lost() -> None:
     stack = Stack(stuck=repeat("running"), soon=iter(["running", "succeeded"]))
-    assert stack.wait() == Ending(Counter(succeeded=1), ["stuck"], [])
+    assert stack.wait() == Completion(Counter(succeeded=1), ["stuck"], [])
     assert stack.later == LATER_COMMANDS
 
 
 def test_a_command_that_no_gateway_knows_is_lost() -> None:
-    assert Stack(unknown=repeat(GONE)).wait() == Ending(Counter(), ["unknown"], [])
+    assert Stack(unknown=repeat(GONE)).wait() == Completion(Counter(), ["unknown"], [])
 
 
 def test_what_does_not_end_in_a_stack_that_stands_still_is_late() -> None:
     stack = Stack(takes_s=60.0, works=False, waiting=repeat("queued"))
-    assert stack.wait() == Ending(Counter(), [], ["waiting"])
+    assert stack.wait() == Completion(Counter(), [], ["waiting"])
     assert stack.now_s >= LONGEST_S
 
 
 def test_what_moves_for_ever_is_late_in_the_end() -> None:
     back_and_forth = (("queued", "running")[at % 2] for at in range(10_000))
-    assert Stack(takes_s=60.0, restless=back_and_forth).wait() == Ending(Counter(), [], ["restless"])
+    assert Stack(takes_s=60.0, restless=back_and_forth).wait() == Completion(Counter(), [], ["restless"])
