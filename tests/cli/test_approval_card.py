@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from rich.cells import cell_len
 
-from cli.scripted import Script, answer, link_to
+from cli.scripted import Script, answer, link_to, problem
 from cli.test_follower import Lines, approval
 from interlock.cli import decide
 from interlock.cli.approval_card import CARD_LINES, CardReading, card
@@ -127,6 +127,8 @@ class Desk:
         self.waiting: list[dict[str, Any]] = [approval()]
         self.person: Lines | None = Lines("y")
         self.votes: list[dict[str, Any]] = []
+        self.refusal = ""
+        self.now: dict[str, Any] = approval()
         self.where = Where(state=tmp_path, url="http://127.0.0.1:7")
         self.seen = SeenApprovals(tmp_path)
 
@@ -136,13 +138,15 @@ class Desk:
 
         def link(_: Where) -> GatewayLink:
             listed = answer({"items": self.waiting, "next_cursor": None, "has_more": False})
-            return link_to(Script({"GET /v1/approvals": [listed], "POST /v1/approvals/apr_a/grants": [self._vote]}),
-                           tmp_path)
+            return link_to(Script({"GET /v1/approvals": [listed], "POST /v1/approvals/apr_a/grants": [self._vote],
+                                   "GET /v1/approvals/apr_a": [answer(self.now)]}), tmp_path)
         monkeypatch.setattr(decide, "terminal_answers", person)
         monkeypatch.setattr(decide, "GatewayLink", link)
 
     def _vote(self, request: Any) -> Any:
         self.votes.append(json.loads(request.content))
+        if self.refusal:
+            return problem(409, "Conflict", self.refusal)(request)
         return answer(approval("granted", decided_by="user:me"))(request)
 
     def approve(self, *ids: str, **more: Any) -> int:
@@ -165,6 +169,21 @@ def test_approve_shows_the_card_and_asks(desk: Desk, capsys: pytest.CaptureFixtu
     said = capsys.readouterr().err
     assert "$ rm -rf build" in said
     assert "left open: apr_a" in said
+
+
+@pytest.mark.req("P-6", "G-7")
+@pytest.mark.parametrize(("state", "by", "said"), [
+    ("expired", None, "It is too late: approval apr_a was not answered in time."),
+    ("granted", "user:lee", "It is too late: approval apr_a was granted by user:lee."),
+    ("pending", None, "the gateway's own sentence"),
+])
+def test_a_vote_that_is_too_late_is_answered_with_what_became_of_it(
+    desk: Desk, state: str, by: str | None, said: str
+) -> None:
+    desk.refusal, desk.now = "the gateway's own sentence", approval(state, decided_by=by)
+    with pytest.raises(Trouble, match=said) as caught:
+        desk.approve("apr_a")
+    assert (caught.value.code, len(desk.votes)) == ("Conflict", 1)
 
 
 @pytest.mark.req("P-2", "G-7", "H-4")

@@ -29,7 +29,7 @@ from interlock.cli.seen_approvals import SeenApprovals
 from interlock.cli.signing_keys import Signer
 from interlock.cli.terminal import print_json, print_sentence, say
 from interlock.cli.verb_error import Trouble, usage
-from interlock.protocol.api.approvals import WITHDRAW_VOTE
+from interlock.protocol.api.approvals import GET_APPROVAL, WITHDRAW_VOTE
 from interlock.protocol.api.commands import GET_COMMAND, SUBMIT_COMMAND
 from interlock.protocol.resources import Approval, Command, Decision
 
@@ -157,8 +157,7 @@ async def _answer(id_: str, text: str | None, where: Where, *, json: bool) -> in
             raise Trouble("Conflict", f"{asked.id} asks for a yes or no, not for words.",
                           f"Write: interlock approve {asked.id}, or: interlock deny {asked.id}")
         if asked.state != "pending":
-            raise Trouble("Conflict", f"It is too late: {decided(asked)}.",
-                          f"Look at it with: interlock approvals {asked.id}")
+            raise _too_late(asked)
         show(CardReading(asked).all_rows())
         after = await answer_question(link, asked, text)
         if json:
@@ -166,6 +165,11 @@ async def _answer(id_: str, text: str | None, where: Where, *, json: bool) -> in
         else:
             print_sentence(decided(after))
     return ExitStatus.DONE
+
+
+def _too_late(approval: Approval) -> Trouble:
+    return Trouble("Conflict", f"It is too late: {decided(approval)}.",
+                   f"Look at it with: interlock approvals {approval.id}")
 
 
 def cancel(
@@ -238,8 +242,7 @@ async def decide(
         after: list[Approval] = []
         for approval in found:
             if approval.state != "pending":
-                raise Trouble("Conflict", f"It is too late: {decided(approval)}.",
-                              f"Look at it with: interlock approvals {approval.id}")
+                raise _too_late(approval)
             if decision == "grant":
                 check_digest(approval)
             seen.add([approval.id])
@@ -249,7 +252,13 @@ async def decide(
                 continue
             said = " · ".join(text for text in (comment, unread) if text) or None
             signed = await signer.sign(link, approval, decision) if signer is not None else {}
-            after.append(await vote(link, approval, decision, said, {**more, **signed}))
+            try:
+                after.append(await vote(link, approval, decision, said, {**more, **signed}))
+            except Trouble as trouble:
+                if trouble.code != "Conflict":
+                    raise
+                now = await link.read(GET_APPROVAL.at(approval.id), Approval)
+                raise trouble if now.state == "pending" else _too_late(now) from None
             if not json:
                 print_sentence(_said(after[-1]))
                 await say_remembered(link, after[-1])
