@@ -98,11 +98,23 @@ def test_the_opposite_vote_does_not_replace_the_first() -> None:
 
 
 @pytest.mark.req("P-3")
-@pytest.mark.parametrize("state", sorted(TERMINAL | {"granted"}))
+@pytest.mark.parametrize("state", sorted((TERMINAL | {"granted"}) - {"expired"}))
 def test_a_vote_after_the_decision_is_told_by_whom_and_when(state: str) -> None:
     decided = approval(state=state, decided_by="user:lee", decided_at="noon")
-    assert f"already {state} by user:lee at noon" in refused(decided, yes(KIM), "Conflict")
-    assert f"already {state} by user:lee at noon" in refused(decided, no(KIM), "Conflict")
+    word = "granted" if state == "consumed" else state
+    assert f"already {word} by user:lee at noon" in refused(decided, yes(KIM), "Conflict")
+    assert f"already {word} by user:lee at noon" in refused(decided, no(KIM), "Conflict")
+
+
+@pytest.mark.req("P-3")
+@pytest.mark.parametrize(("kind", "state", "says"), [
+    ("permission", "expired", "approval apr_1 expired at noon; this vote"),
+    ("question", "granted", "question apr_1 is already answered by user:lee at noon; this vote"),
+    ("question", "denied", "question apr_1 is already declined by user:lee at noon; this vote"),
+])
+def test_what_is_over_is_named_as_a_person_would(kind: str, state: str, says: str) -> None:
+    over = approval(kind=kind, state=state, decided_by=None if state == "expired" else "user:lee", decided_at="noon")
+    assert says in refused(over, yes(KIM), "Conflict")
 
 
 @pytest.mark.req("P-3")

@@ -82,7 +82,7 @@ def check(approval: Approval, ballot: Ballot) -> Vote | None:
     if earlier is not None and (earlier.decision, earlier.option_id) == (ballot.decision, ballot.option_id):
         return earlier
     if approval.state != "pending":
-        raise Problem("Conflict", _too_late(approval))
+        raise Problem("Conflict", too_late(approval))
     if earlier is not None:
         raise Problem("Conflict", f"{voter} has already voted {earlier.decision} on approval {approval.id}",
                       hint="Take that vote back first.")
@@ -119,7 +119,7 @@ def count(approval: Approval, ballot: Ballot) -> BallotOutcome:
 def withdraw(approval: Approval, by: Actor, at: str) -> Approval:
     """Take a vote back while it has decided nothing (P-3). Raises Problem Conflict."""
     if approval.state != "pending":
-        raise Problem("Conflict", _too_late(approval, "nothing was taken back"))
+        raise Problem("Conflict", too_late(approval, "nothing was taken back"))
     mine = next((vote for vote in standing(approval) if vote.by == named(by)), None)
     if mine is None:
         raise Problem("Conflict", f"{named(by)} has no vote on approval {approval.id} to take back")
@@ -215,7 +215,15 @@ def _decided(approval: Approval, to: ApprovalState, vote: Vote) -> Approval:
                  option_id=next(filter(None, options), None))
 
 
-def _too_late(approval: Approval, so: str = "this vote was not counted") -> str:
+_ENDED: dict[ApprovalState, str] = {"consumed": "is already granted", "expired": "expired"}
+_ENDED_QUESTION = _ENDED | {"granted": "is already answered", "consumed": "is already answered",
+                            "denied": "is already declined"}
+
+
+def too_late(approval: Approval, so: str = "this vote was not counted") -> str:
+    """Say that an approval was decided, or ended, before, and what comes of it: nothing."""
+    noun, words = ("question", _ENDED_QUESTION) if approval.kind == "question" else ("approval", _ENDED)
+    ended = words.get(approval.state, f"is already {approval.state}")
     who = f" by {approval.decided_by}" if approval.decided_by else ""
     when = f" at {approval.decided_at}" if approval.decided_at else ""
-    return f"approval {approval.id} is already {approval.state}{who}{when}; {so}"
+    return f"{noun} {approval.id} {ended}{who}{when}; {so}"

@@ -10,11 +10,12 @@ from functools import partial
 from typing import Any
 
 from interlock.command import remembered_rule
-from interlock.command.approval import Ballot, count, withdraw
+from interlock.command.approval import Ballot, count, too_late, withdraw
 from interlock.command.policy import Rule, RuleSet
 from interlock.command.register import row_of
 from interlock.engine.audit_readiness import Signing
 from interlock.engine.bridge import trusted_files
+from interlock.engine.bridge.asking_agents import ANSWER_UNUSED
 from interlock.engine.bridge.conditions import Conditions
 from interlock.engine.bridge.inputs import LaneInput
 from interlock.engine.bridge.inputs.gateway import RulesChanged
@@ -58,6 +59,7 @@ from interlock.ports.transcripts import TranscriptStore
 from interlock.protocol.access import OWNER_TENANT
 from interlock.protocol.clock import iso
 from interlock.protocol.drains import DrainBody
+from interlock.protocol.problems import Problem
 from interlock.protocol.records import CommandRecord, Principal, RuleRecord, SigningKeyRecord
 from interlock.protocol.resources import Approval, Budget, CardsBody, Command, CommandBody, GrantBody, Heartbeat, Node
 
@@ -299,7 +301,12 @@ class Engine:
         """Answer an agent's question (C-8). `stored` is what `ballot` read."""
         stored = stored or await self.ballot(principal, approval_id, guess=False)
         shell = await self.lanes.need(stored.approval.approval.session_id)
-        return await shell.call(QuestionAnswered(principal, approval_id, text), remember)
+        answered: Approval | None = await shell.call(QuestionAnswered(principal, approval_id, text), remember)
+        if answered is None:
+            record = await self.ledger.approval(approval_id, principal.tenant_id)
+            assert record is not None
+            raise Problem("Conflict", too_late(record.approval, ANSWER_UNUSED))
+        return answered
 
     async def _permit_drain(self, principal: Principal, verb: str, body: DrainBody) -> None:
         """Ask policy about a drain or its end: in its session's lane, else in the tenant's house. Raises Problem."""

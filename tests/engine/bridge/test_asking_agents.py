@@ -62,13 +62,25 @@ async def test_a_question_is_answered_and_never_voted_on() -> None:
     assert (answered.state, answered.answer, answered.votes) == ("granted", "main", [])
     told = table.wire.last("control.interaction.response").payload
     assert (told.decision, told.answer, told.by) == ("allow", "main", "user:owner")
-    with pytest.raises(Problem, match="was not taken"):
+    with pytest.raises(Problem, match=r"already answered by user:owner at \S+; this answer was not taken"):
         await table.engine.answer(OWNER, question.id, "other", remember)
     await table.say(session_id, "x-interlock.interaction.resolved", p.InteractionResolved(
         interaction_id="q1", outcome="allowed", decided_at=""))
     record = await table.ledger.approval(question.id, "default")
     assert record is not None
     assert record.approval.state == "consumed"
+    with pytest.raises(Problem, match="already answered by user:owner"):
+        await table.engine.answer(OWNER, question.id, "other", remember)
+
+
+@pytest.mark.req("C-8", "P-6")
+async def test_an_answer_after_the_time_is_not_taken_although_no_timer_has_rung() -> None:
+    table = Table()
+    question = await ask(table, (await at_work(table)).target.session_id)
+    table.clock.advance(24 * 3_600_000)
+    with pytest.raises(Problem, match=rf"question {question.id} expired at \S+; this answer was not taken"):
+        await table.engine.answer(OWNER, question.id, "main", remember)
+    assert table.wire.types()[-1] == "control.interaction.timeout"
 
 
 @pytest.mark.req("C-8", "A-5")

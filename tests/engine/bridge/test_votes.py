@@ -357,3 +357,18 @@ async def test_a_tenant_remembers_so_much_and_no_more(monkeypatch: pytest.Monkey
         await cast(table, other, remember=Remembering(scope="session"))
     assert refused.value.code == "QuotaExceeded"
     assert (await cast(table, other)).state == "granted"
+
+
+@pytest.mark.req("P-3", "P-6")
+async def test_a_vote_after_the_time_does_not_count_although_no_timer_has_rung() -> None:
+    """The timer of a host that slept, or of a gateway that was down, rings late."""
+    table = Table()
+    approval_id = await held(table)
+    table.clock.advance(24 * 3_600_000)
+    with pytest.raises(Problem, match=r"expired at \S+; this vote was not counted"):
+        await cast(table, approval_id)
+    assert (await shown(table, approval_id)).state == "expired"
+    assert table.wire.types()[-1] == "control.interaction.timeout"
+    with pytest.raises(Problem, match=r"expired at \S+; nothing was taken back"):
+        await table.engine.withdraw(OWNER, approval_id, remember)
+    assert "vote" not in await table.actions()

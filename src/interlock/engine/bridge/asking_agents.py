@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
+from interlock.command.approval import too_late
 from interlock.engine.bridge import asking_people, compaction
 from interlock.engine.bridge.approvals import restart_clock
 from interlock.engine.bridge.dispatch import open_session
 from interlock.engine.bridge.lane import Lane
 from interlock.protocol import payloads as p
 from interlock.protocol.problems import Problem, malformed
-from interlock.protocol.records import Principal
+from interlock.protocol.records import ApprovalRecord, Principal
 from interlock.protocol.resources import Approval
 
 MAX_ANSWER_CHARS = 32_000
 """An answer travels to the agent in one frame (L-2)."""
 MAX_INSTRUCTIONS_CHARS = 8_000
+ANSWER_UNUSED = "this answer was not taken"
 
 
-def answer(lane: Lane, principal: Principal, approval_id: str, text: str | None) -> Approval:
+def answer(lane: Lane, principal: Principal, record: ApprovalRecord, text: str | None) -> Approval:
     """Answer an agent's question in words, or decline to with None (C-8). Nothing is counted: the first answer is the
     answer. Raises Problem."""
     lane.check_controlled()
-    record = lane.approvals.get(approval_id)
-    if record is None or record.approval.state != "pending":
-        raise Problem("Conflict", f"question {approval_id} is answered or gone; this answer was not taken")
+    approval_id = record.approval.id
+    if record.approval.state != "pending":
+        raise Problem("Conflict", too_late(record.approval, ANSWER_UNUSED))
     if record.approval.kind != "question":
         raise Problem("Conflict", f"{approval_id} asks for a permission, not for words",
                       hint="Vote on it with POST /v1/approvals/{id}/grants.")

@@ -16,11 +16,16 @@ from interlock.protocol.limits import CANCEL_FORCE_MS
 from interlock.protocol.records import ApprovalRecord, CommandRecord
 
 
+def expire_overdue(lane: Lane) -> None:
+    """End the approvals whose time is over: before any input is decided, since a timer rings late if the host slept,
+    the gateway was down or much is to be done, and a vote after the time does not count (P-6)."""
+    for record in [r for r in lane.approvals.values() if r.approval.state == "pending"]:
+        if record.expires_ms <= lane.now:
+            _expiry(record)(lane, record)
+
+
 def tick(lane: Lane) -> None:
-    """Do all that is due at the lane's now."""
-    for approval in [r for r in lane.approvals.values() if r.approval.state == "pending"]:
-        if approval.expires_ms <= lane.now:
-            _expiry(approval)(lane, approval)
+    """Do all that is due at the lane's now, beside `expire_overdue`."""
     lapse(lane)
     for record in list(lane.commands.values()):
         if record.command.id in lane.commands:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from interlock.engine.bridge.cancellation import interrupt
+from interlock.engine.bridge.clocks import expire_overdue
 from interlock.engine.bridge.conditions import Conditions
 from interlock.engine.bridge.dispatch import dispatch_next
 from interlock.engine.bridge.handlers import chats, gateway, people, runner, transcripts
@@ -41,6 +42,9 @@ def decide(lane: Lane, inputs: Sequence[LaneInput], conditions: Conditions, kept
     to be thrown away.
     """
     lane.begin(conditions)
+    lane.advance_to(0)
+    if lane.approvals:
+        expire_overdue(lane)
     answers = [apply(lane, given, at, kept) for at, given in enumerate(inputs)]
     lane.advance_to(len(inputs))
     if lane.commands.interrupting:

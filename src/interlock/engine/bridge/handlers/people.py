@@ -73,9 +73,10 @@ def answer_late(_lane: Lane, given: i.LateVoteAnswered) -> Approval:
     return given.approval
 
 
-def answer(lane: Lane, given: i.QuestionAnswered) -> Approval:
-    """Send the answer to the agent that asked (C-8)."""
-    return asking_agents.answer(lane, given.principal, given.approval_id, given.text)
+def answer(lane: Lane, given: i.QuestionAnswered) -> Approval | None:
+    """Send the answer to the agent that asked (C-8); None if the question is over already."""
+    record = lane.approvals.get(given.approval_id)
+    return None if record is None else asking_agents.answer(lane, given.principal, record, given.text)
 
 
 def ask_policy(lane: Lane, given: i.PolicyAsked) -> bool | Problem:
