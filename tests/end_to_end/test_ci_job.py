@@ -314,3 +314,13 @@ def test_a_gateway_that_is_not_there_and_a_wrong_argument_are_one_sentence_each(
         assert nowhere.ended() == ExitStatus.USAGE
     assert all(one.lines[-1].startswith("error[") for one in (refused, wrong, nowhere))
     assert not any(STARTED.search(line) for one in (refused, wrong, nowhere) for line in one.lines)
+
+
+@pytest.mark.parametrize("ci_system", ["GitHub", "another"])
+def test_a_refusal_is_one_line_of_the_log(stack: Stack, workspace: Path, tmp_path: Path, ci_system: str) -> None:
+    environ = github(tmp_path, "refused") if ci_system == "GitHub" else {}
+    with job(stack, workspace, "echo x", key="ilk_wrong", **environ) as refused:
+        assert refused.ended() == ExitStatus.NOT_AUTHORISED
+    errors = [line for line in refused.lines if "error" in line]
+    assert len(errors) == 1, refused.lines
+    assert errors[0].startswith("::error title=" if ci_system == "GitHub" else "error[")

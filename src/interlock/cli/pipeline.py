@@ -25,6 +25,7 @@ from interlock.doors.ci.log_lines import LogWriter, phrase
 from interlock.doors.ci.pipeline_run import PipelineRun, run_of, style_of
 from interlock.doors.ci.summary import JobFacts, summary
 from interlock.protocol.answers import StagedChanges
+from interlock.protocol.problems import full_sentence
 from interlock.protocol.resources import Approval, Command, Session
 from interlock.sdk import AsyncInterlock, InterlockError, Manners, problems
 from interlock.sdk.requests import commands
@@ -104,11 +105,15 @@ class _Started:
                 asyncio.get_running_loop().add_signal_handler(number, lambda: None)
             return await self._left()
         except InterlockError as error:
-            trouble = self._trouble(error)
+            trouble = _trouble(error)
             if (done := self._submission) is not None and done.done() and not done.cancelled() \
                     and done.exception() is None:
                 self._job.say(interrupted_line(done.result().id))
-            raise trouble from None
+            if not self._job.annotates:
+                raise trouble from None
+            # The log has standard error too: the annotation is the one line that says it.
+            self._job.annotate("error", trouble.code, f"{full_sentence(trouble.sentence)} {trouble.remedy}".rstrip())
+            return trouble.status
 
     async def _whole(self) -> int:
         roles = (await self._first.whoami()).roles
@@ -233,15 +238,12 @@ class _Started:
         except OSError as error:
             self._job.annotate("warning", "Not written", f"{file}: {error.strerror}")
 
-    def _trouble(self, error: InterlockError) -> Trouble:
-        if isinstance(error, problems.Refused):
-            trouble = Trouble(error.problem, error.detail or str(error),
-                              problems.for_people(error.hint, error.retry_after_s))
-        else:
-            trouble = Trouble(type(error).__name__, str(error),
-                              "Check --url, or $INTERLOCK_URL, and that the gateway runs.")
-        self._job.annotate("error", trouble.code, f"{trouble.sentence} {trouble.remedy}")
-        return trouble
+
+def _trouble(error: InterlockError) -> Trouble:
+    if isinstance(error, problems.Refused):
+        return Trouble(error.problem, error.detail or str(error),
+                       problems.for_people(error.hint, error.retry_after_s))
+    return Trouble(type(error).__name__, str(error), "Check --url, or $INTERLOCK_URL, and that the gateway runs.")
 
 
 def _written(file: Path, content: bytes) -> None:

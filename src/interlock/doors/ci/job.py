@@ -73,6 +73,11 @@ class PipelineJob:
         """Write a line of ours; text of others in it must have passed through `phrase`."""
         self.put([line])
 
+    @property
+    def annotates(self) -> bool:
+        """Return whether the CI system shows annotations beside the job."""
+        return self._writer.annotates
+
     def annotate(self, level: Level, title: str, message: str) -> None:
         """Write a line that the CI system shows beside the job."""
         self.put([self._writer.annotation(level, title, message)])

@@ -58,6 +58,11 @@ class LogWriter:
     def __init__(self, style: LogStyle) -> None:
         self._style: LogStyle = style
 
+    @property
+    def annotates(self) -> bool:
+        """Return whether the CI system shows annotations beside the job; elsewhere they are lines like others."""
+        return self._style == "github"
+
     def annotation(self, level: Level, title: str, message: str) -> str:
         """Return a line that the CI system shows beside the job; title and message may contain text from others."""
         title, message = phrase(title, TITLE_CHARS), phrase(message)
