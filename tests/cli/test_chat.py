@@ -96,3 +96,42 @@ async def test_piped_in_a_refusal_ends_it_with_its_status(tmp_path: Path, monkey
     with pytest.raises(Trouble, match="no runner") as trouble:
         await talk(tmp_path, monkeypatch, ["hello", None], problem(409, "Conflict", "no runner offers it"))
     assert trouble.value.status == ExitStatus.CONFLICT
+
+
+NODE = {"node_id": "local", "device_name": "vm", "status": "online", "last_seen": "2026-11-21T10:00:00.000Z",
+        "capabilities": [], "active_sessions_count": 0, "config_versions": {}, "agents": [{"agent_id": "shell"}]}
+NO_SESSIONS = {"items": [], "next_cursor": None}
+
+
+@pytest.mark.req("V-1", "G-7")
+@pytest.mark.parametrize("nodes", [[NODE], [], [{**NODE, "status": "offline", "agents": [{"agent_id": "goose"}]}]])
+async def test_an_agent_that_no_runner_offers_is_refused_before_a_line_is_read(
+    nodes: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = Script({"GET /v1/edge/nodes": [answer({"nodes": nodes})], "GET /v1/sessions": [answer(NO_SESSIONS)]})
+    monkeypatch.setattr(chat, "GatewayLink", lambda _where: link_to(script, tmp_path))
+    typed = Typed(None)
+    monkeypatch.setattr(chat, "PipedLines", lambda: typed)
+    talking = chat._Talk(chat.Where(state=tmp_path), "agent:goose:main", "ask", "goose")
+    with pytest.raises(Trouble, match="no runner that is online offers agent goose") as trouble:
+        await asyncio.wait_for(talking.run(), 10)
+    assert trouble.value.status == ExitStatus.CONFLICT
+    assert trouble.value.remedy.startswith("See `interlock agents`")
+    assert typed.queue.qsize() == 1
+
+
+@pytest.mark.req("V-1")
+async def test_an_agent_that_is_offered_or_has_a_session_is_talked_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = {"session_id": "s", "tenant_id": "t", "agent_id": "goose", "session_key": "agent:goose:main",
+               "created_at": "2026-11-21T10:00:00.000Z", "updated_at": "2026-11-21T10:00:00.000Z",
+               "last_activity_at": "2026-11-21T10:00:00.000Z",
+               "state": "detached", "runner_id": "local", "workspace": "/w"}
+    script = Script({"GET /v1/edge/nodes": [answer({"nodes": [NODE]})],
+                     "GET /v1/sessions": [answer({"items": [session], "next_cursor": None})]})
+    monkeypatch.setattr(chat, "GatewayLink", lambda _where: link_to(script, tmp_path))
+    monkeypatch.setattr(chat, "PipedLines", lambda: Typed(None))
+    for agent in ("shell", "goose"):
+        talking = chat._Talk(chat.Where(state=tmp_path), f"agent:{agent}:main", "ask", agent)
+        assert await asyncio.wait_for(talking.run(), 10) == ExitStatus.DONE

@@ -20,7 +20,7 @@ from interlock.cli.follower import Follower
 from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.outcome import close_line, exit_of
 from interlock.cli.place import CHAT_HISTORY_FILE, NOWHERE, Here, Where
-from interlock.cli.run import canonical, entry_of
+from interlock.cli.run import canonical, entry_of, has_session
 from interlock.cli.screen import Screen
 from interlock.cli.seen_approvals import SeenApprovals
 from interlock.cli.terminal import is_terminal, one_line, printable, result, say, write
@@ -28,10 +28,12 @@ from interlock.cli.unfold_key import HINT
 from interlock.cli.values import span
 from interlock.cli.verb_error import Trouble, usage
 from interlock.protocol.api.commands import GET_COMMAND, LIST_COMMANDS, SUBMIT_COMMAND
+from interlock.protocol.api.gateway import LIST_NODES
 from interlock.protocol.api.messages import RECEIVE_MESSAGE
 from interlock.protocol.identifiers import AGENT_ID
 from interlock.protocol.inbound import Received
-from interlock.protocol.resources import Command, CommandState
+from interlock.protocol.problems import not_offered
+from interlock.protocol.resources import Command, CommandState, Node
 from interlock.session.entry import verbosity
 
 CHANNEL = "terminal"
@@ -70,7 +72,7 @@ def chat(
         raise usage(f"{agent!r} is not an agent's id.", "List the agents with: interlock agents")
     key = canonical(session or "main", agent or "shell") if agent is not None else session
     try:
-        return asyncio.run(_Talk(where, key, "elsewhere" if no_input else "ask").run())
+        return asyncio.run(_Talk(where, key, "elsewhere" if no_input else "ask", agent).run())
     except KeyboardInterrupt:
         say("\nwhat runs continues; see it with: interlock attach @last")
         return ExitStatus.INTERRUPTED
@@ -184,7 +186,9 @@ class _Working:
 class _Talk:
     """A conversation from its first line to its end."""
 
-    def __init__(self, where: Where, key: str | None, how: Answering) -> None:
+    def __init__(self, where: Where, key: str | None, how: Answering, agent_id: str | None = None) -> None:
+        """`agent_id` is the agent that was named; None for the one that answers in this person's chats."""
+        self._agent_id = agent_id
         self._where = where
         self._key = key
         self._is_person = is_terminal(sys.stdin)
@@ -199,11 +203,26 @@ class _Talk:
     async def run(self) -> int:
         """Talk until the person leaves, which is a success; piped in, until the last command has ended, whose exit
         status it is."""
-        source, output = self._source()
-        self._lines = LineReader(source)
         async with GatewayLink(self._where) as link:
+            await self._check_offered(link)
+            source, output = self._source()
+            self._lines = LineReader(source)
             with output:
                 return await self._run(link)
+
+    async def _check_offered(self, link: GatewayLink) -> None:
+        """Refuse an agent that no runner offers before anything is read: the first message may be long in coming, or
+        never come. A session that is there takes messages for later. Raises Trouble."""
+        agent_id, key = self._agent_id, self._key
+        if agent_id is None or key is None:
+            return
+        nodes = (await link.read(LIST_NODES.at(), dict[str, list[Node]])).get("nodes", [])
+        online = [node for node in nodes if node.status != "offline"]
+        if any(offer.get("agent_id") == agent_id for node in online for offer in node.agents):
+            return
+        if not await has_session(link, key):
+            refusal = not_offered(agent_id)
+            raise Trouble(refusal.code, refusal.detail, refusal.hint or "")
 
     def _source(self) -> tuple[LineSource, AbstractContextManager[None]]:
         if not self._is_person:

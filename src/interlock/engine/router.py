@@ -19,7 +19,7 @@ from interlock.engine.presence import Present, RunnerPresence
 from interlock.ports.clock import Clock, Entropy
 from interlock.ports.ledger import Ledger, StoredBallot
 from interlock.protocol.identifiers import uuid4
-from interlock.protocol.problems import Place, Problem
+from interlock.protocol.problems import Place, Problem, not_offered
 from interlock.protocol.records import Principal, SessionRecord
 from interlock.protocol.resources import CommandBody, Target
 from interlock.session.keys import BadKey, agent_of, canonical_agent, canonical_key, run_key
@@ -290,8 +290,7 @@ class Router:
         if len(offering) == 1:
             return offering[0]
         if not offering:
-            raise Problem("Conflict", f"no runner that is online offers agent {agent_id}",
-                          hint="See `interlock agents`; add it to the runner's config under [agents].")
+            raise not_offered(agent_id)
         names = ", ".join(sorted(map(_shown, offering))[:RUNNERS_NAMED])
         more = " and more" if len(offering) > RUNNERS_NAMED else ""
         raise Problem("Conflict", f"{len(offering)} runners offer agent {agent_id}: {names}{more}",

@@ -90,6 +90,12 @@ def malformed(pointer: str, detail: str, hint: str | None = None) -> Problem:
     return Problem("InvalidPayload", f"{pointer}: {detail}", errors=(Place(pointer, detail),), hint=hint)
 
 
+def not_offered(agent_id: str) -> Problem:
+    """Conflict: no runner that is online offers this agent."""
+    return Problem("Conflict", f"no runner that is online offers agent {agent_id}",
+                   hint="See `interlock agents`; add it to the runner's config under [agents].")
+
+
 def full_sentence(text: str) -> str:
     """Return a problem's detail as a sentence that another one may follow: it ends with a full stop."""
     stripped = text.strip()
