@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from interlock.cli.budgets_verb import COLUMNS, _rows  # pyright: ignore[reportPrivateUsage]
+from interlock.cli.budgets_verb import BUDGETS, _rows  # pyright: ignore[reportPrivateUsage]
 from interlock.protocol.resources import Budget
 from interlock.protocol.resources import BudgetPot as Pot
 
@@ -20,7 +20,7 @@ def budget(**fields: Any) -> Budget:
 def test_a_budget_of_tokens_alone_has_no_pot() -> None:
     (row,) = _rows(budget(agent=["claude", "goose"], tokens_per_turn=500))
 
-    assert len(row) == len(COLUMNS)
+    assert len(row) == len(BUDGETS.header)
     assert (row[0], row[1], row[3], row[5]) == ("day", "claude, goose", "", "500")
 
 

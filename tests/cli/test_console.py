@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
 
-from cli.scripted import URL, Script, answer, link_to, problem
+from cli.scripted import Script, answer, problem
 from interlock.cli import console
 from interlock.cli.console import link_for, qr_code
 from interlock.cli.exit_status import ExitStatus
-from interlock.cli.gateway_link import GatewayLink
 from interlock.cli.place import Where
 from interlock.cli.verb_error import Trouble
 from interlock.config import GatewaySection
@@ -28,20 +26,10 @@ SESSION = {"id": "brs_01K9", "principal": {"type": "user", "id": "ann\x1b[2J"}, 
 
 
 @pytest.fixture
-def scripted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Answers], tuple[Script, Where]]:
-    """A gateway that answers from a script, and a machine whose browser only notes what it is to open."""
-
-    def with_answers(answers: Answers) -> tuple[Script, Where]:
-        script = Script({"GET /console/": [answer("<!doctype html>")], "POST /v1/browser-codes": [answer(CODE, 201)],
-                         **answers})
-
-        def link(_: Where) -> GatewayLink:
-            return link_to(script, tmp_path)
-
-        monkeypatch.setattr(console, "GatewayLink", link)
-        return script, Where(state=tmp_path, url=URL)
-
-    return with_answers
+def scripted(scripted: Any) -> Callable[..., tuple[Script, Where]]:
+    """A gateway that answers from a script, and has the console unless the script says otherwise."""
+    return lambda answers: scripted({"GET /console/": [answer("<!doctype html>")],
+                                     "POST /v1/browser-codes": [answer(CODE, 201)], **answers})
 
 
 @pytest.fixture
@@ -80,7 +68,7 @@ def test_roles_are_asked_for_and_json_has_the_link(scripted: Any, opened: list[s
                                                    capsys: pytest.CaptureFixture[str]) -> None:
     script, where = scripted({})
     assert console.console(role=["viewer", "approver"], json=True, where=where) == ExitStatus.DONE
-    assert json.loads(script.asked[-1].content) == {"roles": ["viewer", "approver"]}
+    assert json.loads(script.asked[-1].content)["roles"] == ["viewer", "approver"]
     assert json.loads(capsys.readouterr().out) == {"url": HERE, **CODE}
     assert opened == [], "a program that reads JSON opens it itself"
 

@@ -2,42 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
-
-import msgspec
-
 from interlock.cli.columns import Layout
-from interlock.cli.exit_status import ExitStatus
-from interlock.cli.gateway_link import GatewayLink
-from interlock.cli.lists import Json
-from interlock.cli.place import NOWHERE, Here, Where
-from interlock.cli.terminal import print_json, print_table, say
+from interlock.cli.options import Json
+from interlock.cli.place import NOWHERE, Here
 from interlock.cli.values import until
+from interlock.cli.verb_answer import ListTable, print_answer
 from interlock.protocol.answers import BudgetList
 from interlock.protocol.api.webhooks import LIST_BUDGETS
 from interlock.protocol.resources import Budget
+from interlock.sdk.requests.base import read
 
-COLUMNS = ("BUDGET", "COVERS", "POT", "USED TODAY", "OF", "TOKENS A TURN", "RESETS")
-LAYOUT = Layout(text=("COVERS", "POT"), extra=("TOKENS A TURN",), drop=("RESETS", "COVERS"))
+BUDGETS = ListTable[BudgetList](
+    header=("BUDGET", "COVERS", "POT", "USED TODAY", "OF", "TOKENS A TURN", "RESETS"),
+    rows=lambda answer: [row for budget in answer.budgets for row in _rows(budget)],
+    layout=Layout(text=("COVERS", "POT"), extra=("TOKENS A TURN",), drop=("RESETS", "COVERS")),
+    empty="no budgets; give some as [[budgets]] in the gateway's config")
 
 
 def budgets(*, json: Json = False, where: Here = NOWHERE) -> int:
     """List budgets, and what today has used of them."""
-    return asyncio.run(_budgets(where, json=json))
-
-
-async def _budgets(where: Where, *, json: bool) -> int:
-    async with GatewayLink(where) as link:
-        raw = await link.get(LIST_BUDGETS.at())
-    if json:
-        print_json(raw)
-        return ExitStatus.DONE
-    found = msgspec.json.decode(raw, type=BudgetList).budgets
-    if not found:
-        say("no budgets; give some as [[budgets]] in the gateway's config", "dim")
-        return ExitStatus.DONE
-    print_table([row for budget in found for row in _rows(budget)], COLUMNS, LAYOUT)
-    return ExitStatus.DONE
+    return print_answer(where, read(LIST_BUDGETS), BUDGETS.show, json=json)
 
 
 def _rows(budget: Budget) -> list[list[str]]:

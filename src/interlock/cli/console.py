@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sys
 import webbrowser
@@ -14,22 +13,31 @@ from cyclopts import Parameter
 
 from interlock.cli import short_ids
 from interlock.cli.columns import Layout
-from interlock.cli.console_link import CODES, CONSOLE, link_for, qr_code
+from interlock.cli.console_link import CONSOLE, link_for, qr_code
 from interlock.cli.exit_status import ExitStatus
-from interlock.cli.gateway_link import LOOPBACK, GatewayLink, decoded
-from interlock.cli.place import NOWHERE, Here, Where
-from interlock.cli.terminal import is_terminal, one_line, print_json, print_sentence, print_table, result, say, write
+from interlock.cli.gateway_link import LOOPBACK, GatewayLink
+from interlock.cli.options import Json
+from interlock.cli.place import NOWHERE, Here
+from interlock.cli.terminal import is_terminal, one_line, print_json, print_sentence, result, say, write
 from interlock.cli.values import ago, until
+from interlock.cli.verb_answer import ListTable, ask, print_answer
 from interlock.cli.verb_error import Trouble
 from interlock.protocol.access import GIVEN_ROLES, BrowserCode, BrowserSession
-from interlock.protocol.api.access import END_BROWSER_SESSION, LIST_BROWSER_SESSIONS
+from interlock.protocol.answers import BrowserSessionList
+from interlock.protocol.api.access import LIST_BROWSER_SESSIONS
+from interlock.sdk.exchange import RequestSpec
+from interlock.sdk.requests.access import end_browser_session, make_browser_code
+from interlock.sdk.requests.base import read
 
-SESSIONS = LIST_BROWSER_SESSIONS.at()
-COLUMNS = Layout(text=("BROWSER", "FOR"), extra=("ROLES",), drop=("LAST USED", "TIME LEFT"))
-BROWSER_SESSION = short_ids.IdKind("console session", SESSIONS, "brs_", "console sessions")
+BROWSER_SESSION = short_ids.IdKind("console session", LIST_BROWSER_SESSIONS.at(), "brs_", "console sessions")
+BROWSERS = ListTable[BrowserSessionList](
+    header=("BROWSER SESSION", "FOR", "ROLES", "BROWSER", "LAST USED", "TIME LEFT"),
+    rows=lambda answer: [[one.id, f"{one.principal.type}:{one.principal.id}", ", ".join(one.roles), one.label,
+                          ago(one.last_used_at), until(one.expires_at)] for one in answer.items],
+    layout=Layout(text=("BROWSER", "FOR"), extra=("ROLES",), drop=("LAST USED", "TIME LEFT")),
+    empty="no browser is logged in; log one in with: interlock console")
 DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY")
 
-Json = Annotated[bool, Parameter(help="Print one JSON document.")]
 Id = Annotated[str, Parameter(name="ID", help="The browser session: its id, a unique beginning, or @last.")]
 
 
@@ -44,17 +52,41 @@ def console(
     where: Here = NOWHERE,
 ) -> int:
     """Open the console in a browser, logged in; the link is good once, for 5 minutes."""
-    return asyncio.run(_open(role, where, opens=not no_open, qr=qr, json=json))
+    async def request(link: GatewayLink) -> RequestSpec[BrowserCode]:
+        if not await has_console(link):
+            raise Trouble("NotFound", f"The gateway at {link.address.url} was installed without the console.",
+                          "Install Interlock with it: CONSOLE=1 pip install . in a checkout, with npm reachable.")
+        return make_browser_code(roles=role or None)
+
+    answer = ask(where, request)
+    made, url = answer.value(), answer.link.address.url
+    shown = link_for(url, made.code)
+    if json:
+        print_json(msgspec.json.encode({"url": shown, **msgspec.to_builtins(made)}))
+        return ExitStatus.DONE
+    result(shown)
+    if is_terminal(sys.stderr) and (qr or urlsplit(url).hostname not in LOOPBACK):
+        write(sys.stderr, qr_code(shown, sys.stderr.encoding), safe=True)
+    opened = not no_open and has_display() and webbrowser.open(shown)
+    say(f"good once, for {until(made.expires_at)}, as {', '.join(made.roles)}" + (" · opened in a browser" if opened
+        else ""), "dim")
+    return ExitStatus.DONE
 
 
 def sessions(*, json: Json = False, where: Here = NOWHERE) -> int:
     """List the browsers that are logged in."""
-    return asyncio.run(_list(where, json=json))
+    return print_answer(where, read(LIST_BROWSER_SESSIONS), BROWSERS.show, json=json)
 
 
 def end(id_: Id, /, *, json: Json = False, where: Here = NOWHERE) -> int:
     """Log a browser out, at once."""
-    return asyncio.run(_end(id_, where, json=json))
+    async def request(link: GatewayLink) -> RequestSpec[BrowserSession]:
+        known = (await link.ask(read(LIST_BROWSER_SESSIONS))).items
+        return end_browser_session(
+            short_ids.pick(id_, known, BROWSER_SESSION, lambda one: one.id, lambda one: one.created_at).id)
+
+    return print_answer(where, request, lambda ended: print_sentence(
+        f"{ended.id} ({one_line(ended.label, 60)}) is logged out"), json=json)
 
 
 async def has_console(link: GatewayLink) -> bool:
@@ -68,55 +100,6 @@ async def has_console(link: GatewayLink) -> bool:
     return True
 
 
-async def _open(roles: list[str] | None, where: Where, *, opens: bool, qr: bool, json: bool) -> int:
-    async with GatewayLink(where) as link:
-        if not await has_console(link):
-            raise Trouble("NotFound", f"The gateway at {link.address.url} was installed without the console.",
-                          "Install Interlock with it: CONSOLE=1 pip install . in a checkout, with npm reachable.")
-        raw = await link.send(CODES, {"roles": roles} if roles else {})
-        url = link.address.url
-    made = decoded(raw, BrowserCode, CODES)
-    shown = link_for(url, made.code)
-    if json:
-        print_json(msgspec.json.encode({"url": shown, **msgspec.to_builtins(made)}))
-        return ExitStatus.DONE
-    result(shown)
-    if is_terminal(sys.stderr) and (qr or urlsplit(url).hostname not in LOOPBACK):
-        write(sys.stderr, qr_code(shown, sys.stderr.encoding), safe=True)
-    opened = opens and has_display() and await asyncio.to_thread(webbrowser.open, shown)
-    say(f"good once, for {until(made.expires_at)}, as {', '.join(made.roles)}" + (" · opened in a browser" if opened
-        else ""), "dim")
-    return ExitStatus.DONE
-
-
 def has_display() -> bool:
     """Whether a browser can show itself: elsewhere one in text mode would take over the terminal."""
     return sys.platform in ("darwin", "win32") or any(os.environ.get(name) for name in DISPLAYS)
-
-
-async def _list(where: Where, *, json: bool) -> int:
-    async with GatewayLink(where) as link:
-        raw = await link.get(SESSIONS)
-    if json:
-        print_json(raw)
-        return ExitStatus.DONE
-    found = decoded(raw, dict[str, list[BrowserSession]], SESSIONS)["items"]
-    if not found:
-        say("no browser is logged in; log one in with: interlock console", "dim")
-        return ExitStatus.DONE
-    print_table([[one.id, f"{one.principal.type}:{one.principal.id}", ", ".join(one.roles),
-                  one.label, ago(one.last_used_at), until(one.expires_at)] for one in found],
-                ("BROWSER SESSION", "FOR", "ROLES", "BROWSER", "LAST USED", "TIME LEFT"), COLUMNS)
-    return ExitStatus.DONE
-
-
-async def _end(id_: str, where: Where, *, json: bool) -> int:
-    async with GatewayLink(where) as link:
-        known = (await link.read(SESSIONS, dict[str, list[BrowserSession]]))["items"]
-        found = short_ids.pick(id_, known, BROWSER_SESSION, lambda one: one.id, lambda one: one.created_at)
-        raw = await link.send(END_BROWSER_SESSION.at(found.id), {}, method="DELETE")
-    if json:
-        print_json(raw)
-    else:
-        print_sentence(f"{found.id} ({one_line(found.label, 60)}) is logged out")
-    return ExitStatus.DONE

@@ -17,7 +17,7 @@ import msgspec
 from interlock.cli import contexts, renewal, trust
 from interlock.cli.api_key import checked_key, key_of
 from interlock.cli.contexts import Context
-from interlock.cli.gateway_reply import decoded, not_a_gateway, refusal
+from interlock.cli.gateway_reply import decoded, refusal, understood
 from interlock.cli.gateway_url import checked_url
 from interlock.cli.place import Where, gateway_file
 from interlock.cli.runner_line import up_is_starting, up_process
@@ -257,11 +257,7 @@ class GatewayLink:
     # --- what the library asks ---
     async def ask(self, asked: RequestSpec[T]) -> T:
         """Send a request of `sdk.requests`, and give its answer. Raises Trouble."""
-        raw = await self.raw(asked)
-        try:
-            return asked.read(raw)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise not_a_gateway(asked.path, error) from None
+        return understood(asked, await self.raw(asked))
 
     async def raw(self, asked: RequestSpec[Any]) -> bytes:
         """Send a request of `sdk.requests`, and give its answer as it came, to be printed. A change is sent under a

@@ -10,6 +10,7 @@ import msgspec
 from interlock.cli.exit_status import BY_HTTP, ExitStatus
 from interlock.cli.verb_error import Trouble
 from interlock.protocol.problems import PROBLEMS
+from interlock.sdk.exchange import RequestSpec
 from interlock.sdk.problems import for_people, seconds
 
 T = TypeVar("T")
@@ -77,6 +78,14 @@ def decoded(raw: bytes, kind: type[T], path: str) -> T:
         return msgspec.json.decode(raw, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise not_a_gateway(path, error) from None
+
+
+def understood(asked: RequestSpec[T], raw: bytes) -> T:
+    """Understand the answer to a request of the library. Raises Trouble when it is not what a gateway answers."""
+    try:
+        return asked.read(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise not_a_gateway(asked.path, error) from None
 
 
 def not_a_gateway(path: str, error: Exception) -> Trouble:

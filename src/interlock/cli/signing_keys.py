@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,27 +13,35 @@ from cyclopts import Parameter
 
 from interlock.cli import short_ids
 from interlock.cli.columns import Layout
-from interlock.cli.exit_status import ExitStatus
-from interlock.cli.gateway_link import GatewayLink, decoded
+from interlock.cli.gateway_link import GatewayLink
+from interlock.cli.options import Json
 from interlock.cli.place import NOWHERE, Here, Where, write_private
-from interlock.cli.terminal import print_json, print_sentence, print_table, result, say
+from interlock.cli.terminal import print_sentence, result, say
 from interlock.cli.values import ago
+from interlock.cli.verb_answer import ListTable, print_answer
 from interlock.cli.verb_error import Trouble, usage
 from interlock.command.signature import Statement, key_id_of
-from interlock.protocol.api.access import LIST_SIGNING_KEYS, REVOKE_SIGNING_KEY
+from interlock.protocol.answers import SigningKeyList
+from interlock.protocol.api.access import LIST_SIGNING_KEYS
 from interlock.protocol.clock import iso
 from interlock.protocol.resources import Approval, Decision, SigningKey
+from interlock.sdk.exchange import RequestSpec
+from interlock.sdk.requests.approvals import add_signing_key, revoke_signing_key
+from interlock.sdk.requests.base import read
 
 SIGNING_KEY_FILE = "signing.key"
-PATH = LIST_SIGNING_KEYS.at()
-COLUMNS = Layout(text=("OF", "LABEL"), drop=("REGISTERED", "LABEL"))
-KEY = short_ids.IdKind("signing key", PATH, "sgk_", "signing-keys")
-Json = Annotated[bool, Parameter(help="Print one JSON document.")]
+KEY = short_ids.IdKind("signing key", LIST_SIGNING_KEYS.at(), "sgk_", "signing-keys")
+SIGNING_KEYS = ListTable[SigningKeyList](
+    header=("KEY", "OF", "STATE", "LABEL", "REGISTERED"),
+    rows=lambda answer: [[one.key_id, f"{one.owner.type}:{one.owner.id}", "revoked" if one.revoked_at else "good",
+                          one.label, ago(one.created_at)] for one in answer.signing_keys],
+    layout=Layout(text=("OF", "LABEL"), drop=("REGISTERED", "LABEL")),
+    empty="no key signs votes yet; make one with: interlock signing-keys create")
 
 
 def signing_keys(*, json: Json = False, where: Here = NOWHERE) -> int:
     """List the keys that sign votes."""
-    return asyncio.run(_list(where, json=json))
+    return print_answer(where, read(LIST_SIGNING_KEYS), SIGNING_KEYS.show, json=json)
 
 
 def create(
@@ -44,7 +51,17 @@ def create(
     where: Here = NOWHERE,
 ) -> int:
     """Make a key in the state directory, if there is none, and register it as yours."""
-    return asyncio.run(_create(label, where, json=json))
+    file = where.directory() / SIGNING_KEY_FILE
+    if not file.exists():
+        pem = Ed25519PrivateKey.generate().private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+        write_private(file, pem)
+
+    def show(made: SigningKey) -> None:
+        result(made.key_id)
+        say(f"its private half is {file}, mode 0600; sign a vote with: interlock approve ID --sign", "dim")
+
+    return print_answer(where, add_signing_key(_public(_read(file)), label=label), show, json=json)
 
 
 def revoke(
@@ -55,7 +72,14 @@ def revoke(
     where: Here = NOWHERE,
 ) -> int:
     """Refuse a key's signatures from now on."""
-    return asyncio.run(_revoke(id_, where, json=json))
+    async def request(link: GatewayLink) -> RequestSpec[SigningKey]:
+        found = await _keys(link)
+        usable = [one for one in found if one.revoked_at is None] if id_ == short_ids.LAST else found
+        return revoke_signing_key(
+            short_ids.pick(id_, usable, KEY, lambda one: one.key_id, lambda one: one.created_at).key_id)
+
+    return print_answer(where, request, lambda revoked: print_sentence(
+        f"{revoked.key_id} is revoked; votes that it signs are refused"), json=json)
 
 
 class Signer:
@@ -83,54 +107,8 @@ class Signer:
         return {"method": "signature", "key_id": key_id, "at": at, "signature": signature}
 
 
-async def _list(where: Where, *, json: bool) -> int:
-    async with GatewayLink(where) as link:
-        raw = await link.get(PATH)
-    if json:
-        print_json(raw)
-        return ExitStatus.DONE
-    found = decoded(raw, dict[str, list[SigningKey]], PATH).get("signing_keys", [])
-    if not found:
-        say("no key signs votes yet; make one with: interlock signing-keys create", "dim")
-        return ExitStatus.DONE
-    print_table([[one.key_id, f"{one.owner.type}:{one.owner.id}", "revoked" if one.revoked_at else "good",
-                  one.label, ago(one.created_at)] for one in found],
-                ("KEY", "OF", "STATE", "LABEL", "REGISTERED"), COLUMNS)
-    return ExitStatus.DONE
-
-
-async def _create(label: str, where: Where, *, json: bool) -> int:
-    file = where.directory() / SIGNING_KEY_FILE
-    if not file.exists():
-        pem = Ed25519PrivateKey.generate().private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-        write_private(file, pem)
-    async with GatewayLink(where) as link:
-        raw = await link.send(PATH, {"public_key": _public(_read(file)), "label": label})
-    if json:
-        print_json(raw)
-    else:
-        made = decoded(raw, SigningKey, PATH)
-        result(made.key_id)
-        say(f"its private half is {file}, mode 0600; sign a vote with: interlock approve ID --sign", "dim")
-    return ExitStatus.DONE
-
-
-async def _revoke(id_: str, where: Where, *, json: bool) -> int:
-    async with GatewayLink(where) as link:
-        found = await _keys(link)
-        usable = [one for one in found if one.revoked_at is None] if id_ == short_ids.LAST else found
-        key = short_ids.pick(id_, usable, KEY, lambda one: one.key_id, lambda one: one.created_at)
-        raw = await link.send(REVOKE_SIGNING_KEY.at(key.key_id), {})
-    if json:
-        print_json(raw)
-    else:
-        print_sentence(f"{key.key_id} is revoked; votes that it signs are refused")
-    return ExitStatus.DONE
-
-
 async def _keys(link: GatewayLink) -> list[SigningKey]:
-    return decoded(await link.get(PATH), dict[str, list[SigningKey]], PATH).get("signing_keys", [])
+    return (await link.ask(read(LIST_SIGNING_KEYS))).signing_keys
 
 
 def _read(file: Path) -> Ed25519PrivateKey:

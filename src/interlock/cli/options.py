@@ -1,0 +1,11 @@
+"""Options and arguments that several verbs have, each defined once: a verb's help is made of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+Json = Annotated[bool, Parameter(help="Print one JSON document.")]
+State = Annotated[Path | None, Parameter(help="State directory (else $INTERLOCK_STATE, else the platform's own).")]
