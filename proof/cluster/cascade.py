@@ -19,7 +19,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -143,6 +143,10 @@ def linked(stack: ClusterStack, place: Path) -> Generator[Links]:
             link.stop()
 
 
+class Abandoned(Exception):
+    """The run ends before its end: nothing more is waited for."""
+
+
 class Trial:
     """Kills one gateway after the other while commands are given to the sessions."""
 
@@ -155,6 +159,7 @@ class Trial:
         self._inner = inner
         self._people = ThreadPoolExecutor(AT_ONCE)
         self._watcher = ThreadPoolExecutor(1)
+        self._abandoned = threading.Event()
         self._given = 0
         self.acknowledged: dict[str, str] = {}
         """Command id → the name that it writes."""
@@ -164,6 +169,12 @@ class Trial:
         self.taken_s: list[float] = []
         self.spent = Scheduled(0.0, 0.0)
         """Of the gateway that waited longest for a core during the last takeover."""
+
+    def abandon(self) -> None:
+        """Have the threads end instead of waiting for answers, so that the process can."""
+        self._abandoned.set()
+        for pool in (self._people, self._watcher):
+            pool.shutdown(wait=False, cancel_futures=True)
 
     def begin(self) -> None:
         """Open every session, with `inner` with a turn that stays under way."""
@@ -196,7 +207,7 @@ class Trial:
         half = len(chosen) // 2
         before = self._give(chosen[:half])
         time.sleep(self._draw.random() * 0.3)
-        worse = threading.Thread(target=self._make_worse, args=(trouble,))
+        worse = threading.Thread(target=self._make_worse, args=(trouble,), daemon=True)
         worse.start()
         self._stack.gateways.kill(number)
         began = time.monotonic()
@@ -239,7 +250,7 @@ class Trial:
         living = [self._stack.gateways.url(one) for one in others]
         before = [Scheduled.of(self._stack.gateways.running(one).pid) for one in others]
         asyncio.run(_until_taken(cluster_servers.store_of(self._stack.gateways.home(number)), dead, living,
-                                 self._stack.headers, self._sessions if all_read else 0))
+                                 self._stack.headers, self._sessions if all_read else 0, self._abandoned.is_set))
         self.taken_s.append(time.monotonic() - began)
         spent = [Scheduled.of(self._stack.gateways.running(one).pid).since(had)
                  for one, had in zip(others, before, strict=True)]
@@ -288,12 +299,19 @@ class Trial:
                 "target": {"agent_id": agent, "session_key": f"agent:{agent}:lane-{session}",
                            "workspace": str(stack.workspace), **stack.target(session)},
                 "payload": {"messages": [{"role": "user", "content": [{"contentType": "text", "value": text}]}]}}
-        answer = repeat_until_answered(lambda: stack.post("/v1/commands", body, f"proof-of-no-cascade-{name}"))
+        answer = repeat_until_answered(
+            lambda: self._ask(lambda: stack.post("/v1/commands", body, f"proof-of-no-cascade-{name}")))
         if answer.status_code != 202:
             raise AssertionError(f"{name}: {answer.status_code} {answer.text}")
         command_id = str(answer.json()["id"])
         self.acknowledged[command_id] = name
         return command_id
+
+    def _ask(self, ask: Callable[[], httpx2.Response]) -> httpx2.Response:
+        """Ask once. Raises Abandoned, and what asking raises."""
+        if self._abandoned.is_set():
+            raise Abandoned
+        return ask()
 
     def reckon(self) -> tuple[Completion, int]:
         """Wait for the end of all that was acknowledged: (how it ended, how many ran twice)."""
@@ -320,26 +338,32 @@ class Trial:
             return False
 
 
-async def _until_taken(store: str, dead: str, living: Sequence[str], headers: dict[str, str], sessions: int) -> None:
-    """Return when no lane has a dead owner, and gateways that live have read so many."""
+async def _until_taken(store: str, dead: str, living: Sequence[str], headers: dict[str, str], sessions: int,
+                       abandoned: Callable[[], bool]) -> None:
+    """Return when no lane has a dead owner, and gateways that live have read so many. Raises NotReady, also if the run
+    is abandoned."""
     until = time.monotonic() + TAKEN_TIMEOUT_S
+
+    def waits() -> bool:
+        return time.monotonic() < until and not abandoned()
+
     async with httpx2.AsyncClient(timeout=10, headers=headers) as client:  # To make one takes some time.
-        while time.monotonic() < until:
+        while waits():
             with suppress(*LINK_FAULTS):  # The links to PostgreSQL break, too.
-                await _until_owned(store, dead, until)
+                await _until_owned(store, dead, waits)
                 break
-        while time.monotonic() < until:
+        while waits():
             if sum(await asyncio.gather(*(_lanes(client, url) for url in living))) >= sessions:
                 return
             await asyncio.sleep(0.1)
     raise NotReady(f"the lanes of {dead} are not taken over")
 
 
-async def _until_owned(store: str, dead: str, until: float) -> None:
+async def _until_owned(store: str, dead: str, waits: Callable[[], bool]) -> None:
     """Return when no lane has a dead owner. Raises what asyncpg raises."""
     connection = await connect(read_settings(store))
     try:
-        while time.monotonic() < until and await connection.fetchval(OWNED, dead):  # noqa: ASYNC110
+        while waits() and await connection.fetchval(OWNED, dead):  # noqa: ASYNC110
             await asyncio.sleep(0.02)
     finally:
         await close_quietly(connection)
@@ -363,9 +387,9 @@ def one(seed: int, rtt_ms: float, kills: int, sessions: int, *, inner: bool = Fa
         stack = ClusterStack(place, CONFIG + (INNER if inner else ""), runners=runners, hosts=hosts,
                      runner_module="proof.processes.in_process_runner" if inner else "proof.processes.paired_runner")
         with linked(stack, place) as links:
+            trial = Trial(stack, links, sessions, random.Random(seed), inner=inner)
             try:
                 stack.up()
-                trial = Trial(stack, links, sessions, random.Random(seed), inner=inner)
                 if inner:
                     trial.begin()
                 for link in links:
@@ -381,6 +405,10 @@ def one(seed: int, rtt_ms: float, kills: int, sessions: int, *, inner: bool = Fa
                 return Findings(rtt_ms, trial.troubles, ending.states.total() + len(ending.lost) + len(ending.late),
                                 len(ending.lost), twice, stack.gateways.logs().count(DIED), trial.unanswered,
                                 sorted(trial.served_s), len(ending.late), sorted(trial.taken_s))
+            except BaseException:  # SIGTERM, too: no one reads what an end in order would leave.
+                trial.abandon()
+                stack.kill_all()
+                raise
             finally:
                 stack.down()
                 hosts.close()

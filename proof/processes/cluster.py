@@ -14,7 +14,7 @@ from typing import Any
 import httpx2
 
 from proof.processes import cluster_servers
-from proof.processes.gateways import GATEWAYS, Gateways, end, process
+from proof.processes.gateways import GATEWAYS, Gateways, end, kill, process
 from proof.processes.host_processor import HostProcessor
 from proof.processes.stack import NotReady, Stack
 
@@ -116,6 +116,12 @@ class ClusterStack(Stack):
     def audit_ok(self) -> tuple[bool, int, str]:
         """Verify what was exported before the end."""
         return cluster_servers.verified(self.exported, self.state)
+
+    def kill_all(self) -> None:
+        """kill -9 for all of them: `down` then has nothing to export, and no one to wait for."""
+        self.gateways.kill_all()
+        kill(self._runner_processes)
+        self._runner_processes = []
 
     def down(self) -> None:
         """Export the audit log, and end all of them, the runners first."""

@@ -50,6 +50,15 @@ def end(processes: list[subprocess.Popen[bytes]]) -> None:
         child_cleanup.take_back(one.pid)
 
 
+def kill(processes: list[subprocess.Popen[bytes]]) -> None:
+    """kill -9 for all of them, and wait for their ends."""
+    for one in processes:
+        one.kill()
+    for one in processes:
+        one.wait()
+        child_cleanup.take_back(one.pid)
+
+
 class Gateways:
     """They share `state`: keys and files. Each has a directory of its own, `<place>/g<number>`."""
 
@@ -97,6 +106,11 @@ class Gateways:
         running.kill()
         running.wait()
         child_cleanup.take_back(running.pid)
+
+    def kill_all(self) -> None:
+        """kill -9 for all that were started."""
+        kill([one for one in self.processes if one is not None])
+        self.processes = [None] * GATEWAYS
 
     def running(self, number: int) -> subprocess.Popen[bytes]:
         """The process of one that was started."""
