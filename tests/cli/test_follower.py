@@ -342,6 +342,42 @@ async def test_the_status_line_shows_that_a_task_waits_behind_another(tmp_path: 
 
 
 @pytest.mark.anyio
+@pytest.mark.req("Y-6", "G-7")
+async def test_a_task_that_waits_says_once_and_also_in_a_pipe_what_it_waits_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def commands(request: httpx2.Request) -> httpx2.Response:
+        before = [{**command("running"), "id": "cmd_before"}] if request.url.params["state"] == "running" else []
+        return httpx2.Response(200, json={"items": before, "next_cursor": None})
+
+    class Queue(httpx2.AsyncByteStream):
+        async def __aiter__(self) -> Any:
+            yield state("queued").encode()
+            while "queued behind" not in shown():
+                await asyncio.sleep(0)
+            yield (state("dispatched") + state("succeeded")).encode()
+
+        async def aclose(self) -> None:
+            return
+
+    said: list[str] = []
+
+    def shown() -> str:
+        said.append(capsys.readouterr().err)
+        return "".join(said)
+
+    script = Script({f"GET {FRAMES} sse": [stream(frames())], f"GET {COMMAND}": [answer(command("queued"))],
+                     f"GET {STATUS} sse": [lambda _: httpx2.Response(200, stream=Queue())],
+                     "GET /v1/commands": [commands]})
+    async with link_to(script, tmp_path) as link, asyncio.timeout(10):
+        queued = await link.read(COMMAND, Command)
+        follower = Follower(link, queued, Screen("claude"), ApprovalPrompt(link, "elsewhere", None), Cursors(tmp_path),
+                            place=ShownCursor(), queued_s=0)
+        await follower.follow()
+    assert shown().count("queued behind cmd_before, which is running\n") == 1
+
+
+@pytest.mark.anyio
 @pytest.mark.req("G-7")
 async def test_without_a_terminal_it_says_how_to_answer_elsewhere(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]

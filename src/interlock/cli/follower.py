@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -13,6 +14,7 @@ from interlock.cli.approval_prompt import ApprovalPrompt, decided, decision_styl
 from interlock.cli.cursors import Cursors, ShownCursor
 from interlock.cli.exit_status import BY_STATE
 from interlock.cli.gateway_link import GatewayLink
+from interlock.cli.queue_reason import queue_reason
 from interlock.cli.screen import Screen
 from interlock.cli.session_frames import CommandFrames, Shown
 from interlock.cli.sse import CursorForgotten, SseEvent, SseStream, StreamLost, StreamResumed
@@ -29,6 +31,8 @@ DRAIN_S = 5.0
 """How long the last frames of a command that has ended are waited for."""
 KEEP_EVERY_S = 1.0
 """How often the place is written down while frames come."""
+QUEUED_S = 1.0
+"""A shorter wait in the queue is not said."""
 TERMINAL = frozenset(BY_STATE)
 _WAITS = {
     "pending_approval": "the task waits for an approval before it starts",
@@ -46,9 +50,10 @@ class Follower:
 
     def __init__(
         self, link: GatewayLink, command: Command, screen: Screen, asker: ApprovalPrompt, cursors: Cursors, *,
-        place: ShownCursor, events: bool = False,
+        place: ShownCursor, events: bool = False, queued_s: float = QUEUED_S,
     ) -> None:
         self._link = link
+        self._command = command
         self._command_id = command.id
         self._session_id = command.target.session_id or ""
         self._screen = screen
@@ -56,6 +61,9 @@ class Follower:
         self._cursors = cursors
         self._events = events
         screen.enter(command.state)
+        self._queued_s = queued_s
+        self._in_queue: asyncio.Task[None] | None = None
+        """Says what the command waits for, if it waits for longer than `queued_s`."""
         self._part = CommandFrames(command.id, place.phase, place.turn_id)
         self._cursor = place.cursor
         self._status_cursor = place.status_cursor
@@ -67,6 +75,7 @@ class Follower:
         try:
             async with asyncio.TaskGroup() as group:
                 frames = group.create_task(self._follow_frames())
+                self._enter(self._command.state, group)
                 await self._follow_status(group)
                 self._approvals.leave()
                 ended = await self._link.read(GET_COMMAND.at(self._command_id), Command)
@@ -133,11 +142,27 @@ class Follower:
                 await self._approvals.take(str(event.get("approval_id")), str(event.get("approval_state")), group)
             elif event.get("event") == "state":
                 state = str(event.get("state"))
-                self._screen.enter(state)
+                self._enter(state, group)
                 if state in TERMINAL:
                     return
                 if state in _WAITS:
                     self._screen.remark(_WAITS[state])
+
+
+    def _enter(self, state: str, group: asyncio.TaskGroup) -> None:
+        self._screen.enter(state)
+        if state != "queued":
+            if self._in_queue is not None:
+                self._in_queue.cancel()
+        elif self._in_queue is None:
+            self._in_queue = group.create_task(self._say_queued())
+
+    async def _say_queued(self) -> None:
+        await asyncio.sleep(self._queued_s)
+        with suppress(Trouble):  # It is a remark; what goes wrong is said where the command is followed.
+            reason = await queue_reason(self._link, self._command)
+            if reason is not None:
+                self._screen.remark(reason)
 
 
 class _Approvals:
