@@ -103,7 +103,8 @@ async def _refuse_full(connection: PostgresConnection, dsn: str) -> None:
     for name in (*(table.name for table in TABLES if table.name != "store"), "transcript", "instance"):
         if await connection.fetchval(f"SELECT EXISTS (SELECT 1 FROM {name})"):
             raise MoveRefused(f"The database at {shown(dsn)} is not empty (there are rows of {name}), so nothing was "
-                              "moved: name an empty one.")
+                              "moved. Name another database that is empty with --to; or, if what is in this one is to "
+                              "go, stop its gateways and make it new (dropdb, then createdb).")
 
 
 def _knows_all_tables(source: SqliteDatabase) -> None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+ANOTHER = "Name another cluster with --to; what is in this one stays as it is."
+"""The remedy if the destination of a tenant has something under its name, or under that of one of its rows."""
+
 
 class MoveRefused(Exception):
     """Nothing was moved; one sentence with the remedy."""

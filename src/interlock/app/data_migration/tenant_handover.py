@@ -18,7 +18,7 @@ from typing import NamedTuple
 import asyncpg
 import msgspec
 
-from interlock.app.data_migration.report import MoveRefused, TenantReport
+from interlock.app.data_migration.report import ANOTHER, MoveRefused, TenantReport
 from interlock.app.data_migration.tenant_move import (
     MOVED_IN_FACT,
     Destination,
@@ -102,7 +102,7 @@ async def hand_over(asked: HandoverOrder, clock: Clock, *, dry_run: bool = False
         except asyncpg.UniqueViolationError as error:
             taken = str(getattr(error, "constraint_name", ""))
             raise MoveRefused(f"{shown(asked.to.dsn)} has a row with the same name as one of {asked.tenant_id} "
-                              f"({taken}), so nothing was moved.") from error
+                              f"({taken}), so nothing was moved. {ANOTHER}") from error
         except (MoveRefused, LedgerError):
             raise
         except Exception as error:
@@ -195,7 +195,8 @@ class TenantHandover:
             raise MoveRefused(f"No gateway has worked on {shown(self._asked.to.dsn)} yet: start one there first.")
         there = await self._target.ledger.tenant(self._name)
         if there is not None and there.moved_to is None and there.moving is None:
-            raise MoveRefused(f"{shown(self._asked.to.dsn)} has a tenant {self._name} already, so nothing was moved.")
+            raise MoveRefused(f"{shown(self._asked.to.dsn)} has a tenant {self._name} already, so nothing was "
+                              f"moved. {ANOTHER}")
         await verify_source(self._source.ledger, self._asked.state, self._asked.source, tenant, self._clock)
 
     async def _copied_while_at_work(self) -> TenantCopy:

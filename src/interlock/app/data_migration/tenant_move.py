@@ -17,7 +17,7 @@ import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from interlock.app.data_migration.audit_comparison import agree, database_end
-from interlock.app.data_migration.report import MoveRefused, TenantReport, compared
+from interlock.app.data_migration.report import ANOTHER, MoveRefused, TenantReport, compared
 from interlock.app.data_migration.tables import MigratedTable, columns_there
 from interlock.app.data_migration.tenant_rows import TENANT_TABLES, where
 from interlock.app.data_migration.tenant_source import TenantSource
@@ -167,7 +167,7 @@ async def _copy(move: _Move, planned: TenantReport) -> TenantReport:
     try:
         await connection.execute("BEGIN; LOCK TABLE tenant IN SHARE ROW EXCLUSIVE MODE")
         if await connection.fetchval(_HAS_TENANT, name):
-            raise MoveRefused(f"{shown(move.to.dsn)} has a tenant {name} already, so nothing was moved.")
+            raise MoveRefused(f"{shown(move.to.dsn)} has a tenant {name} already, so nothing was moved. {ANOTHER}")
         counts = await _copy_rows(move, connection)
         compared(planned.rows, counts)
         compared(planned.rows, {table.name: await connection.fetchval(
@@ -179,7 +179,7 @@ async def _copy(move: _Move, planned: TenantReport) -> TenantReport:
     except asyncpg.UniqueViolationError as error:
         taken = str(getattr(error, "constraint_name", ""))
         raise MoveRefused(f"{shown(move.to.dsn)} has a row with the same name as one of {name} ({taken}), so nothing "
-                          "was moved.") from error
+                          f"was moved. {ANOTHER}") from error
     except (MoveRefused, LedgerError):
         raise
     except Exception as error:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, cast
 import msgspec
 
 from interlock.app.data_migration.audit_comparison import agree, database_end
-from interlock.app.data_migration.report import MoveRefused, compared
+from interlock.app.data_migration.report import ANOTHER, MoveRefused, compared
 from interlock.app.data_migration.tables import columns_there
 from interlock.app.data_migration.tenant_rows import TENANT_TABLES, TRANSCRIPTS, TRANSCRIPTS_WHERE, where
 from interlock.backends.postgres.audit_rows import BEGIN_READING
@@ -201,7 +201,7 @@ class TenantCopy:
                                          f"ON CONFLICT ({', '.join(keys)}) DO {then}", timeout=LONG_S)
         if rest and int(tag.rsplit(" ", 1)[1]) != count:
             raise MoveRefused(f"The destination has a row of {table.name} under the same name as one of this tenant, "
-                              "so nothing was moved.")
+                              f"so nothing was moved. {ANOTHER}")
         return count
 
     async def _remove(self, table: CopiedTable) -> None:
