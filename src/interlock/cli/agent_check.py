@@ -21,6 +21,7 @@ from interlock.cli.columns import Layout
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.known_agents import KNOWN, KnownAgent, snippet
 from interlock.cli.loaded_config import load_config
+from interlock.cli.options import Json
 from interlock.cli.place import NOWHERE, Here, Where, writable, write_private
 from interlock.cli.terminal import is_terminal, one_line, print_json, print_sentence, print_table, result, say
 from interlock.cli.verb_error import Trouble, usage
@@ -28,7 +29,6 @@ from interlock.ports.agent import AgentSpec
 from interlock.protocol.hold import INCONCLUSIVE, MEANINGS, READS_UNASKED
 
 TRIED = Layout(text=("TOOL",))
-Json = Annotated[bool, Parameter(help="Print one JSON document.")]
 
 
 def check(name: str, /, *, json: Json = False, where: Here = NOWHERE) -> int:

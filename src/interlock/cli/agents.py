@@ -7,10 +7,9 @@ import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
-from cyclopts import Parameter
 
 from interlock import config
 from interlock.agents import evidence
@@ -22,6 +21,7 @@ from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink
 from interlock.cli.known_agents import found_on_path, snippet
 from interlock.cli.loaded_config import load_config
+from interlock.cli.options import Json
 from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.terminal import one_line, print_json, print_table, result, say
 from interlock.cli.verb_error import Trouble
@@ -34,7 +34,7 @@ from interlock.protocol.resources import Node
 COLUMNS = Layout(text=("BOX", "IS HELD"), extra=("ADAPTER",), drop=("RUNNER", "BOX"))
 
 
-def agents(*, json: Annotated[bool, Parameter(help="Print one JSON document.")] = False, where: Here = NOWHERE) -> int:
+def agents(*, json: Json = False, where: Here = NOWHERE) -> int:
     """List agents: those that runners offer, those configured, and those found on PATH with how to set them up."""
     loaded = load_config(where)
     offered, unreached = asyncio.run(_offers(where))

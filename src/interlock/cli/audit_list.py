@@ -17,6 +17,7 @@ from interlock.cli.columns import Layout
 from interlock.cli.days import Day, read_day
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink, decoded
+from interlock.cli.options import Json
 from interlock.cli.place import NOWHERE, NOWHERE_BY_CONTEXT, Here, HereByContext, Where
 from interlock.cli.terminal import one_line, print_json, print_table, result, say
 from interlock.cli.values import ago, milliseconds
@@ -42,7 +43,6 @@ DIGEST = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{52}\b")
 """A SHA-256 in hexadecimal, of which a list shows the beginning."""
 ABOUT = ("approval_id", "command_id", "session_id")
 
-Json = Annotated[bool, Parameter(help="Print one JSON document.")]
 
 
 def records(

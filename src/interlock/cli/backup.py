@@ -13,6 +13,7 @@ from cyclopts import Parameter
 
 from interlock.app.state_backup import BackupRefused, BackupReport, read_backup, restore_backup, write_backup
 from interlock.cli.exit_status import ExitStatus
+from interlock.cli.options import Json
 from interlock.cli.place import NOWHERE_ON_HOST, HereOnHost
 from interlock.cli.terminal import print_json, print_sentence, say
 from interlock.cli.verb_error import Trouble, usage
@@ -25,7 +26,7 @@ def backup(
     file: Archive,
     /,
     *,
-    json: Annotated[bool, Parameter(help="Print one JSON document.")] = False,
+    json: Json = False,
     where: HereOnHost = NOWHERE_ON_HOST,
 ) -> int:
     """Copy a state directory into one file while its gateway runs, and verify the copy."""
@@ -39,7 +40,7 @@ def restore(
     /,
     *,
     check: Annotated[bool, Parameter(help="Only verify the backup; nothing is restored.")] = False,
-    json: Annotated[bool, Parameter(help="Print one JSON document.")] = False,
+    json: Json = False,
     where: HereOnHost = NOWHERE_ON_HOST,
 ) -> int:
     """Put a backup into a state directory that is absent or empty: all of it or nothing."""

@@ -13,6 +13,7 @@ from cyclopts import Parameter
 
 from interlock import config
 from interlock.cli.exit_status import ExitStatus
+from interlock.cli.options import Json
 from interlock.cli.place import NOWHERE, Here
 from interlock.cli.terminal import one_line, print_json, print_sentence, result, say
 from interlock.cli.transcript_sources import read_within
@@ -32,7 +33,7 @@ def import_(
     replace: Annotated[bool, Parameter(help="Replace what interlock.toml says of the same already.")] = False,
     dry_run: Annotated[bool, Parameter(name="--dry-run", help="Print what would be written, and write nothing.")]
     = False,
-    json: Annotated[bool, Parameter(help="Print one JSON document.")] = False, where: Here = NOWHERE,
+    json: Json = False, where: Here = NOWHERE,
 ) -> int:
     """Take over sessions, compaction, bindings, hooks and cron jobs from OpenClaw.
 

@@ -7,21 +7,18 @@ import fcntl
 import os
 import signal
 from pathlib import Path
-from typing import Annotated
-
-from cyclopts import Parameter
 
 from interlock.backends.sqlite.lock import LOCK_NAME
 from interlock.cli.config_mistakes import mistakes_of
 from interlock.cli.exit_status import ExitStatus
+from interlock.cli.options import State
 from interlock.cli.place import LOGS, UP_LOCK, Where
 from interlock.cli.runner_take import homes
 from interlock.cli.terminal import print_sentence, say
 from interlock.cli.verb_error import Trouble, usage
 
 
-def reload(*, state: Annotated[Path | None, Parameter(
-        help="State directory (else $INTERLOCK_STATE, else the platform's own).")] = None) -> int:
+def reload(*, state: State = None) -> int:
     """Have gateway and runner read the config again; a file with mistakes is left alone, and said."""
     where = Where(state=state)
     directory = where.directory()

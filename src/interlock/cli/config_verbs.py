@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import msgspec
-from cyclopts import Parameter
 
 from interlock import config
 from interlock.cli.config_mistakes import mistakes_of
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.loaded_config import load_config
+from interlock.cli.options import Json
 from interlock.cli.place import NOWHERE, Here
 from interlock.cli.terminal import one_line, print_json, print_sentence, result, say
 from interlock.command.presets import is_broad
 
 
-def check(*, json: Annotated[bool, Parameter(help="Print one JSON document.")] = False, where: Here = NOWHERE) -> int:
+def check(*, json: Json = False, where: Here = NOWHERE) -> int:
     """Check the config file; each mistake is one line with its place."""
     path = where.directory() / config.FILE_NAME
     mistakes = mistakes_of(where.directory())
@@ -34,7 +32,7 @@ def check(*, json: Annotated[bool, Parameter(help="Print one JSON document.")] =
     return ExitStatus.USAGE if mistakes else ExitStatus.DONE
 
 
-def show(*, json: Annotated[bool, Parameter(help="Print one JSON document.")] = False, where: Here = NOWHERE) -> int:
+def show(*, json: Json = False, where: Here = NOWHERE) -> int:
     """Show the settings in force, with secrets left out."""
     loaded = load_config(where)
     shown = config.show(loaded)

@@ -13,6 +13,7 @@ from cyclopts import Parameter
 
 from interlock.cli.columns import Layout
 from interlock.cli.exit_status import ExitStatus
+from interlock.cli.options import Json
 from interlock.cli.terminal import print_json, print_sentence, print_table, result, say
 from interlock.cli.values import count
 from interlock.cli.verb_error import Trouble, usage
@@ -40,7 +41,7 @@ def conformance(
     agent: Annotated[str, Parameter(help="Agent of the runner to open.")] = "shell",
     prompt: Annotated[str, Parameter(help="A prompt that makes this agent ask for one tool.")] = "echo conformance",
     quick: Annotated[bool, Parameter(help="Leave out what waits for ten seconds.")] = False,
-    json: Annotated[bool, Parameter(help="Print one JSON document.")] = False,
+    json: Json = False,
 ) -> int:
     """Show which requirements hold and which do not yet, or check another implementation."""
     from interlock.conformance import rounds

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import msgspec
@@ -12,6 +11,7 @@ from interlock.cli import contexts
 from interlock.cli.columns import Layout
 from interlock.cli.contexts import LOCAL, Context, Contexts
 from interlock.cli.exit_status import ExitStatus
+from interlock.cli.options import Json, State
 from interlock.cli.place import gateway_file, state_directory
 from interlock.cli.terminal import print_json, print_sentence, print_table, result, say
 from interlock.cli.values import until
@@ -20,9 +20,7 @@ from interlock.protocol.clock import iso
 
 COLUMNS = Layout(text=("GATEWAY", "DIRECTORY"), extra=("DIRECTORY",), drop=("DIRECTORY", "LOGIN"))
 
-State = Annotated[Path | None, Parameter(help="State directory (else $INTERLOCK_STATE, else the platform's own).")]
 Name = Annotated[str, Parameter(name="NAME", help=f"The context; `{LOCAL}` is the gateway of this machine.")]
-Json = Annotated[bool, Parameter(help="Print one JSON document.")]
 
 
 def listing(*, json: Json = False, state: State = None) -> int:

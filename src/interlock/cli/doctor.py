@@ -10,10 +10,9 @@ import stat
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
 import msgspec
-from cyclopts import Parameter
 
 from interlock import __version__, config
 from interlock.agents import evidence
@@ -27,6 +26,7 @@ from interlock.cli.drain_line import drained
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink
 from interlock.cli.ledger_gaps import restored_lines
+from interlock.cli.options import Json
 from interlock.cli.pairings import pairings
 from interlock.cli.place import NOWHERE, OWNER_KEY_FILE, Here, Where, writable
 from interlock.cli.terminal import one_line, print_json, print_sentence
@@ -61,7 +61,7 @@ class HostFinding(NamedTuple):
     remedy: str = ""
 
 
-def doctor(*, json: Annotated[bool, Parameter(help="Print one JSON document.")] = False, where: Here = NOWHERE) -> int:
+def doctor(*, json: Json = False, where: Here = NOWHERE) -> int:
     """Check what must be right; exit status 1 when something is not."""
     findings = list(examine(where))
     bad = any(not one.ok for one in findings)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated
 
 import msgspec
-from cyclopts import Parameter
 
 from interlock.cli.cluster_health import cluster_lines
 from interlock.cli.drain_line import drained
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink, ask_gateway
 from interlock.cli.ledger_gaps import restored_lines
+from interlock.cli.options import Json
 from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.runner_line import runner_line, up_is_starting
 from interlock.cli.session_list import context, standing
@@ -28,7 +27,7 @@ LABEL_CELLS = 17
 """Labels are padded to so many cells."""
 
 
-def status(*, json: Annotated[bool, Parameter(help="Print one JSON document.")] = False, where: Here = NOWHERE) -> int:
+def status(*, json: Json = False, where: Here = NOWHERE) -> int:
     """Show what waits for you, what runs, and the gateway and its runners."""
     return ask_gateway(where, lambda link: _status(link, where, json=json), patient=False)
 

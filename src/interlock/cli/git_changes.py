@@ -14,6 +14,7 @@ from interlock.cli.columns import Layout, cut_middle
 from interlock.cli.diff_colours import painted, spans_of
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink
+from interlock.cli.options import SessionNamed
 from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.terminal import has_colour, one_line, print_json, print_table, printable, result, say, write
 from interlock.cli.verb_error import Trouble
@@ -29,7 +30,7 @@ STYLES: dict[str, Style] = {"+": "added", "-": "removed", " ": "plain"}
 
 
 def diff(
-    session: str = short_ids.LAST,
+    session: SessionNamed = short_ids.LAST,
     /,
     *,
     stat: Annotated[bool, Parameter(negative=(), help="List the files with their counts, without the lines.")] = False,
@@ -37,13 +38,7 @@ def diff(
     where: Here = NOWHERE,
 ) -> int:
     """Show what git finds changed in a session's workspace since it began, committed or not. The runner
-    looks now.
-
-    Parameters
-    ----------
-    session
-        The session: its id, a unique beginning of it, its key, or @last.
-    """
+    looks now."""
     return asyncio.run(_diff(session, where, stat=stat, json=json))
 
 

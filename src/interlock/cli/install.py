@@ -13,6 +13,7 @@ from cyclopts import Parameter
 from interlock.cli.columns import Layout, cut_middle
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.loaded_config import load_config
+from interlock.cli.options import State
 from interlock.cli.pairings import pairings
 from interlock.cli.place import LOGS, Where, writable
 from interlock.cli.processes import checked_roots
@@ -34,15 +35,13 @@ RootOption = Annotated[list[Path] | None, Parameter(help="A directory that works
                                                          "(default: the config's, else this one).")]
 PartArgument = Annotated[Part, Parameter(help="What is started: `interlock up`, the gateway, or the runner.")]
 ForceOption = Annotated[bool, Parameter(help="Write over a file of another content.")]
-StateOption = Annotated[Path | None, Parameter(help="State directory (else $INTERLOCK_STATE, else the "
-                                                    "platform's own).")]
 
 
 LIST = Layout(text=("FILE",), drop=("WHAT",), shorten=cut_middle)
 
 
 def install(*, print_: PrintOption = False, for_: ForOption = None, root: RootOption = None,
-            force: ForceOption = False, state: StateOption = None) -> int:
+            force: ForceOption = False, state: State = None) -> int:
     """Have this host start its paired runner."""
     return service_install("runner", print_=print_, for_=for_, root=root, force=force, state=state)
 
@@ -57,7 +56,7 @@ def services() -> int:
 
 def service_install(
     part: PartArgument, /, *, print_: PrintOption = False,
-    for_: ForOption = None, root: RootOption = None, force: ForceOption = False, state: StateOption = None,
+    for_: ForOption = None, root: RootOption = None, force: ForceOption = False, state: State = None,
 ) -> int:
     """Have this host start `interlock up`, a gateway or a paired runner, as a service of this user."""
     where = Where(state=state)

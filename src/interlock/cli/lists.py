@@ -13,6 +13,7 @@ from interlock.cli import short_ids
 from interlock.cli.columns import Layout
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink, ask_gateway
+from interlock.cli.options import Json
 from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.seen_approvals import SeenApprovals
 from interlock.cli.session_list import WAITING, session_table
@@ -35,7 +36,6 @@ from interlock.protocol.api.sessions import GET_SESSION, LIST_SESSIONS
 from interlock.protocol.limits import PAGE_MAX
 from interlock.protocol.resources import Approval, ApprovalState, Command, CommandState, Session, SessionStanding
 
-Json = Annotated[bool, Parameter(help="Print one JSON document.")]
 TASKS = Layout(text=("PROMPT", "SESSION", "ERROR", "BY"), extra=("TYPE", "BY", "SESSION", "TOOK"),
                drop=("CREATED", "AGENT"))
 APPROVALS = Layout(text=("WHAT",), extra=("TOOL",), drop=("AGENT", "STATE", "TIME LEFT / BY"))

@@ -25,6 +25,7 @@ from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.gateway_reply import refusal
 from interlock.cli.gateway_url import checked_url
+from interlock.cli.options import State
 from interlock.cli.place import Where, state_directory, writable
 from interlock.cli.renewal import renewed_from
 from interlock.cli.terminal import is_terminal, one_line, print_sentence, result, say
@@ -48,7 +49,6 @@ CONSOLE_LINK = "/console/#"
 """What joins URL and code in a link of `interlock console`."""
 COOKIE = "interlock_browser_"
 
-State = Annotated[Path | None, Parameter(help="State directory (else $INTERLOCK_STATE, else the platform's own).")]
 
 
 def login(

@@ -10,6 +10,7 @@ import msgspec
 from cyclopts import Parameter
 
 from interlock.cli.exit_status import ExitStatus
+from interlock.cli.options import Json
 from interlock.cli.place import NOWHERE_ON_HOST, OWNER_KEY_FILE, HereOnHost, writable
 from interlock.cli.terminal import print_json, print_sentence, say
 from interlock.cli.verb_error import Trouble, usage
@@ -31,7 +32,7 @@ def migrate(
     at: Annotated[str | None, Parameter(help="With --tenant: the address that the source names to people and runners "
                                              "(default: that of the database).")] = None,
     dry_run: Annotated[bool, Parameter(help="With --tenant: print what would move, and change nothing.")] = False,
-    json: Annotated[bool, Parameter(help="Print one JSON document.")] = False,
+    json: Json = False,
     where: HereOnHost = NOWHERE_ON_HOST,
 ) -> int:
     """Move a ledger, its transcripts and its audit log between the state directory and PostgreSQL: all or nothing."""

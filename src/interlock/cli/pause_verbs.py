@@ -13,6 +13,7 @@ from interlock.cli import short_ids
 from interlock.cli.drain_line import drained
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink, decoded
+from interlock.cli.options import Json
 from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.terminal import print_json, print_sentence, say
 from interlock.cli.verb_error import Trouble, usage
@@ -23,7 +24,6 @@ from interlock.protocol.resources import Command
 OBEYED_S = 10
 """How long the verb waits at most until an agent has paused or continued."""
 Reason = Annotated[str | None, Parameter(help="Kept with it.")]
-Json = Annotated[bool, Parameter(help="Print one JSON document.")]
 
 
 def pause(

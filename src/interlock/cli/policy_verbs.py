@@ -13,6 +13,7 @@ from interlock.cli import short_ids
 from interlock.cli.columns import Layout
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink, decoded
+from interlock.cli.options import Json
 from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.progress import so_far
 from interlock.cli.rule_replay import replay_sessions, rules_in_force
@@ -26,7 +27,6 @@ from interlock.protocol.api.sessions import LIST_SESSIONS
 from interlock.protocol.policy_replay import ReplayedCall
 from interlock.protocol.resources import RememberedRule, Session
 
-Json = Annotated[bool, Parameter(help="Print one JSON document.")]
 IN_FORCE = Layout(text=("SAYS", "RULE"), drop=("FROM",))
 REMEMBERED = Layout(text=("SAYS",), drop=("SAID", "BY"))
 RULE = short_ids.IdKind("remembered rule", LIST_REMEMBERED_RULES.at(), "rul_", "policy")

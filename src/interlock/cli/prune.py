@@ -10,6 +10,7 @@ from cyclopts import Parameter
 from interlock.cli.columns import Layout
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink, decoded
+from interlock.cli.options import Json
 from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.terminal import print_json, print_table, say
 from interlock.cli.verb_error import usage
@@ -25,7 +26,7 @@ def prune(
     *,
     older_than: Annotated[str, Parameter(help="What is forgotten: 12h, 30d, 8w after a session's last turn.")] = "30d",
     dry_run: Annotated[bool, Parameter(help="Only count.")] = False,
-    json: Annotated[bool, Parameter(help="Print one JSON document.")] = False,
+    json: Json = False,
     where: Here = NOWHERE,
 ) -> int:
     """Delete frames, events and files of sessions that ended long ago; transcripts and the audit log stay."""

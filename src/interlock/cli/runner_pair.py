@@ -16,6 +16,7 @@ from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import LOOPBACK, decoded
 from interlock.cli.gateway_reply import refusal
 from interlock.cli.gateway_url import checked_url
+from interlock.cli.options import State
 from interlock.cli.pairings import Paired, keep, pairings
 from interlock.cli.place import state_directory, writable
 from interlock.cli.terminal import result, say
@@ -36,8 +37,7 @@ def pair(
     name: Annotated[str | None, Parameter(
         help="How this host is called in lists, unless the code names it (default: its own name).")] = None,
     ca: Annotated[Path | None, Parameter(help="PEM file of a CA to trust beside the system's.")] = None,
-    state: Annotated[Path | None, Parameter(help="State directory (else $INTERLOCK_STATE, else the platform's own).")]
-    = None,
+    state: State = None,
 ) -> int:
     """Pair this host's runner with a gateway; with another URL, with one more."""
     directory = writable(state_directory(state))

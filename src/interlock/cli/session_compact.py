@@ -12,6 +12,7 @@ from cyclopts import Parameter
 from interlock.cli import short_ids
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink, decoded
+from interlock.cli.options import SessionNamed
 from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.terminal import print_json, print_sentence, printable, result, say
 from interlock.cli.verb_error import Trouble
@@ -25,7 +26,7 @@ POLL_S = "20"
 
 
 def compact(
-    session: str,
+    session: SessionNamed,
     /,
     *instructions: str,
     json: Annotated[bool, Parameter(help="Print the agent's report as one JSON document.")] = False,
@@ -35,8 +36,6 @@ def compact(
 
     Parameters
     ----------
-    session
-        The session: its id, a unique beginning of it, its key, or @last.
     instructions
         What the summary must keep.
     """

@@ -17,6 +17,7 @@ from cyclopts import Parameter
 
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import LIST_MAX, GatewayLink
+from interlock.cli.options import Json
 from interlock.cli.place import NOWHERE, Here
 from interlock.cli.progress import suspended
 from interlock.cli.terminal import is_terminal, one_line, print_json, print_sentence, say
@@ -34,7 +35,7 @@ NAME = "sessions.json"
 
 def edit(agent: Annotated[str | None, Parameter(name="AGENT", help="The agent; may be left out where only one has "
                                                 "sessions.")] = None, /, *,
-         json: Annotated[bool, Parameter(help="Print one JSON document.")] = False, where: Here = NOWHERE) -> int:
+         json: Json = False, where: Here = NOWHERE) -> int:
     """Edit what an agent's sessions carry, all at once, in $VISUAL or $EDITOR.
 
     Only what you changed is taken, field by field; deleting an entry archives its session.

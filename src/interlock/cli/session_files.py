@@ -15,6 +15,7 @@ from interlock.cli import short_ids
 from interlock.cli.columns import Layout, cut_middle
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink
+from interlock.cli.options import Json
 from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.terminal import print_json, print_table, say
 from interlock.cli.values import ago, size
@@ -29,7 +30,7 @@ def files(
     session: Annotated[str, Parameter(name="SESSION", help="An id, a unique beginning, a key, or @last.")],
     /,
     *,
-    json: Annotated[bool, Parameter(help="Print one JSON document.")] = False,
+    json: Json = False,
     where: Here = NOWHERE,
 ) -> int:
     """List the files that travelled in a session."""

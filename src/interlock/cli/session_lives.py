@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
-from cyclopts import Parameter
 
 from interlock.cli import short_ids
 from interlock.cli.columns import Layout
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink, decoded
+from interlock.cli.options import Json, SessionNamed
 from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.terminal import one_line, print_json, print_sentence, print_table
 from interlock.cli.values import ago
@@ -28,31 +28,22 @@ from interlock.protocol.api.session_entries import (
 from interlock.protocol.resources import Session
 from interlock.session.entry import EDITABLE
 
-Json = Annotated[bool, Parameter(help="Print one JSON document.")]
 COLUMNS = Layout(drop=("TOKENS", "BEGAN"))
 SHORT = {"model": "modelOverride", "mode": "modeOverride", "thinking": "thinkingLevel", "reasoning": "reasoningLevel",
          "verbose": "verboseLevel", "send": "sendPolicy"}
 """What people say for some fields."""
 
 
-def reset(session: str, /, *, json: Json = False, where: Here = NOWHERE) -> int:
-    """End a session's work, and begin a new one under its key; the old transcript stays.
-
-    Parameters
-    ----------
-    session
-        The session: its id, a unique beginning of it, its key, or @last.
-    """
+def reset(session: SessionNamed, /, *, json: Json = False, where: Here = NOWHERE) -> int:
+    """End a session's work, and begin a new one under its key; the old transcript stays."""
     return asyncio.run(_change(session, RESET_SESSION, "began", where, json=json))
 
 
-def set_(session: str, /, *fields: str, json: Json = False, where: Here = NOWHERE) -> int:
+def set_(session: SessionNamed, /, *fields: str, json: Json = False, where: Here = NOWHERE) -> int:
     """Set what a session's key carries: model, thinking, label, sendPolicy and more.
 
     Parameters
     ----------
-    session
-        The session: its id, a unique beginning of it, its key, or @last.
     fields
         NAME=VALUE; NAME= clears it.
     """
@@ -62,38 +53,24 @@ def set_(session: str, /, *fields: str, json: Json = False, where: Here = NOWHER
     return asyncio.run(_set(session, wanted, where, json=json))
 
 
-def rename(session: str, title: str, /, *, json: Json = False, where: Here = NOWHERE) -> int:
+def rename(session: SessionNamed, title: str, /, *, json: Json = False, where: Here = NOWHERE) -> int:
     """Set a session's title, which lists and the console show in place of its first prompt.
 
     Parameters
     ----------
-    session
-        The session: its id, a unique beginning of it, its key, or @last.
     title
         At most 500 characters on one line; "" goes back to the name of its chat or its first prompt.
     """
     return asyncio.run(_rename(session, title, where, json=json))
 
 
-def archive(session: str, /, *, json: Json = False, where: Here = NOWHERE) -> int:
-    """End a session's work and put it away; it stays readable, and its key begins again.
-
-    Parameters
-    ----------
-    session
-        The session: its id, a unique beginning of it, its key, or @last.
-    """
+def archive(session: SessionNamed, /, *, json: Json = False, where: Here = NOWHERE) -> int:
+    """End a session's work and put it away; it stays readable, and its key begins again."""
     return asyncio.run(_change(session, ARCHIVE_SESSION, "archived", where, json=json))
 
 
-def restore(session: str, /, *, json: Json = False, where: Here = NOWHERE) -> int:
-    """Take an archived session back.
-
-    Parameters
-    ----------
-    session
-        The session: its id, a unique beginning of it, its key, or @last.
-    """
+def restore(session: SessionNamed, /, *, json: Json = False, where: Here = NOWHERE) -> int:
+    """Take an archived session back."""
     return asyncio.run(_change(session, RESTORE_SESSION, "restored", where, json=json))
 
 

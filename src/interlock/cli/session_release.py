@@ -12,6 +12,7 @@ from cyclopts import Parameter
 from interlock.cli import short_ids
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink, decoded
+from interlock.cli.options import SessionNamed
 from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.terminal import print_json, result, say
 from interlock.cli.verb_error import Trouble
@@ -24,20 +25,14 @@ POLL_S = 0.2
 
 
 def release(
-    session: str,
+    session: SessionNamed,
     /,
     *,
     to: Annotated[str, Parameter(help="Id of the gateway that is to control it, as `interlock doctor` shows there.")],
     json: Annotated[bool, Parameter(help="Print the session as one JSON document.")] = False,
     where: Here = NOWHERE,
 ) -> int:
-    """Hand control of a session to another gateway of its runner; this one observes it from then on.
-
-    Parameters
-    ----------
-    session
-        The session: its id, a unique beginning of it, its key, or @last.
-    """
+    """Hand control of a session to another gateway of its runner; this one observes it from then on."""
     return asyncio.run(_release(session, to, where, json=json))
 
 

@@ -14,6 +14,7 @@ from interlock.cli.columns import Layout, cut_middle
 from interlock.cli.decide import Yes, decide
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink, decoded
+from interlock.cli.options import SessionNamed
 from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.terminal import one_line, print_json, print_table, result, say
 from interlock.cli.verb_error import Trouble, usage
@@ -36,25 +37,19 @@ LOOK_S = 0.3
 
 
 def changes(
-    session: str = short_ids.LAST,
+    session: SessionNamed = short_ids.LAST,
     /,
     *,
     diff: Annotated[bool, Parameter(help="Show the question that waits, with its diffs.")] = False,
     json: Annotated[bool, Parameter(help="Print it as one JSON document.")] = False,
     where: Here = NOWHERE,
 ) -> int:
-    """List what a session's agent staged and what has not landed.
-
-    Parameters
-    ----------
-    session
-        The session: its id, a unique beginning of it, its key, or @last.
-    """
+    """List what a session's agent staged and what has not landed."""
     return asyncio.run(_changes(session, where, diff=diff, json=json))
 
 
 def land(
-    session: str,
+    session: SessionNamed,
     /,
     *files: str,
     comment: Annotated[str | None, Parameter(help="Kept with the vote.")] = None,
@@ -68,8 +63,6 @@ def land(
 
     Parameters
     ----------
-    session
-        The session: its id, a unique beginning of it, its key, or @last.
     files
         Paths from the workspace, each with what lies below it; without any, all lands.
     """
@@ -77,7 +70,7 @@ def land(
 
 
 def discard(
-    session: str,
+    session: SessionNamed,
     /,
     *files: str,
     yes: Annotated[bool, Parameter(name="--yes", negative=(), help="Throw all away without naming files.")] = False,
@@ -88,8 +81,6 @@ def discard(
 
     Parameters
     ----------
-    session
-        The session: its id, a unique beginning of it, its key, or @last.
     files
         Paths from the workspace, each with what lies below it.
     """

@@ -12,6 +12,7 @@ from cyclopts import Parameter
 from interlock.cli import short_ids
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink, decoded
+from interlock.cli.options import Json
 from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.terminal import one_line, print_json, print_sentence, say
 from interlock.cli.transcript_sources import file_size
@@ -25,7 +26,6 @@ from interlock.sdk.requests import transcripts
 
 Named = Annotated[str, Parameter(name="SESSION", help="An id, a unique beginning, a key, or @last.")]
 Entry = Annotated[str, Parameter(name="ENTRY", help="An entry's id, a unique beginning, or its label.")]
-Json = Annotated[bool, Parameter(help="Print one JSON document.")]
 
 
 class _Node(msgspec.Struct):

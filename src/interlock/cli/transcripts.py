@@ -14,6 +14,7 @@ from interlock.cli import short_ids
 from interlock.cli.columns import Layout
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink, decoded
+from interlock.cli.options import Json
 from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.terminal import one_line, print_json, print_sentence, print_table, printable, result, say
 from interlock.cli.transcript_sources import Source, file_named, read_file, transcript_of, write_new
@@ -32,7 +33,6 @@ LINES_SHOWN = 20
 FINDINGS_SHOWN = 50
 FINDINGS = Layout(text=("WHAT",), drop=("ENTRY",))
 
-Json = Annotated[bool, Parameter(help="Print one JSON document.")]
 
 
 def show(source: Source, /, *, full: Annotated[bool, Parameter(help="Show long output whole.")] = False,

@@ -12,8 +12,9 @@ from interlock.cli import short_ids
 from interlock.cli.columns import Layout, cut_middle
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink, decoded
+from interlock.cli.options import Json
 from interlock.cli.place import NOWHERE, Here, Where
-from interlock.cli.policy_verbs import RULE, Json, state_of
+from interlock.cli.policy_verbs import RULE, state_of
 from interlock.cli.terminal import one_line, print_json, print_sentence, print_table, say
 from interlock.cli.values import ago
 from interlock.cli.verb_error import Trouble

@@ -14,6 +14,7 @@ from cyclopts import Parameter
 
 from interlock import config
 from interlock.cli.loaded_config import load_config
+from interlock.cli.options import State
 from interlock.cli.place import (
     RUNNER_TOKEN_FILE,
     UP_LOCK,
@@ -39,8 +40,7 @@ def up(
     cluster: Annotated[int | None, Parameter(help="Start so many gateways over PostgreSQL and NATS, which are started "
                                                   "too: to try a cluster.")] = None,
     verbose: Annotated[bool, Parameter(help="Show the logs of both.")] = False,
-    state: Annotated[Path | None, Parameter(help="State directory (else $INTERLOCK_STATE, else the platform's own).")]
-    = None,
+    state: State = None,
 ) -> int:
     """Start gateway and runner here, until Ctrl-C."""
     where = Where(state=state)

@@ -14,7 +14,8 @@ from interlock.cli import short_ids
 from interlock.cli.columns import Layout
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink, decoded
-from interlock.cli.lists import Agent, Json
+from interlock.cli.lists import Agent
+from interlock.cli.options import Json
 from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.terminal import one_line, print_json, print_table, result, say
 from interlock.cli.values import count
