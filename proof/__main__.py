@@ -14,6 +14,7 @@ from proof.agents.installed_agents import AGENTS
 from proof.audit import database_tampering
 from proof.independent_peers.breaks import BREAKS
 from proof.policy import approval_display, rule_attacks
+from proof.processes import cluster_servers
 from proof.processes.stack import NotReady
 from proof.simulation import EARLIER, FAILURES_A_SECOND, FULL_COUNTS, LANE_BREAKS
 
@@ -63,7 +64,7 @@ PROOFS = {
     "policy": "proof.policy.rule_attacks",
     "shown": "proof.policy.approval_display",
     "tamper-database": "proof.audit.database_tampering",
-    "simulation": "proof.simulation.full",
+    "simulation": "proof.simulation.full_run",
 }
 CLUSTERED = {
     "R2": "proof.cluster.process_kills",
@@ -72,11 +73,13 @@ CLUSTERED = {
     "R9": "proof.cluster.timers",
     "R10": "proof.cluster.stream_resume",
 }
-"""What stands in a proof's place with --cluster; R5 is of a cluster in any case."""
+"""What replaces a proof with --cluster; R5 is of a cluster in any case."""
 
 BREAKABLE = {"seeds": sorted(BREAKS), "policy": list(rule_attacks.PARTS), "shown": list(approval_display.PARTS),
              "tamper-database": list(database_tampering.PARTS), "simulation": [*EARLIER, *LANE_BREAKS]}
 """What `--break` may name, by proof."""
+COUNTS = {"simulation": (*FULL_COUNTS, "failures"), "cascade": ("rtt", "kills", "sessions", "into", "inner")}
+"""The further arguments that a proof takes."""
 
 
 def main() -> int:
@@ -118,8 +121,7 @@ def main() -> int:
     parser.add_argument("--agents", default=None, metavar="A,B",
                         help=f"of door and boxed: which agents; all of theirs without it: {', '.join(AGENTS)}")
     given = parser.parse_args()
-    agents = tuple(given.agents.split(",")) if given.agents else ()
-    if unknown := [name for name in agents if name not in AGENTS]:
+    if unknown := [name for name in (given.agents.split(",") if given.agents else ()) if name not in AGENTS]:
         parser.error(f"--agents: there is no agent {', '.join(unknown)}; choose of {', '.join(AGENTS)}")
     proofs = CLUSTERED if given.cluster else PROOFS
     if given.broken and (len(given.names) > 1 or given.broken not in BREAKABLE.get(given.names[0], ())):
@@ -142,32 +144,31 @@ def main() -> int:
     seed = given.seed if given.seed is not None else random.SystemRandom().randrange(2**32)
     passed = True
     if given.cluster and given.rtt:
-        importlib.import_module("proof.processes.cluster_servers").delay(given.rtt[0])
+        cluster_servers.delay(given.rtt[0])
     for name in given.names:
         print(f"== {name} (seed {seed})", flush=True)
         try:
-            named = (*FULL_COUNTS, "failures") if name == "simulation" else ()
-            if given.replay:
-                held = importlib.import_module("proof.simulation.shrunk").replay_file(given.replay, given.broken or "")
-                passed &= bool(held)
-                continue
-            if given.broken in LANE_BREAKS:
-                noticed = importlib.import_module("proof.simulation.noticed").run_broken_lane(seed, given.broken)
-                passed &= bool(noticed)
-                continue
-            if given.broken in EARLIER:
-                passed &= bool(importlib.import_module("proof.simulation.noticed").run(seed, given.rtt, given.sessions))
-                continue
-            named = ("rtt", "kills", "sessions", "into", "inner") if name == "cascade" else named
-            counts = {count: getattr(given, count) for count in (*named, *(("broken",) if name in BREAKABLE else ()))}
-            counts |= {"agents": agents} if name in ("door", "boxed") else {}
-            counts |= {"rtt": given.rtt[0]} if name == "simulation" and given.rtt else {}
-            counts |= {"store": given.store} if given.store else {}
-            passed &= bool(importlib.import_module(proofs[name]).run(seed, given.rounds, **counts))
-        except NotReady as stands:
-            print(f"FAILED: it stands still; repeat with --seed {seed}\n{stands}")
+            passed &= _run(name, proofs[name], seed, given)
+        except NotReady as not_ready:
+            print(f"FAILED: it stands still; repeat with --seed {seed}\n{not_ready}")
             passed = False
     return 0 if passed else 1
+
+
+def _run(name: str, module: str, seed: int, given: argparse.Namespace) -> bool:
+    """Run one proof; whether it passed."""
+    if given.replay:
+        return bool(importlib.import_module("proof.simulation.input_log").replay_file(given.replay, given.broken or ""))
+    if given.broken in (*LANE_BREAKS, *EARLIER):
+        engines = importlib.import_module("proof.simulation.broken_engines")
+        return bool(engines.run_broken_lane(seed, given.broken) if given.broken in LANE_BREAKS
+                    else engines.run(seed, given.rtt, given.sessions))
+    counts = {count: getattr(given, count) for count in COUNTS.get(name, ())}
+    counts |= {"broken": given.broken} if name in BREAKABLE else {}
+    counts |= {"agents": tuple(given.agents.split(",")) if given.agents else ()} if name in ("door", "boxed") else {}
+    counts |= {"rtt": given.rtt[0]} if name == "simulation" and given.rtt else {}
+    counts |= {"store": given.store} if given.store else {}
+    return bool(importlib.import_module(module).run(seed, given.rounds, **counts))
 
 
 def _end(number: int, _frame: FrameType | None) -> None:

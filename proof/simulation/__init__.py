@@ -1,8 +1,8 @@
-"""A cluster on simulated time: gateways, runners, people and viewers in one process, and failures drawn from a seed."""
+"""A cluster on simulated time: gateways, runners, clients and viewers in one process, failures drawn from a seed."""
 
 FULL_COUNTS = {"runners": 10_000, "sessions": 100_000, "viewers": 1_000, "gateways": 10, "steps": 4_000}
 FAILURES_A_SECOND = 0.5
-"""Of the simulated seconds in which people act, on average."""
+"""Of the simulated seconds in which clients act, on average."""
 EARLIER = ("takeover",)
 """What `--break` of the simulation puts back as it was once: renewals and takeovers on one connection, lane by lane."""
 LANE_BREAKS = ("dedupe", "answers")

@@ -12,8 +12,8 @@ from typing import NamedTuple
 from proof.simulation.gateway import Gateway
 from proof.simulation.invariants import broken
 from proof.simulation.time import SimulatedLoop
-from proof.simulation.town import Size, Town
 from proof.simulation.trial import alone
+from proof.simulation.world import Size, World
 
 SIZE = Size(runners=12, sessions=150, viewers=2, gateways=3, steps=1, failures=0.0, rtt=2.5)
 OPENED_S = 90.0
@@ -41,50 +41,50 @@ def cascade(seed: int, size: Size = SIZE, kills: int = 1, *, earlier: bool = Fal
     """Run one from its seed; `earlier` has gateways take over as they did when it cascaded."""
     loop = SimulatedLoop()
     with alone(loop):
-        return loop.run_until_complete(_cascade(Town(loop, seed, size, earlier=earlier), kills))
+        return loop.run_until_complete(_cascade(World(loop, seed, size, earlier=earlier), kills))
 
 
-async def _cascade(town: Town, kills: int) -> Found:
-    slowest_s, joined, had = 0.0, 0, town.size.sessions
+async def _cascade(world: World, kills: int) -> Found:
+    slowest_s, joined, had = 0.0, 0, world.size.sessions
     try:
-        await town.open()
-        await town.gateways[0].engine.adopt()  # As the first gateway on a ledger does at its start.
-        joined = town.leases.joined
+        await world.open()
+        await world.gateways[0].engine.adopt()  # As the first gateway on a ledger does at its start.
+        joined = world.leases.joined
         for _ in range(kills):
-            await _set_to_work(town)
-            dying = town.choose()
-            had = min(had, len(await _clocked(town, dying)))
-            slowest_s = max(slowest_s, await _kill(town, dying))
-            await town.gateway()
+            await _set_to_work(world)
+            dying = world.choose()
+            had = min(had, len(await _clocked(world, dying)))
+            slowest_s = max(slowest_s, await _kill(world, dying))
+            await world.gateway()
             joined += 1
-        falsely = town.leases.joined - joined
-        await town.calm()
-        return Found(kills, falsely, slowest_s, had, await broken(town))
+        falsely = world.leases.joined - joined
+        await world.calm()
+        return Found(kills, falsely, slowest_s, had, await broken(world))
     finally:
-        await town.close()
+        await world.close()
         rest = asyncio.all_tasks() - {asyncio.current_task()}
         for task in rest:
             task.cancel()
         await asyncio.gather(*rest, return_exceptions=True)
 
 
-async def _set_to_work(town: Town) -> None:
+async def _set_to_work(world: World) -> None:
     """Give each session a command, and wait until all are open."""
-    for number in range(town.size.sessions):
-        tenant = town.tenant_of(number % town.size.runners)
-        town.people.begin(town.people.execute(tenant, f"ses-{number:07d}"))
-    began_s = town.loop.time()
+    for number in range(world.size.sessions):
+        tenant = world.tenant_of(number % world.size.runners)
+        world.clients.begin(world.clients.execute(tenant, f"ses-{number:07d}"))
+    began_s = world.loop.time()
     await asyncio.sleep(4.0)
-    while town.loop.time() < began_s + OPENED_S and _closed(town):  # noqa: ASYNC110 - it waits for the store
+    while world.loop.time() < began_s + OPENED_S and _closed(world):  # noqa: ASYNC110 - it waits for the store
         await asyncio.sleep(1.0)
 
 
-def _closed(town: Town) -> bool:
-    return any(one.state == "closed" for one in town.store.all_sessions())
+def _closed(world: World) -> bool:
+    return any(one.state == "closed" for one in world.store.all_sessions())
 
 
-async def _clocked(town: Town, gateway: Gateway) -> set[str]:
-    clocks = await town.store.session_clocks([shell.lane_name for shell in gateway.engine.lanes.live()])
+async def _clocked(world: World, gateway: Gateway) -> set[str]:
+    clocks = await world.store.session_clocks([shell.lane_name for shell in gateway.engine.lanes.live()])
     return {one.session_id for one in clocks if one.deadline_ms is not None}
 
 
@@ -92,22 +92,22 @@ def _lanes(gateway: Gateway) -> set[str]:
     return {shell.lane.state.session_id for shell in gateway.engine.lanes.live()}
 
 
-async def _kill(town: Town, gateway: Gateway) -> float:
+async def _kill(world: World, gateway: Gateway) -> float:
     """Kill one and watch; the seconds until everything of it was read by one who lives, and nothing was left without
     an owner."""
-    unread = await _clocked(town, gateway)
-    town.kill(gateway)
-    for number in range(town.size.looks):
-        town.people.begin(town.people.look(town.tenant_of(number), f"looked-for-{number}"))
-    began_s = town.loop.time()
+    unread = await _clocked(world, gateway)
+    world.kill(gateway)
+    for number in range(world.size.looks):
+        world.clients.begin(world.clients.look(world.tenant_of(number), f"looked-for-{number}"))
+    began_s = world.loop.time()
     served_s = WATCHED_S
-    while (past_s := town.loop.time() - began_s) < WATCHED_S:
-        unread -= {one for living in town.gateways for one in _lanes(living)}
-        if past_s > 1.0 and not unread and not await town.leases.orphans(1) and not await _alive(town, gateway):
+    while (past_s := world.loop.time() - began_s) < WATCHED_S:
+        unread -= {one for living in world.gateways for one in _lanes(living)}
+        if past_s > 1.0 and not unread and not await world.leases.orphans(1) and not await _alive(world, gateway):
             served_s = min(served_s, past_s)
         await asyncio.sleep(0.1)
     return served_s
 
 
-async def _alive(town: Town, gateway: Gateway) -> bool:
-    return gateway.cluster.instance_id in {one.instance_id for one in await town.leases.instances()}
+async def _alive(world: World, gateway: Gateway) -> bool:
+    return gateway.cluster.instance_id in {one.instance_id for one in await world.leases.instances()}

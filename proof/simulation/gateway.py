@@ -23,7 +23,7 @@ from interlock.gateway.rest.service import GatewayFacts
 from interlock.ports.ledger import LedgerError
 from interlock.protocol.envelope import DPS_VERSION
 from proof.simulation.costs import LEASES, LEDGER, READERS, Connections, Readers
-from proof.simulation.earlier import EARLIER_LEASES, EARLIER_LEDGER, beat_for_ever
+from proof.simulation.earlier_takeover import EARLIER_LEASES, EARLIER_LEDGER, beat_for_ever
 from proof.simulation.network import KeptTranscripts, LossyBus, Reached, Store
 from proof.simulation.time import Place, SimulatedClock, SimulatedLoop
 

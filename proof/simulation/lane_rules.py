@@ -1,6 +1,6 @@
 """What must hold of each decision of a lane: sentences about the first one of which it does not.
 
-The invariants of a whole town say that something went wrong, long after it did. These rules see one lane, at the
+The invariants of a whole world say that something went wrong, long after it did. These rules see one lane, at the
 decision at which it goes wrong, and so a log of its inputs can be shrunk by them.
 """
 

@@ -1,4 +1,4 @@
-"""One run of a town, from its seed to what does not hold."""
+"""One run of a world, from its seed to what does not hold."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from interlock.engine.bridge.kernel import Decide, decide
 from interlock.ports.ledger import LedgerError
 from proof.simulation.invariants import broken
 from proof.simulation.time import SimulatedLoop
-from proof.simulation.town import Size, Town
+from proof.simulation.world import Size, World
 
 
 def trial(seed: int, size: Size, *, checks_epochs: bool = True, reached: Callable[[str], None] = lambda _phase: None,
@@ -27,7 +27,7 @@ def trial(seed: int, size: Size, *, checks_epochs: bool = True, reached: Callabl
     failed: list[str] = []
     loop.set_exception_handler(lambda _, context: _complain(failed, context))
     with alone(loop):
-        broken, counted = loop.run_until_complete(_trial(loop, Town(loop, seed, size, decide=decide), reached,
+        broken, counted = loop.run_until_complete(_trial(loop, World(loop, seed, size, decide=decide), reached,
                                                          checks_epochs=checks_epochs))
     return broken + failed, counted
 
@@ -47,33 +47,34 @@ def alone(loop: SimulatedLoop) -> Iterator[None]:
         loop.close()
 
 
-async def _trial(loop: SimulatedLoop, town: Town, reached: Callable[[str], None], *, checks_epochs: bool
+async def _trial(loop: SimulatedLoop, world: World, reached: Callable[[str], None], *, checks_epochs: bool
                  ) -> tuple[list[str], Counter[str]]:
-    town.store.checks_epochs = checks_epochs
+    world.store.checks_epochs = checks_epochs
     try:
-        await town.open(reached)
-        await town.run()
+        await world.open(reached)
+        await world.run()
         reached("steps")
-        return await broken(town), counted(town)
+        return await broken(world), counted(world)
     finally:
-        await town.close()
+        await world.close()
         rest = asyncio.all_tasks() - {asyncio.current_task()}
         for task in rest:
             task.cancel()
         await asyncio.gather(*rest, return_exceptions=True)
 
 
-def counted(town: Town) -> Counter[str]:
+def counted(world: World) -> Counter[str]:
     """What happened."""
     return Counter({
-        **town.befell, **town.store.counts, "simulated s": int(town.loop.time()), "turns of the loop": town.loop.turns,
-        "acknowledged": len(town.people.acknowledged), "commands": len(town.store.all_commands()),
-        "links": sum(runner.links for runner in town.runners),
-        "turns": sum(len(runner.started) for runner in town.runners),
-        "tools run": sum(len(runner.tools_run) for runner in town.runners),
-        "given to viewers": sum(viewer.seen + viewer.transients for viewer in town.viewers),
-        "notes lost": sum(gateway.bus.lost for gateway in (*town.gateways, *town.gone)),
-        **{f"answered {status}": count for status, count in town.people.answers.items()},
+        **world.befell, **world.store.counts, "simulated s": int(world.loop.time()),
+        "turns of the loop": world.loop.turns,
+        "acknowledged": len(world.clients.acknowledged), "commands": len(world.store.all_commands()),
+        "links": sum(runner.links for runner in world.runners),
+        "turns": sum(len(runner.started) for runner in world.runners),
+        "tools run": sum(len(runner.tools_run) for runner in world.runners),
+        "given to viewers": sum(viewer.seen + viewer.transients for viewer in world.viewers),
+        "notes lost": sum(gateway.bus.lost for gateway in (*world.gateways, *world.gone)),
+        **{f"answered {status}": count for status, count in world.clients.answers.items()},
     })
 
 

@@ -11,8 +11,8 @@ from interlock.engine.bridge.lane import Lane
 from interlock.ports.ledger import Append, AuditAppend, Receipt, WriteBatch
 from interlock.protocol.payloads import InteractionResponse
 from proof.simulation.network import Store
-from proof.simulation.town import Size
 from proof.simulation.trial import trial
+from proof.simulation.world import Size
 
 SIZE = Size(runners=12, sessions=40, viewers=10, gateways=3, steps=40)
 pytestmark = pytest.mark.req("C-4", "S-1", "S-3", "M-1", "P-2", "U-1", "K-1")

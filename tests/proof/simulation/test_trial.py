@@ -6,8 +6,8 @@ import pytest
 
 from proof.simulation.cascade import SIZE, cascade
 from proof.simulation.costs import Readers
-from proof.simulation.town import FAILURES, Size
 from proof.simulation.trial import trial
+from proof.simulation.world import FAILURES, Size
 
 SMALL = Size(runners=30, sessions=200, viewers=20, gateways=3, steps=50)
 pytestmark = pytest.mark.req("C-4", "S-1", "S-3", "M-1", "P-2", "U-1", "K-1")

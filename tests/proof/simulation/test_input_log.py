@@ -8,9 +8,9 @@ import pytest
 
 from interlock.engine.bridge.input_log import LaneDecision, read_log, write_log
 from proof.simulation import LANE_BREAKS, SHRUNK_BELOW
+from proof.simulation.input_log import recorded, replay_file, save
 from proof.simulation.lane_breaks import BREAKS
-from proof.simulation.shrunk import recorded, replay_file, save
-from proof.simulation.town import Size
+from proof.simulation.world import Size
 
 SIZE = Size(runners=12, sessions=40, viewers=10, gateways=3, steps=40)
 SEED = 3
@@ -39,7 +39,7 @@ def test_an_engine_that_is_broken_on_purpose_shrinks_to_a_few_inputs(
 ) -> None:
     engine = BREAKS[name]
     broken, recording = recorded(SEED, SIZE, engine)
-    assert broken, "the whole town notices it too"
+    assert broken, "the whole world notices it too"
     found = recording.shrunk(engine)
     assert found is not None
     assert found.inputs < min(SHRUNK_BELOW, found.before)

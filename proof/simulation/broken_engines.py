@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from proof.simulation import SHRUNK_BELOW
 from proof.simulation.cascade import SIZE, cascade
+from proof.simulation.input_log import report
 from proof.simulation.lane_breaks import BREAKS
-from proof.simulation.shrunk import report
-from proof.simulation.town import Size
 from proof.simulation.trial import trial
+from proof.simulation.world import Size
 
 RTT_MS = 10.0
 
@@ -31,7 +31,7 @@ SMALL = Size(runners=12, sessions=40, viewers=10, gateways=3, steps=40)
 
 
 def run_broken_lane(seed: int, name: str) -> bool:
-    """Run a town on an engine that is broken within a lane; returns whether that was noticed, and shrunk."""
+    """Run a world on an engine that is broken within a lane; returns whether that was noticed, and shrunk."""
     print(f"  seed {seed}: {SMALL._asdict()}, broken on purpose: {name}")
     broken, _ = trial(seed, SMALL, decide=BREAKS[name])
     for sentence in broken[:5]:

@@ -24,8 +24,8 @@ from interlock.engine.bridge.lane import Lane
 from proof.simulation.input_shrink import Shrunk, shrink
 from proof.simulation.lane_breaks import BREAKS
 from proof.simulation.lane_rules import LaneRules, shown
-from proof.simulation.town import Size
 from proof.simulation.trial import trial
+from proof.simulation.world import Size
 
 SHRUNK_AT_MOST = 3
 """So many lanes that break a rule are shrunk; the shortest log is kept."""

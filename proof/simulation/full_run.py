@@ -1,4 +1,4 @@
-"""The simulation at its full size: towns over one seed after the other, what holds of them, and what they cost.
+"""The simulation at its full size: worlds over one seed after the other, what holds of them, and what they cost.
 
 A run is the same each time by its seed: the clock, the network, the store and whatever befalls them are drawn from it.
 """
@@ -8,11 +8,11 @@ from __future__ import annotations
 import time
 
 from proof.simulation import FAILURES_A_SECOND, FULL_COUNTS
-from proof.simulation.figures import Phases, needs, parts, table
+from proof.simulation.input_log import report
 from proof.simulation.invariants import INVARIANTS
-from proof.simulation.shrunk import report
-from proof.simulation.town import FAILURES, Size
+from proof.simulation.resource_use import Phases, needs, parts, table
 from proof.simulation.trial import trial
+from proof.simulation.world import FAILURES, Size
 
 FULL = Size(**FULL_COUNTS, failures=FAILURES_A_SECOND)
 

@@ -1,4 +1,4 @@
-"""What a town costs: processor and memory by phase, and of one part by letting go of all of its kind.
+"""What a world costs: processor and memory by phase, and of one part by letting go of all of its kind.
 
 All of it runs in one process, so a runner's processor holds its own side too, and memory the ledger's: what one gateway
 needs is below these figures. Where the ledger is the limit is another measurement's (`python -m benchmarks cluster`).
@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from proof.simulation.time import SimulatedLoop
-from proof.simulation.town import STANDING_S, Size, Town
 from proof.simulation.trial import alone
+from proof.simulation.world import STANDING_S, Size, World
 
 T = TypeVar("T")
 MACHINE_BYTES = 24 * 2**30
@@ -67,7 +67,7 @@ class Phases:
 
 
 class Need(NamedTuple):
-    """What a town of this size needs of one gateway, as a share of what it has."""
+    """What a world of this size needs of one gateway, as a share of what it has."""
 
     what: str
     share: float
@@ -139,21 +139,21 @@ def _alone(measure: Callable[[SimulatedLoop, int], Coroutine[None, None, T]], se
         return loop.run_until_complete(measure(loop, seed))
 
 
-async def _busy(town: Town) -> None:
+async def _busy(world: World) -> None:
     """One command in each session, to its end."""
-    for number in range(town.size.sessions):
-        town.people.begin(town.people.execute(town.tenant_of(number % town.size.runners), f"ses-{number:07d}"))
-    await town.calm()
+    for number in range(world.size.sessions):
+        world.clients.begin(world.clients.execute(world.tenant_of(number % world.size.runners), f"ses-{number:07d}"))
+    await world.calm()
 
 
 async def _processor(loop: SimulatedLoop, seed: int) -> tuple[float, float, float]:
-    town = Town(loop, seed, SAMPLE)
-    await town.open()
-    before_s, before = time.process_time(), Counter(town.store.counts)
-    await _busy(town)
+    world = World(loop, seed, SAMPLE)
+    await world.open()
+    before_s, before = time.process_time(), Counter(world.store.counts)
+    await _busy(world)
     spent_s = time.process_time() - before_s
-    made = town.store.counts - before
-    await town.close()
+    made = world.store.counts - before
+    await world.close()
     return spent_s / SAMPLE.sessions, made["events"] / SAMPLE.sessions, made["commits"] / SAMPLE.sessions
 
 
@@ -163,17 +163,17 @@ def _traced() -> int:
 
 
 async def _memory(loop: SimulatedLoop, seed: int) -> tuple[float, float, float]:
-    town = Town(loop, seed, SAMPLE)
-    await town.open()
-    await _busy(town)
-    gateway, before = town.gateways[0], _traced()
+    world = World(loop, seed, SAMPLE)
+    await world.open()
+    await _busy(world)
+    gateway, before = world.gateways[0], _traced()
     lanes = len(gateway.engine.lanes.live())
-    await town.everybody_leaves("viewers")
+    await world.everybody_leaves("viewers")
     without_viewers = _traced()
     await gateway.place.start(gateway.engine.lanes.let_go())
-    await town.everybody_leaves("runners")
+    await world.everybody_leaves("runners")
     without = _traced()
-    await town.close()
+    await world.close()
     links = await _links(loop, seed)
     return (without_viewers - without - links * SAMPLE.runners) / lanes, links, (
         before - without_viewers) / SAMPLE.viewers
@@ -181,10 +181,10 @@ async def _memory(loop: SimulatedLoop, seed: int) -> tuple[float, float, float]:
 
 async def _links(loop: SimulatedLoop, seed: int) -> float:
     """What an attached runner takes that has nothing to do."""
-    town = Town(loop, seed, SAMPLE._replace(viewers=0))
-    await town.open()
+    world = World(loop, seed, SAMPLE._replace(viewers=0))
+    await world.open()
     before = _traced()
-    await town.everybody_leaves("runners")
+    await world.everybody_leaves("runners")
     after = _traced()
-    await town.close()
+    await world.close()
     return (before - after) / SAMPLE.runners

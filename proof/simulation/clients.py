@@ -1,4 +1,4 @@
-"""Those who look and those who ask: viewers with cursors, and people whose requests are repeated until answered."""
+"""Viewers with cursors, and clients whose requests are repeated until they are answered."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Viewer:
                 self.leaks.append(f"a text of {found.decode()} is in {self.stream} of {self.tenant.decode()}")
 
 
-class Given(NamedTuple):
+class Submitted(NamedTuple):
     """A command that was acknowledged."""
 
     command_id: str
@@ -97,11 +97,11 @@ class Given(NamedTuple):
     kind: str
 
 
-class People:
+class Clients:
     """Everybody who asks the API."""
 
     def __init__(self, store: Store, choose: Callable[[], Gateway], draw: random.Random) -> None:
-        self.acknowledged: dict[str, Given] = {}
+        self.acknowledged: dict[str, Submitted] = {}
         """By idempotency key."""
         self.tried: set[str] = set()
         self.faults: list[str] = []
@@ -145,7 +145,7 @@ class People:
         answer = await self._until_answered("POST", "/v1/commands", tenant, name, body)
         if answer is None or answer.status != 202:
             return
-        given = Given(answer.body["id"], tenant, kind)
+        given = Submitted(answer.body["id"], tenant, kind)
         self.acknowledged[name] = given
         if self._draw.random() < 0.1:  # Somebody who did not see the answer asks again.
             again = await self._until_answered("POST", "/v1/commands", tenant, name, body)

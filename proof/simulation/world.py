@@ -1,4 +1,4 @@
-"""The whole: gateways that come and go, runners, people, viewers, and what befalls them, all drawn from one seed."""
+"""The whole simulated world: gateways that come and go, runners, clients, viewers and faults, all from one seed."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from interlock.ports.ledger import LedgerWrite, Put, WriteBatch
 from interlock.protocol.records import KeyRecord, RunnerRecord, TenantRecord
 from interlock.protocol.resources import Actor
 from interlock.session.turn_output import TurnFold
+from proof.simulation.clients import Clients, Viewer
 from proof.simulation.costs import READERS, Readers
 from proof.simulation.gateway import LIMITS, Gateway, Shared
 from proof.simulation.network import KeptTranscripts, Store
-from proof.simulation.people import People, Viewer
 from proof.simulation.runner import AGENT, Runner
 from proof.simulation.time import NOW_MS, SimulatedClock, SimulatedLoop
 
@@ -58,7 +58,7 @@ class Size(NamedTuple):
     readers: Readers = READERS
     """How many connections each gateway reads with."""
     looks: int = 0
-    """Requests of people as a gateway dies, in a cascade, each with a read that no other one shares."""
+    """Requests of clients as a gateway dies, in a cascade, each with a read that no other one shares."""
 
     @property
     def step_s(self) -> float:
@@ -66,7 +66,7 @@ class Size(NamedTuple):
         return min(STEP_S, MOST_S / self.steps)
 
 
-class Town:
+class World:
     """A cluster and its world, over one seed."""
 
     def __init__(self, loop: SimulatedLoop, seed: int, size: Size, *, earlier: bool = False, decide: Decide = decide
@@ -87,7 +87,7 @@ class Town:
         self.gone: list[Gateway] = []
         self.runners: list[Runner] = []
         self.viewers: list[Viewer] = []
-        self.people = People(self.store, self.choose, self._draws())
+        self.clients = Clients(self.store, self.choose, self._draws())
         self._names = 0
         self._tasks: list[asyncio.Task[None]] = []
         self._healing: set[asyncio.Task[None]] = set()
@@ -181,25 +181,25 @@ class Town:
         await self.calm()
 
     def _somebody_acts(self, watched: list[str]) -> None:
-        drawn, people = self.draw.random(), self.people
+        drawn, clients = self.draw.random(), self.clients
         number = self.draw.randrange(self.size.sessions)
         if watched and drawn < 0.4:
             number = int(self.draw.choice(watched).removeprefix("ses-"))
         tenant = self.tenant_of(number % self.size.runners)
         if drawn < 0.65:
-            people.begin(people.execute(tenant, f"ses-{number:07d}"))
+            clients.begin(clients.execute(tenant, f"ses-{number:07d}"))
         elif drawn < 0.72:
             key = f"shared-{self.draw.randrange(3)}" if self.draw.random() < 0.5 else None
-            people.begin(people.execute(tenant, None, key))
-        elif drawn < 0.85 and people.acknowledged:
-            given = self.draw.choice(list(people.acknowledged.values()))
-            people.begin(people.cancel(given.tenant, given.command_id))
+            clients.begin(clients.execute(tenant, None, key))
+        elif drawn < 0.85 and clients.acknowledged:
+            given = self.draw.choice(list(clients.acknowledged.values()))
+            clients.begin(clients.cancel(given.tenant, given.command_id))
         elif drawn < 0.9:
             other = next(one for one in self.tenants if one != tenant)
-            people.begin(people.pry(other, f"ses-{number:07d}"))
+            clients.begin(clients.pry(other, f"ses-{number:07d}"))
         for approval_id in list(self.store.pending):
             if self.draw.random() < 0.2:
-                people.begin(people.vote(self.store.pending[approval_id], approval_id))
+                clients.begin(clients.vote(self.store.pending[approval_id], approval_id))
         for viewer in self.viewers:
             if self.draw.random() < 0.01:
                 viewer.leave.set()
@@ -266,8 +266,8 @@ class Town:
         """Nothing fails any more: wait until all that was begun has ended, and every viewer has seen all."""
         while self._healing:
             await asyncio.wait(self._healing)
-        while self.people.under_way:
-            await asyncio.wait(self.people.under_way)
+        while self.clients.under_way:
+            await asyncio.wait(self.clients.under_way)
         until = self.loop.time() + CALM_S
         while self.loop.time() < until and not (self._ended() and self._seen()):  # noqa: ASYNC110 - it costs no time
             await asyncio.sleep(5.0)
