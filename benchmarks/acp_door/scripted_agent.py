@@ -54,7 +54,7 @@ def main() -> None:
         message = json.loads(line)
         match message.get("method"):
             case "initialize":
-                result = {"protocolVersion": 1, "agentCapabilities": {}, "authMethods": [],
+                result: dict[str, Any] = {"protocolVersion": 1, "agentCapabilities": {}, "authMethods": [],
                           "agentInfo": {"name": "talker", "version": "1"}}
             case "session/new":
                 result = {"sessionId": "s"}

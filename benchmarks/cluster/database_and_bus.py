@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import asyncpg
 import msgspec
@@ -99,7 +99,7 @@ def _sharing(folder: Path, database: str, bus: str, frames: int) -> dict[str, fl
 
 
 async def _make(database: str, names: Sequence[str]) -> None:
-    connection: Any = await asyncpg.connect(database)
+    connection = await cast("Any", asyncpg).connect(database)
     for name in names:
         await connection.execute(f"CREATE DATABASE {name}")
     await connection.close()
@@ -125,7 +125,7 @@ async def _measure(database: str, bus: str, share: float) -> dict[str, Any]:
 
 
 async def _bare(database: str, seconds: float, stream: int) -> float:
-    connection: Any = await asyncpg.connect(database)
+    connection = await cast("Any", asyncpg).connect(database)
     await connection.execute(MAKE_BARE)
     count, begin = 0, time.perf_counter()
     while (now := time.perf_counter()) < begin + seconds:

@@ -14,7 +14,7 @@ import signal
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import asyncpg
 
@@ -96,7 +96,7 @@ class Failover:
 
 
 async def _asked(store: str, runner_id: str) -> str:
-    connection: Any = await asyncpg.connect(store)
+    connection = await cast("Any", asyncpg).connect(store)
     try:
         return str(await connection.fetchval(WHERE, runner_id) or "")
     finally:

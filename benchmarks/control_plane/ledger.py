@@ -8,6 +8,7 @@ import tempfile
 import time
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import apsw
 
@@ -81,7 +82,7 @@ async def _replaying(path: Path) -> list[Line]:
                            payload=TextDone(turn_id="t", block_id=f"b{n}", text="so many words " * 9)))
               for n in range(1, FRAMES + 1)]
     await ledger.commit(WriteBatch([Append("t", stream, "C", 0, body, "m") for body in bodies]))
-    reader = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+    reader: Any = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
     bare, ours = list[float](), list[float]()
     for _ in range(REPLAYS):
         begin = time.process_time()

@@ -16,7 +16,7 @@ STALL_MS = 30_000
 class Driven(NamedTuple):
     """What one round of requests came to. `answers` holds the bodies where they were asked for."""
 
-    count: int
+    requests: int
     seconds: float
     cpu_s: float
     answers: list[bytes]
@@ -24,7 +24,7 @@ class Driven(NamedTuple):
     @property
     def rate(self) -> float:
         """Answers a second."""
-        return self.count / self.seconds
+        return self.requests / self.seconds
 
 
 class Connections:

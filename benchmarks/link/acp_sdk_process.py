@@ -45,7 +45,8 @@ class Talker:
 
 def main() -> None:
     """Run until SIGTERM."""
-    app: Any = create_asgi_app(lambda conn: Talker())
+    agent: Any = Talker  # It has the methods of an agent that this client calls.
+    app: Any = create_asgi_app(lambda conn: agent())
     uvloop.run(serve(app, "127.0.0.1", 0, on_stop=lambda: None,
                      ready=lambda port: print(f"http://127.0.0.1:{port}", flush=True)))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import AsyncGenerator
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import httpx2
 from websockets.asyncio.client import connect
@@ -95,15 +95,16 @@ class LangGraphPeer:
         async for event in events_of(f"{self._url}/threads/{session}/stream"):
             if event is None:
                 yield ""
-            elif isinstance(event, dict) and "text" in event:
-                yield str(event["text"])
+            elif isinstance(event, dict) and "text" in (data := cast("dict[str, Any]", event)):
+                yield str(data["text"])
 
     async def kept(self, session: str) -> str:
         reply = await self._http.get(f"{self._url}/threads/{session}/state")
         if reply.status_code == NOT_FOUND:  # Killed before it wrote its file, it does not know the thread any more.
             return ""
-        state = reply.raise_for_status().json()
-        messages = (state.get("values") or {}).get("messages", [])
+        state: dict[str, Any] = reply.raise_for_status().json()
+        values: dict[str, Any] = state.get("values") or {}
+        messages: list[dict[str, Any]] = values.get("messages", [])
         return "".join(str(message["content"]) for message in messages if message["type"] == "ai")
 
     async def close(self) -> None:

@@ -44,7 +44,7 @@ def forged(issuer: Issuer) -> Iterator[tuple[str, str]]:
     """Give each forgery with its name."""
     good = issuer.sign(honest(issuer))
     head, body, signature = good.split(".")
-    for name, changes in {
+    claims: dict[str, dict[str, Any]] = {
         "another issuer": {"iss": "https://evil.example"}, "issuer with a slash": {"iss": issuer.url + "/"},
         "no issuer": {"iss": None}, "issuer a list": {"iss": [issuer.url]}, "another audience": {"aud": "other"},
         "no audience": {"aud": None}, "empty audience": {"aud": []}, "audience a number": {"aud": 1},
@@ -57,7 +57,8 @@ def forged(issuer: Issuer) -> Iterator[tuple[str, str]]:
         "a role unmapped": {"groups": ["owner", "admin"]}, "roles a number": {"groups": 7}, "no subject": {"sub": None},
         "empty subject": {"sub": ""}, "subject with a line end": {"sub": "ann\r\nX: 1"}, "subject a number": {"sub": 1},
         "subject too long": {"sub": "a" * 256},
-    }.items():
+    }
+    for name, changes in claims.items():
         yield name, issuer.sign(honest(issuer, **changes))
     for name, header in {
         "no typ": {"typ": None}, "another typ": {"typ": "logout+jwt"}, "unknown kid": {"kid": "nobody"},

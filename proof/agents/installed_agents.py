@@ -44,11 +44,19 @@ READS_FIRST: Mapping[str, tuple[str, str]] = {"qwen": ("read_file", "file_path")
 """Agents that edit no file, and ask about none, which their model has not read: the tool, and what it names a path."""
 
 
+def _no_files(_run: list[str]) -> Mapping[str, str]:
+    return {}
+
+
+def _no_arguments(_run: list[str]) -> tuple[str, ...]:
+    return ()
+
+
 class Servers(NamedTuple):
     """How an agent's user adds an MCP server: files below HOME, and words behind the arguments."""
 
-    files: Callable[[list[str]], Mapping[str, str]] = lambda _: {}
-    args: Callable[[list[str]], tuple[str, ...]] = lambda _: ()
+    files: Callable[[list[str]], Mapping[str, str]] = _no_files
+    args: Callable[[list[str]], tuple[str, ...]] = _no_arguments
 
 
 class Absent(Exception):
@@ -122,7 +130,10 @@ def _put(place: Path, text: str) -> None:
 
 
 def _json(place: str, content: Callable[[dict[str, Any]], object]) -> Servers:
-    return Servers(lambda run: {place: json.dumps(content({"command": run[0], "args": run[1:]}))})
+    def files(run: list[str]) -> dict[str, str]:
+        return {place: json.dumps(content({"command": run[0], "args": run[1:]}))}
+
+    return Servers(files)
 
 
 def _standard(place: str, **more: Any) -> Servers:
@@ -135,19 +146,30 @@ def _open_code(place: str) -> Servers:
 
 
 def _toml(place: str, head: str) -> Servers:
-    return Servers(lambda run: {place: f"\n{head}command = {json.dumps(run[0])}\nargs = {json.dumps(run[1:])}\n"})
+    def files(run: list[str]) -> dict[str, str]:
+        return {place: f"\n{head}command = {json.dumps(run[0])}\nargs = {json.dumps(run[1:])}\n"}
+
+    return Servers(files)
+
+
+def _claude(run: list[str]) -> tuple[str, ...]:
+    servers = {"mcpServers": {NAME: {"type": "stdio", "command": run[0], "args": run[1:]}}}
+    return ("--mcp-config=" + json.dumps(servers),)
+
+
+def _goose(run: list[str]) -> dict[str, str]:
+    return {".config/goose/config.yaml": (
+        f"extensions:\n  {NAME}:\n    enabled: true\n    type: stdio\n    name: {NAME}\n    timeout: 60\n"
+        f"    cmd: {json.dumps(run[0])}\n    args: {json.dumps(run[1:])}\n")}
 
 
 SERVERS: Mapping[str, Servers] = {
-    "claude": Servers(args=lambda run: ("--mcp-config=" + json.dumps({"mcpServers": {
-        NAME: {"type": "stdio", "command": run[0], "args": run[1:]}}}),)),
+    "claude": Servers(args=_claude),
     "claude-acp": _standard(".claude.json", type="stdio"),
     "codex-acp": _toml(".codex/config.toml", f"[mcp_servers.{NAME}]\n"),
     "copilot": _standard(".copilot/mcp-config.json", type="local", tools=["*"]),
     "gemini": _standard(".gemini/settings.json"),
-    "goose": Servers(lambda run: {".config/goose/config.yaml": (
-        f"extensions:\n  {NAME}:\n    enabled: true\n    type: stdio\n    name: {NAME}\n    timeout: 60\n"
-        f"    cmd: {json.dumps(run[0])}\n    args: {json.dumps(run[1:])}\n")}),
+    "goose": Servers(_goose),
     "kilo": _open_code(".config/kilo/kilo.json"),
     "kimi": _standard(".kimi-code/mcp.json"),
     "opencode": _open_code(".config/opencode/opencode.json"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -131,7 +131,7 @@ class _Turn(NamedTuple):
 
 
 @contextlib.contextmanager
-def driving(name: str, attacks: Sequence[Attack]) -> Iterator[tuple[Drive, list[Planted]]]:
+def driving(name: str, attacks: Sequence[Attack]) -> Generator[tuple[Drive, list[Planted]]]:
     """A gateway and a runner with one agent, in a repository with these attacks. Raises Absent."""
     with tempfile.TemporaryDirectory(prefix="interlock-door-") as directory, running_model_server() as model:
         place = Path(directory).resolve()

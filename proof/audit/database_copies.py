@@ -6,7 +6,7 @@ import shutil
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import apsw
 import asyncpg
@@ -148,7 +148,7 @@ class PostgresStore:
 
     @asynccontextmanager
     async def editing(self) -> AsyncGenerator[Editing]:
-        connection = await asyncpg.connect(self._settings(self._trial).dsn)
+        connection = await cast("Any", asyncpg).connect(self._settings(self._trial).dsn)
         try:
             await connection.execute("SET session_replication_role = replica")  # Triggers of the tables do not fire.
             yield _InDatabase(connection)
@@ -165,7 +165,7 @@ class PostgresStore:
         return PostgresSettings(self._server.replace("/postgres?", f"/{name}?"))
 
     async def _run(self, statement: str) -> None:
-        connection = await asyncpg.connect(self._server)
+        connection = await cast("Any", asyncpg).connect(self._server)
         try:
             await connection.execute(statement)
         finally:

@@ -44,8 +44,9 @@ BESIDE_LANDLOCK = frozenset({"List its names", "Connect to a socket that lies in
 
 def beside(scoped: bool) -> Mapping[str, frozenset[str]]:
     """What each wall does not promise, on a kernel with scopes or without."""
-    both = BESIDE_BOTH | (frozenset() if scoped else UNSCOPED_BOTH)
-    return {"namespace": both | (frozenset() if scoped else UNSCOPED_NAMESPACE), "landlock": both | BESIDE_LANDLOCK,
+    both = BESIDE_BOTH | (frozenset[str]() if scoped else UNSCOPED_BOTH)
+    return {"namespace": both | (frozenset[str]() if scoped else UNSCOPED_NAMESPACE),
+            "landlock": both | BESIDE_LANDLOCK,
             "network": frozenset({"Connect to a socket by a path that is not hidden"})}
 
 

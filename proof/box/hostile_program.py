@@ -567,7 +567,7 @@ def written_terminal() -> None:
 @escape("beside")
 def listed() -> bytes:
     """List its names."""
-    return "\n".join(os.listdir(ORDERS["state"])).encode()
+    return "\n".join(os.listdir(str(ORDERS["state"]))).encode()
 
 
 @escape("beside")

@@ -125,7 +125,7 @@ def races(stack: ClusterStack, seed: int, rounds: int) -> Races:
     records: dict[str, list[str]] = defaultdict(list)
     for line in export:
         record: dict[str, Any] = json.loads(line).get("record", {})
-        if (record.get("meta") or {}).get("to") in TERMINAL and not record.get("approval_id"):
+        if record.get("meta") and record["meta"].get("to") in TERMINAL and not record.get("approval_id"):
             records[record.get("command_id", "")].append(record["action"])
     stack.stay()
     states = Counter[str]()

@@ -51,7 +51,10 @@ class Point(NamedTuple):
 
 def _writes(*kinds: type) -> Callable[..., bool]:
     """Whether a commit holds a write of each of these kinds."""
-    return lambda _ledger, batch: all(any(isinstance(write, kind) for write in batch.writes) for kind in kinds)
+    def meant(_ledger: Any, batch: Any) -> bool:
+        return all(any(isinstance(write, kind) for write in batch.writes) for kind in kinds)
+
+    return meant
 
 
 def _frames(_ledger: Any, batch: Any) -> bool:
@@ -59,7 +62,10 @@ def _frames(_ledger: Any, batch: Any) -> bool:
 
 
 def _stores(kind: type) -> Callable[..., bool]:
-    return lambda _outbox, writes, **_: any(isinstance(write, kind) for write in writes)
+    def meant(_outbox: Any, writes: Any, **_: Any) -> bool:
+        return any(isinstance(write, kind) for write in writes)
+
+    return meant
 
 
 POINTS: dict[Component, dict[str, Point]] = {
@@ -104,7 +110,7 @@ def arm(point: Point, moment: Moment, call: int) -> None:
 
     if inspect.iscoroutinefunction(method):
         @functools.wraps(method)
-        async def failing(*args: Any, **kwargs: Any) -> Any:
+        async def failing_later(*args: Any, **kwargs: Any) -> Any:
             dies = due(*args, **kwargs)
             if dies and moment == "before":
                 _die()
@@ -112,6 +118,8 @@ def arm(point: Point, moment: Moment, call: int) -> None:
             if dies:
                 _die()
             return answer
+
+        setattr(point.owner, point.method, failing_later)
     else:
         @functools.wraps(method)
         def failing(*args: Any, **kwargs: Any) -> Any:
@@ -123,7 +131,7 @@ def arm(point: Point, moment: Moment, call: int) -> None:
                 _die()
             return answer
 
-    setattr(point.owner, point.method, failing)
+        setattr(point.owner, point.method, failing)
 
 
 def _die() -> None:

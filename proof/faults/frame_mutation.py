@@ -1,34 +1,35 @@
-"""Frames bent out of shape: seeded, so that a run can be repeated. Pure."""
+"""Malformed frames, made from sound ones: seeded, so that a run can be repeated. Pure."""
 
 from __future__ import annotations
 
 import copy
 import json
+from collections.abc import Iterable
 from random import Random
-from typing import Any
+from typing import Any, cast
 
-ODD: tuple[Any, ...] = (
+ODD: tuple[Any, ...] = (  # pyright: ignore[reportUnknownVariableType] - empty lists and dicts
     None, True, False, 0, -1, 1.5, 2**31, 2**53 + 1, 2**63, 2**64, -(2**63), 1e308, "", " ", "x" * 5_000, "\u0000",
     "\ud800", "\u202e", "../../etc/passwd", "' OR 1=1 --", "{}", [], {}, [[]], [None], {"": None},
     {"type": "session.history"}, [{"a": [{"b": {}}]}] * 3,
 )
-"""Values that stand where others belong."""
+"""Values that replace others."""
 RAW: tuple[bytes, ...] = (b"NaN", b"Infinity", b"1e999", b"-0", b"[" * 2_000 + b"]" * 2_000, b'"\\ud800"', b"007")
 """What no encoder of ours would write."""
 Frame = dict[str, Any]
 
 
 def mutate(frame: Frame, draw: Random) -> bytes:
-    """Bend a frame once or a few times: its values, its fields, or its bytes."""
-    bent = copy.deepcopy(frame)
+    """Change a frame once or a few times: its values, its fields, or its bytes."""
+    mutated = copy.deepcopy(frame)
     for _ in range(draw.choice((1, 1, 1, 2, 4))):
-        draw.choice((_replace, _replace, _remove, _add, _rename, _swap))(bent, draw)
-    raw = json.dumps(bent).encode()
+        draw.choice((_replace, _replace, _remove, _add, _rename, _swap))(mutated, draw)
+    raw = json.dumps(mutated).encode()
     kind = draw.random()
     if kind < 0.05:
         return _bytes(raw, draw)
     if kind < 0.1:
-        return _literal(bent, draw)
+        return _literal(mutated, draw)
     if kind < 0.15:
         return raw[:1] + b'"type":"agent.text.done",' + raw[1:]  # A key twice.
     return raw
@@ -36,9 +37,11 @@ def mutate(frame: Frame, draw: Random) -> bytes:
 
 def _places(value: Any, found: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
     """Every (container, key) of a document."""
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    items: Iterable[tuple[Any, Any]] = (
+        cast("Frame", value).items() if isinstance(value, dict)
+        else enumerate(cast("list[Any]", value)) if isinstance(value, list) else ())
     for key, inner in items:
-        found.append((value, key))
+        found.append((cast("Any", value), key))
         _places(inner, found)
     return found
 
@@ -56,7 +59,8 @@ def _remove(frame: Frame, draw: Random) -> None:
 
 
 def _add(frame: Frame, draw: Random) -> None:
-    containers = [frame, *(inner for container, key in _places(frame, []) if isinstance(inner := container[key], dict))]
+    containers: list[Frame] = [frame, *(
+        inner for container, key in _places(frame, []) if isinstance(inner := container[key], dict))]
     draw.choice(containers)[draw.choice(("extra", "seq", "session_id", "metadata", "offset", ""))] = copy.deepcopy(
         draw.choice(ODD))
 
@@ -73,22 +77,23 @@ def _swap(frame: Frame, draw: Random) -> None:
     if len(places) < 2:
         return
     (one, first), (other, second) = draw.sample(places, 2)
-    before = copy.deepcopy(other[second]) if second in other or isinstance(other, list) else None
+    there = isinstance(other, list) or second in other
+    before: Any = copy.deepcopy(cast("Any", other)[second]) if there else None
     one[first] = before
 
 
 def _bytes(raw: bytes, draw: Random) -> bytes:
     """Flip, cut or insert; what comes is text all the same, as a WebSocket's text message must be."""
-    bent = bytearray(raw)
-    at = draw.randrange(len(bent))
+    mutated = bytearray(raw)
+    at = draw.randrange(len(mutated))
     match draw.randrange(3):
         case 0:
-            bent[at] = draw.randrange(0x20, 0x7F)
+            mutated[at] = draw.randrange(0x20, 0x7F)
         case 1:
-            del bent[at:]
+            del mutated[at:]
         case _:
-            bent[at:at] = draw.choice((b"\x00", b"}", b"]", b'"', b"\\", b",,"))
-    return bytes(bent)
+            mutated[at:at] = draw.choice((b"\x00", b"}", b"]", b'"', b"\\", b",,"))
+    return bytes(mutated)
 
 
 def _literal(frame: Frame, draw: Random) -> bytes:

@@ -84,11 +84,11 @@ class _File(apsw.VFSFile):
 
     def xWrite(self, data: bytes, offset: int) -> None:  # noqa: N802
         self._check(apsw.SQLITE_IOERR_WRITE, needs_room=True)
-        super().xWrite(data, offset)
+        super().xWrite(data, offset)  # pyright: ignore[reportUnknownMemberType]
 
-    def xTruncate(self, size: int) -> None:  # noqa: N802
+    def xTruncate(self, newsize: int) -> None:  # noqa: N802
         self._check(apsw.SQLITE_IOERR_TRUNCATE, needs_room=False)
-        super().xTruncate(size)
+        super().xTruncate(newsize)
 
     def xSync(self, flags: int) -> None:  # noqa: N802
         self._check(apsw.SQLITE_IOERR_FSYNC, needs_room=False)

@@ -156,13 +156,13 @@ class _File(apsw.VFSFile):
         with self._disk.turn:
             if self._key is not None:
                 self._disk.write(self._key, offset, data)
-            super().xWrite(data, offset)
+            super().xWrite(data, offset)  # pyright: ignore[reportUnknownMemberType]
 
-    def xTruncate(self, size: int) -> None:  # noqa: N802
+    def xTruncate(self, newsize: int) -> None:  # noqa: N802
         with self._disk.turn:
             if self._key is not None:
-                self._disk.truncate(self._key, size)
-            super().xTruncate(size)
+                self._disk.truncate(self._key, newsize)
+            super().xTruncate(newsize)
 
     def xSync(self, flags: int) -> None:  # noqa: N802
         super().xSync(flags)
@@ -216,7 +216,7 @@ def make_volatile(root: Path) -> VolatileDisk:
             if fresh:
                 disk.name(path, lambda: real["unlink"](path))
             if flags & (os.O_WRONLY | os.O_RDWR):
-                keys[descriptor] = (disk.know(os.fspath(path)), bool(flags & os.O_APPEND))
+                keys[descriptor] = (disk.know(str(path)), bool(flags & os.O_APPEND))
             return descriptor
 
     def close(descriptor: int) -> None:

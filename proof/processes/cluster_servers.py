@@ -14,6 +14,7 @@ import tempfile
 import time
 from functools import cache
 from pathlib import Path
+from typing import Any, cast
 from urllib.parse import parse_qs, urlsplit
 
 import asyncpg
@@ -97,7 +98,7 @@ def section() -> str:
 
 
 async def _make(url: str, name: str) -> None:
-    connection = await asyncpg.connect(url)
+    connection = await cast("Any", asyncpg).connect(url)
     try:
         await connection.execute(f"CREATE DATABASE {name}")
     finally:

@@ -270,8 +270,8 @@ def _become(asked: dict[str, Any], files: list[int]) -> NoReturn:
             os.dup2(file, number)
         os.closerange(3, MOST_FILES)
         code = _run_verb(asked) if "verb" in asked else _run_part(asked["part"])
-    except BaseException:  # noqa: BLE001 - the end of a process that has no interpreter's own end
-        sys.excepthook(*sys.exc_info())
+    except BaseException as error:  # noqa: BLE001 - the end of a process that has no interpreter's own end
+        sys.excepthook(type(error), error, error.__traceback__)
     finally:
         with contextlib.suppress(OSError):
             sys.stdout.flush()

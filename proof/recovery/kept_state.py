@@ -146,9 +146,9 @@ class _Ask:
 
     def until(self, command: str, *states: str) -> dict[str, Any]:
         """Wait until a command is in one of the states. Raises NotWritten."""
-        deadline = time.monotonic() + PATIENCE_S
+        deadline, found = time.monotonic() + PATIENCE_S, dict[str, Any]()
         while time.monotonic() < deadline:
-            found: dict[str, Any] = self.get(f"/v1/commands/{command}")
+            found = self.get(f"/v1/commands/{command}")
             if found["state"] in states:
                 return found
             time.sleep(0.1)
@@ -218,7 +218,8 @@ def _up(program: list[str], state: Path, workspace: Path) -> Generator[_Ask]:
 
 def main() -> int:
     """Write a sample."""
-    parser = argparse.ArgumentParser(prog="python -m proof.recovery.kept_state", description=__doc__.split("\n", 1)[0])
+    described = (__doc__ or "").split("\n", 1)[0]
+    parser = argparse.ArgumentParser(prog="python -m proof.recovery.kept_state", description=described)
     parser.add_argument("write", choices=("write",))
     parser.add_argument("directory", type=Path, help="such as tests/kept_states/0.1.0; it must not be there yet")
     parser.add_argument("--interlock", default=f"{shlex.quote(sys.executable)} -m interlock", metavar="PROGRAM",

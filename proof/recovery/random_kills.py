@@ -26,6 +26,7 @@ ROUNDS = 20
 WRITERS = 4
 SETTLE_TIMEOUT_S = 120.0
 TERMINAL = {"succeeded", "failed", "timed_out", "canceled", "rejected", "expired"}
+KILLED: tuple[Component, ...] = ("gateway", "runner")
 
 
 class Note:
@@ -100,7 +101,7 @@ class RandomKills:
         threads.append(threading.Thread(target=self._vote, daemon=True))
         for thread in threads:
             thread.start()
-        components: list[Component] = ["gateway"] * rounds + ["runner"] * rounds
+        components: list[Component] = [component for component in KILLED for _ in range(rounds)]
         self.random.shuffle(components)
         in_turn = sum(self._kill(component, inside=number % 2 == 0) for number, component in enumerate(components))
         self.stopping.set()

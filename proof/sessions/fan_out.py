@@ -70,7 +70,7 @@ for line in sys.stdin:
 class Shown(NamedTuple):
     """What the viewers were shown between two instants: how many things, and their delays in ms."""
 
-    count: int
+    things: int
     p50_ms: float
     p99_ms: float
     gateway_cores: float
@@ -97,8 +97,8 @@ class Findings(NamedTuple):
         """What does not hold, whatever the machine has to do besides."""
         found: list[str] = []
         for name, shown in (("alone", self.alone), ("beside frozen ones", self.beside)):
-            if shown.count < SHOWN_OF_SAID * self.said:
-                found.append(f"{name}: {shown.count} of {self.said} were shown")
+            if shown.things < SHOWN_OF_SAID * self.said:
+                found.append(f"{name}: {shown.things} of {self.said} were shown")
         if self.cut != self.frozen:
             found.append(f"{self.cut} of {self.frozen} frozen viewers were let go within {CUT_S:.0f} s")
         if self.descriptors[2] > self.descriptors[0] + 2:
@@ -139,7 +139,7 @@ def fan_out(place: Path, viewers: int, frozen: int, a_second: int, measured_s: f
         alone = _measure(log, measured_s, gateway, watching.pid)
         descriptors = [_descriptors(gateway)]
         if not frozen:
-            return Findings(viewers, 0, said, alone, alone, 0, 0.0, (*descriptors * 3,))
+            return Findings(viewers, 0, said, alone, alone, 0, 0.0, (descriptors[0], descriptors[0], descriptors[0]))
         since = _newest(stack, path)
         standing.extend(_one_more(stack, f"{path}?since={since}") for _ in range(frozen))
         _read_along(standing)
@@ -254,7 +254,7 @@ def run(_seed: int, rounds: int | None) -> bool:
     with tempfile.TemporaryDirectory(prefix="interlock-r11-") as place:
         seen = fan_out(Path(place), rounds or VIEWERS, FROZEN, A_SECOND, MEASURED_S)
     for name, shown in (("alone", seen.alone), (f"beside {seen.frozen} frozen ones", seen.beside)):
-        print(f"{seen.viewers} viewers × {A_SECOND}/s, {name}: {shown.count} of {seen.said} events shown in "
+        print(f"{seen.viewers} viewers × {A_SECOND}/s, {name}: {shown.things} of {seen.said} events shown in "
               f"{MEASURED_S:.0f} s, p50 {shown.p50_ms:.0f} ms, p99 {shown.p99_ms:.0f} ms; cores of the gateway "
               f"{shown.gateway_cores:.2f}, of the viewers {shown.readers_cores:.2f}")
     print(f"{seen.cut} of {seen.frozen} frozen viewers let go, the last {seen.cut_after_s:.1f} s after it stopped to "

@@ -90,10 +90,10 @@ class LinkFaults:
             command = self._submit(body, f"proof-r12-{self._seed}-{number:06}")
             if command is None:
                 continue
-            session = command["target"]["session_id"]
+            session = str(command["target"]["session_id"])
             self._sessions.add(session)
             ended = self._ended(command["id"])
-            error = (ended.get("error") or {}).get("code")
+            error = ended["error"]["code"] if ended.get("error") else None
             self._states[f"{ended['state']} ({error})" if error else ended["state"]] += 1
             if ended["state"] not in TERMINAL:
                 self._wrong.append(f"command {command['id']} of session {session} never ended: {ended['state']}")
@@ -101,13 +101,14 @@ class LinkFaults:
                 session = None
 
     def _submit(self, body: dict[str, Any], key: str) -> dict[str, Any] | None:
-        deadline = time.monotonic() + TURN_TIMEOUT_S
+        deadline, refusal = time.monotonic() + TURN_TIMEOUT_S, ""
         while time.monotonic() < deadline:
             answer = self._stack.post("/v1/commands", body, key)
             if answer.status_code == 202:
                 return answer.json()
+            refusal = answer.text
             time.sleep(0.1)  # No runner is attached just now.
-        self._wrong.append(f"{key} was never taken: {answer.text}")
+        self._wrong.append(f"{key} was never accepted: {refusal}")
         return None
 
     def _ended(self, command_id: str) -> dict[str, Any]:

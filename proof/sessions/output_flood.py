@@ -53,13 +53,13 @@ def flood(total_bytes: int) -> dict[str, Any]:
 
 
 def _await_end(stack: Stack, command_id: str) -> dict[str, Any]:
-    deadline = time.monotonic() + END_TIMEOUT_S
+    deadline, command = time.monotonic() + END_TIMEOUT_S, dict[str, Any]()
     while time.monotonic() < deadline:
         command = stack.get(f"/v1/commands/{command_id}")
         if command.get("ended_at"):
             return command
         time.sleep(0.2)
-    raise Unmet(f"the flood's command did not end within {END_TIMEOUT_S:.0f} s: it is {command['state']}")
+    raise Unmet(f"the flood's command did not end within {END_TIMEOUT_S:.0f} s: it is {command.get('state')}")
 
 
 def _kept_bytes(stack: Stack, session_id: str) -> int:

@@ -334,7 +334,7 @@ def explore(seed: int, runs: int, steps: int = STEPS) -> Counter[str]:
     run_state_machine_as_test(  # pyright: ignore[reportUnknownMemberType]
         seeded(seed)(Conversation), settings=settings(
             max_examples=runs, stateful_step_count=steps, deadline=None, database=None,
-            suppress_health_check=list(HealthCheck)))
+            suppress_health_check=list(HealthCheck)))  # pyright: ignore[reportArgumentType]
     return counted
 
 

@@ -36,7 +36,7 @@ class Store(MemoryLedger):
         self._of_session: dict[str, dict[str, None]] = {}
         self._asked_of: dict[str, dict[str, None]] = {}
         self._by_token: dict[str, str] = {}
-        self.counts = Counter[str]()
+        self.tallies = Counter[str]()
         self.faults: list[str] = []
         """Writes that should have been refused."""
         self.unaudited: list[str] = []
@@ -54,12 +54,12 @@ class Store(MemoryLedger):
         try:
             receipt = await super().commit(given)
         except Fenced:
-            self.counts["fenced"] += 1
+            self.tallies["fenced"] += 1
             raise
         if stale:
             self.faults.append(f"a write under a stale epoch succeeded: {stale[0]}")
-        self.counts["commits"] += 1
-        self.counts["events"] += len(receipt.numbers)
+        self.tallies["commits"] += 1
+        self.tallies["events"] += len(receipt.numbers)
         self._compare(batch)
         return receipt
 
@@ -74,7 +74,7 @@ class Store(MemoryLedger):
                 self._note_pending(write.record)
             elif isinstance(write, AuditAppend) and "to" in write.draft.meta:
                 written[write.draft.approval_id or write.draft.command_id or "", str(write.draft.meta["to"])] += 1
-        self.counts["transitions"] += moved.total()
+        self.tallies["transitions"] += moved.total()
         if moved != written:
             self.unaudited.append(f"moved {dict(moved - written)} without a record, recorded "
                                   f"{dict(written - moved)} that did not move")

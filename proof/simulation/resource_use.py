@@ -149,10 +149,10 @@ async def _busy(world: World) -> None:
 async def _processor(loop: SimulatedLoop, seed: int) -> tuple[float, float, float]:
     world = World(loop, seed, SAMPLE)
     await world.open()
-    before_s, before = time.process_time(), Counter(world.store.counts)
+    before_s, before = time.process_time(), Counter(world.store.tallies)
     await _busy(world)
     spent_s = time.process_time() - before_s
-    made = world.store.counts - before
+    made = world.store.tallies - before
     await world.close()
     return spent_s / SAMPLE.sessions, made["events"] / SAMPLE.sessions, made["commits"] / SAMPLE.sessions
 

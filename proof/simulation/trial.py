@@ -66,7 +66,7 @@ async def _trial(loop: SimulatedLoop, world: World, reached: Callable[[str], Non
 def counted(world: World) -> Counter[str]:
     """What happened."""
     return Counter({
-        **world.befell, **world.store.counts, "simulated s": int(world.loop.time()),
+        **world.befell, **world.store.tallies, "simulated s": int(world.loop.time()),
         "turns of the loop": world.loop.turns,
         "acknowledged": len(world.clients.acknowledged), "commands": len(world.store.all_commands()),
         "links": sum(runner.links for runner in world.runners),

@@ -4,21 +4,27 @@ A prompt is a name. `begun.txt` and `rang.txt` in the workspace get lines `NAME 
 and one for each cancel that came; a cancel that came twice would show there. The standard library alone.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import sys
 import time
 import uuid
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # The import would take longer than the rest of the start.
+    from typing import Any
 
-def send(kind, payload, /, **metadata):
+
+def send(kind: str, payload: dict[str, Any], /, **metadata: Any) -> None:
     """Write one frame as a line."""
     frame = {"type": kind, "message_id": os.urandom(12).hex(), "metadata": metadata, "payload": payload}
     sys.stdout.write(json.dumps(frame) + "\n")
     sys.stdout.flush()
 
 
-def note(where, name):
+def note(where: str, name: str) -> None:
     """Append a line, at once and as a whole."""
     line = f"{name} {time.clock_gettime(time.CLOCK_BOOTTIME) * 1000:.1f}\n"
     file = os.open(f"{os.environ['RAWP_WORKSPACE_PATH']}/{where}.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -26,7 +32,7 @@ def note(where, name):
     os.close(file)
 
 
-def main():
+def main() -> None:
     """Answer the open; begin a turn with each prompt, and end it with its cancel."""
     name = turn_id = ""
     turns = 0

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from proof.recovery.random_kills import history_texts
 from proof.workload.clients import TERMINAL, Clients
@@ -69,7 +69,7 @@ class _Tally:
         """Read and compare everything."""
         stack, names = self._stack, self._clients.commands()
         stack.stay()
-        ran = Counter((stack.workspace / "ran.txt").read_text().split()) if names else Counter()
+        ran = Counter((stack.workspace / "ran.txt").read_text().split() if names else [])
         given = Counter(command_id for _, command_id, _ in names)
         self._doubled += [f"{name} ran {count} times" for name, count in ran.items() if count > 1]
         self._doubled += [f"command {id_} was given out {count} times" for id_, count in given.items() if count > 1]
@@ -127,8 +127,8 @@ class _Tally:
         """Each transition has exactly one record: what the status stream told, and what each approval is."""
         recorded: dict[str, list[str]] = defaultdict(list)
         for line in self._stack.lines("/v1/audit/export"):
-            record = json.loads(line).get("record", {}) if FILLED not in line else {}
-            if "to" in (record.get("meta") or {}):
+            record: dict[str, Any] = json.loads(line).get("record", {}) if FILLED not in line else {}
+            if record.get("meta") and "to" in record["meta"]:
                 recorded[record.get("approval_id") or record.get("command_id") or ""].append(record["meta"]["to"])
         for command_id in command_ids:
             shown: list[str] = []
@@ -236,10 +236,10 @@ class _Tally:
 
 def _read(line: bytes) -> dict[str, Any] | None:
     try:
-        read = json.loads(line.decode()) if line else None
+        read: Any = json.loads(line.decode()) if line else None
     except ValueError:
         return None
-    return read if isinstance(read, dict) else None
+    return cast("dict[str, Any]", read) if isinstance(read, dict) else None
 
 
 def _texts(value: Any) -> Iterator[str]:
@@ -247,5 +247,6 @@ def _texts(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict | list):
-        for part in value.values() if isinstance(value, dict) else value:
+        whole = cast("dict[str, Any] | list[Any]", value)
+        for part in whole.values() if isinstance(whole, dict) else whole:
             yield from _texts(part)

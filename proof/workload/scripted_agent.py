@@ -4,6 +4,8 @@ A prompt is `NAME PIECES PAUSE_MS`: it says so many pieces of text, sends a file
 tool call, and after a yes appends NAME to `ran.txt` in the workspace. A prompt that ran twice would show there.
 """
 
+from __future__ import annotations
+
 import base64
 import hashlib
 import json
@@ -12,22 +14,26 @@ import sys
 import time
 import uuid
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # The import would take longer than the rest of the start.
+    from typing import Any
+
 FILE_BYTES = 1_500
 
 
-def file_of(name):
+def file_of(name: str) -> bytes:
     """The bytes of the file that belongs to a prompt's name."""
     return (hashlib.sha256(name.encode()).hexdigest() * 32).encode()[:FILE_BYTES]
 
 
-def send(kind, payload, /, **metadata):
+def send(kind: str, payload: dict[str, Any], /, **metadata: Any) -> None:
     """Write one frame as a line."""
     frame = {"type": kind, "message_id": os.urandom(12).hex(), "metadata": metadata, "payload": payload}
     sys.stdout.write(json.dumps(frame) + "\n")
     sys.stdout.flush()
 
 
-def receive():
+def receive() -> dict[str, Any]:
     """Read one frame; the end of the input is the end of the agent."""
     line = sys.stdin.readline()
     if not line:
@@ -35,7 +41,7 @@ def receive():
     return json.loads(line)
 
 
-def say(turn_id, name, pieces, pause_s):
+def say(turn_id: str, name: str, pieces: int, pause_s: float) -> None:
     """Stream a block of text in pieces, then close it."""
     block, said = os.urandom(6).hex(), ""
     for number in range(pieces):
@@ -46,7 +52,7 @@ def say(turn_id, name, pieces, pause_s):
     send("agent.text.done", {"turn_id": turn_id, "block_id": block, "text": said})
 
 
-def hand_over(name):
+def hand_over(name: str) -> None:
     """Send the file of a prompt."""
     data = file_of(name)
     send("agent.file.transfer", {
@@ -54,7 +60,7 @@ def hand_over(name):
         "sha256": hashlib.sha256(data).hexdigest(), "purpose": "output", "content": base64.b64encode(data).decode()})
 
 
-def append(turn_id, name):
+def append(turn_id: str, name: str) -> bool:
     """Ask, and append the name after a clear yes. Returns whether it was cancelled meanwhile."""
     call, asked = os.urandom(6).hex(), os.urandom(6).hex()
     send("tool.invoke.request", {"invocation_id": call, "turn_id": turn_id, "tool_name": "append",
@@ -69,7 +75,8 @@ def append(turn_id, name):
         cancelled = cancelled or frame["type"] == "control.turn.cancel"
         if frame["type"] == "control.interaction.response" and frame["payload"]["interaction_id"] == asked:
             break
-    result = {"invocation_id": call, "status": "denied", "output_type": "text", "output": "no", "duration_ms": 1}
+    result: dict[str, Any] = {"invocation_id": call, "status": "denied", "output_type": "text", "output": "no",
+                              "duration_ms": 1}
     if frame["payload"]["decision"] == "allow" and not cancelled:
         place = os.environ["RAWP_WORKSPACE_PATH"] + "/ran.txt"
         ran = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -81,7 +88,7 @@ def append(turn_id, name):
     return cancelled
 
 
-def work(prompt, index):
+def work(prompt: dict[str, Any], index: int) -> None:
     """One prompt, one turn."""
     text = prompt.get("text") or "\n".join(block.get("text", "") for block in prompt["content"])
     name, pieces, pause_ms = text.split()
@@ -97,7 +104,7 @@ def work(prompt, index):
                            "time_to_reset": "2100-01-01T00:00:00.000Z"})
 
 
-def main():
+def main() -> None:
     """Answer the open, then one prompt after another."""
     turns = 0
     while True:

@@ -104,8 +104,8 @@ class Viewers:
         return False
 
     def _see(self, session_id: str, item: dict[str, Any]) -> bool:
-        frame = item.get("frame") or {}
-        payload = frame.get("payload", {})
+        frame: dict[str, Any] = item.get("frame") or {}
+        payload: dict[str, Any] = frame.get("payload", {})
         texts = self._texts[session_id]
         if frame.get("type") in ("agent.text.delta", "agent.thinking.delta"):
             write_at(texts, payload["block_id"], payload["offset"], payload["text"])
