@@ -43,6 +43,16 @@ async def test_an_allowed_command_runs_and_its_output_streams(tmp_path: Path) ->
         assert call["_meta"] == {"interlock": {"toolName": "shell"}}
 
 
+@pytest.mark.req("A-7")
+async def test_a_command_without_output_says_that_it_has_none(tmp_path: Path) -> None:
+    async with conversation(tmp_path) as talk:
+        answer = talk.prompt("true")
+        await talk.allow()
+        await answer
+        assert talk.pieces() == [{"channel": "stdout", "text": ""}]
+        assert talk.results() == [{"exit_code": 0, "signal": None, "stdout_bytes": 0, "stderr_bytes": 0}]
+
+
 async def test_nothing_runs_before_the_yes(tmp_path: Path) -> None:
     async with conversation(tmp_path) as talk:
         answer = talk.prompt("touch made")

@@ -175,10 +175,13 @@ class ShellTurn:
     async def _close(
         self, call: ShellCall, status: Literal["completed", "failed"], text: str, ended: CommandExit | None = None
     ) -> None:
-        """Send the end of a tool call: its outcome, without the output, which was streamed."""
+        """Send the end of a tool call: its outcome, without the output, which was streamed. A command that succeeded
+        without output has an empty stream, so that its outcome is not taken for its output."""
         update: dict[str, Any] = {
             "sessionUpdate": "tool_call_update", "toolCallId": call.call_id, "status": status,
             "content": [{"type": "content", "content": {"type": "text", "text": text}}]}
+        if status == "completed" and ended is not None and ended.stdout_bytes + ended.stderr_bytes == 0:
+            update["_meta"] = {"interlock": {"stream": {"channel": "stdout", "text": ""}}}
         await self._update(update if ended is None else {**update, "rawOutput": ended._asdict()})
 
     async def _write(self, sentence: str) -> None:

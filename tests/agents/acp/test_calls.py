@@ -107,6 +107,18 @@ async def test_what_differs_between_agents() -> None:
     assert (outcome.stop_reason, outcome.notice[0]) == ("end_turn", "AgentRefused")
 
 
+@pytest.mark.req("A-7", "G-7")
+async def test_the_outcome_of_a_command_without_output_is_not_its_output() -> None:
+    nothing = {"interlock": {"stream": {"channel": "stdout", "text": ""}}}
+    recorder, _, _ = await play([
+        update(sessionUpdate="tool_call", toolCallId="s1", kind="execute", status="in_progress", rawInput=COMMAND),
+        update(sessionUpdate="tool_call_update", toolCallId="s1", status="completed", content=content("succeeded"),
+               rawOutput={"exit_code": 0}, _meta=nothing),
+        {"result": {"stopReason": "end_turn"}},
+    ])
+    assert recorder.said == [("request", "execute", COMMAND), ("result", "ok", "text", None)]
+
+
 @pytest.mark.req("A-5")
 async def test_a_permission_that_the_agent_gives_up_is_no_longer_asked() -> None:
     recorder, process, outcome = await play([

@@ -117,7 +117,8 @@ class AcpToolCall:
         spans = _own_stream(meta) + _terminal_stream(meta) + self._goose_stream(meta)
         if not spans and update.status not in ENDED:
             spans = self._content_stream()
-        self.streamed = self.streamed or bool(spans)
+        # Our own agent says with an empty piece that a command which printed nothing has no output to show.
+        self.streamed = self.streamed or bool(spans) or _at(meta, "interlock", "stream") is not None
         return spans
 
     def _goose_stream(self, meta: dict[str, Any]) -> list[tuple[Channel, str]]:
