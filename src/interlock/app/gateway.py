@@ -64,8 +64,8 @@ ANNOUNCEMENT = "gateway.json"
 """`{url, pid}` of the gateway that works on a state directory, for the verbs."""
 """Directory below the state directory: bytes of files that travelled in sessions (E-5)."""
 LAST_WORDS_S = 3.0
-"""A ledger that does not answer is waited for so long at the end: with what ends before, less than a service manager's
-patience."""
+"""Timeout of a ledger that does not answer at the end. With what stops before, it is less than the timeout of a service
+manager."""
 YOUNG_OBJECTS = 10_000
 """New objects after which the cyclic collector looks at them: at most some megabytes wait for it."""
 

@@ -34,15 +34,15 @@ from interlock.session.view_marks import marked, marked_differences, revision_of
 TICK_S = 1.0
 """Files are looked at this often, and written this often at most."""
 REST = 49
-"""For each second of writing so many of rest: at most 2 % of the time."""
+"""Seconds of rest for each second of writing: at most 2 % of the time is spent on it."""
 EASE = 9
-"""After each page the thread lets go for so many times as long as it took: who waits for a frame's acknowledgement
+"""After each page the thread sleeps for this multiple of the time that the page took: the acknowledgement of a frame
 must not wait for the view."""
 PAGE_ROWS = 100
 LAST_S = 0.5
 """A view that takes longer to write is not written once more at the end; it is at the next start."""
 TOLD = 20
-"""So many sentences of one text are logged, and how many more there are."""
+"""Maximum sentences of one text in the log; the number of the others follows."""
 EDITOR = Principal(tenant_id=OWNER_TENANT, actor=Actor(type="user", id=NAME), role="owner", key_id="")
 """Who may write in the state directory owns the gateway; the audit log says that it came by the file."""
 

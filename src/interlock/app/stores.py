@@ -29,7 +29,7 @@ NATS = "interlock.backends.bus_nats"
 LOOK_S = 10.0
 """The store's time is asked for so often: a machine's own runs a little too fast or too slow."""
 TRIES = 5
-"""Of so many answers the one that says the latest time counts."""
+"""Number of times that the clock is asked; the latest of the answers counts."""
 log = structlog.get_logger("interlock.gateway")
 
 

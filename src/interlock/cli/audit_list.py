@@ -55,7 +55,7 @@ def records(
                                              "@last.")] = None,
     approval: Annotated[str | None, Parameter(help="Only what is about this approval: an id, a unique beginning, "
                                               "or @last.")] = None,
-    since: Annotated[str | None, Parameter(help="Only the last so long (2h, 7d), or from an instant on "
+    since: Annotated[str | None, Parameter(help="Only this last period (2h, 7d), or from an instant on "
                                            "(2026-11-23T08:00).")] = None,
     until: Annotated[str | None, Parameter(help="Only what is older than that, written likewise.")] = None,
     on: Annotated[str | None, Parameter(help="Only this day, in this machine's time zone, with what was asked: "

@@ -24,7 +24,7 @@ from interlock.protocol.api.audit import ERASE_AUDIT, EXPORT_AUDIT
 from interlock.protocol.extras import install
 
 ERASED_AT_ONCE = 500
-"""So many records does one request name."""
+"""Records that one request names."""
 MAX_LAST_LINE = 16_384
 """The checkpoint's line is not longer."""
 

@@ -9,13 +9,13 @@ from typing import NamedTuple
 WHOLE_ID = re.compile(r"[a-z]{3}_[0-9A-Z]{26}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 """A prefix and a ULID, or a UUID."""
 GAP = 2
-"""Columns are so many cells apart."""
+"""Cells between two columns."""
 TEXT_LEAST, TEXT_USUAL = 20, 32
 """Columns of `drop` leave before a text is shorter than the first figure, columns of `extra` before the second."""
 CELL_LEAST = 8
-"""When nothing is left to drop, other columns are shortened to so many cells before they are left out too."""
+"""Minimum width of the other columns when no column is left to drop; below it they are left out too."""
 ID_CHARS = 8
-"""An id that is abbreviated keeps at least so many characters behind its prefix."""
+"""Minimum characters behind the prefix of an abbreviated id."""
 
 
 class Layout(NamedTuple):
@@ -32,7 +32,7 @@ class Layout(NamedTuple):
     text_least: int = TEXT_LEAST
     text_usual: int = TEXT_USUAL
     shorten: Callable[[str, int], str] | None = None
-    """Shortens a text to so many cells; the end is cut if it is None."""
+    """Shortens a text to a number of cells; the end is cut if it is None."""
 
 
 PLAIN = Layout()

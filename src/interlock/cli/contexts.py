@@ -26,7 +26,7 @@ VARIABLE = "INTERLOCK_ON"
 LOCAL = "local"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 MAX_CONTEXTS = 100
-"""So many are kept; a file with more was not written by this program."""
+"""Maximum contexts; a file with more was not written by this program."""
 OTHERS = 0o077
 """What of a file's mode lets anybody else read or write it."""
 

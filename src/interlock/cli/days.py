@@ -9,7 +9,7 @@ from interlock.cli.verb_error import usage
 
 WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 LEAST_LETTERS = 3
-"""A day of the week may be shortened to so many letters."""
+"""Minimum letters of a shortened day of the week."""
 
 
 class Day(NamedTuple):

@@ -6,7 +6,7 @@ FOLD_LINES = 10
 FOLD_CHARS = 2_000
 """Lines that are long are folded earlier."""
 KEPT_CHARS = 200_000
-"""So much of what is hidden is kept, to be shown when a person asks for it."""
+"""Maximum characters of hidden output that are kept, to be shown when a person asks for them."""
 
 
 class Fold:

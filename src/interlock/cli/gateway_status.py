@@ -24,7 +24,7 @@ from interlock.protocol.limits import PAGE_MAX
 from interlock.protocol.resources import Node, Session
 
 LABEL_CELLS = 17
-"""Labels are padded to so many cells."""
+"""Width to which labels are padded."""
 
 
 def status(*, json: Json = False, where: Here = NOWHERE) -> int:

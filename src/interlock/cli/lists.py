@@ -42,7 +42,7 @@ APPROVALS = Layout(text=("WHAT",), extra=("TOOL",), drop=("AGENT", "STATE", "TIM
 DECIDED = APPROVALS._replace(drop=("AGENT", "TIME LEFT / BY", "STATE"), text_least=9)
 """A list with approvals that are decided: what became of each says more than who decided it."""
 SHOWN_BY_DEFAULT = 50
-"""A list at the terminal shows so many unless --limit says otherwise."""
+"""Rows that a list at the terminal shows without --limit."""
 Limit = Annotated[int, Parameter(help="How many to show.")]
 Agent = Annotated[str | None, Parameter(help="Only those for this agent.")]
 Search = Annotated[str | None, Parameter(name="--search", help="Only those with this text in their title, agent, "

@@ -102,7 +102,7 @@ class MarkdownStream:
 
 
 def rendered(block: str, columns: int) -> str:
-    """Render one block for a terminal of so many columns, with one blank line before and behind it if it had some."""
+    """Render one block for a terminal of this width, with one blank line before and after it if it had some."""
     from rich.color import ColorSystem
     from rich.console import Console
 

@@ -12,7 +12,7 @@ from interlock.cli.contexts import Context
 from interlock.cli.verb_error import Trouble
 
 MARGIN_MS = 60_000
-"""A login is renewed so long before its end, or a fifth of its life where that is shorter."""
+"""A login is renewed this long before its end, or a fifth of its life if that is shorter."""
 
 
 def is_due(context: Context) -> bool:

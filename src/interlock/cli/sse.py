@@ -36,8 +36,8 @@ class StreamLost(NamedTuple):
 
 
 class StreamResumed(NamedTuple):
-    """The stream continues, `away_s` after it broke: so many durable events follow that were missed; with `more` at
-    least so many."""
+    """The stream continues, `away_s` after it broke: `replayed` durable events that were missed follow, with `more` at
+    least that number."""
 
     replayed: int
     away_s: float

@@ -199,7 +199,7 @@ def word_rows(text: str, width: int, indent: str = HANGING, words: re.Pattern[st
 
 
 def _words(text: str, width: int, words: re.Pattern[str]) -> Iterator[tuple[str, str]]:
-    """Give each word with the blanks before it, and one that is not ASCII in pieces that fit so many cells."""
+    """Yield each word with the blanks before it, and one that is not ASCII in pieces of at most `width` cells."""
     for blank, word in words.findall(text):
         first, *more = [word] if word.isascii() else cut(word, width)
         yield blank, first
@@ -287,7 +287,7 @@ def terminal_width() -> int | None:
 
 def table(rows: Sequence[Sequence[str]], header: Sequence[str], layout: Layout = PLAIN, width: int | None = None
           ) -> str:
-    """Lay rows out in columns: each whole if `width` is None, else those that fit so many cells (Y-8)."""
+    """Lay rows out in columns: each whole if `width` is None, else those that fit that number of cells (Y-8)."""
     cells = [[one_line(cell, None) for cell in row] for row in rows]
     return laid_out([list(header), *cells] if width is None else fitted(cells, header, width, layout))
 

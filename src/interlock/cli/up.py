@@ -37,8 +37,8 @@ def up(
     root: Annotated[list[Path] | None, Parameter(help="A directory that workspaces may lie in; may be repeated "
                                                       "(default: the config's, else this one).")] = None,
     port: Annotated[int | None, Parameter(help="Port of the gateway (else the config's); 0 takes a free one.")] = None,
-    cluster: Annotated[int | None, Parameter(help="Start so many gateways over PostgreSQL and NATS, which are started "
-                                                  "too: to try a cluster.")] = None,
+    cluster: Annotated[int | None, Parameter(help="Start this number of gateways over PostgreSQL and NATS, which are "
+                                                  "started too: to try a cluster.")] = None,
     verbose: Annotated[bool, Parameter(help="Show the logs of both.")] = False,
     state: State = None,
 ) -> int:

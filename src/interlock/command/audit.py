@@ -39,7 +39,7 @@ RESTORED_FACT = "ledger_restored/"
 """With a tenant behind it, the name of the ledger's fact that holds up to which record its log had been signed, when
 that log was found to be an older copy and its commands were closed."""
 MAX_REDACTED = 500
-"""So many records at most does one `redact` record name."""
+"""Maximum records that one `redact` record names."""
 
 ACTIONS = frozenset({
     "approve", "reject", "enqueue", "start", "complete", "error",

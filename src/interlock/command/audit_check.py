@@ -170,7 +170,7 @@ class _Check:
                          f"no {'signed ' if unsigned else ''}record says that it was erased.")
 
     def _check_tail(self, signed: int) -> None:
-        """A gateway leaves only so much unsigned (U-3)."""
+        """Check that the unsigned records are no more than a gateway leaves (U-3)."""
         tail = self._count - signed
         times = list(self._times)[-tail:] if 0 < tail <= UNSIGNED_RECORDS_MAX else []
         if (found := overrun(signed, self._count, times)) is not None:

@@ -28,7 +28,7 @@ from interlock.ports.signals import Signal
 from interlock.protocol.payloads import RunnerHeartbeat
 
 WHOLE_EVERY_LOOKS = 60
-"""After so many looks, some ten minutes, all links are read and not only those that have changed: a gateway of an
+"""Looks, some ten minutes of them, after which all links are read and not only those that have changed: a gateway of an
 earlier version takes a link away without a trace, and its hint may have been lost."""
 
 

@@ -31,7 +31,7 @@ GRACE_MS = 10 * 60 * 1000
 LOOK_S = 30.0
 """What waits for a runner is tried again, and the wall looked at, this often."""
 COUNTED = 1_000
-"""So many missed times are counted at most."""
+"""Maximum number of missed times that are counted."""
 DUTY = "cron"
 SYSTEM = {"id": "gateway", "role": "system"}
 _PATIENT = ("Conflict", "Unavailable", "QuotaExceeded", "RateLimited")

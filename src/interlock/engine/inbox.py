@@ -19,7 +19,7 @@ GROUP_BYTES = 4 * MIB
 """Bytes of frames after which a decision takes no more: bounds what a transaction holds."""
 INBOX_JOBS = 1_024
 INBOX_BYTES = 8 * MIB
-"""So many jobs or frames, or so many bytes of frames, wait in a lane before the link that feeds it is held back."""
+"""Maximum jobs or frames, and bytes of frames, that wait in a lane before the link that feeds it is held back."""
 
 
 class Run:

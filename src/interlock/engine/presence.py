@@ -24,7 +24,7 @@ from interlock.protocol.resources import Node
 FACT_CHARS = 200
 """What a runner says of its software and its system is shown so far."""
 ARRIVAL_S = 5.0
-"""A command for a runner whose lanes are being attached waits for it so long."""
+"""How long a command waits for a runner whose lanes are being attached."""
 
 
 class Present:

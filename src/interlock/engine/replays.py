@@ -19,7 +19,7 @@ REST_MAX_S = 0.05
 """While some wait, the next page begins as long after the last one as that took, up to this: the processor is left to
 commands for half of the time."""
 HOLD_S = 1.0
-"""A page counts as under way for so long at most: a reader that takes longer holds up no other."""
+"""Maximum time for which a page counts as in progress: a reader that takes longer delays no other."""
 
 
 class ReplayReader(NamedTuple):

@@ -28,7 +28,7 @@ DEFAULT_AGENT = "shell"
 RETURN_MS = 60_000
 """A runner that was attached within this time is expected back: it dials again by itself."""
 START_MS = 30_000
-"""Paired runners are expected for so long after the gateway's start."""
+"""Paired runners are expected to connect within this time after the gateway's start."""
 RETURN_RETRY_S = 2
 """What `Retry-After` says meanwhile."""
 RUNNERS_NAMED = 20

@@ -131,13 +131,13 @@ def coalesced(burst: Sequence[Item]) -> list[Item]:
 
 
 PACE_A_VIEWER_S = 0.0002
-"""Between two writes a stream rests so long for each of its viewers: some three times what the writes take."""
+"""Rest between two writes of a stream for each of its viewers: some three times what the writes take."""
 PACE_MIN_S = 0.005
 """Less than this, which is up to 25 viewers, is not waited."""
 PACE_MAX_S = 0.1
 """No event waits longer than this for those that go with it."""
 PACE_BYTES = 256 * KIB
-"""So much goes out at once, however soon."""
+"""Bytes that are sent at once, however soon they come."""
 
 
 class NotificationPace:
@@ -157,7 +157,7 @@ class NotificationPace:
         self._timer: asyncio.TimerHandle | None = None
 
     def take(self, items: Sequence[Item], viewers: int) -> None:
-        """Deliver now, or with what comes within the window of so many viewers."""
+        """Deliver now, or with what comes within the window for this number of viewers."""
         self._window_s = min(viewers * PACE_A_VIEWER_S, PACE_MAX_S)
         if self._timer is None and self._window_s < PACE_MIN_S:
             self._deliver(items)

@@ -37,8 +37,8 @@ MAX_OVERFLOWS = 16
 FIRST_PAGE = 64
 """Events that are read first for a viewer; how many come next depends on how long these were."""
 REPLAY_PAGE_BYTES = 64 * KIB
-"""A page that a viewer is sent from the ledger has about so many bytes, if its events are about as long as those of
-the page before."""
+"""Approximate size of a page that a viewer is sent from the ledger, if its events are about as long as those of the
+page before."""
 COALESCE_BYTES = 64 * KIB
 """From this backlog on, neighbouring transient frames of a viewer are merged as it takes them (S-4)."""
 

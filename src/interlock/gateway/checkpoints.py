@@ -39,7 +39,7 @@ SIGN_EVERY_MS = CHECKPOINT_INTERVAL_MS * 4 // 5
 
 REMEDY = "Run `interlock audit verify`; a person decides with `interlock audit resume`."
 LEFT_BEHIND_ROUNDS = 3
-"""A gateway that leaves signing to another one signs itself when there was no checkpoint for so many rounds."""
+"""Rounds without a checkpoint after which a gateway that leaves signing to another one signs itself."""
 T = TypeVar("T")
 _log = structlog.stdlib.get_logger()
 

@@ -17,14 +17,14 @@ from interlock.protocol.limits import KIB
 from interlock.protocol.problems import Problem
 
 VIEWER_SEND_BYTES = 128 * KIB
-"""The kernel keeps so much for a viewer that reads slowly: left to itself it takes megabytes, and a viewer that reads
-nothing is found only once they are full. A viewer 100 ms away is still sent a megabyte a second."""
+"""Send buffer of the kernel for a viewer. By default it grows to megabytes, and a viewer that reads nothing is noticed
+only once they are full. A viewer 100 ms away is still sent a megabyte a second."""
 
 
 MAX_HEAD_BYTES = 64 * KIB
 """Of a request's target and headers together: no one's credential was looked at yet."""
 READ_BYTES = 256 * KIB
-"""So much may come at once."""
+"""Maximum bytes of one read."""
 
 RESET = struct.pack("ii", 1, 0)
 """SO_LINGER for no time: what waits in the kernel is dropped too, and the other side sees it at once."""

@@ -29,10 +29,10 @@ from interlock.session.keys import canonical_key
 SAME_MS = 10 * 60 * 1000
 """A body that comes again within this is the same delivery, if the sender does not number them."""
 STAMP_MS = 5 * 60 * 1000
-"""A Standard Webhook's time may differ by so much."""
+"""Maximum difference between a Standard Webhook's time and the gateway's clock."""
 DELIVERY_CHARS = 200
 RETRY_S = 60
-"""After so long a delivery that could not begin is worth another try: by then a runner may be there."""
+"""`Retry-After` of a delivery that could not begin: by then a runner may be connected."""
 
 Auth = Literal["hmac", "standard", "token"]
 

@@ -26,7 +26,7 @@ log = structlog.get_logger()
 
 
 class Observed:
-    """Begins the lanes of sessions that are observed, so many of each runner in a while."""
+    """Begins the lanes of sessions that are observed, at a limited rate for each runner."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine

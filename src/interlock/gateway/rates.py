@@ -27,7 +27,7 @@ NETWORK_BITS = 64
 
 
 class Limit(NamedTuple):
-    """One policy: `burst` requests at once, and so many a minute for long. 0 a minute means no limit."""
+    """One policy: `burst` requests at once, and a sustained rate per minute. A rate of 0 means no limit."""
 
     name: str
     a_minute: int

@@ -23,7 +23,7 @@ from interlock.protocol.records import AuditDraft
 
 SESSIONS_A_PAGE = 100
 STRAY_MS = DAY_MS
-"""An object that nothing names is kept so long: its file may still be on its way."""
+"""Grace period of an object that nothing refers to: the file that will may still be in transit."""
 LAST_RUN = "pruned_ms"
 LOOK_S = 600
 SYSTEM = {"id": "gateway", "role": "system"}

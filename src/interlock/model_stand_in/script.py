@@ -7,7 +7,7 @@
 | `[[agent:COMMAND]]`| hands over to a subagent, if one is on offer, whose own prompt is `[[tool:COMMAND]]`        |
 | `[[ask:QUESTION]]`| asks the user, through the tool that the agent offers for that                              |
 | `[[chunks:N]]`    | N text chunks `chunk I of N\\n`; before the tool call, where there is one                     |
-| `[[wide:BYTES]]`  | makes each of these chunks so long, where it is shorter                                     |
+| `[[wide:BYTES]]`  | pads each of these chunks to this number of bytes, if it is shorter                         |
 | `[[delay:MS]]`    | waits MS milliseconds before every chunk but the first, and before a tool call after text   |
 | `[[fail:STATUS]]` | answers with that HTTP status and the provider's error body, and asks not to be retried     |
 | `[[call:NAME JSON]]`| calls the tool NAME with these arguments, sound JSON or not; in order with `[[tool:…]]`   |

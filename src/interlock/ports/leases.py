@@ -14,7 +14,7 @@ from typing import ClassVar, Literal, NamedTuple, Protocol
 from interlock.ports.ledger import LaneName, LedgerError
 
 INSTANCE_LIFE_MS = 3_000
-"""An instance whose row was not renewed for so long is taken for dead: its lanes are anyone's."""
+"""An instance whose row was not renewed within this time is considered dead: any other may take its lanes."""
 RENEW_EVERY_MS = INSTANCE_LIFE_MS // 3
 PASSED_ON = "passed-on"
 """The owner of a lane that was passed on. No instance has this id, so the lane is an orphan."""

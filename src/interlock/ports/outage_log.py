@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 SUMMARY_MIN_S = 10.0
-"""The first summary comes so long after the first failure, and each further one after twice the time of the last."""
+"""Time from the first failure to the first summary; each further one comes after twice the time of the last."""
 SUMMARY_MAX_S = 300.0
 
 

@@ -126,7 +126,7 @@ class LaneReads(StreamReads, Protocol):
         return StoredLane(session, commands, approvals, ids, controls, [line.entry_id for line in pending])
 
     async def lane_histories(self, asked: Sequence[LaneQuestion], events: int, seals: int) -> list[LaneHistory]:
-        """Answer each question, with so many events and sealing records of each at the most. A store behind a network
+        """Answer each question, with at most `events` events and `seals` sealing records. A store behind a network
         reads all in one round trip."""
         return [await self._lane_history(one, events, seals) for one in asked]
 

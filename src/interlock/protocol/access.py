@@ -44,7 +44,7 @@ MAX_PUSH_SUBSCRIPTIONS = 10
 """Browsers in which one person is notified; one more is answered 429 QuotaExceeded."""
 BROWSER_CODE_LIFE_MS = 5 * 60 * 1000
 BROWSER_IDLE_MS = 12 * 60 * 60 * 1000
-"""A browser session that is not used for so long has ended."""
+"""A browser session ends after this time without a request."""
 BROWSER_LIFE_MS = 14 * 24 * 60 * 60 * 1000
 """And so has any other after this, however much it is used."""
 MAX_MAKERS = 32
@@ -190,7 +190,7 @@ class OpenedBrowserSession(Resource, frozen=True, kw_only=True):
     expires_at: str
     """The absolute end."""
     idle_ms: int
-    """It ends after so many milliseconds without a request, too."""
+    """It also ends after this time without a request, in milliseconds."""
     principal: Whoami
 
 

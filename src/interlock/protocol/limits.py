@@ -60,7 +60,7 @@ OPENING_SESSIONS = 250
 """Of a runner that has more sessions than these, the gateway may take longer until its welcome: it reads all of them
 first, and a runner that gave up and dialled again would have the next gateway begin again."""
 OPENING_MS_A_SESSION = 40
-"""So much longer for each further session."""
+"""Added to the timeout for each further session."""
 PING_INTERVAL_S = 15
 """WebSocket ping (L-5)."""
 PING_TIMEOUT_S = 30
@@ -74,12 +74,12 @@ RECONNECT_LOOPBACK_MAX_MS = 300
 """On loopback no one else waits for the same gateway, so the ceiling is low and a person does not wait (decision 7)."""
 ACK_FRAMES = 64
 ACK_DELAY_MS = 50
-"""An acknowledgement waits for at most so many frames or so long (D-1)."""
+"""An acknowledgement waits for at most this number of frames, or this time (D-1)."""
 LARGEST_SEQ = 2**53
 """A number above this is refused: JSON readers round it, and a store cannot hold it for ever."""
 LINK_JUMP = 2**20
-"""A link's number counts for at most so much above the largest that is known of its runner (decision 29): a claimed
-number cannot use up those that are left, and no runner opens so many links between two that one gateway sees."""
+"""Maximum step from the largest known link number of a runner to the next (decision 29): a claimed number cannot use up
+those that are left, and no runner opens that many links between two that one gateway sees."""
 RECENT_MESSAGE_IDS = 4_096
 """Message ids remembered per session to recognise a repeated frame under another seq; seq recognises the rest."""
 
@@ -87,12 +87,12 @@ RECENT_MESSAGE_IDS = 4_096
 OUTBOX_BYTES = 64 * MIB
 """Default RING buffer of one session's unacknowledged durable frames (D-3)."""
 OBSERVER_ABSENT_MS = 24 * 60 * 60 * 1000
-"""A gateway that only observes and is away for so long loses its place in the outbox (D-5)."""
+"""A gateway that only observes loses its position in the outbox after this absence (D-5)."""
 FORGOTTEN_SENT = 256
 """Sessions that hello names although the runner has forgotten them, the newest (D-5): a ledger that lacks more is
 noticed by the audit log's checkpoints."""
 FORGOTTEN_SENT_MS = 7 * 24 * 60 * 60 * 1000
-"""Hello names them for so long after their last acknowledgement: a backup that is put back is rarely older."""
+"""Hello names them until this time after their last acknowledgement: a restored backup is rarely older."""
 STOP_READING_SHARE = 0.75
 """The runner stops reading a process agent at this share of the buffer (D-3)."""
 
@@ -146,7 +146,7 @@ SETTING_TEXT_CHARS = 300
 PAGE_DEFAULT = 100
 PAGE_MAX = 500
 USAGE_DAYS = 400
-"""Usage, and the pots of budgets, are kept for so many days, for who asks what a year has cost (J-13)."""
+"""Days for which usage and the pots of budgets are kept: enough to see what a year has cost (J-13)."""
 USAGE_DAYS_DEFAULT = 30
 USAGE_ITEMS_MAX = 5_000
 """Items of one answer about usage; how many more there are is returned."""
@@ -166,7 +166,7 @@ PROGRESS_INTERVAL_MS = 1_000
 # --- retention (G-5) ---
 DAY_MS = 24 * 60 * 60 * 1000
 RETENTION_DAYS = 30
-"""Frames, events and files of a session are kept so long after its last turn."""
+"""Frames, events and files of a session are kept until this time after its last turn."""
 PRUNE_MIN_MS = 60 * 60 * 1000
 PRUNE_MAX_MS = 50 * 365 * 24 * 60 * 60 * 1000
 """Further back there is nothing that could be forgotten."""
@@ -176,7 +176,7 @@ PRUNE_MAX_MS = 50 * 365 * 24 * 60 * 60 * 1000
 CHECKPOINT_INTERVAL_MS = 5_000
 """A checkpoint is at most this far behind the log …"""
 CHECKPOINT_RECORDS = 256
-"""… and is signed once so many records are not yet covered."""
+"""… and is signed once this number of records is not yet covered."""
 UNSIGNED_RECORDS_MAX = 1_024
 """Records behind the last checkpoint at any instant; one more waits until a checkpoint is signed."""
 UNSIGNED_SPAN_MS_MAX = 120_000

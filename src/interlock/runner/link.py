@@ -69,7 +69,7 @@ class LinkIntervals(NamedTuple):
     reconnect_max_ms: int = RECONNECT_MAX_MS
 
     def welcome_s(self, sessions: int) -> float:
-        """How long a welcome may take whose hello lists so many sessions."""
+        """Timeout of the welcome, in seconds, for a hello that lists this number of sessions."""
         return self.opening_s + max(0, sessions - OPENING_SESSIONS) * OPENING_MS_A_SESSION / 1000
 
 

@@ -130,13 +130,13 @@ class SendMessage(NamedTuple):
 
 
 class ReceiveMessage(NamedTuple):
-    """Wait so long for a message: its text, None where none came, or Cut."""
+    """Wait up to a timeout for a message: its text, None if none came, or Cut."""
 
     seconds: float
 
 
 class Rest(NamedTuple):
-    """Do nothing for so many seconds."""
+    """Do nothing for a number of seconds."""
 
     seconds: float
 

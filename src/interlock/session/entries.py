@@ -16,7 +16,7 @@ from interlock.session.line_json import BOM, value_of
 
 VERSION = 3
 ID_BYTES = 4
-"""An entry's id is so many random bytes in hex: 8 characters."""
+"""Random bytes of an entry's id, which is their hex form: 8 characters."""
 ID_DRAWS = 1_000
 """Draws before an id is given up for want of a free one; among a million entries the odds are nil."""
 

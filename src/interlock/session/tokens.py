@@ -23,7 +23,7 @@ MAX_TOKENS = 100_000_000
 """No estimate is larger: windows are far below it, and sums of them stay small integers."""
 
 LEAST_GROWTH = 256
-"""Between two reports a context must have grown by so many estimated tokens, or the two teach nothing."""
+"""Estimated tokens by which a context must have grown between two reports for the two to be compared."""
 FACTOR_LEAST, FACTOR_MOST = 0.9, 4.0
 """A session's factor stays within these: below, a model that reports only new tokens would hide an overflow."""
 FACTOR_GAIN = 0.3

@@ -49,14 +49,14 @@ from interlock.protocol.access import OWNER_TENANT
 from interlock.protocol.records import TenantRecord
 
 HANDOVER_MS = 30_000
-"""A tenant is closed for so long at the most; the source's gateways open it again by themselves."""
+"""Maximum time for which a tenant is closed; after it the source's gateways open it again by themselves."""
 ACKNOWLEDGE_S = 10.0
 """Gateways that live and do not go by a step within this end the hand-over."""
 ANNOUNCED_MS = 3_600_000
 QUICK_S = 0.5
 """A pass that takes no longer may be the last before the hand-over."""
 PASSES = 8
-"""After so many passes the tenant is handed over, however long the last one took."""
+"""Passes after which the tenant is handed over, however long the last one took."""
 LOOK_S = 0.02
 _BEGIN = "BEGIN; SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0"
 _ALONE = "SELECT pg_try_advisory_lock(hashtextextended('interlock move of ' || $1, 0))"

@@ -22,7 +22,7 @@ from interlock.backends.postgres.texts import held
 PREFETCH = 500
 STREAMS_AT_ONCE = 5_000
 LONG_S = 3_600.0
-"""A statement of a copy may take so long."""
+"""Timeout of one statement of a copy."""
 _SINCE = "SELECT pg_snapshot_xmin(pg_current_snapshot())::xid::text"
 _CHANGED = "age({name}.xmin) <= age($2::text::xid)"
 _PUT_STREAMS = """

@@ -38,7 +38,7 @@ class Streams:
         return self._events.get(name, [])[::-1]
 
     def forget(self, name: str, count: int) -> None:
-        """Forget so many from the beginning."""
+        """Delete this number of events from the beginning."""
         if count:
             del self._events[name][:count]
             self._forgotten[name] = self._forgotten.get(name, 0) + count

@@ -32,7 +32,7 @@ from interlock.protocol.records import ControlRecord
 T = TypeVar("T")
 
 GROUP_JOBS = 256
-"""At most so many calls share one commit; more wait for the next, so that the first do not wait for the last."""
+"""Maximum calls that share one commit; more wait for the next, so that the first do not wait for the last."""
 
 DISK_WAIT_S = 0.25
 """A group that the disk does not take is tried again so soon: it has no room, or does not work just now."""

@@ -35,7 +35,7 @@ this: its locks hold no one up for longer."""
 CALL_TIMEOUT_S = 20.0
 """A server that has not answered by then is taken for gone: the connection is thrown away."""
 WAIT_FOR_SERVER_S = 30.0
-"""What is asked while the server is away waits for so long, then fails."""
+"""Timeout of a request that is made while the server is not reachable."""
 RETRY_MIN_S = 0.05
 RETRY_MAX_S = 1.0
 READ_CONNECTIONS = 4

@@ -32,7 +32,7 @@ from interlock.ports.ledger import EraseAudit, LaneName, LedgerError, Receipt, W
 from interlock.protocol.clock import iso
 
 PRUNE_ROWS = 1_000
-"""Old answers are forgotten so many to a transaction, so that pruning holds no one up."""
+"""Old answers that one transaction deletes: pruning must not delay others."""
 _LOSING = "SELECT current_setting('fsync'), current_setting('synchronous_commit'), current_setting('full_page_writes')"
 
 T = TypeVar("T")

@@ -77,7 +77,7 @@ class Single:
         self._columns.append(f"(SELECT count(*) FROM {name})")
 
     def check(self, reason: Check, part: str, expected: int) -> None:
-        """Fail the statement unless a part has so many rows."""
+        """Fail the statement unless a part has the `expected` number of rows."""
         # A cast that cannot be done needs no function in the schema.
         self._columns.append(f"CAST(CASE WHEN (SELECT count(*) FROM {part}) = ${self._value(expected)}::bigint "
                              f"THEN '0' ELSE '{reason}' END AS integer)")

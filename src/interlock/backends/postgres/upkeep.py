@@ -16,7 +16,7 @@ from interlock.protocol.clock import iso
 from interlock.protocol.records import SessionRecord
 
 STEP_ROWS = 1_000
-"""Rows are forgotten so many to a transaction, so that others' commits wait for milliseconds only."""
+"""Rows that one transaction deletes: others' commits wait for milliseconds only."""
 
 
 class _Incoming(msgspec.Struct):

@@ -57,7 +57,7 @@ WRITE_QUEUE_LIMIT = 4_096
 GROUP_LIMIT = 512
 """Batches in one transaction at the most, so that the first of a long queue does not wait for the last."""
 CLOSING_WAIT_S = 3.0
-"""A writer that closes asks so long for the outcome of a commit in doubt; then it is for the client to look again."""
+"""How long a closing writer asks for the outcome of a commit in doubt; after it the client has to look again."""
 TRIES_IN_THE_WAY = 8
 """A transaction that others stand in the way of is tried so often, each time a little later."""
 

@@ -6,7 +6,7 @@ A Bloom filter: what was ever added is never called absent; of what was not, one
 from __future__ import annotations
 
 KEYS = 1_000_000
-"""So many keys one part holds at that rate; then another one is begun."""
+"""Keys that one part holds at that rate; then another one is begun."""
 BIT_NUMBER = 24
 """Bits of a bit's number: a part takes 2 MB."""
 PROBES = 4

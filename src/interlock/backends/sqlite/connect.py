@@ -20,7 +20,7 @@ from interlock.ports.ledger import Full
 APPLICATION_ID = 0x496C6B31
 """Is in the file's header, so that another program's database is not taken for a ledger."""
 BUSY_TIMEOUT_MS = 5_000
-"""A reader of another process (a backup, a check) may hold a lock so long before a batch fails."""
+"""How long a reader of another process (a backup, a check) may hold a lock before a batch fails."""
 CHECKPOINT_PAGES = 4_000
 """The write-ahead log is folded into the file about this often (16 MB)."""
 LOG_BYTES = 64 * 1024 * 1024
@@ -28,7 +28,7 @@ LOG_BYTES = 64 * 1024 * 1024
 CACHED_STATEMENTS = 256
 """Prepared statements kept per connection; more than there are queries."""
 TREE_PAGE = 1_000
-"""A tree is built from so many leaves at a time."""
+"""Leaves of which a tree is built at a time."""
 _WHOLE_IN_FILE = "immutable=1"
 """Reads the file alone, without locks: it has all of the ledger."""
 _INDEX_IN_MEMORY = "vfs=unix-none"

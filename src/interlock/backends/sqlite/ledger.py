@@ -57,7 +57,7 @@ LEDGER_NAME = "ledger.db"
 SCOPES_A_PAGE = 1_000
 """Idempotency scopes that are read in one piece, so that learning them holds no one up."""
 PRUNE_ROWS = 1_000
-"""Old answers are forgotten so many to a transaction, so that pruning holds no one up."""
+"""Old answers that one transaction deletes: pruning must not delay others."""
 _END_OF_TIME = 2**62
 _NO_LIMIT = -1
 R = TypeVar("R", bound=Record)

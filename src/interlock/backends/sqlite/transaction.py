@@ -51,8 +51,8 @@ GATHERED = (queries.PUT_COMMANDS, queries.PUT_CONTROLS, queries.ADD_IDEMPOTENCY,
 """Tables whose rows are written together, at the end."""
 
 ROWS_A_STEP = (64, 32, 16, 8, 4, 2, 1)
-"""So many rows go into one statement: each step of SQLite gives the interpreter lock away, and taking it back from a
-busy event loop can cost more than the row. Each size is twice the next one, so no rest takes a size twice."""
+"""Rows of one statement: each step of SQLite releases the interpreter lock, and to take it back from a busy event loop
+can cost more than the row. Each size is twice the next one, so no rest takes a size twice."""
 
 
 def write_rows(connection: SqliteDatabase, table: queries.BufferedTable, given: Sequence[Sequence[Value]]) -> None:

@@ -24,7 +24,7 @@ WRITE_QUEUE_LIMIT = 4_096
 GROUP_LIMIT = 512
 """Batches in one transaction at the most, so that the first of a long queue does not wait for the last."""
 PATIENCE_SHARE, MAX_PATIENCE_S = 0.25, 0.001
-"""A group waits so large a share of the last commit's time, and at most so long, for those who are likely to come."""
+"""A group waits for jobs that are likely to come: this share of the last commit's time, and at most this time."""
 
 Work = Callable[[Transaction], Any]
 Measured = Callable[[int, float], None]

@@ -32,7 +32,7 @@ from interlock.sdk.problems import CursorExpired, Forbidden, InterlockError, Not
 AGAIN_S = 5.0
 THREAD_CHARS = 500
 CHAT_NAME_CHARS = 128
-"""The gateway keeps so much of a chat's name."""
+"""Maximum length of a chat's name at the gateway."""
 SHOWN_WITHIN_S = 5.0
 """Time that a press on an unknown card waits for a card that is being sent."""
 DESCRIBED = Remembering(scope="session", match=RuleMatch(width="described"))

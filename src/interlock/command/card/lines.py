@@ -208,7 +208,7 @@ def _commands(found: Parts) -> Iterator[CardLine]:
 
 
 def _edit(edit: FileEdit, context: int | None = None) -> Iterator[CardLine]:
-    """Lay an edit out, with so many unchanged lines around each change; with all of them if `context` is None."""
+    """Lay an edit out, with `context` unchanged lines around each change; with all of them if it is None."""
     yield CardLine(_row(f"--- {edit.path}"), "place")
     if edit.patch:
         for line in edit.new.split("\n"):

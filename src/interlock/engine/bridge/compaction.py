@@ -30,7 +30,7 @@ from interlock.session.windows import window_of
 COMPACT_TIMEOUT_MS = 330_000
 """From the request to the report: an agent's own limit is 300 s. Then it has failed."""
 MAX_FAILURES = 3
-"""So many in a row, and a person is asked (Z-4)."""
+"""Consecutive failures after which a person is asked (Z-4)."""
 MAX_PLAN_IDS = 20_000
 """Entries that a plan names one by one; beyond, it says how many there are."""
 GOOD_ENDS = ("end_turn", "max_tokens", "awaiting_input")

@@ -20,7 +20,7 @@ SILENT_HEARTBEATS = 2
 """Heartbeats in a row that must leave an agent out before its command is lost (C-7): one may cross its last frames."""
 
 REOPEN_MS = 5_000
-"""So long may it take until a link that its runner closed to open another is back, before its loss is noticed."""
+"""Maximum time between a link that its runner closed to open another, and the other; after it the loss is noticed."""
 
 
 def attach(lane: Lane, control_seq: int, offer: AgentOffer | None, *, known: bool) -> None:

@@ -25,10 +25,10 @@ NO_ID = "00000000-0000-4000-8000-000000000000"
 """Stands for a transfer's id while it is only looked whether a prompt can travel."""
 
 SHORT_PROMPT_CHARS = (MAX_PROMPT_BYTES - 2) // 6
-"""Text of so many characters fits a prompt however it is written: none takes more than six bytes in JSON."""
+"""A text of this length fits a prompt whatever its characters are: none takes more than six bytes in JSON."""
 
 TITLE_CHARS = 80
-"""A session that has no name is called by so much of its first prompt."""
+"""Maximum length of a session's title, which is the beginning of its first prompt if it has no name."""
 
 _decoder = msgspec.json.Decoder(ExecutePayload)
 

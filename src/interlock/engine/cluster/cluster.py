@@ -31,7 +31,7 @@ from interlock.ports.signals import Signal
 STILL_THERE_S = 0.5
 """Anyone who waits longer for another gateway's answer looks so often whether that one is still there."""
 LOOK_EVERY_BEATS = 10
-"""After so many beats everything that a lost note would have reported is read again."""
+"""Beats after which everything that a lost note would have reported is read again."""
 LOOK_AGAIN_S = 0.1
 """A gateway that has claimed what it can read soon, and left more, looks again after this."""
 log = structlog.get_logger("interlock.cluster")

@@ -21,9 +21,9 @@ import msgspec
 from interlock.protocol.payloads import LiveAgent
 
 BEATS_TOGETHER_S = 1.0
-"""Heartbeats wait for each other so long."""
+"""How long heartbeats wait for each other."""
 AGENTS_A_NOTE = 2_000
-"""A note goes out at once when so many runners and agents are in it: some 300 kB, of the 1 MB that the bus carries."""
+"""A note with this number of runners and agents is sent at once: some 300 kB, of the 1 MB that the bus carries."""
 SENDERS_KNOWN = 256
 """Gateways whose last number is kept; of one that was forgotten everything is asked for again."""
 ASK_EVERY_MS = 5_000

@@ -36,7 +36,7 @@ TEXT_WAIT_MS = 1_000
 SO_FAR_BYTES = 8 * MIB
 """Text so far that is given at once; what lies past it a viewer has from the end of its block."""
 LINGER_S = 10.0
-"""A stream is followed on for so long after its last viewer left: who polls comes back."""
+"""A stream is still followed for this time after its last viewer left: a client that polls comes back."""
 READ_WAIT_S = 1.0
 """A stream that could not be read is tried again after this."""
 

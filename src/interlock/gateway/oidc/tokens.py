@@ -29,7 +29,7 @@ FOREIGN_KEYS = ("jwk", "jku", "x5u", "x5c", "crit", "b64", "zip", "enc")
 """Headers by which a token would bring its own key, or ask for what is not done here."""
 MAX_SUBJECT_CHARS = 255
 MAX_NOTED_CHARS = 200
-"""So much of a claim that failed its check is written into the log."""
+"""Maximum length of a claim that failed its check in the log."""
 NOTE_INTERVAL_MS = 1_000
 """A check that fails is written at most once in this time for each issuer, with how often it failed."""
 

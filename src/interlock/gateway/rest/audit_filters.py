@@ -17,7 +17,8 @@ from interlock.protocol.records import AuditRecord
 NAMES = ("actor", "action", "command", "session", "approval", "from", "to")
 """The parameters of a search."""
 CLOCK_SLACK_MS = 3_600_000
-"""Records are in the order of their numbers; a clock that was set back may date a later one so much earlier."""
+"""Records are in the order of their numbers; a clock that was set back may date a later one earlier by
+this at most."""
 
 
 class _Who(msgspec.Struct):

@@ -21,7 +21,7 @@ MAX_SOURCES = 1_024
 """Sources that are counted apart; past it the one that was quiet longest starts again."""
 
 MAX_USER_AGENT = 256
-"""So much of a `User-Agent` is kept."""
+"""Maximum length of a `User-Agent` that is stored."""
 NOTHING: Mapping[str, str] = MappingProxyType({})
 
 log = structlog.get_logger("interlock.gateway")

@@ -67,7 +67,7 @@ def seek(call: ApiRequest) -> Awaitable[Route] | None:
 
 
 async def waited(call: ApiRequest, answer: ASGIApp) -> ASGIApp:
-    """`Prefer: wait=N` (RFC 7240): 200 once the command has ended within so many seconds. Raises Problem Timeout."""
+    """`Prefer: wait=N` (RFC 7240): 200 once the command has ended within N seconds. Raises Problem Timeout."""
     wishes = headers_of(call.request.scope).get(b"prefer")
     wait_s = preferred_wait_s(wishes) if wishes else None
     if wait_s is None or not isinstance(answer, HttpResponse) or answer.status != 202:

@@ -25,9 +25,9 @@ from interlock.protocol.problems import Problem
 WHAT = "rest"
 """Under this a gateway answers requests that others send it."""
 ANSWER_WAIT_MS = 15_000
-"""So long a gateway is given to answer; one that is alive answers far sooner."""
+"""Timeout of another gateway's answer; one that is alive answers far sooner."""
 GIVE_UP_S = 20.0
-"""A request that no gateway could take for so long is answered 503: longer than a dead one's lease lasts."""
+"""A request that no gateway could take within this is answered 503: longer than the lease of a dead one lasts."""
 BUS_GIVE_UP_S = 2.0
 """A request that needs the bus while that is away from this gateway is answered 503 after this: a bus that restarts
 within it costs no answer (decision 47)."""

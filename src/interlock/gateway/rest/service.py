@@ -149,7 +149,7 @@ class GatewayFacts(NamedTuple):
 
 
 Ask = Callable[[str, str, bytes, int], Awaitable[bytes]]
-"""Asks a gateway by its instance id, under a word, with a body, within so many milliseconds. Raises BusError."""
+"""Asks a gateway: its instance id, the kind of request, the body, and the timeout in milliseconds. Raises BusError."""
 NewestCheckpoint = Callable[[str], Awaitable[bytes | None]]
 """Signs how far a tenant's audit log goes now, and gives that as one line; None while nothing was ever signed (U-3)."""
 

@@ -31,7 +31,7 @@ REFUSED = (b'event: unauthorized\ndata: {"code":"Unauthorized","detail":"The cre
            b'more."}\n\n')
 """The last event of a stream whose credential was revoked, or is over."""
 BEAT_SOON_S = 0.001
-"""A reader is waited for so long although its keep-alive is due."""
+"""Maximum delay of a keep-alive that is due, for a reader that is still busy."""
 FAREWELL_S = 1.0
 """How long sending that to such a stream may take."""
 

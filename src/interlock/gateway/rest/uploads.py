@@ -16,7 +16,7 @@ from interlock.protocol.problems import Problem
 DRAIN_BYTES = 32 * 1024 * 1024
 """A body that is longer by this is not read to its end: the connection is closed."""
 SPOOL_BYTES = 1024 * 1024
-"""So much is written at once, on a thread."""
+"""Bytes of one write, which runs on a thread."""
 
 
 class ReceivedUpload:

@@ -57,11 +57,11 @@ _TEXT: dict[str, Any] = {"type": "string"}
 
 PARAMETERS: dict[str, Parameter] = {
     "limit": Parameter(_whole(1, PAGE_MAX, PAGE_DEFAULT), "How many one page has at most."),
-    "active": Parameter(_whole(1, ACTIVE_MAX_MINUTES), "Only what changed in so many minutes."),
+    "active": Parameter(_whole(1, ACTIVE_MAX_MINUTES), "Only what changed within this number of minutes."),
     "cursor": Parameter(_CURSOR, "`next_cursor` of the page before, as it was given."),
     "since": Parameter(_CURSOR, "A cursor, exclusive; left out, it begins at the start. `Last-Event-ID` beats it."),
-    "last": Parameter(_whole(0, LAST_EVENTS_MAX), "Begin so many events before the end, with 0 at the end; not with "
-                      "`since`. `Last-Event-ID` beats it."),
+    "last": Parameter(_whole(0, LAST_EVENTS_MAX), "Begin this number of events before the end, with 0 at the end; not "
+                      "with `since`. `Last-Event-ID` beats it."),
     "before": Parameter(_CURSOR, "A cursor, such as `previous_cursor`: the page ends there; not with `since`, `last` "
                         "or a stream."),
     "wait": Parameter(_whole(0, WAIT_MAX_S, 0), "Seconds that a poll waits for something to come."),
@@ -87,7 +87,8 @@ PARAMETERS: dict[str, Parameter] = {
     "listSessions.q": Parameter(_TEXT, "Those with this text in title, key, id, agent or directory."),
     "listDeliveries.state": Parameter(_one_of(*get_args(DeliveryState)), "Deliveries in this state; `dead` never "
                                       "arrived."),
-    "getTranscript.last": Parameter(_whole(1, PAGE_MAX), "Begin so many entries before the end; not with `cursor`."),
+    "getTranscript.last": Parameter(_whole(1, PAGE_MAX), "Begin this number of entries before the end; not with "
+                                    "`cursor`."),
     "exportTranscript.format": Parameter(_one_of("jsonl", "markdown", "html"), "The file (the default), or "
                                          "the path to the leaf to read."),
     "exportTranscript.view": Parameter(_one_of("delivered", "raw"), "With the rules of redaction over what was said "

@@ -20,7 +20,7 @@ from interlock.protocol.transcripts import (
 
 GET_TRANSCRIPT = Operation(
     "getTranscript", "GET", "/sessions/{session_id}/transcript",
-    "Entries by the page; `last` begins so many before the end.",
+    "Entries by the page; with `last` the page begins that number of entries before the end.",
     roles=OPERATORS | AUDITORS, query=("cursor", "limit", "last"), answers=TranscriptPageAnswer,
     codes=("Unavailable",),
     no_verb="`sessions show` and `sessions tail` read the export, as they read a file")

@@ -118,7 +118,7 @@ def approval(command_id: str) -> RequestSpec[CommandApproval]:
 
 def status(command_id: str, *, since: str | None = None, last: int | None = None, limit: int | None = None,
            wait: int | None = None) -> RequestSpec[StatusPage]:
-    """Return a page of a command's status events; with `wait`, wait so many seconds for the first."""
+    """Return a page of a command's status events; with `wait`, wait that number of seconds for the first."""
     return read(GET_STATUS, command_id, since=since, last=last, limit=limit, wait=wait)
 
 

@@ -68,8 +68,8 @@ def listing(*, cursor: str | None = None, limit: int | None = None, active: int 
             state: str | None = None, agent: str | None = None, runner: str | None = None,
             workspace: str | None = None, key: str | None = None, waiting: bool = False, q: str | None = None
             ) -> RequestSpec[SessionPage]:
-    """Return a page of sessions, newest activity first; with `active` those of the last so many minutes, with `waiting`
-    those that wait for a person, with `q` those with this text in title, key, id, agent or directory."""
+    """Return a page of sessions, newest activity first; with `active` those of the last `active` minutes, with
+    `waiting` those that wait for a person, with `q` those with this text in title, key, id, agent or directory."""
     return read(LIST_SESSIONS, cursor=cursor, limit=limit, active=active, state=state, agent=agent, runner=runner,
                 workspace=workspace, key=key, waiting="true" if waiting else None, q=q)
 

@@ -41,8 +41,8 @@ Format: TypeAlias = Literal["jsonl", "markdown", "html"]
 
 def entries(session_id: str, *, cursor: str | None = None, limit: int | None = None, last: int | None = None
             ) -> RequestSpec[TranscriptPageAnswer]:
-    """Return a page of a session's entries in file order, each as the file has it; `last` begins so many before the
-    end."""
+    """Return a page of a session's entries in file order, each as the file has it; with `last` the page begins that
+    number of entries before the end."""
     return read(GET_TRANSCRIPT, session_id, cursor=cursor, limit=limit, last=last)
 
 
