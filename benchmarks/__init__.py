@@ -1,4 +1,8 @@
-"""Benchmarks: each figure is shown beside a limit that was measured on the same machine in the same run."""
+"""Benchmarks: each figure is shown beside a limit that was measured on the same machine in the same run.
+
+`link`, `control_plane`, `cluster`, `storage`, `box`, `acp_door`, `console`, `peers` and `product` each measure
+what their name says; `harness` is what they share.
+"""
 
 from pathlib import Path
 

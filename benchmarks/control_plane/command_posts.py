@@ -1,7 +1,7 @@
 """Row 4: POST /v1/commands with credentials, idempotency, policy and audit, beside a bare ASGI POST of it.
 
-Two kinds of command, told apart: one for a session that is there (it waits in its queue, `on_busy` enqueue), and one
-that opens a session of its own, which writes a session, two control frames and a transcript's first lines beside it.
+Two kinds of command, measured apart: one for a session that is there (it waits in its queue, `on_busy` enqueue), and
+one that opens its own session, which writes a session, two control frames and a transcript's first lines beside it.
 """
 
 from __future__ import annotations

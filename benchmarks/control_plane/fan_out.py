@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from statistics import median
 
-from benchmarks.control_plane.fan_out_process import A_TELLING, BODY, EVENT, FRAMES, SESSION, VIEWERS
+from benchmarks.control_plane.fan_out_process import BODY, EVENT, FRAMES, SESSION, TOGETHER, VIEWERS
 from benchmarks.control_plane.report import Line, Scale
 from benchmarks.harness.processes import Listening, listening
 from interlock.backends.memory.ledger import MemoryLedger
@@ -95,7 +95,7 @@ def fan_out(scale: Scale) -> list[Line]:
     return [
         Line("5", f"one write a viewer and event of {len(EVENT)} bytes (busy: server {busy['bare']:.2f})", limit, "/s",
              1.0),
-        Line("5", f"the hub: {A_TELLING} frames told, written once, taken by {VIEWERS} viewers", median(rates["hub"]),
+        Line("5", f"the hub: {TOGETHER} frames sent, written once, received by {VIEWERS} viewers", median(rates["hub"]),
              "/s", median(rates["hub"]) / limit, 0.35),
         Line("5", f"server-sent events to {VIEWERS} viewers (busy: server {busy['sse']:.2f})", median(rates["sse"]),
              "/s", median(rates["sse"]) / limit, 0.3),
@@ -124,8 +124,8 @@ async def through_the_hub(frames: int = FRAMES) -> float:
                    for _ in range(VIEWERS)]
         await asyncio.sleep(0)
         begin = time.perf_counter()
-        for first in range(0, frames, A_TELLING):
-            count = min(A_TELLING, frames - first)
+        for first in range(0, frames, TOGETHER):
+            count = min(TOGETHER, frames - first)
             await ledger.commit(WriteBatch([Append("default", stream, "C", 0, BODY, "m") for _ in range(count)]))
             hub.publish(stream, [Event(stream=stream, n=first + at, kind="C", at_ms=0, body=BODY, message_id="m")
                                  for at in range(1, count + 1)])

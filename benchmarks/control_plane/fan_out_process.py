@@ -3,7 +3,7 @@
 `python -m benchmarks.control_plane.fan_out_process bare|sse STATE`
 
 `bare` sends a frame's event by one write to each connection; `sse` is the gateway's own API, which shows the same
-frames of one session to viewers, told as they are under backlog: A_TELLING together. Each SIGUSR1 is a round of FRAMES
+frames of one session to viewers, sent as they are under backlog: TOGETHER at once. Each SIGUSR1 is a round of FRAMES
 frames.
 Prints the URL once it listens; `sse` leaves a key and the session's id in STATE.
 """
@@ -34,7 +34,7 @@ from interlock.protocol.records import SessionRecord
 
 FRAMES = 2_000
 """Frames of a round: fewer bytes than a viewer's outbox holds, so that no one is sent back to the ledger."""
-A_TELLING = 64
+TOGETHER = 64
 VIEWERS = 100
 SESSION = "00000000-0000-4000-8000-000000000001"
 BODY = encode(Frame(type="agent.text.done", message_id="00000000-0000-4000-8000-000000000002", session_id=SESSION,
@@ -75,8 +75,8 @@ async def sse(state: Path) -> None:
 
     async def tell() -> None:
         while await wanted.acquire():
-            for first in range(0, FRAMES, A_TELLING):
-                events = [Append("default", stream, "C", now, BODY, "m") for _ in range(min(A_TELLING, FRAMES - first))]
+            for first in range(0, FRAMES, TOGETHER):
+                events = [Append("default", stream, "C", now, BODY, "m") for _ in range(min(TOGETHER, FRAMES - first))]
                 numbers = (await ledger.commit(WriteBatch(list(events)))).numbers
                 viewers.publish_items(stream, [durable(n, "C", BODY, now, None) for n in numbers])
                 await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""A runner that says what it is told over a real link, and viewers that count what they are shown."""
+"""A runner that sends given frames over a real link, and viewers that count what they receive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A stack of three gateways and some runners, of which each may be killed by itself while the others go on."""
+"""A stack of three gateways and some runners; each can be killed while the others go on."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ AWAY_S = 4.0
 
 
 class ClusterStack(Stack):
-    """What a stack is for those who ask it, at one address. Gateways and runners are numbered from 0."""
+    """A stack of several gateways and runners at one address, as clients see it. They are numbered from 0."""
 
     def __init__(self, place: Path, config: str = "", *, runners: int = RUNNERS,
                  module: str = "proof.processes.component", hosts: HostProcessor | None = None,
@@ -154,7 +154,7 @@ class GatewayKiller(threading.Thread):
             self._stack.until(lambda number=number: self._stack.gateways.answers(number))
 
     def run(self) -> None:
-        """Kill until it is told to stop."""
+        """Kill until it is stopped."""
         while not self._over.wait(self._draw.uniform(*self._between_s)):
             number = self._draw.randrange(GATEWAYS)
             self.deaths.append(time.clock_gettime(time.CLOCK_BOOTTIME))

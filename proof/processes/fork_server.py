@@ -1,4 +1,4 @@
-"""Parts of stacks and verbs, forked out of one process that has loaded everything: a start costs a tenth of a new
+"""Components and verbs, forked from one process that has loaded everything: a start costs a tenth of a new
 interpreter's.
 
 For proofs and tests that start a thousand of them; one that measures a start, or is about one, takes whole processes.
@@ -40,7 +40,7 @@ CHUNK_BYTES = 65_536
 
 
 class ForkedProcess:
-    """A process that somebody else is the parent of; the part of `subprocess.Popen` that a stack uses."""
+    """A process that somebody else is the parent of; with what a stack uses of `subprocess.Popen`."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
@@ -109,7 +109,7 @@ class ForkServer:
         """Run `main` of the module `arguments[0]` with these as its `sys.argv`; output goes to the end of `log`."""
         log.touch(0o600)
         with NOTHING.open("rb") as nothing, log.open("ab") as output:
-            return self._forked({"part": arguments}, nothing, output, output)
+            return self._forked({"component": arguments}, nothing, output, output)
 
     def run(self, words: list[str], cwd: Path, *, stdin: str | None = None,
             environment: Mapping[str, str] | None = None,
@@ -269,7 +269,7 @@ def _become(asked: dict[str, Any], files: list[int]) -> NoReturn:
         for number, file in enumerate(files[:3]):
             os.dup2(file, number)
         os.closerange(3, MOST_FILES)
-        code = _run_verb(asked) if "verb" in asked else _run_part(asked["part"])
+        code = _run_verb(asked) if "verb" in asked else _run_component(asked["component"])
     except BaseException as error:  # noqa: BLE001 - the end of a process that has no interpreter's own end
         sys.excepthook(type(error), error, error.__traceback__)
     finally:
@@ -279,7 +279,7 @@ def _become(asked: dict[str, Any], files: list[int]) -> NoReturn:
         os._exit(code)
 
 
-def _run_part(arguments: list[str]) -> int:
+def _run_component(arguments: list[str]) -> int:
     os.setsid()
     sys.argv = arguments
     importlib.import_module(arguments[0]).main()

@@ -1,6 +1,6 @@
 """How the processes of a stack are started: with bytecode that was compiled once, as an installation has it.
 
-Where the interpreter is told to write no bytecode, every part of a stack would compile a thousand modules again, which
+If the interpreter writes no bytecode, every component of a stack would compile a thousand modules again, which
 takes as long as the rest of its start.
 """
 
@@ -16,7 +16,7 @@ WRITES_NONE = "PYTHONDONTWRITEBYTECODE"
 
 
 def environment() -> dict[str, str]:
-    """Return the environment of a part: this process's now, with a place for bytecode if it writes none."""
+    """Return the environment of a component: this process's now, with a place for bytecode if it writes none."""
     variables = dict(os.environ)
     if variables.pop(WRITES_NONE, ""):
         variables["PYTHONPYCACHEPREFIX"] = _bytecode_place()

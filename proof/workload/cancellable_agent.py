@@ -1,4 +1,4 @@
-"""An agent for proofs of clocks: it is busy until it is told to stop, and notes when that was on the steady clock.
+"""An agent for proofs of clocks: each turn lasts until its cancel, whose time on the monotonic clock is recorded.
 
 A prompt is a name. `begun.txt` and `rang.txt` in the workspace get lines `NAME MILLISECONDS`, one for each turn's start
 and one for each cancel that came; a cancel that came twice would show there. The standard library alone.

@@ -1,4 +1,4 @@
-"""What a person does whose gateways die: ask again under the same key, until somebody answers for good."""
+"""A client of gateways that die: it repeats a request under the same key until there is a final answer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ http = httpx2.Client(limits=httpx2.Limits(max_keepalive_connections=0), timeout=
 
 
 def repeat_until_answered(ask: Callable[[], httpx2.Response]) -> httpx2.Response:
-    """Ask until it is answered for good, by anyone who is there."""
+    """Repeat a request until any gateway gives a final answer. Raises TimeoutError after PATIENCE_S."""
     until = time.monotonic() + PATIENCE_S
     while True:
         with contextlib.suppress(httpx2.TransportError):
@@ -25,7 +25,7 @@ def repeat_until_answered(ask: Callable[[], httpx2.Response]) -> httpx2.Response
             if answer.status_code < 500 and not again:
                 return answer
         if time.monotonic() > until:
-            raise TimeoutError("nobody answered for good")
+            raise TimeoutError("no gateway gave a final answer")
         time.sleep(0.05)
 
 

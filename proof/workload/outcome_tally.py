@@ -124,7 +124,7 @@ class _Tally:
         return len(noted)
 
     def _audited(self, command_ids: list[str], approvals: dict[str, Any]) -> None:
-        """Each transition has exactly one record: what the status stream told, and what each approval is."""
+        """Each transition has exactly one record: what the status stream showed, and what each approval is."""
         recorded: dict[str, list[str]] = defaultdict(list)
         for line in self._stack.lines("/v1/audit/export"):
             record: dict[str, Any] = json.loads(line).get("record", {}) if FILLED not in line else {}

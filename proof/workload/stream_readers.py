@@ -53,22 +53,22 @@ def main() -> None:
     readers: dict[int, Reader] = {}
     ready = select.epoll()
     shown: Counter[int] = Counter()
-    told_at = join_at = time.monotonic()
+    written_at = join_at = time.monotonic()
     while readers or len(readers) < viewers:
         now = time.monotonic()
         if len(readers) < viewers and now >= join_at:
             one = Reader(port, asks)
             readers[one.socket.fileno()] = one
             ready.register(one.socket, select.EPOLLIN)
-            told_at = join_at = now + JOIN_S
+            written_at = join_at = now + JOIN_S
         for number, _ in ready.poll(JOIN_S):
             ticks = readers[number].ticks()
             if ticks is None:
                 sys.exit("a stream was ended")
             at = time.time_ns() // 1_000_000
             shown.update([at - tick for tick in ticks])
-        if len(readers) == viewers and time.monotonic() >= told_at + 1:
-            told_at += 1
+        if len(readers) == viewers and time.monotonic() >= written_at + 1:
+            written_at += 1
             print(json.dumps(shown), flush=True)
             shown.clear()
 
