@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from interlock.cli.short_ids import pick_runner, pick_session
+from cli.scripted import Script, answer, link_to
+from interlock.cli.short_ids import approval, approval_to_decide, live_command, pick_runner, pick_session
 from interlock.cli.verb_error import Trouble
 from interlock.protocol.resources import Node, Session
 
@@ -74,3 +77,23 @@ def test_a_name_of_several_agents_or_of_none_is_refused(text: str, sentence: str
     with pytest.raises(Trouble) as refused:
         pick_session(text, SESSIONS)
     assert refused.value.sentence == sentence
+
+
+@pytest.mark.anyio
+async def test_the_last_of_what_is_alive_says_that_nothing_is(tmp_path: Path) -> None:
+    ended = {"id": "cmd_a", "created_at": "", "updated_at": "", "tenant_id": "t", "actor": {"type": "user", "id": "me"},
+             "type": "execute", "target": {"agent_id": "claude"}, "state": "succeeded", "timeout_ms": 1}
+    script = Script({"GET /v1/commands": [answer({"items": [ended], "next_cursor": None})],
+                     "GET /v1/approvals": [answer({"items": [], "next_cursor": None})]})
+    async with link_to(script, tmp_path) as link:
+        with pytest.raises(Trouble) as no_task:
+            await live_command(link, "@last")
+        with pytest.raises(Trouble) as none_waits:
+            await approval(link, "@last")
+        with pytest.raises(Trouble) as nothing_to_decide:
+            await approval_to_decide(link, "@last", None, blind=False)
+    assert no_task.value.line() == ("error[NotFound]: No task is at work: @last is the newest that has not ended. "
+                                    "See: interlock tasks")
+    assert none_waits.value.line() == ("error[NotFound]: No approval waits: @last is the newest that does. "
+                                       "See: interlock approvals")
+    assert nothing_to_decide.value.line() == none_waits.value.line()

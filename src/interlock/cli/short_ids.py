@@ -63,14 +63,28 @@ async def live_command(link: GatewayLink, text: str) -> Command:
         return await command(link, text)
     found = [one for one in await link.list(COMMAND.path, Command) if one.type == "execute"
              and one.state not in BY_STATE]
+    if not found:
+        raise Trouble("NotFound", f"No task is at work: {LAST} is the newest that has not ended.",
+                      f"See: {COMMAND.listed}")
     return pick(text, found, COMMAND, lambda one: one.id, lambda one: one.created_at)
 
 
 async def approval(link: GatewayLink, text: str) -> Approval:
     """Find an approval; `@last` is the newest that is pending. Raises Trouble."""
+    if text == LAST:
+        return _newest(await _pending(link))
     found = await link.list(APPROVAL.path, Approval)
-    return pick(text, [one for one in found if one.state == "pending"] if text == LAST else found, APPROVAL,
-                lambda one: one.id, lambda one: one.created_at)
+    return pick(text, found, APPROVAL, lambda one: one.id, lambda one: one.created_at)
+
+
+async def _pending(link: GatewayLink) -> list[Approval]:
+    return [one for one in await link.list(APPROVAL.path, Approval) if one.state == "pending"]
+
+
+def _newest(waiting: list[Approval]) -> Approval:
+    if not waiting:
+        raise Trouble("NotFound", f"No approval waits: {LAST} is the newest that does.", f"See: {APPROVAL.listed}")
+    return max(waiting, key=lambda one: one.created_at)
 
 
 async def approval_to_decide(
@@ -80,8 +94,8 @@ async def approval_to_decide(
     newer than what this terminal printed; `blind` is a vote without a question. Raises Trouble."""
     if text != LAST:
         return await approval(link, text)
-    waiting = [one for one in await link.list(APPROVAL.path, Approval) if one.state == "pending"]
-    only = pick(text, waiting, APPROVAL, lambda one: one.id, lambda one: one.created_at)
+    waiting = await _pending(link)
+    only = _newest(waiting)
     if len(waiting) > 1:
         more = ", …" if len(waiting) > SHOWN else ""
         raise usage(f"{LAST} could be any of {len(waiting)} approvals that wait: "
