@@ -11,6 +11,8 @@ import msgspec
 
 from interlock.session.tree import Tree
 
+_ENDED = {"denied": "not allowed", "cancelled": "cut short"}
+"""How a tool call ended that neither succeeded nor failed by itself, by its status."""
 TITLES = {"user": "User", "assistant": "Assistant", "toolResult": "Tool result", "bashExecution": "Shell",
           "custom": "Note"}
 _FENCE = re.compile(r"`{3,}")
@@ -118,8 +120,9 @@ def _message(entry_id: str, message: dict[str, Any]) -> RenderedEntry:
     prose, literal = _content(message.get("content"))
     title = TITLES.get(role, role or "Message")
     if role == "toolResult":
-        failed = ", failed" if message.get("isError") else ""
-        return RenderedEntry(entry_id, f"{title}: {message.get('toolName', '')}{failed}", "",
+        status = str(_object(message.get("details")).get("status", ""))
+        ended = f", {_ENDED.get(status, 'failed')}" if message.get("isError") else ""
+        return RenderedEntry(entry_id, f"{title}: {message.get('toolName', '')}{ended}", "",
                              "\n".join(part for part in (prose, literal) if part))
     if message.get("errorMessage"):
         prose = "\n\n".join(part for part in (prose, f"Error: {message['errorMessage']}") if part)
