@@ -27,7 +27,7 @@ GENERATED = "api.generated.ts"
 STEP_TIMEOUT_S = 300
 FETCH_RETRIES = 1
 OUTPUT_LINES = 8
-"""So many lines of a step that failed are shown."""
+"""Maximum lines that are shown of a step that failed."""
 
 
 class ConsoleBuildHook(BuildHookInterface[Any]):
