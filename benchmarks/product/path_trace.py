@@ -129,7 +129,7 @@ def run() -> list[Path]:
 def summary(name: str, entered: list[Entry]) -> Path:
     """Count one walk. A call is a move if the caller's module is in another room; what a loop or a thread runs is one
     if it is in another room than the last call, since somebody there has handed it over. What a coroutine goes on with
-    is no move, and neither is a return: the reader comes from there."""
+    is not a move, and neither is a return: the reader comes from there."""
     modules = [each.module for each in entered]
     rooms, moved, last = [_room(module) for module in modules], list[str](), None
     for each in entered:

@@ -442,7 +442,7 @@ MEANING = {
     "agent.adapter": "`acp`: an Agent Client Protocol agent; `exec`: any program, one process a turn",
     "agent.command": "the program, by path or found on PATH",
     "agent.args": "its arguments; `{prompt}` is replaced by the prompt (`exec`), else the prompt is the last one; an "
-                  "argument that begins with a prompt `-…` gets a space before it, so that it is no option",
+                  "argument that begins with a prompt `-…` gets a space before it, so that it is not an option",
     "agent.env": "variables it gets beside the allow-list; names with KEY, TOKEN, SECRET … are not shown",
     "agent.env_pass": "credentials of the runner's own environment that it gets as well, by name; other variables go "
                       "into `env`",

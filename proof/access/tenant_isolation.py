@@ -175,7 +175,7 @@ class Trial:
                    more: dict[str, Any]) -> tuple[int, str, list[str]]:
         self.asked += 1
         inside.clock.at_ms += 1_000  # So that each refusal leaves its record, and none is told from another by that.
-        await inside.ask(key, "GET", "/v1/whoami")  # Its last use, written once a minute, is no part of the comparison.
+        await inside.ask(key, "GET", "/v1/whoami")  # Its last use, written once a minute, is not compared.
         ledger.calls.clear()
         answer = await inside.ask(key, operation.method, "/v1" + path, **more)
         return answer.status_code, answer.text, [call for call in ledger.calls if call not in ("key", "tenant")]

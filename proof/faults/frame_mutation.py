@@ -97,7 +97,7 @@ def _bytes(raw: bytes, draw: Random) -> bytes:
 
 
 def _literal(frame: Frame, draw: Random) -> bytes:
-    """A value that is no JSON, or hardly any, in the place of another."""
+    """A value that is not JSON, or hardly any, in the place of another."""
     container, key = draw.choice(_places(frame, []) or [(frame, "type")])
     container[key] = "@literal@"
     return json.dumps(frame).encode().replace(b'"@literal@"', draw.choice(RAW))

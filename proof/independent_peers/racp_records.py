@@ -100,7 +100,7 @@ async def records_have_the_form(stage: Stage) -> str:
         actions = forms.RACP["audit"]["action"].split("|")
         records = [each for each in await audit(stage) if each.get("command_id") in ids and each["action"] in actions]
         unless(misfit for each in records for misfit in forms.unlike("audit", each, without=("meta",)))
-        must(all(isinstance(each.get("meta", {}), dict) for each in records), "meta is no object")
+        must(all(isinstance(each.get("meta", {}), dict) for each in records), "meta is not an object")
         seen = {each["action"] for each in records}
         must(seen == set(actions), f"of the actions there is {sorted(seen)}")
         return f"{len(records)} records in the form, all six actions"

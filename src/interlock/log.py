@@ -73,9 +73,9 @@ def configure(path: Path | None = None, rules: Sequence[RedactionRule] = ()) -> 
 
 
 def as_text(line: str) -> str:
-    """Write a line of a log for a person: time, level where it is no plain news, what happened, and the rest.
+    """Write a line of a log for a person: time, level if it is above info, what happened, and the rest.
 
-    What is no such line is given as it is."""
+    Anything else is passed on unchanged."""
     try:
         event = cast("dict[str, Any]", json.loads(line))
         at, level, what = (str(event.pop(name)) for name in ("timestamp", "level", "event"))

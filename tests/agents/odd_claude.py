@@ -5,7 +5,7 @@
 |---------------|---------------------------------------------------------------------------|
 | `text:X`      | streams X                                                                 |
 | `flood:BYTES` | streams so much text, in chunks of 8 KiB                                  |
-| `garbage`     | says a line that is no JSON, and a message that lacks what it must have   |
+| `garbage`     | says a line that is not JSON, and a message that lacks what it must have   |
 | `long`        | says a line of 17 MiB, and its result only once it is interrupted         |
 | `exit:N`      | exits with N, after last words on its standard error                      |
 | `kill:N`      | sends itself the signal N                                                 |

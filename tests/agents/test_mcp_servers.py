@@ -125,7 +125,7 @@ def test_a_wrong_table_is_refused_with_its_reason(wrong: dict[str, Any], why: st
 def test_other_adapters_and_odd_names_are_refused() -> None:
     with pytest.raises(msgspec.ValidationError, match="only agents of the adapters acp and claude, and codex by exec"):
         msgspec.convert({"adapter": "exec", "command": "x", "mcp": {"a": {"command": "b"}}}, AgentSpec)
-    with pytest.raises(msgspec.ValidationError, match="is no name"):
+    with pytest.raises(msgspec.ValidationError, match="is not a name"):
         spec(**{"a b": {"command": "c"}})
 
 

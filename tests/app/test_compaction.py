@@ -84,7 +84,7 @@ def test_what_is_shown_is_read_again_and_keeps_the_hooks_path_to_itself() -> Non
 @pytest.mark.parametrize(("text", "sentence"), [
     ("[compaction]\nreserveToken = 1", 'did you mean "reserveTokens"?'),
     ("[compaction]\nreserveTokens = -1", '"reserveTokens" in [compaction]'),
-    ('[compaction]\nwindows = {"m" = 12}', "12 is no window of 'm'"),
+    ('[compaction]\nwindows = {"m" = 12}', "12 is not a window of 'm'"),
     ("[agents.defaults.compaction]\nreserveTokensFlor = 0", 'did you mean "reserveTokensFloor"?'),
     ("[agents.defaults]\ncompact = 1", '[agents.defaults] has no key "compact"'),
     ("[agents.defaults.contextPruning]\nsoftTrimRatio = 30", '"softTrimRatio" in'),

@@ -321,7 +321,7 @@ async def test_what_was_edited_while_no_gateway_ran_is_taken_at_the_start(desk: 
     await desk.views.find()
     await desk.look()
     assert (await desk.entry())["label"] == "offline"
-    # A file that no one touched is no edit, though rows have moved on since it was written.
+    # A file that no one touched is not an edit, though rows have moved on since it was written.
     await desk.hear("bob", "/new")
     desk.begin_views()
     await desk.views.find()
@@ -421,10 +421,10 @@ async def test_links_and_what_is_no_file_are_never_followed(desk: Desk, tmp_path
     assert "a link" in (await desk.look(3))[0]
     desk.file.unlink()
     desk.file.mkdir()
-    assert "no plain file" in (await desk.look(3))[0]
+    assert "not a regular file" in (await desk.look(3))[0]
     desk.file.unlink()
     os.mkfifo(desk.file)
-    assert "no plain file" in (await desk.look(3))[0]
+    assert "not a regular file" in (await desk.look(3))[0]
     assert len(desk.kept_aside()) == 3
     assert elsewhere.read_bytes() == written
     assert desk.rows() == before

@@ -1,4 +1,4 @@
-"""`interlock prune`: what is counted, what is forgotten, and what is no span of time (G-5)."""
+"""`interlock prune`: what is counted, what is forgotten, and what is not a span of time (G-5)."""
 
 from __future__ import annotations
 
@@ -64,8 +64,9 @@ def test_json_is_the_gateways_own_document(asked: Any, capsys: pytest.CaptureFix
 
 
 @pytest.mark.parametrize(("span", "sentence"), [
-    ("5m", "no span of time"), ("", "no span of time"), ("d", "no span of time"), ("-1d", "no span of time"),
-    ("999999d", "no span of time"), ("٣d", "no span of time"), ("0h", "younger than an hour"),
+    ("5m", "not a span of time"), ("", "not a span of time"), ("d", "not a span of time"),
+    ("-1d", "not a span of time"),
+    ("999999d", "not a span of time"), ("٣d", "not a span of time"), ("0h", "younger than an hour"),
     ("99999w", "Nothing is as old")])
 def test_what_is_no_span_is_said_before_anything_is_asked(asked: Any, span: str, sentence: str) -> None:
     with pytest.raises(Trouble, match=sentence) as trouble:

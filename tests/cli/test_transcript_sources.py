@@ -33,10 +33,10 @@ def test_what_is_no_file_is_one_sentence(tmp_path: Path) -> None:
         with pytest.raises(Trouble, match="There is no file") as caught:
             verb(tmp_path / "none.jsonl")
         assert caught.value.status == ExitStatus.NOT_FOUND
-        with pytest.raises(Trouble, match=r"is a directory|is no regular file"):
+        with pytest.raises(Trouble, match=r"is a directory|is not a regular file"):
             verb(tmp_path)
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(Trouble, match="is no regular file"):
+    with pytest.raises(Trouble, match="is not a regular file"):
         file_size(tmp_path / "pipe")
 
 

@@ -38,7 +38,7 @@ def test_an_instant_is_seen_from_now() -> None:
     assert until(iso(now_ms + 600_500)) == "10 min"
     assert until(iso(now_ms - 1_000)) == until("not an instant") == "no time"
     assert ago(iso(now_ms - 7_200_000)) == "2 h ago"
-    assert ago(iso(now_ms + 7_200_000)) == "0 s ago", "a clock that is ahead is no negative age"
+    assert ago(iso(now_ms + 7_200_000)) == "0 s ago", "a clock that is ahead is not a negative age"
     assert age(iso(now_ms - 7_200_000)) == "2 h"
 
 

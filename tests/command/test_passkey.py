@@ -38,8 +38,8 @@ def test_an_assertion_by_the_persons_passkey_holds(algorithm: str) -> None:
     ({"flags": 0x01}, "without the authenticator knowing the person"),
     ({"flags": 0x04}, "without the authenticator knowing the person"),
     ({"host": "evil.example"}, "another host"),
-    ({"type": "webauthn.create"}, "no assertion"),
-    ({"crossOrigin": True}, "no assertion"),
+    ({"type": "webauthn.create"}, "not an assertion"),
+    ({"crossOrigin": True}, "not an assertion"),
     ({"challenge": base64url(b"another")}, "this statement"),
     ({"origin": "http://localhost:3000"}, "made on a page of 'http://localhost:3000'"),
     ({"origin": 7}, "cannot be read"),
@@ -101,7 +101,7 @@ def test_a_vote_names_the_method_that_its_key_is_for() -> None:
     assertion = soft.confirms(statement.signed_bytes())
     verify(key, "user:kim", statement, assertion, NOW)
     for given, wrong, why in (("aGk=", key, "is a passkey"),
-                              (assertion, msgspec.structs.replace(key, passkey=None), "is no passkey"),
+                              (assertion, msgspec.structs.replace(key, passkey=None), "is not a passkey"),
                               (soft.confirms(SAID), key, "does not hold for this statement")):
         with pytest.raises(Problem) as caught:
             verify(wrong, "user:kim", statement, given, NOW)

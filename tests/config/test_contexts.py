@@ -21,8 +21,8 @@ pytestmark = pytest.mark.req("Z-1", "Z-2", "Z-5", "Z-6", "Z-7")
 
 
 @pytest.mark.parametrize(("form", "table", "sentence"), [
-    (CompactionSection, {"windows": {"m": LEAST_WINDOW - 1}}, "is no window of 'm'"),
-    (CompactionSection, {"windows": {"m": MOST_WINDOW + 1}}, "is no window of 'm'"),
+    (CompactionSection, {"windows": {"m": LEAST_WINDOW - 1}}, "is not a window of 'm'"),
+    (CompactionSection, {"windows": {"m": MOST_WINDOW + 1}}, "is not a window of 'm'"),
     (CompactionSection, {"reserveTokens": -1}, "reserveTokens"), (CompactionSection, {"reserve_tokens": 1},
     "reserve_t"),
     (CompactionSection, {"beforeCompact": {"url": "https://x"}}, "secretFile: name the file"),

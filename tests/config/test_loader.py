@@ -94,7 +94,7 @@ def test_a_bot_is_shown_and_its_mistakes_are_named() -> None:
         ('[agents.shell]\nadapter = "acp"\ncomand = "x"\n',
          'f:3: [agents.shell] has no key "comand"; did you mean "command"?'),
         ('[agents.a]\ncommand = "x"\n', 'f:1: [agents.a] needs the key "adapter".'),
-        ('[agents.Big]\nadapter = "acp"\n', 'f:1: "Big" is no agent id'),
+        ('[agents.Big]\nadapter = "acp"\n', 'f:1: "Big" is not an agent id'),
         ('[[policy.rules]]\nname = "a"\neffect = "ask"\n[[policy.rules]]\nname = "b"\neffect = "maybe"\n',
          'f:6: "effect" in [policy.rules]: invalid enum value'),
         ('[[policy.rules]]\nname = "a"\neffect = "ask"\nttl = "soon"\n', 'f:4: "ttl" in [policy.rules]: write a dur'),
@@ -171,7 +171,7 @@ def test_a_figure_or_root_that_could_not_work_is_named_with_its_line(text: str, 
 def test_what_is_no_file_is_said_and_waited_for_by_nobody(tmp_path: Path) -> None:
     path = tmp_path / "interlock.toml"
     os.mkfifo(path)
-    assert "no file" in check(path)[0]
+    assert "not a file" in check(path)[0]
     path.unlink()
     path.symlink_to(tmp_path / "nowhere")
     assert "leads nowhere" in check(path)[0]

@@ -44,7 +44,7 @@ TOPIC = {"url": "https://n"}
     (OidcSection, {**ISSUER, "tenant_claim": "t"}, "tenant: either"), (OidcSection, {**ISSUER, "tenant": "No"}, "'No'"),
     (OidcSection, {"issuer": "https://i", "audience": ["a"]}, "tenant: either"),
     (OidcSection, {"issuer": "https://i", "audience": ["a"], "tenant_claim": "t"}, "tenants: "),
-    (OidcSection, {**ISSUER, "roles": {"x": "owner"}}, "roles: 'owner' is no role for a token"),
+    (OidcSection, {**ISSUER, "roles": {"x": "owner"}}, "roles: 'owner' is not a role for a token"),
     (OidcSection, {**ISSUER, "default_roles": ["runner"]}, "roles: 'runner'"),
     (OidcSection, {**ISSUER, "algorithms": ["HS256"]}, "algorithms: "), (OidcSection, {**ISSUER, "algorithms": []},
     "algo"),

@@ -26,7 +26,7 @@ TYPES = """
 import type { AssistantMessage, LlmUsage, Message, ToolCall, ToolMessage, UserMessage } from "llm-bridge-spec";
 import type { Readable } from "node:stream";
 
-// A Buffer or a stream is no JSON: its bytes travel in Interlock's form, or as JSON.stringify writes a Buffer.
+// A Buffer or a stream is not JSON: its bytes travel in Interlock's form, or as JSON.stringify writes a Buffer.
 type Base64 = { encoding: "base64"; data: string; media_type?: string; sha256?: string; name?: string };
 type Sent<T> = T extends Buffer | Readable ? Base64 | ReturnType<Buffer["toJSON"]>
   : T extends (infer E)[] ? Sent<E>[]

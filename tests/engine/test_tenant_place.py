@@ -30,7 +30,7 @@ def test_a_tenant_on_its_way_is_asked_for_again_soon() -> None:
 @pytest.mark.parametrize(("place", "headers"), [
     ("https://there.example", {"Location": "https://there.example"}),
     ("http://there.example", {"Location": "http://there.example"}),
-    ("postgresql://there/db", {}),  # A store is no address for a client.
+    ("postgresql://there/db", {}),  # A store is not an address for a client.
 ])
 def test_a_tenant_that_has_moved_is_at_its_new_address(place: str, headers: dict[str, str]) -> None:
     problem = refusal(tenant(moved_to=place))

@@ -166,7 +166,7 @@ async def test_a_repair_keeps_the_damaged_file_and_the_conversation_goes_on(plac
     assert "still here?" in await place.texts()
     assert (await place.desk.examine(record)).sound
     assert (await place.desk.repair(OWNER, record, remember)).kept is None
-    # The audit log tells what was found and the outcome of it; a sound file is no repair.
+    # The audit log tells what was found and the outcome of it; a sound file is not a repair.
     told = await place.audited()
     assert told[0] == {"op": "repair", "step": "begun", "found": report.counts}
     assert (told[1]["op"], told[1]["step"], told[1]["kept"], told[1]["found"]) == (

@@ -11,7 +11,7 @@ from interlock.engine.bridge.lane import Lane
 
 
 class Within(LaneInput, frozen=True):
-    """Run `do` in the lane; its result is the answer. It is no data, and so can be in no log."""
+    """Run `do` in the lane; its result is the answer. It is not data, and so can be in no log."""
 
     do: Callable[[Lane], Any]
 

@@ -201,7 +201,7 @@ message = "write the report"
         ('[cron.x]\nschedule = "0 9 * *"\nmessage = "m"\n', 'f:2: "schedule" in [cron.x]: '),
         ('[cron.x]\nschedule = "0 9 * * *"\nmessage = "m"\ntime_zone = "Mars"\n', 'there is no time zone'),
         ('[cron.x]\nschedule = "0 9 * * *"\n', "needs the key"),
-        ('[cron."a b"]\nschedule = "0 9 * * *"\nmessage = "m"\n', "is no id for a cron job"),
+        ('[cron."a b"]\nschedule = "0 9 * * *"\nmessage = "m"\n', "is not an id for a cron job"),
         ('[hooks.x]\n', "secret_file"), ('[hooks.x]\nsecret_env = "A"\nmessage = "{nme}"\n', "there is no {nme}"),
         ('[hooks.x]\nsecret_env = "A"\nkey = "a b"\n', "a session key has"),
         ('[hooks.x]\nsecret_env = "A"\nagent = "A B"\n', "is not an agent id"),

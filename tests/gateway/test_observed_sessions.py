@@ -46,7 +46,7 @@ async def test_a_runner_can_name_so_many_sessions_and_the_rest_goes_on(
         assert await observed_ids(house) == {"s0", "s1", "s2", command.target.session_id}
     again = [planted(f"again{number}") for number in range(10)]
     async with house.attached(planted("s0"), *again):
-        assert len(await observed_ids(house)) == 4, "a new link is no new allowance"
+        assert len(await observed_ids(house)) == 4, "a new link is not a new allowance"
     house.clock.advance(60_000)
     async with house.attached(planted("s0"), *again):
         assert len(await observed_ids(house)) == 5

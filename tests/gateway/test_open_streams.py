@@ -93,7 +93,7 @@ async def test_a_principal_and_a_tenant_have_so_many_streams_open_and_others_are
         refused(third, "RateLimited")
         assert third.headers["Retry-After"] == "5"
         assert "This principal has 2 streams open" in third.json()["detail"]
-        assert (await viewer.get(stream)).status_code == 200, "a page is no stream"
+        assert (await viewer.get(stream)).status_code == 200, "a page is not a stream"
         async with operator.stream("GET", stream, headers=sse) as other:
             assert other.status_code == 200
             assert "This tenant has 3 streams open" in (await gateway.http.get(stream, headers=sse)).json()["detail"]

@@ -82,7 +82,7 @@ def test_a_certificate_that_cannot_be_used_is_one_sentence(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [('tls_cert = "a.pem"', "needs its key"), ('tls_key = "a.pem"', "needs its key"),
-     ('trusted_proxies = ["proxy.example"]', "no address and no network")],
+     ('trusted_proxies = ["proxy.example"]', "neither an address nor a network")],
 )
 def test_a_half_said_transport_is_a_mistake_of_the_config(text: str, sentence: str) -> None:
     with pytest.raises(ConfigError, match=sentence):

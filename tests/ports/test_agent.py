@@ -19,7 +19,7 @@ pytestmark = pytest.mark.req("G-1")
     "mode: only"),
     ({"adapter": "exec", "mcp": {"a": {"command": "x"}}}, "mcp: only agents of the adapters acp and claude"),
     ({"adapter": "exec", "command": "/opt/codex/run", "mcp": {"a": {"command": "x"}}}, "and codex by exec, take"),
-    ({"adapter": "acp", "mcp": {"a b": {"command": "x"}}}, "mcp: 'a b' is no name"), ({"adapter": "acp",
+    ({"adapter": "acp", "mcp": {"a b": {"command": "x"}}}, "mcp: 'a b' is not a name"), ({"adapter": "acp",
     "context_window": -1}, "context_w"),
     ({"adapter": "acp", "env_pass": ["PATH"]}, "env_pass: PATH is not named like a credential"),
     ({"adapter": "acp", "env_pass": ["A_KEY"], "env": {"A_KEY": "x"}}, "env_pass: A_KEY is in `env`, too"),

@@ -43,7 +43,7 @@ def test_a_server_is_a_program_or_a_url(table: dict[str, Any]) -> None:
     ({"command": "bin/srv"}, "would depend on the directory"), ({"command": "./srv"}, "would depend on the directory"),
     ({"url": "ftp://b"}, "url: the address"), ({"url": "https://u:p@b"}, "url: the address"), ({"url": "https://"},
     "url: the address"),
-    ({"url": "https://[::1"}, "is no URL"), ({"url": "http://b", "header_env": {"A": "A_KEY"}},
+    ({"url": "https://[::1"}, "is not a URL"), ({"url": "http://b", "header_env": {"A": "A_KEY"}},
     "url: secrets of `header_env`"),
     ({"command": "a", "env_pass": ["PATH"]}, "env_pass: PATH"), ({"url": "https://b", "header_env": {"A": "PATH"}},
     "env_pass: PATH"),
@@ -58,5 +58,5 @@ def test_servers_have_plain_names_and_are_not_too_many() -> None:
     with pytest.raises(ValueError, match="at most 32"):
         check_servers(f"s{number}" for number in range(MAX_SERVERS + 1))
     for name in ("", "-a", "a b", "a" * 65, "a\n", "a.b"):
-        with pytest.raises(ValueError, match="is no name"):
+        with pytest.raises(ValueError, match="is not a name"):
             check_servers([name])

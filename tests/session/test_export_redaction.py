@@ -52,7 +52,7 @@ def test_what_was_said_is_redacted_wherever_it_stands_and_what_names_stays() -> 
     assert (tool["id"], tool["name"], call["message"]["model"]) == ("swordfish-1", "swordfish", "swordfish")
     assert tool["arguments"] == {"id": "the word is ***", "name": ["***"], "***": 1}
     assert result["message"]["toolCallId"] == "swordfish-1"
-    assert result["message"]["content"][1]["data"] == "swordfish", "a picture is no text"
+    assert result["message"]["content"][1]["data"] == "swordfish", "a picture is not text"
     assert result["message"]["details"] == {"type": "the word is ***"}
     assert (custom["customType"], custom["data"]) == ("swordfish", {"id": "the word is ***"})
 

@@ -37,7 +37,7 @@ def test_halves_of_surrogate_pairs_are_read_as_u_fffd(value: Any, ascii_only: bo
         assert value_of(line) == replaced(value)
         assert len(legible(line)) == len(line)
     else:
-        # A half that is encoded by itself is no UTF-8, and reads as several U+FFFD.
+        # A half that is encoded by itself is not UTF-8, and reads as several U+FFFD.
         assert value_of(line) is not NO_JSON
     assert msgspec.json.decode(legible(line)) == value_of(line)
 

@@ -273,7 +273,7 @@ class SmallDesk:
         record = await self.ledger.approval(approval_id, "default")
         assert record is not None
         if record.approval.kind != "question":
-            raise Problem("Conflict", "This is no question.")
+            raise Problem("Conflict", "This is not a question.")
         approval = msgspec.structs.replace(record.approval, state="denied" if text is None else "granted", answer=text,
                                            decided_by=principal.actor.id)
         await self.commit([PutApproval(msgspec.structs.replace(record, approval=approval)),

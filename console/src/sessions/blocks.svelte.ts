@@ -58,7 +58,7 @@ export function toolEdits(tool: Block & {kind: 'tool'}): Edit[] {
   return asked.length > 0 ? asked : tool.changed.map(shownEdit).filter((one) => one !== null);
 }
 
-/** What a part of a prompt that is no text brings. */
+/** What a part of a prompt that is not text brings. */
 function sentWith(part: Record<string, unknown>): SentFile {
   const data = text(part.data);
   return {name: text(part.name ?? part.type), media: text(part.media_type), size: Math.floor(data.replace(/=+$/, '').length * 3 / 4),

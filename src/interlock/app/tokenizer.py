@@ -73,7 +73,7 @@ def _counter() -> Counter:
     batch_count = importlib.import_module(MODULE).batch_count
 
     def count(text: str) -> int:
-        # Half a surrogate pair, as a file may hold it, is no text to the tokenizer.
+        # Half a surrogate pair, as a file may hold it, is not text to the tokenizer.
         return int(batch_count([text.encode("utf-8", "replace").decode()], ENCODING, threads=1)[0])
 
     return count

@@ -155,7 +155,7 @@ def _kept(checkpoint: Path) -> tuple[Any]:
     try:
         return (found or parse_checkpoint(raw.decode()),)
     except (NotANote, UnicodeError) as error:
-        raise usage(f"{checkpoint} is no checkpoint: {error}") from None
+        raise usage(f"{checkpoint} is not a checkpoint: {error}") from None
 
 
 async def _export(file: Path | None, where: Where) -> int:
@@ -208,7 +208,7 @@ def _verify_file(file: Path, key: Path | None, checkpoint: Path | None, where: W
         except KeyUnusable as error:
             raise usage(str(error), "Name the gateway's public key with --key.") from None
     if file.exists() and not file.is_file():
-        raise usage(f"{file} is no file, and a log is read more than once.", "Write it to a file first.")
+        raise usage(f"{file} is not a file, and a log is read more than once.", "Write it to a file first.")
     try:
         kept = _kept(checkpoint) if checkpoint is not None else None
         with file.open("rb") as lines:

@@ -22,7 +22,7 @@ from interlock.config.openclaw import TOKEN_FILE, ImportedConfig, translate
 from interlock.config.toml_writer import to_toml
 
 MAX_BYTES = 1024 * 1024
-"""A file that is longer is no config."""
+"""A file that is longer is not a config."""
 JOBS = Path("cron/jobs.json")
 """Where OpenClaw keeps its cron jobs, beside its config."""
 

@@ -120,7 +120,7 @@ class IssuerClient:
             raise self._refused(answer, "refused to begin a login")
         code = self._read(answer, DeviceCode)
         if urlsplit(code.verification_uri).scheme not in ("http", "https"):
-            raise self._trouble("names a page for the login that is no web page")
+            raise self._trouble("names a page for the login that is not a web page")
         return code
 
     def wait(self, endpoint: str, client_id: str, code: DeviceCode) -> IssuedTokens:

@@ -302,7 +302,7 @@ class GatewayLink:
             yield Give(piece)
 
     def accepted(self, asked: RequestSpec[Any], reply: HttpReply | ConnectionCut) -> HttpReply:
-        """Return an answer that is no refusal. Raises Trouble."""
+        """Return an answer that is not a refusal. Raises Trouble."""
         if isinstance(reply, ConnectionCut):
             raise unreachable(self.address, reply.why)
         if not 200 <= reply.status < 300:

@@ -189,7 +189,7 @@ def _gateway_url(state: Path, named: str | None) -> str:
 def checked_port(port: int) -> int:
     """Check a port. Raises Trouble."""
     if not 0 <= port <= 65535:
-        raise usage(f"--port {port} is no port.", "Give a number from 0 to 65535; 0 takes a free one.")
+        raise usage(f"--port {port} is not a port.", "Give a number from 0 to 65535; 0 takes a free one.")
     return port
 
 

@@ -37,7 +37,7 @@ def span_ms(text: str) -> int:
     """Read a span of time. Raises Trouble Usage."""
     number, unit = text[:-1], text[-1:]
     if unit not in UNITS_MS or not number.isascii() or not number.isdigit() or len(number) > 5:
-        raise usage(f"{text!r} is no span of time.", "Write 12h, 30d or 8w.")
+        raise usage(f"{text!r} is not a span of time.", "Write 12h, 30d or 8w.")
     span = int(number) * UNITS_MS[unit]
     if span < PRUNE_MIN_MS:
         raise usage("What is younger than an hour is not forgotten.", "Write 1h or more.")

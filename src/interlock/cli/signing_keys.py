@@ -118,7 +118,7 @@ def _read(file: Path) -> Ed25519PrivateKey:
         raise usage(f"The signing key {file} cannot be read: {error}.",
                     "Remove it and make another: interlock signing-keys create") from None
     if not isinstance(key, Ed25519PrivateKey):
-        raise usage(f"The signing key {file} is no Ed25519 key.", "Remove it and make another.")
+        raise usage(f"The signing key {file} is not an Ed25519 key.", "Remove it and make another.")
     return key
 
 

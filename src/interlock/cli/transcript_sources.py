@@ -44,7 +44,7 @@ def read_file(path: Path) -> bytes:
 
 
 def file_size(path: Path) -> int:
-    """How large a transcript's file is, in bytes. Raises Trouble for what is no regular file, or may not be read."""
+    """How large a transcript's file is, in bytes. Raises Trouble for what is not a regular file, or may not be read."""
     try:
         # A FIFO would be waited for, and is found out without being opened.
         found = path.stat()
@@ -53,7 +53,7 @@ def file_size(path: Path) -> int:
     except OSError as error:
         raise usage(f"{path} cannot be read: {error.strerror}.", "Read it as a user who may.") from None
     if not stat.S_ISREG(found.st_mode):
-        raise usage(f"{path} is no regular file.", "Name a transcript's file.")
+        raise usage(f"{path} is not a regular file.", "Name a transcript's file.")
     return found.st_size
 
 

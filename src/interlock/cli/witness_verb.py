@@ -137,7 +137,7 @@ async def _look(witness_: _Witness, link: GatewayLink) -> Checkpoint:
     try:
         shown = parse_checkpoint(raw.decode())
     except (NotANote, UnicodeError) as error:
-        raise CosignRefused(f"What the gateway shows is no checkpoint: {error}", is_evidence=False) from None
+        raise CosignRefused(f"What the gateway shows is not a checkpoint: {error}", is_evidence=False) from None
     known = witness_.known(shown.origin)
     proof: list[bytes] = []
     if known is not None and needs_proof(known, shown):

@@ -34,7 +34,7 @@ def micros(text: str) -> int:
     """Read "2.50" as micro-dollars. Raises ValueError."""
     found = _MONEY.fullmatch(text)
     if found is None:
-        raise ValueError(f'{text!r} is no amount of dollars: write a decimal string such as "2.50"')
+        raise ValueError(f'{text!r} is not an amount of dollars: write a decimal string such as "2.50"')
     return int(found[1]) * MICROS + int((found[2] or "").ljust(6, "0"))
 
 

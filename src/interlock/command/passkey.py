@@ -71,7 +71,7 @@ def read_passkey(text: str) -> PasskeyPublicKey:
     try:
         key = load_der_public_key(base64.b64decode(text, validate=True))
     except (binascii.Error, ValueError, UnsupportedAlgorithm):
-        raise ValueError("is no public key in DER, as base64") from None
+        raise ValueError("is not a public key in DER, as base64") from None
     if isinstance(key, EllipticCurvePublicKey) and isinstance(key.curve, SECP256R1):
         return key
     if isinstance(key, Ed25519PublicKey) or (isinstance(key, RSAPublicKey) and key.key_size >= RSA_LEAST):
@@ -106,7 +106,7 @@ def check_assertion(public_key: PasskeyPublicKey, origin: str, assertion: Passke
     origin. Raises ValueError with one sentence."""
     client = _read(assertion)
     if client.type != "webauthn.get" or client.cross_origin not in (False, None):
-        raise ValueError("is no assertion that this page itself asked for")
+        raise ValueError("is not an assertion that this page itself asked for")
     if client.challenge.rstrip("=") != challenge_of(signed_bytes):
         raise ValueError("does not hold for this statement")
     if client.origin != origin:

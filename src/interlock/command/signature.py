@@ -100,7 +100,7 @@ def check_moment(at: str, now_ms: int) -> None:
 
 def _check_passkey(key: SigningKey, statement: Statement, signature: str | PasskeyAssertion | None) -> None:
     if key.passkey is None or not isinstance(signature, PasskeyAssertion):
-        kind, method = ("a passkey", "passkey") if key.passkey is not None else ("no passkey", "signature")
+        kind, method = ("a passkey", "passkey") if key.passkey is not None else ("not a passkey", "signature")
         raise _refused(f"the key {key.key_id} is {kind}, so its votes have method {method}")
     try:
         check_assertion(read_passkey(key.public_key), key.passkey.origin, signature, statement.signed_bytes())

@@ -88,7 +88,7 @@ class SystemSection(ChatSection, frozen=True, kw_only=True):
         if self.workspace is not None and not self.workspace.startswith("/"):
             raise ValueError("workspace: an absolute path on the runner")
         if TENANT_ID.fullmatch(self.tenant) is None:
-            raise ValueError(f"tenant: {self.tenant!r} is no tenant's id")
+            raise ValueError(f"tenant: {self.tenant!r} is not a tenant's id")
 
 
 class HookSection(SystemSection, frozen=True, kw_only=True):

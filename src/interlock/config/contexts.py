@@ -45,7 +45,7 @@ class CompactionSection(ChatSection, frozen=True, kw_only=True, rename="camel"):
     def __post_init__(self) -> None:
         for model, window in self.windows.items():
             if not LEAST_WINDOW <= window <= MOST_WINDOW:
-                raise ValueError(f"windows: {window} is no window of {model!r}; from {LEAST_WINDOW} tokens on")
+                raise ValueError(f"windows: {window} is not a window of {model!r}; from {LEAST_WINDOW} tokens on")
 
 
 class MemoryFlushSection(ChatSection, frozen=True, kw_only=True, rename="camel"):

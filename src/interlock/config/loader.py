@@ -17,16 +17,16 @@ from interlock.config.notices import NOTICE_TABLES
 from interlock.config.sections import Config
 from interlock.protocol.identifiers import AGENT_ID
 
-_NAMED = {"agents": "no agent id", "oidc": "no name for an issuer", "webhooks": "no name for a webhook",
-          **dict.fromkeys(NOTICE_TABLES, "no name for a notice"),
-          "hooks": "no name for a hook", "cron": "no id for a cron job"}
+_NAMED = {"agents": "not an agent id", "oidc": "not a name for an issuer", "webhooks": "not a name for a webhook",
+          **dict.fromkeys(NOTICE_TABLES, "not a name for a notice"),
+          "hooks": "not a name for a hook", "cron": "not an id for a cron job"}
 """Tables whose members people name."""
 TYPE = re.compile(r"`([a-z |]+)`")
 TYPE_WORDS = {"object": "a table", "array": "a list", "str": "a text", "int": "a whole number", "float": "a number",
               "bool": "true or false"}
 """What a config file's values are called, by the names of the library that checks them."""
 DEFAULTS = "defaults"
-"""`[agents.defaults]` says what holds for all agents, and is none itself."""
+"""`[agents.defaults]` says what holds for all agents, and is not an agent."""
 
 
 def load(path: Path) -> Config:
@@ -34,7 +34,7 @@ def load(path: Path) -> Config:
     if path.is_symlink() and not path.exists():
         raise ConfigError([f"{path}: a link that leads nowhere. Mend it, or remove it."])
     if path.exists() and not path.is_file():
-        raise ConfigError([f"{path}: no file. Put the config there, or remove it."])
+        raise ConfigError([f"{path}: not a file. Put the config there, or remove it."])
     try:
         text = path.read_text("utf-8-sig")
     except FileNotFoundError:

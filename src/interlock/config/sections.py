@@ -57,7 +57,8 @@ class GatewaySection(ConfigSection, frozen=True, kw_only=True):
             try:
                 ipaddress.ip_network(text)
             except ValueError:
-                raise ValueError(f"trusted_proxies: {text!r} is no address and no network like 10.0.0.0/8") from None
+                raise ValueError(f"trusted_proxies: {text!r} is neither an address nor a network like "
+                                 "10.0.0.0/8") from None
 
     def public_url(self) -> str | None:
         """Return the URL at which other machines reach the gateway; None if they do not."""
@@ -147,17 +148,17 @@ class OidcSection(ConfigSection, frozen=True, kw_only=True):
             raise ValueError("tenants: the tenants that this issuer may name in its claim")
         for name in (*self.tenants, *([self.tenant] if self.tenant else [])):
             if TENANT_ID.fullmatch(name) is None:
-                raise ValueError(f"tenant: {name!r} is no tenant's id")
+                raise ValueError(f"tenant: {name!r} is not a tenant's id")
         known = [role for role in GIVEN_ROLES if role != "owner"]
         for role in (*self.roles.values(), *self.default_roles):
             if role not in known:
-                raise ValueError(f"roles: {role!r} is no role for a token; known: {', '.join(known)}")
+                raise ValueError(f"roles: {role!r} is not a role for a token; known: {', '.join(known)}")
         if not self.algorithms or not ALGORITHMS.issuperset(self.algorithms):
             raise ValueError(f"algorithms: some of {', '.join(sorted(ALGORITHMS))}")
 
 
 class RatesSection(ConfigSection, frozen=True, kw_only=True):
-    """`[rates]`: how often and how much (K-3); 0 is no limit."""
+    """`[rates]`: how often and how much (K-3); 0 means no limit."""
 
     principal_a_minute: Annotated[int, msgspec.Meta(ge=0, le=10_000_000)] = 12_000
     principal_burst: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 2_000
@@ -190,7 +191,7 @@ class OutgoingSection(ConfigSection, frozen=True, kw_only=True):
             try:
                 ipaddress.ip_network(text)
             except ValueError:
-                raise ValueError(f"allow: {text!r} is no address and no network like 127.0.0.1/32") from None
+                raise ValueError(f"allow: {text!r} is neither an address nor a network like 127.0.0.1/32") from None
 
 
 class AuditSection(ConfigSection, frozen=True, kw_only=True):
@@ -245,7 +246,7 @@ class MetricsSection(ConfigSection, frozen=True, kw_only=True):
             try:
                 ipaddress.ip_network(text)
             except ValueError:
-                raise ValueError(f"open_to: {text!r} is no address and no network like 10.0.0.0/8") from None
+                raise ValueError(f"open_to: {text!r} is neither an address nor a network like 10.0.0.0/8") from None
 
 
 class WebhookSection(ConfigSection, frozen=True, kw_only=True):
@@ -260,7 +261,7 @@ class WebhookSection(ConfigSection, frozen=True, kw_only=True):
         if (self.secret_file is None) == (self.secret_env is None):
             raise ValueError("secret_file: name the file that holds the secret, or the variable with secret_env")
         if TENANT_ID.fullmatch(self.tenant) is None:
-            raise ValueError(f"tenant: {self.tenant!r} is no tenant's id")
+            raise ValueError(f"tenant: {self.tenant!r} is not a tenant's id")
 
 
 class Config(ConfigSection, frozen=True, kw_only=True):

@@ -115,7 +115,7 @@ def refusal(status: bytes, problem: Problem) -> bytes:
             b"content-length: %d\r\n\r\n" % len(body)) + body
 
 
-_NO_REQUEST = refusal(b"400 Bad Request", Problem("InvalidPayload", "This is no request of HTTP/1.1."))
+_NO_REQUEST = refusal(b"400 Bad Request", Problem("InvalidPayload", "This is not a request of HTTP/1.1."))
 _TOO_LARGE = refusal(b"400 Bad Request", Problem(
     "InvalidPayload", f"The request's target and headers are longer than {MAX_HEAD_BYTES} bytes."))
 

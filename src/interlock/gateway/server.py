@@ -107,7 +107,7 @@ def listen(host: str, port: int, *, public: bool = False) -> socket.socket:
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (socket.gaierror, UnicodeError):
-        raise BindRefused(f"{host!r} is no address of this machine; set `gateway.host` to 127.0.0.1.") from None
+        raise BindRefused(f"{host!r} is not an address of this machine; set `gateway.host` to 127.0.0.1.") from None
     family, kind, protocol, _, address = found[0]
     if not public and not all(ipaddress.ip_address(str(entry[4][0]).partition("%")[0]).is_loopback for entry in found):
         raise BindRefused(f"{host} is reachable from other machines, and keys would travel in clear; "

@@ -132,7 +132,7 @@ class Bus(Protocol):
 
 
 def check_subject(subject: str, *, wide: bool = False) -> None:
-    """Refuse what is no subject; `wide` allows `.>` at the end. Raises ValueError."""
+    """Refuse what is not a subject; `wide` allows `.>` at the end. Raises ValueError."""
     if not (_WIDE if wide else _EXACT).fullmatch(subject):
         raise ValueError(f"{subject!r} is not a subject of the bus: words with dots between them are.")
 

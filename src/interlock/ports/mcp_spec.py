@@ -20,8 +20,8 @@ MAX_SERVERS = 32
 
 
 def check_passed(names: Sequence[str], env: Mapping[str, str]) -> None:
-    """Raises ValueError for a name that is no credential's. Any other variable could change how an agent asks, so its
-    value is in the config, which the evidence of a check covers (H-10)."""
+    """Raises ValueError for a name that is not a credential's. Any other variable could change how an agent asks, so
+    its value is in the config, which the evidence of a check covers (H-10)."""
     for name in names:
         if _VARIABLE.fullmatch(name) is None or name.startswith(("INTERLOCK_", "RAWP_")):
             raise ValueError(f"env_pass: {name!r} is not the name of a variable that an agent may get")
@@ -66,7 +66,7 @@ class McpSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         try:
             parts = urlsplit(self.url)
         except ValueError:
-            raise ValueError(f"url: {self.url!r} is no URL") from None
+            raise ValueError(f"url: {self.url!r} is not a URL") from None
         if parts.scheme not in ("https", "http") or not parts.hostname or parts.username or parts.password:
             raise ValueError("url: the address of an MCP server begins with https:// or http://, and has no name and "
                              "password in it")
@@ -79,6 +79,6 @@ def check_servers(names: Iterable[str]) -> None:
     given = list(names)
     for name in given:
         if _SERVER_NAME.fullmatch(name) is None:
-            raise ValueError(f"mcp: {name!r} is no name; letters, digits, - and _, at most 64")
+            raise ValueError(f"mcp: {name!r} is not a name; letters, digits, - and _, at most 64")
     if len(given) > MAX_SERVERS:
         raise ValueError(f"mcp: at most {MAX_SERVERS} servers")

@@ -203,7 +203,8 @@ class TaskPush(Record, frozen=True, kw_only=True, omit_defaults=True):
 class DeliveryRecord(Record, frozen=True, kw_only=True, omit_defaults=True):
     """A question to approvers on its way out (P-8). `due_ms` is when it is sent next, None once it has ended.
 
-    With `push` it is no question, but the notifications of a task, which end with the task: `due_ms` is always None."""
+    With `push` it is not a question, but the notifications of a task, which end with the task: `due_ms` is always
+    None."""
 
     delivery: Delivery
     due_ms: int | None

@@ -30,7 +30,7 @@ _BY_STATUS = {status: code for code, (status, _) in STATUS.items()} | {403: Code
 _BY_CLOSE = {number: code for code, number in CLOSE.items()}
 
 LINK_DIGITS = 18
-"""A link number has no more digits: what is longer is no gateway's word."""
+"""A link number has no more digits: what is longer is not a gateway's word."""
 DETAIL_CHARS = 300
 """What a stranger's answer says is shown up to here."""
 
@@ -107,7 +107,7 @@ def reason(refusal: LinkRefusal) -> str:
 
 
 def read_reason(close_code: int | None, text: str) -> LinkRefusal | None:
-    """Understand a close; None for one that is no refusal. A reason without its code is the detail."""
+    """Understand a close; None for one that is not a refusal. A reason without its code is the detail."""
     code = _BY_CLOSE.get(close_code or 0)
     if code is None:
         return None

@@ -4,7 +4,7 @@
     ├── Refused             the gateway said no: code, status, detail, hint, errors
     │   ├── Unauthorized, Forbidden, NotFound, Conflict, …   one for each code
     ├── Unreachable         no one answered, however often it was asked
-    ├── NotAGateway         something answered that is no gateway of this version
+    ├── NotAGateway         something answered that is not a gateway of this version
     └── StillRunning        a wait ran out; the command continues
 """
 

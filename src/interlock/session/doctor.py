@@ -34,7 +34,7 @@ NOTES: frozenset[str] = frozenset({"newer_version", "no_line_feed", "lost_first_
 SAYS: dict[str, str] = {
     "torn_tail": "the last line is broken off; the repaired file leaves it out",
     "nul_run": "zero bytes stand here, as a crash of the machine leaves them; what is whole around them is kept",
-    "garbage": "this is no JSON; entries that stand whole in it are kept",
+    "garbage": "this is not JSON; entries that stand whole in it are kept",
     "no_entry": "this is JSON and no entry; the repaired file leaves it out",
     "bad_text": "bytes here are not UTF-8; they become U+FFFD",
     "missing_header": "the first line is not a session's header; the repaired file has one",

@@ -1,7 +1,7 @@
 """The fields that an entry of each type needs, as the programs that share the format read them (X-4). Pure.
 
 pi throws when it opens a file with a `message` entry that has no message, or later in a turn, when the content of one
-is no list; what it never looks at may be missing.
+is not a list; what it never looks at may be missing.
 """
 
 from __future__ import annotations

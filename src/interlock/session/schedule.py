@@ -24,7 +24,7 @@ def check_schedule(text: str) -> None:
     try:
         next(CronSim(text, BEGINNING))
     except CronSimError as error:
-        raise BadSchedule(f"{text!r} is no schedule: {str(error).lower()}") from None
+        raise BadSchedule(f"{text!r} is not a schedule: {str(error).lower()}") from None
     except StopIteration:
         raise BadSchedule(f"{text!r} is never due") from None
 

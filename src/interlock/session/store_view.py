@@ -129,7 +129,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _no_number(name: str) -> NoReturn:
-    raise BadView(f"it is not JSON: {name} is no number")
+    raise BadView(f"it is not JSON: {name} is not a number")
 
 
 def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> Differences:

@@ -90,7 +90,7 @@ def place_of(transfer: FileTransfer) -> tuple[int, int]:
     index, count = (transfer.chunk.index, transfer.chunk.count) if transfer.chunk is not None else (0, 1)
     # An empty file is one empty chunk; no other chunk may be empty, so a size bounds its count.
     if not 0 <= index < count <= max(1, transfer.size):
-        raise TransferRefused(f"chunk {index} of {count} is no place in a file of {transfer.size} bytes")
+        raise TransferRefused(f"chunk {index} of {count} is not a place in a file of {transfer.size} bytes")
     if not 0 <= transfer.size <= MAX_FILE_BYTES:
         raise TransferRefused(f"{transfer.size} bytes are no size of a file; it has at most {MAX_FILE_BYTES}")
     return index, count

@@ -1,4 +1,4 @@
-"""The pipe of an agent that speaks the protocol: what is no frame is counted, and the session stays usable (A-8)."""
+"""The pipe of an agent that speaks the protocol: what is not a frame is counted, and the session stays usable (A-8)."""
 
 from __future__ import annotations
 

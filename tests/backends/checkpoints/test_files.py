@@ -19,7 +19,7 @@ def test_lines_are_appended_for_each_tenant_and_only_the_owner_reads_them(tmp_pa
 
     assert (files.lines("t1"), files.lines("a/b"), files.lines("none")) == ([b"one\n", b"two\n"], [b"other\n"], [])
     assert files.tenants() == ["a/b", "t1"]
-    assert files.path("a/b").parent == tmp_path / "checkpoints"  # A tenant's name is no path.
+    assert files.path("a/b").parent == tmp_path / "checkpoints"  # A tenant's name is not a path.
     assert files.path("t1").stat().st_mode & 0o777 == 0o600
     assert files.newest("t1", 0) == [b"two\n"]
 

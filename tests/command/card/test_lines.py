@@ -171,7 +171,7 @@ FILES = (
 @pytest.mark.req("H-17", "Y-1")
 def test_staged_changes_are_a_list_of_files_and_then_their_differences() -> None:
     long = {"type": "content", "content": {"type": "text", "text": "--- mine\n@@ -1 +1 @@\n-x\n+y"}}
-    request_ = asked("land_changes", landing(*FILES, neverLands=["pipe: it is no file", "a\nin /tmp: it is no file"])
+    request_ = asked("land_changes", landing(*FILES, neverLands=["pipe: it is a pipe", "a\nin /tmp: it is a pipe"])
                      | {"changes": 9, "notListed": 3}, content=content(diff("a.py", "one\n", "two\nthree\n"), long))
 
     assert title(request_) == "land 9 changes (+3 −2) in /srv/work"
@@ -184,8 +184,8 @@ def test_staged_changes_are_a_list_of_files_and_then_their_differences() -> None
         "added    new<U+000A>added    forged · directory, mode 755",
         "modified mine · +1 −1, mode 644, does not land: changed meanwhile",
         "and 3 more that are not listed",
-        "never lands: pipe: it is no file",
-        "never lands: a<U+000A>in /tmp: it is no file",
+        "never lands: pipe: it is a pipe",
+        "never lands: a<U+000A>in /tmp: it is a pipe",
         f"in /srv/work · sha256 {'f' * 64}",
         "--- a.py", "@@ -1 +1,2 @@", "-one", "+two", "+three",
         "--- mine", "@@ -1 +1 @@", "-x", "+y",

@@ -126,7 +126,7 @@ async def test_the_queues_clock_begins_with_the_yes_and_not_before() -> None:
     assert await table.state(held.id) == "expired"
     record = await table.ledger.approval(held.approval_id, "default")
     assert record is not None
-    assert record.approval.state == "void", "a yes that nothing used is no yes to anything else"
+    assert record.approval.state == "void", "a yes that nothing used is not a yes to anything else"
 
 
 @pytest.mark.req("C-1", "P-6")

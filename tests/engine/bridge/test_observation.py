@@ -92,7 +92,7 @@ async def test_the_gateway_that_takes_over_is_asked_and_commands(table: Table) -
     await changed(table, session_id, OTHER)
     await table.ended(session_id)
     await table.say(session_id, "session.turn.start", p.TurnStart(turn_id="t2", turn_index=1), prompt_id="theirs")
-    assert "late_event" not in await table.actions(), "another gateway's turn is no stray one"
+    assert "late_event" not in await table.actions(), "another gateway's turn is not a stray one"
     await changed(table, session_id, OWN)
     await table.asked(session_id, turn_id="t2", invocation="i5")
     held = table.wire.last("x-interlock.interaction.held")

@@ -87,14 +87,14 @@ WRONG: dict[str, tuple[Any, str]] = {
                        "/payload/messages/0/content/0/value/sha256"),
     "no Buffer": ({"messages": [message({"contentType": "file", "value": {"type": "Blob", "data": []}})]},
                   "/payload/messages/0/content/0/value/type"),
-    "a Buffer with a number that is no byte": (
+    "a Buffer with a number that is not a byte": (
         {"messages": [message({"contentType": "file", "value": {"type": "Buffer", "data": [1, 256]}})]},
         "/payload/messages/0/content/0/value/data/1"),
     "a part too large": ({"messages": [message(binary("file", HUGE))]}, "/payload/messages/0/content/0/value"),
     "a Buffer too large": ({"messages": [message(buffer("file", HUGE))]}, "/payload/messages/0/content/0/value"),
     "too much together": ({"messages": [message(*[binary("file", FULL)] * 8), message(binary("file", b"x"))]},
                           "/payload/messages"),
-    "a tool that is no name": ({"messages": [message(text("a"))], "tools": ["shell", 7]}, "/payload/tools/1"),
+    "a tool that is not a name": ({"messages": [message(text("a"))], "tools": ["shell", 7]}, "/payload/tools/1"),
 }
 
 

@@ -21,7 +21,7 @@ from proof.processes.stack import Stack
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """A directory with a file that is no audit log."""
+    """A directory with a file that is not an audit log."""
     (tmp_path / "log").write_text("no log\n")
     return tmp_path
 

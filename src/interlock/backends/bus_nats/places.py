@@ -116,8 +116,8 @@ def _server(text: str) -> tuple[str, tuple[str | None, str | None]]:
     except ValueError:
         port = 0
     if parts.scheme not in SCHEMES or not parts.hostname or port == 0:
-        raise BusError(f"--bus: {text.rpartition('@')[2] or 'nothing'} is no address of NATS: write nats://host:port, "
-                       "or several with commas.")
+        raise BusError(f"--bus: {text.rpartition('@')[2] or 'nothing'} is not an address of NATS: write "
+                       "nats://host:port, or several with commas.")
     who = tuple(unquote(one) if one else None for one in (parts.username, parts.password))
     return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2])), (who[0], who[1])
 

@@ -33,7 +33,7 @@ class LockedCheckpoints(CheckpointSink):
     def append(self, tenant_id: str, line: bytes) -> None:
         found = parse_checkpoint_line(line)
         if found is None:
-            raise OSError("What is to be kept is no checkpoint.")
+            raise OSError("What is to be kept is not a checkpoint.")
         name = f"{self._folder(tenant_id)}{found.size:0{SIZE_DIGITS}d}{SUFFIX}"
         until = datetime.fromtimestamp(self._clock.now_ms() / 1000, UTC) + timedelta(days=self._lock_days)
         try:

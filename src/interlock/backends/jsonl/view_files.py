@@ -114,7 +114,7 @@ def _read(path: Path) -> bytes:
     if stat.S_ISLNK(found.st_mode):
         raise ViewUnreadable("it is a link, and links are not followed")
     if not stat.S_ISREG(found.st_mode):
-        raise ViewUnreadable("it is no plain file")
+        raise ViewUnreadable("it is not a regular file")
     if found.st_size > VIEW_MAX_BYTES:
         raise ViewUnreadable(f"it is larger than {VIEW_MAX_BYTES} bytes")
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)

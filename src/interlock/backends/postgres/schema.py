@@ -94,7 +94,7 @@ async def _standing(connection: PostgresConnection, dsn: str) -> tuple[int, int]
         row = await connection.fetchrow(_VERSION)
         return (int(row[0]), int(row[1])) if row is not None else (0, 0)
     if await connection.fetchval(_TABLES):
-        raise NotAPostgresLedger(f"The database at {shown(dsn)} holds tables of another program, and is no ledger: "
+        raise NotAPostgresLedger(f"The database at {shown(dsn)} holds tables of another program, and is not a ledger: "
                                  f"name an "
                                  "empty one.")
     return 0, 0
