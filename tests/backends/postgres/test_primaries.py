@@ -15,6 +15,7 @@ from structlog.testing import capture_logs
 
 from interlock.app.own_servers import OwnServer
 from interlock.app.place import SystemClock
+from interlock.backends.postgres import primaries as module
 from interlock.backends.postgres.database import PostgresSettings, look_at_primaries, read_settings
 from interlock.backends.postgres.faults import NotReached
 from interlock.backends.postgres.leases import open_leases
@@ -112,6 +113,61 @@ async def test_a_server_that_shows_no_timeline_is_used_as_before() -> None:
     assert (found.is_cut, server) == (False, None)
 
 
+ADDRESS = "postgresql://me@one,two/interlock"
+
+
+class Servers:
+    """The servers of ADDRESS by their names; `opened` opens a connection to one of them, or to the first."""
+
+    def __init__(self, **timelines: int | None) -> None:
+        self._timelines = timelines
+        self.asked: list[str] = []
+
+    async def opened(self, host: LedgerHost | None) -> FoundLink:
+        name = host.name if host is not None else "one"
+        if host is not None:
+            self.asked.append(name)
+        timeline = self._timelines[name]
+        if timeline is None:
+            await asyncio.Event().wait()
+        return FoundLink(timeline)
+
+
+class FoundLink(Link):
+    """A connection to a server of system 7."""
+
+    def __init__(self, timeline: int | None) -> None:
+        super().__init__()
+        self.timeline = timeline
+
+    async def fetchrow(self, query: str) -> tuple[Any, ...] | None:
+        assert query == module.WHICH
+        return "7", self.timeline
+
+
+async def test_a_new_connection_to_a_former_primary_is_noticed_before_it_is_used() -> None:
+    primaries, servers = Primaries(), Servers(one=1, two=2)
+    primaries.learn(PrimaryServer("7", 1))
+    found, server = await primaries.connect(ADDRESS, servers.opened)
+    assert (found.timeline, server, primaries.former) == (2, PrimaryServer("7", 2), [LedgerHost("one", None)])
+
+
+async def test_a_server_that_does_not_answer_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "CONFIRM_TIMEOUT_S", 0.01)
+    primaries, servers = Primaries(), Servers(one=1, two=None)
+    for _ in range(3):
+        await primaries.connect(ADDRESS, servers.opened)
+    assert servers.asked.count("two") == 1, "the second and third connection do not wait for it"
+    await primaries.look(ADDRESS, servers.opened, 0.01)
+    assert servers.asked.count("two") == 2, "each regular look asks it again"
+
+
+async def test_connections_that_are_opened_together_share_a_look() -> None:
+    primaries, servers = Primaries(), Servers(one=1, two=1)
+    await asyncio.gather(*(primaries.connect(ADDRESS, servers.opened) for _ in range(20)))
+    assert servers.asked.count("two") <= 2, "one that was under way, and one for all who asked after it had begun"
+
+
 @pytest.fixture
 def pair() -> Iterator[PostgresPair]:
     with tempfile.TemporaryDirectory(prefix="il-") as name:
@@ -155,6 +211,23 @@ async def test_nothing_is_written_to_a_primary_that_comes_back(pair: PostgresPai
     assert len(await fresh.events("t1", STREAM, 0, 10)) == 3, "one that knows nothing looks at all servers first"
     await fresh.close()
     assert await asked(former, WRITTEN) == 1
+    former.stop()
+
+
+@pytest.mark.long
+async def test_nothing_is_written_to_a_primary_that_is_back_before_anyone_has_seen_the_new_one(
+        pair: PostgresPair) -> None:
+    settings = fenced(pair)
+    ledger = await open_ledger(settings, SystemClock())
+    await ledger.commit(WriteBatch([Append("t1", STREAM, "C", 5, b"before", "m1")]))
+    await asyncio.to_thread(pair.kill_primary)
+    await asyncio.to_thread(pair.promote)
+    former = await asyncio.to_thread(pair.return_primary)
+    assert hosts_of(pair.url)[0] == LedgerHost(str(pair.address_of(former)), None), "the driver asks it first"
+    await ledger.commit(WriteBatch([Append("t1", STREAM, "C", 5, b"after", "m2")]))
+    assert [one.body for one in await ledger.events("t1", STREAM, 0, 10)] == [b"before", b"after"]
+    assert (await asked(former, WRITTEN), await asked(pair.primary, WRITTEN)) == (1, 2)
+    await ledger.close()
     former.stop()
 
 

@@ -5,8 +5,9 @@ lost. Each promotion begins a new *timeline*, which PostgreSQL numbers upwards a
 that are copies of one (they have one system identifier) the one with the lower timeline is the former primary.
 
 A process knows the newest timeline that any of its connections has seen, and stores it in a file, so it knows it after
-a restart too. Every server of the address is looked at when the ledger is opened and every LOOK_S, and all connections
-to a server that turns out to be a former primary are cut.
+a restart too. Every server of the address is looked at when the ledger is opened, every LOOK_S, and before a new
+connection is used: a former primary may be back before any connection has reached the new one. All connections to a
+server that turns out to be a former primary are cut.
 """
 
 from __future__ import annotations
@@ -31,6 +32,9 @@ LOOK_S = 5.0
 """All servers of the address are looked at so often."""
 LOOK_TIMEOUT_S = 3.0
 """One that has not answered by then is left out of a look."""
+CONFIRM_TIMEOUT_S = 1.0
+"""How long a new connection waits for the answers of the other servers: less than a renewal has to reconnect. A server
+that did not answer the last look is not waited for."""
 FILE_NAME = "postgres-primary.json"
 WHICH = """
 SELECT system_identifier::text, CASE WHEN pg_is_in_recovery() THEN NULL
@@ -107,11 +111,36 @@ def hosts_of(dsn: str) -> list[LedgerHost]:
     return hosts
 
 
+class _Silent(NamedTuple):
+    """A server that did not answer in time."""
+
+
 class _Opened(NamedTuple):
     """Which server a connection is to, and the loop that it belongs to."""
 
     server: PrimaryServer
     loop: asyncio.AbstractEventLoop
+
+
+class _Looks:
+    """Looks for those of one loop who wait for one that begins after they asked: one runs, and one is shared by all who
+    asked since that began."""
+
+    def __init__(self) -> None:
+        self._running: asyncio.Task[None] | None = None
+        self._next: asyncio.Task[None] | None = None
+
+    async def after_now(self, look: Callable[[], Awaitable[None]]) -> None:
+        """Wait for a look that has not begun yet. It goes on if the one who waits is cancelled."""
+        if self._next is None:
+            self._next = asyncio.create_task(self._look(look, self._running), name="look at primaries")
+        await asyncio.shield(self._next)
+
+    async def _look(self, look: Callable[[], Awaitable[None]], before: asyncio.Task[None] | None) -> None:
+        if before is not None:
+            await asyncio.wait([before])
+        self._running, self._next = self._next, None
+        await look()
 
 
 class Primaries:
@@ -124,6 +153,9 @@ class Primaries:
         self._open = weakref.WeakKeyDictionary[Severable, _Opened]()
         self._one = threading.RLock()
         """A lease is renewed in a thread of its own."""
+        self._looks = weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Looks]()
+        self._silent = frozenset[LedgerHost | None]()
+        """Servers that did not answer the last look in time."""
         self.former: list[LedgerHost] = []
         """Servers that took writes at the last look although another one is the primary."""
 
@@ -182,6 +214,12 @@ class Primaries:
         """Open a connection to a server that is not a former primary, to another one of the address if need be. Raises
         FormerPrimary and what the driver raises."""
         found, server = await self._opened(open_one, None)
+        if server is not None and len(hosts_of(dsn)) > 1:
+            try:
+                await self._confirm(dsn, open_one)
+            except BaseException:
+                found.terminate()
+                raise
         if not self.is_former(server):
             return found, server
         found.terminate()
@@ -194,6 +232,11 @@ class Primaries:
                 found.terminate()
         raise FormerPrimary(self.refusal(", ".join(map(str, hosts_of(dsn))) or "this address", server))
 
+    async def _confirm(self, dsn: str, open_one: Open[C]) -> None:
+        """Learn of a primary that was promoted before now, if it answers: no connection may have reached it yet."""
+        looks = self._looks.setdefault(asyncio.get_running_loop(), _Looks())
+        await looks.after_now(lambda: self.look(dsn, open_one, CONFIRM_TIMEOUT_S, passing_over=self._silent))
+
     async def _opened(self, open_one: Open[C], host: LedgerHost | None) -> tuple[C, PrimaryServer | None]:
         connection = await open_one(host)
         try:
@@ -204,14 +247,18 @@ class Primaries:
         self.learn(server)
         return connection, server
 
-    async def look(self, dsn: str, open_one: Open[C]) -> None:
-        """Look at all servers of an address, learn the newest, and note which others take writes."""
-        hosts = hosts_of(dsn)
-        found = await asyncio.gather(*(self._looked(open_one, host) for host in hosts or [None]))
-        servers = [one for one in found if one is not None]
+    async def look(self, dsn: str, open_one: Open[C], timeout_s: float = LOOK_TIMEOUT_S, *,
+                   passing_over: frozenset[LedgerHost | None] = frozenset()) -> None:
+        """Look at all servers of an address but those to be passed over, learn the newest, and note which others take
+        writes."""
+        hosts = [host for host in hosts_of(dsn) or [None] if host not in passing_over]
+        found = await asyncio.gather(*(self._looked(open_one, host, timeout_s) for host in hosts))
+        self._silent = passing_over | {host for host, one in zip(hosts, found, strict=True) if isinstance(one, _Silent)}
+        servers = [one for one in found if isinstance(one, PrimaryServer)]
         for server in sorted(servers, key=lambda one: one.timeline):
             self.learn(server)
-        former = [host for host, server in zip(hosts, found, strict=False) if self.is_former(server)]
+        former = [host for host, one in zip(hosts, found, strict=True)
+                  if host is not None and isinstance(one, PrimaryServer) and self.is_former(one)]
         if former != self.former:
             self.former = former
             if former:
@@ -219,15 +266,20 @@ class Primaries:
             else:
                 log.info("postgres_former_primary_is_gone")
 
-    async def _looked(self, open_one: Open[C], host: LedgerHost | None) -> PrimaryServer | None:
-        with suppress(*LINK_FAULTS, ValueError):
-            async with asyncio.timeout(LOOK_TIMEOUT_S):
+    async def _looked(self, open_one: Open[C], host: LedgerHost | None, timeout_s: float
+                      ) -> PrimaryServer | _Silent | None:
+        """Ask one server; None for one that is not there, or takes no writes."""
+        try:
+            async with asyncio.timeout(timeout_s):
                 connection = await open_one(host)
                 try:
                     return await server_of(connection)
                 finally:
                     connection.terminate()
-        return None
+        except TimeoutError:
+            return _Silent()
+        except (*LINK_FAULTS, ValueError):
+            return None
 
 
 def former_trouble(hosts: list[LedgerHost]) -> str:
