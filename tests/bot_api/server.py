@@ -34,6 +34,9 @@ class BotApi:
         self.answers: dict[str, str] = {}
         self.refusals: list[tuple[str, int, str, dict[str, Any]]] = []
         """What the next call of a method is answered: (method, code, description, parameters)."""
+        self.pages: list[tuple[str, int, str]] = []
+        """What the next call of a method, or the next `download`, is answered by a proxy on the way: (method, status,
+        body)."""
         self.files: dict[str, bytes] = {}
         self.confirmed = 0
         self.closing = False
@@ -131,6 +134,8 @@ class BotApi:
         self.called.set()
         method = request.path_params["method"]
         form = {**request.query_params, **{key: str(value) for key, value in (await request.form()).items()}}
+        if (page := self._page(method.lower())) is not None:
+            return page
         for refusal in self.refusals:
             if refusal[0] == method.lower():
                 self.refusals.remove(refusal)
@@ -144,7 +149,14 @@ class BotApi:
 
     async def download(self, request: Request) -> Response:
         """One file."""
-        return Response(self.files[request.path_params["name"]])
+        return self._page("download") or Response(self.files[request.path_params["name"]])
+
+    def _page(self, method: str) -> Response | None:
+        page = next((one for one in self.pages if one[0] == method), None)
+        if page is None:
+            return None
+        self.pages.remove(page)
+        return Response(page[2], page[1], media_type="text/html")
 
     async def _getme(self, _form: dict[str, str]) -> Any:
         return ME

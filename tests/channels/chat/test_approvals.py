@@ -110,6 +110,21 @@ async def test_a_press_below_another_message_decides_nothing(gateway: Gateway) -
             press = ButtonPress(f"{chat}/{number}", ANN, f"g:apr_1:{digest[:DIGEST_SHOWN]}", Spot(chat), number)
             await approvals.pressed(press)
             assert api.answers[press.press_id].startswith("This card does not belong")
+            assert api.answers[press.press_id].endswith("or with: interlock approve apr_1")
+
+
+@pytest.mark.req("O-13", "P-5")
+@pytest.mark.parametrize(("state", "by", "said"), [
+    ("granted", "user:lee", "allowed by user:lee."), ("denied", "user:lee", "denied by user:lee."),
+    ("expired", None, "not answered in time."), ("void", None, "withdrawn, since what asked for it is gone."),
+])
+async def test_a_press_that_comes_too_late_is_answered_with_what_became_of_it(
+    gateway: Gateway, state: str, by: str | None, said: str
+) -> None:
+    await gateway.desk.add_approval("apr_1", door="tool", digest=RIGHT, state=state, decided_by=by)
+    async with bot_api() as api, asked(gateway, api, Places()) as approvals:
+        await approvals.pressed(ButtonPress("press", ANN, f"g:apr_1:{RIGHT[:DIGEST_SHOWN]}", Spot(ANN), 5))
+        assert api.answers["press"] == f"It is too late, so nothing was decided: {said}"
 
 
 @pytest.mark.req("O-13")

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,11 @@ from interlock.channels.chat.places import AskedQuestion, Places, PlacesFile
 from interlock.channels.slack.blocks import LIMITS as SLACK
 from interlock.channels.telegram.updates import LIMITS as TELEGRAM
 from interlock.ports.chat_service import (
+    Button,
     ButtonPress,
     ChatLimits,
     ChatMessage,
+    Id,
     Spot,
 )
 from interlock.sdk import AsyncInterlock
@@ -36,6 +39,7 @@ COMMAND = b'{"command":"make"}'
 DIGEST = hashlib.sha256(COMMAND).hexdigest()
 CARD, SPOT = 5, Spot(1)
 PERSON = 7
+PATIENCE_S = 20.0
 
 
 SERVICES = [("telegram", TELEGRAM), ("slack", SLACK)]
@@ -106,3 +110,20 @@ async def test_a_message_starts_what_the_same_key_starts_over_rest(service: str,
                 if rejected == expected:
                     differing.append(f"{role}: accepted over REST is {expected}, and in {service}: {bot.sent}")
     assert (differing, outcomes) == ([], {True, False})
+
+
+class BrokenChat(PaperChat):
+    """A service whose messages fail by an error that no one has foreseen."""
+
+    async def send(self, spot: Spot, text: str, *, answers: Id | None = None, buttons: Sequence[Button] = ()) -> Id:
+        raise ArithmeticError(text)
+
+
+async def test_a_bridge_whose_approvals_have_failed_does_not_go_on(tmp_path: Path) -> None:
+    """It received messages, and showed no approval any more."""
+    async with running(30.0) as gateway, AsyncInterlock(gateway.base, "ilk_default_owner") as key:
+        await hold(gateway, "apr_1")
+        bridge = Bridge(BrokenChat("telegram", TELEGRAM), key, PlacesFile(tmp_path / "places.json"),
+                        Settings({PERSON: key}, [PERSON], str))
+        with pytest.raises(ArithmeticError):
+            await asyncio.wait_for(bridge.run(), PATIENCE_S)

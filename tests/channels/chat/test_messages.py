@@ -80,7 +80,8 @@ def test_what_is_none_of_ours_is_no_press(data: str) -> None:
 @pytest.mark.parametrize(("fields", "text"), [
     ({"state": "granted", "decided_by": "user:ann"}, "✅ $ ls\nallowed by user:ann"), ({"state": "consumed"},
     "✅ $ ls\nallowed"),
-    ({"state": "denied", "comment": "no\x1b[2J\nway"}, "⛔ $ ls\ndenied: "), ({"state": "expired"}, "▫️ $ ls\nexpired"),
+    ({"state": "denied", "comment": "no\x1b[2J\nway"}, "⛔ $ ls\ndenied: "),
+    ({"state": "expired"}, "▫️ $ ls\nnot answered in time"),
     ({"state": "superseded"}, "▫️ $ ls\nreplaced by a changed one"),
     ({"state": "granted", "kind": "question", "answer": "blue"}, "✅ $ ls\nanswered"),
     ({"state": "granted", "comment": "fine"}, "✅ $ ls\nallowed"),

@@ -175,7 +175,7 @@ def test_a_press_that_is_none_of_ours_is_passed_over(data: str) -> None:
 def test_what_became_of_a_question_is_said() -> None:
     assert decided(approval(state="consumed", decided_by="user:anna"), "rm") == "✅ rm\nallowed by user:anna"
     assert decided(approval(state="denied", decided_by="user:bo"), "rm") == "⛔ rm\ndenied by user:bo"
-    assert decided(approval(state="expired"), "rm") == "▫️ rm\nexpired"
+    assert decided(approval(state="expired"), "rm") == "▫️ rm\nnot answered in time"
     votes = [Vote(by="user:a", at="t", decision="grant", method="acl"),
              Vote(by="user:b", at="t", decision="grant", method="acl", withdrawn_at="t")]
     assert counted(approval(required=2, votes=votes)) == "Counted: 1 of 2 yeses so far."

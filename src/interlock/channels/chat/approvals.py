@@ -9,7 +9,7 @@ from contextlib import suppress
 
 import structlog
 
-from interlock.channels.chat.messages import Press, counted, decided, read_press, refused
+from interlock.channels.chat.messages import Press, counted, decided, not_counted, read_press, refused
 from interlock.channels.chat.places import AskedQuestion, Places
 from interlock.channels.chat.question import Question, question, short_question, why_elsewhere
 from interlock.channels.notice import link_to
@@ -233,10 +233,11 @@ class Approvals:
         person = self._people.get(press.user_id)
         if person is None:
             return f"You cannot decide here: the id {press.user_id} has no key."
-        if not await self._is_ours(press, wanted.approval_id):
-            return "This card does not belong to a waiting approval, so nothing was decided."
+        is_ours = await self._is_ours(press, wanted.approval_id)
         try:
             approval = await person.approvals.get(wanted.approval_id)
+            if not is_ours:
+                return not_counted(approval)
             if not approval.digest.startswith(wanted.digest):
                 return "The request has changed since; see the newer question."
             if approval.state == "pending" and (why := why_elsewhere(approval)) is not None:

@@ -54,7 +54,7 @@ class Bridge:
 
     async def run(self) -> None:
         """Run until cancelled. Raises ChatRefused if the service rejects the bot, OSError if the state for a restart
-        cannot be written."""
+        cannot be written, and whatever ends the approvals: a bridge that shows none does not go on."""
         self._account = await self._bot.connect()
         log.info("chat_ready", service=self._bot.name, bot=self._account, people=len(self._settings.people))
         await self._listen(until_none=True)
@@ -62,12 +62,15 @@ class Bridge:
         for session_id, followed in list(self._file.now.sessions.items()):
             if followed.commands:
                 self._conversation(session_id).go_on()
-        asking = asyncio.create_task(self._approvals.follow())
+        parts = [asyncio.create_task(self._approvals.follow()), asyncio.create_task(self._listen())]
         try:
-            await self._listen()
+            ended, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
+            for part in ended:
+                part.result()
         finally:
-            asking.cancel()
-            await asyncio.gather(asking, *(one.stop() for one in self._conversations.values()), return_exceptions=True)
+            for part in parts:
+                part.cancel()
+            await asyncio.gather(*parts, *(one.stop() for one in self._conversations.values()), return_exceptions=True)
             with suppress(OSError):
                 self._file.save()
 

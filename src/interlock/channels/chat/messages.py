@@ -18,6 +18,9 @@ TOOL_CHARS = 200
 """Characters of a tool call that are shown in its line."""
 DIGEST_SHOWN = 16
 """Digits of the digest in a button: a press on a request that has changed since is refused (P-2)."""
+DECIDED = {"granted": "allowed", "consumed": "allowed", "expired": "not answered in time",
+           "void": "withdrawn, since what asked for it is gone", "superseded": "replaced by a changed one"}
+"""How an approval ended, if not by its state's own name."""
 SAID_ONCE = frozenset({"ToolsNotGated"})
 HELP = ("Write what the agent should do. /new begins a new session, /status shows its state, /stop ends what runs, "
         "/compact makes a long conversation shorter. "
@@ -84,13 +87,21 @@ def read_press(data: str) -> Press | None:
 def decided(approval: Approval, title: str) -> str:
     """Return the outcome of a question."""
     mark = {"granted": "✅", "consumed": "✅", "denied": "⛔"}.get(approval.state, "▫️")
-    word = {"granted": "allowed", "consumed": "allowed", "superseded": "replaced by a changed one"}.get(
-        approval.state, approval.state)
+    word = DECIDED.get(approval.state, approval.state)
     if approval.kind == "question" and approval.answer is not None:
         mark, word = "✅", "answered"
     by = f" by {approval.decided_by}" if approval.decided_by else ""
     why = f": {one_line(approval.comment, COMMENT_CHARS)}" if approval.comment and approval.state == "denied" else ""
     return f"{mark} {title}\n{word}{by}{why}"
+
+
+def not_counted(approval: Approval) -> str:
+    """Return why a press on a card that waits for nothing, or is no card of the approval, decides nothing."""
+    if approval.state == "pending":
+        return "This card does not belong to a waiting approval, so nothing was decided. Decide on the newest card, " \
+               f"or with: interlock approve {approval.id}"
+    by = f" by {approval.decided_by}" if approval.decided_by else ""
+    return f"It is too late, so nothing was decided: {DECIDED.get(approval.state, approval.state)}{by}."
 
 
 def counted(approval: Approval) -> str:

@@ -8,11 +8,13 @@ from contextlib import suppress
 from io import BytesIO
 from typing import TypeVar
 
+import aiohttp
 import structlog
 from aiogram import Bot
 from aiogram.client.session.aiohttp import AiohttpSession
 from aiogram.client.telegram import TelegramAPIServer
 from aiogram.exceptions import (
+    ClientDecodeError,
     TelegramAPIError,
     TelegramConflictError,
     TelegramNetworkError,
@@ -40,6 +42,7 @@ POLL_S = 25
 ANSWER_TIMEOUT_S = 20.0
 PAUSE_S = 0.5
 PAUSE_MAX_S = 30.0
+SERVER_ERROR = 500
 UPDATES_A_LOOK = 50
 ALLOWED = ["message", "callback_query"]
 ALERT_CHARS = 200
@@ -107,7 +110,7 @@ class TelegramBot(ChatService):
                                                                       message_id=int(message_id)))
 
     async def show_typing(self, spot: Spot) -> None:
-        with suppress(TelegramAPIError):
+        with suppress(TelegramAPIError, ClientDecodeError):
             await self._bot.send_chat_action(
                 spot.chat_id, "typing", message_thread_id=None if spot.topic_id is None else int(spot.topic_id))
 
@@ -119,10 +122,13 @@ class TelegramBot(ChatService):
     async def fetch(self, wanted: FileWanted, limit_bytes: int) -> bytes | None:
         if wanted.size > limit_bytes:
             return None
-        into = BytesIO()
-        await self._patiently(lambda: self._bot.download(wanted.file_id, destination=into))
-        data = into.getvalue()
+        data = await self._patiently(lambda: self._download(wanted.file_id))
         return data if len(data) <= limit_bytes else None
+
+    async def _download(self, file_id: str) -> bytes:
+        into = BytesIO()
+        await self._bot.download(file_id, destination=into)
+        return into.getvalue()
 
     async def _patiently(self, ask: Callable[[], Awaitable[T]]) -> T:
         pause_s = PAUSE_S
@@ -139,6 +145,14 @@ class TelegramBot(ChatService):
                 raise ChatRefused("Another program receives this bot's messages; only one can.") from None
             except (TelegramNetworkError, TelegramServerError) as error:
                 log.warning("telegram_unreachable", error=self._redacted(error), again_in_s=pause_s)
+            except ClientDecodeError:  # A proxy on the way, or a server in trouble, answers with a page of its own.
+                log.warning("telegram_unreachable", error="an answer that is not the Bot API's", again_in_s=pause_s)
+            except aiohttp.ClientResponseError as error:  # Of a file, whose address holds the token.
+                if error.status < SERVER_ERROR:
+                    raise ChatRefused(f"Telegram refused: status {error.status}.") from None
+                log.warning("telegram_unreachable", error=f"status {error.status}", again_in_s=pause_s)
+            except (aiohttp.ClientError, TimeoutError) as error:
+                log.warning("telegram_unreachable", error=type(error).__name__, again_in_s=pause_s)
             except TelegramAPIError as error:
                 raise ChatRefused(f"Telegram refused: {self._redacted(error)}") from None
             await asyncio.sleep(pause_s)

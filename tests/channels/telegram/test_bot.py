@@ -1,0 +1,59 @@
+"""The Bot API by a bad way: answers of proxies, files that are gone, and no token in what is reported (R-4)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from bot_api.server import TOKEN, BotApi, bot_api
+from interlock.ports.chat_service import ChatRefused, FileWanted, Spot
+from lazily import lazily
+
+bots = lazily("interlock.channels.telegram.bot")
+
+pytestmark = [pytest.mark.anyio, pytest.mark.req("R-4")]
+PAGE = "<html><h1>502 Bad Gateway</h1></html>"
+WANTED = FileWanted("file1", 3, "image/png", None)
+
+
+@pytest.fixture
+async def api(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[BotApi]:
+    monkeypatch.setattr(bots, "PAUSE_S", 0.0)
+    async with bot_api() as api:
+        yield api
+
+
+@pytest.fixture
+async def bot(api: BotApi) -> AsyncIterator[Any]:
+    bot = bots.TelegramBot(TOKEN, api.url)
+    yield bot
+    await bot.close()
+
+
+@pytest.mark.parametrize(("status", "body"), [(502, PAGE), (200, PAGE), (200, "[]"), (500, '{"ok":')])
+async def test_an_answer_that_is_not_the_bot_apis_is_waited_out(api: BotApi, bot: Any, status: int, body: str) -> None:
+    api.pages = [(method, status, body) for method in ("sendmessage", "getme", "getupdates", "sendchataction")]
+    with capture_logs() as logged:
+        await bot.send(Spot(7), "made")
+        await api.write(7, 7, "hello")
+        assert [one.text for one in await bot.receive(wait=True)] == ["hello"]
+        await bot.show_typing(Spot(7))
+    assert (api.said(7), api.pages) == (["made"], [])
+    assert [one["error"] for one in logged] == ["an answer that is not the Bot API's"] * 3
+    assert TOKEN not in str(logged)
+
+
+async def test_a_file_that_is_gone_is_refused_and_one_that_cannot_be_had_now_is_fetched_again(
+    api: BotApi, bot: Any
+) -> None:
+    api.files["file1"] = b"abc"
+    api.pages = [("download", 404, PAGE)]
+    with pytest.raises(ChatRefused, match=r"^Telegram refused: status 404\.$"):
+        await bot.fetch(WANTED, 10)
+    api.pages = [("download", 502, PAGE)]
+    with capture_logs() as logged:
+        assert await bot.fetch(WANTED, 10) == b"abc"
+    assert [one["error"] for one in logged] == ["status 502"]
