@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cli.scripted import URL, Script, answer, link_to, problem
+from cli.scripted import answer, problem
 from interlock.cli import prune
 from interlock.cli.exit_status import ExitStatus
-from interlock.cli.gateway_link import GatewayLink
-from interlock.cli.place import Where
 from interlock.cli.verb_error import Trouble
 
 pytestmark = pytest.mark.req("G-5")
@@ -23,17 +20,12 @@ GONE = {"dry_run": False, "before": "2026-11-01T00:00:00.000Z", "objects": 3, "a
 
 
 @pytest.fixture
-def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+def asked(scripted: Any) -> Any:
     """Prune against a gateway that gives this answer; what was asked of it."""
 
     def ask(given: Any = None, **options: Any) -> tuple[int, list[dict[str, Any]]]:
-        script = Script({"POST /v1/prune": [given or answer(GONE)]})
-
-        def link(_: Where) -> GatewayLink:
-            return link_to(script, tmp_path)
-
-        monkeypatch.setattr(prune, "GatewayLink", link)
-        status = prune.prune(**options, where=Where(state=tmp_path, url=URL))
+        script, where = scripted({"POST /v1/prune": [given or answer(GONE)]})
+        status = prune.prune(**options, where=where)
         assert all(request.headers["Idempotency-Key"] for request in script.asked)
         return status, [json.loads(request.content) for request in script.asked]
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cli.scripted import URL, Script, answer, link_to
+from cli.scripted import answer
 from interlock.cli import usage_verb
 from interlock.cli.exit_status import ExitStatus
-from interlock.cli.gateway_link import GatewayLink
-from interlock.cli.place import Where
 from interlock.cli.verb_error import Trouble
 
 pytestmark = pytest.mark.req("J-13")
@@ -26,17 +23,9 @@ def found(*items: dict[str, Any], by: tuple[str, ...] = ("day", "model"), left_o
 
 
 @pytest.fixture
-def scripted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    def with_answer(told: Any) -> tuple[Script, Where]:
-        script = Script({"GET /v1/usage": [told]})
-
-        def link(_: Where) -> GatewayLink:
-            return link_to(script, tmp_path)
-
-        monkeypatch.setattr(usage_verb, "GatewayLink", link)
-        return script, Where(state=tmp_path, url=URL)
-
-    return with_answer
+def scripted(scripted: Any) -> Any:
+    """A gateway with this report."""
+    return lambda report: scripted({"GET /v1/usage": [report]})
 
 
 def test_usage_is_a_table_with_its_sum(scripted: Any, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,10 +16,14 @@ from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.options import Json
 from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.terminal import print_json, print_sentence, say
+from interlock.cli.verb_answer import print_answer
 from interlock.cli.verb_error import Trouble, usage
-from interlock.protocol.api.commands import DRAIN, GET_COMMAND, GET_STATUS, SUBMIT_COMMAND, UNDRAIN
-from interlock.protocol.drains import Drain, DrainScope
+from interlock.protocol.answers import DrainList
+from interlock.protocol.api.commands import GET_COMMAND, GET_STATUS, SUBMIT_COMMAND
+from interlock.protocol.drains import DrainScope
 from interlock.protocol.resources import Command
+from interlock.sdk.exchange import RequestSpec
+from interlock.sdk.requests import gateway
 
 OBEYED_S = 10
 """How long the verb waits at most until an agent has paused or continued."""
@@ -60,7 +64,7 @@ def drain(
     where: Here = NOWHERE,
 ) -> int:
     """Let what runs finish, and start nothing new until `interlock undrain`."""
-    return asyncio.run(_drain("drain", scope, id_, reason, where, json=json))
+    return _drain("drain", scope, id_, reason, where, json=json)
 
 
 def undrain(
@@ -72,7 +76,7 @@ def undrain(
     where: Here = NOWHERE,
 ) -> int:
     """Start again what waits since `interlock drain`."""
-    return asyncio.run(_drain("undrain", scope, id_, None, where, json=json))
+    return _drain("undrain", scope, id_, None, where, json=json)
 
 
 async def _order(kind: str, text: str, reason: str | None, where: Where, *, json: bool) -> int:
@@ -106,22 +110,20 @@ async def _ended(link: GatewayLink, order: Command) -> Command:
     return order
 
 
-async def _drain(verb: str, scope: str, id_: str | None, reason: str | None, where: Where, *, json: bool) -> int:
+def _drain(verb: str, scope: DrainScope, id_: str | None, reason: str | None, where: Where, *, json: bool) -> int:
     if (scope == "gateway") != (id_ is None):
         raise usage(f"{verb} {scope} " + ("needs the id of one." if id_ is None else "takes no id."),
                     f"Write: interlock {verb} {scope}" + ("" if scope == "gateway" else " ID"))
-    path = (DRAIN if verb == "drain" else UNDRAIN).at()
-    async with GatewayLink(where) as link:
-        if scope == "session" and id_ is not None:
-            id_ = (await short_ids.session(link, id_)).session_id
-        body = {"scope": scope, **({"id": id_} if id_ else {}), **({"reason": reason} if reason else {})}
-        raw = await link.send(path, body)
-    if json:
-        print_json(raw)
-        return ExitStatus.DONE
-    drains = decoded(raw, dict[str, list[Drain]], path)["drains"]
-    for one in drains:
-        print_sentence(drained(one))
-    if not drains:
-        print_sentence("nothing is drained")
-    return ExitStatus.DONE
+
+    async def request(link: GatewayLink) -> RequestSpec[DrainList]:
+        whole = (await short_ids.session(link, id_)).session_id if scope == "session" and id_ is not None else id_
+        return (gateway.drain(scope, id=whole, reason=reason or None) if verb == "drain"
+                else gateway.undrain(scope, id=whole))
+
+    def show(answer: DrainList) -> None:
+        for one in answer.drains:
+            print_sentence(drained(one))
+        if not answer.drains:
+            print_sentence("nothing is drained")
+
+    return print_answer(where, request, show, json=json)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 from cyclopts import Parameter
@@ -12,23 +12,33 @@ from cyclopts import Parameter
 from interlock.cli import short_ids
 from interlock.cli.columns import Layout
 from interlock.cli.exit_status import ExitStatus
-from interlock.cli.gateway_link import GatewayLink, decoded
+from interlock.cli.gateway_link import GatewayLink
 from interlock.cli.options import Json
 from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.progress import so_far
 from interlock.cli.rule_replay import replay_sessions, rules_in_force
 from interlock.cli.terminal import one_line, print_json, print_sentence, print_table, say
 from interlock.cli.values import ago, count, rule_line
+from interlock.cli.verb_answer import ListTable, print_answer
 from interlock.cli.verb_error import Trouble, usage
 from interlock.command.policy import RuleSet
+from interlock.protocol.answers import Explanation, PolicyRules, RuleList
 from interlock.protocol.api.approvals import EXPLAIN_APPROVAL
-from interlock.protocol.api.policy import DECIDE, GET_POLICY, LIST_REMEMBERED_RULES, REVOKE_REMEMBERED_RULE
+from interlock.protocol.api.policy import DECIDE, GET_POLICY, LIST_REMEMBERED_RULES
 from interlock.protocol.api.sessions import LIST_SESSIONS
 from interlock.protocol.policy_replay import ReplayedCall
 from interlock.protocol.resources import RememberedRule, Session
+from interlock.sdk.exchange import RequestSpec
+from interlock.sdk.requests.base import read
+from interlock.sdk.requests.policy import revoke_rule
 
 IN_FORCE = Layout(text=("SAYS", "RULE"), drop=("FROM",))
-REMEMBERED = Layout(text=("SAYS",), drop=("SAID", "BY"))
+REMEMBERED = ListTable[RuleList](
+    header=("RULE", "STATE", "BY", "SAID", "SAYS"),
+    rows=lambda answer: [[one.id, state_of(one), one.created_by, ago(one.created_at), rule_line(one.rule, None)]
+                         for one in answer.rules],
+    layout=Layout(text=("SAYS",), drop=("SAID", "BY")),
+    empty="nothing is remembered; say always with: interlock approve ID --always session")
 RULE = short_ids.IdKind("remembered rule", LIST_REMEMBERED_RULES.at(), "rul_", "policy")
 NOT_KNOWN = {
     "command": "the command is not on record, so its person, its origin and the tools that it named are not known",
@@ -40,21 +50,19 @@ SESSIONS_REPLAYED = 20
 """Sessions that `policy replay` goes through unless --limit says otherwise, the newest."""
 
 
-class _Explained(msgspec.Struct):
-    """What the gateway says of a call."""
-
-    effect: str
-    rule: str
-    required: int = 1
-    reason: str | None = None
-    steps: list[dict[str, str | None]] = []
-
-
 def show(*, all_: Annotated[bool, Parameter(name="--all", help="Also the rules of memory flushes, which hold for no "
                                              "task of a person.")] = False,
          json: Json = False, where: Here = NOWHERE) -> int:
     """Show the rules in force, in the order in which they are asked."""
-    return asyncio.run(_show(where, flushes=all_, json=json))
+    def show(answer: PolicyRules) -> None:
+        shown = [(number, rule) for number, rule in enumerate(answer.rules, 1)
+                 if all_ or rule.get("origin") != "flush"]
+        print_table([[str(number), str(rule.get("source")), str(rule.get("name")), rule_line(rule, None)]
+                     for number, rule in shown], ("", "FROM", "RULE", "SAYS"), IN_FORCE)
+        say("the first that fits decides; what none fits is asked for. Try one: interlock policy test AGENT \"…\"",
+            "dim")
+
+    return print_answer(where, read(GET_POLICY), show, json=json)
 
 
 def try_(
@@ -88,8 +96,7 @@ def try_(
         raise usage("--subject is the whole request.", "Give it alone.")
     if input_ is not None and (command_line is not None or path is not None):
         raise usage("--input is the whole input.", "Give it, or a command line and --path.")
-    params = {name: value for name, value in asked.items() if value is not None}
-    return asyncio.run(_explain(where, DECIDE.at(), params, json=json))
+    return print_answer(where, read(DECIDE, **asked), _show_explained, json=json)
 
 
 def explain(
@@ -100,7 +107,13 @@ def explain(
     where: Here = NOWHERE,
 ) -> int:
     """Say which rule decides an approval's call as the rules are now, and why the ones before it do not."""
-    return asyncio.run(_explain_approval(id_, where, json=json))
+    async def request(link: GatewayLink) -> RequestSpec[Explanation]:
+        approval = await short_ids.approval(link, id_)
+        if not json:
+            say(f"approval {approval.id} was opened by the rule: {one_line(approval.rule)}", "dim")
+        return read(EXPLAIN_APPROVAL, approval.id)
+
+    return print_answer(where, request, _show_explained, json=json)
 
 
 def replay(
@@ -132,7 +145,7 @@ def use(
 
 def rules(*, json: Json = False, where: Here = NOWHERE) -> int:
     """List what people said always or never to."""
-    return asyncio.run(_rules(where, json=json))
+    return print_answer(where, read(LIST_REMEMBERED_RULES), REMEMBERED.show, json=json)
 
 
 def forget(
@@ -143,51 +156,27 @@ def forget(
     where: Here = NOWHERE,
 ) -> int:
     """Revoke a remembered rule: the next such call is asked for again."""
-    return asyncio.run(_forget(id_, where, json=json))
+    async def request(link: GatewayLink) -> RequestSpec[RememberedRule]:
+        found = (await link.ask(read(LIST_REMEMBERED_RULES))).rules
+        if id_ == short_ids.LAST:
+            found = [one for one in found if one.revoked_at is None]
+        rule = short_ids.pick(id_, found, RULE, lambda one: one.id, lambda one: one.created_at)
+        if rule.revoked_at is not None:
+            raise Trouble("Conflict", f"{rule.id} was revoked already, by {rule.revoked_by}.",
+                          "See: interlock policy rules")
+        return revoke_rule(rule.id)
+
+    return print_answer(where, request, lambda rule: print_sentence(
+        f"{rule.id} is revoked; such a call is asked for again"), json=json)
 
 
-async def _show(where: Where, *, flushes: bool, json: bool) -> int:
-    async with GatewayLink(where) as link:
-        raw = await link.get(GET_POLICY.at())
-    if json:
-        print_json(raw)
-        return ExitStatus.DONE
-    found = decoded(raw, dict[str, list[dict[str, Any]]], GET_POLICY.at()).get("rules", [])
-    shown = [(number, rule) for number, rule in enumerate(found, 1) if flushes or rule.get("origin") != "flush"]
-    print_table([[str(number), str(rule.get("source")), str(rule.get("name")), rule_line(rule, None)]
-                 for number, rule in shown], ("", "FROM", "RULE", "SAYS"), IN_FORCE)
-    say("the first that fits decides; what none fits is asked for. Try one: interlock policy test AGENT \"…\"", "dim")
-    return ExitStatus.DONE
-
-
-async def _explain(where: Where, path: str, params: dict[str, str], *, json: bool) -> int:
-    async with GatewayLink(where) as link:
-        raw = await link.get(path, params)
-    return _tell(raw, path, json=json)
-
-
-async def _explain_approval(id_: str, where: Where, *, json: bool) -> int:
-    async with GatewayLink(where) as link:
-        approval = await short_ids.approval(link, id_)
-        path = EXPLAIN_APPROVAL.at(approval.id)
-        raw = await link.get(path)
-        if not json:
-            say(f"approval {approval.id} was opened by the rule: {one_line(approval.rule)}", "dim")
-    return _tell(raw, path, json=json)
-
-
-def _tell(raw: bytes, path: str, *, json: bool) -> int:
-    if json:
-        print_json(raw)
-        return ExitStatus.DONE
-    said = decoded(raw, _Explained, path)
+def _show_explained(said: Explanation) -> None:
     more = f", {said.required} must say yes" if said.effect == "ask" and said.required > 1 else ""
     why = f": {one_line(said.reason)}" if said.reason else ""
     print_sentence(f"{said.effect}{more} · by the rule {one_line(said.rule)}{why}")
     for step in said.steps:
         missed = f"does not fit: {step.get('missed')}" if step.get("missed") else "fits"
         say(f"  {step.get('source')} · {one_line(str(step.get('rule')))} · {missed}", "dim")
-    return ExitStatus.DONE
 
 
 def _candidate(file: Path) -> RuleSet:
@@ -235,22 +224,6 @@ def _replayed_line(call: ReplayedCall) -> str:
     return f"{'≠' if call.changed else '='} {call.session_id[:8]} {what} · {was} · {now}"
 
 
-async def _rules(where: Where, *, json: bool) -> int:
-    async with GatewayLink(where) as link:
-        raw = await link.get(RULE.path)
-    if json:
-        print_json(raw)
-        return ExitStatus.DONE
-    found = decoded(raw, dict[str, list[RememberedRule]], RULE.path).get("rules", [])
-    if not found:
-        say("nothing is remembered; say always with: interlock approve ID --always session", "dim")
-        return ExitStatus.DONE
-    print_table([[one.id, state_of(one), one.created_by, ago(one.created_at),
-                  rule_line(one.rule, None)] for one in found], ("RULE", "STATE", "BY", "SAID", "SAYS"),
-                REMEMBERED)
-    return ExitStatus.DONE
-
-
 def state_of(remembered: RememberedRule) -> str:
     """Whether a remembered rule decides anything."""
     if remembered.revoked_at:
@@ -259,21 +232,3 @@ def state_of(remembered: RememberedRule) -> str:
     if remembered.rule.get("effect") == "allow" and until is None:
         return "not in force"  # Of an earlier version: it does not say where and how long it holds (H-8).
     return f"until {until[:10]}" if isinstance(until, str) else "in force"
-
-
-async def _forget(id_: str, where: Where, *, json: bool) -> int:
-    async with GatewayLink(where) as link:
-        raw = await link.get(RULE.path)
-        found = decoded(raw, dict[str, list[RememberedRule]], RULE.path).get("rules", [])
-        if id_ == short_ids.LAST:
-            found = [one for one in found if one.revoked_at is None]
-        rule = short_ids.pick(id_, found, RULE, lambda one: one.id, lambda one: one.created_at)
-        if rule.revoked_at is not None:
-            raise Trouble("Conflict", f"{rule.id} was revoked already, by {rule.revoked_by}.",
-                          "See: interlock policy rules")
-        raw = await link.send(REVOKE_REMEMBERED_RULE.at(rule.id), {})
-    if json:
-        print_json(raw)
-    else:
-        print_sentence(f"{rule.id} is revoked; such a call is asked for again")
-    return ExitStatus.DONE

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from interlock.cli.columns import Layout
-from interlock.cli.exit_status import ExitStatus
-from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.options import Json
-from interlock.cli.place import NOWHERE, Here, Where
-from interlock.cli.terminal import print_json, print_table, say
+from interlock.cli.place import NOWHERE, Here
+from interlock.cli.terminal import print_table, say
+from interlock.cli.verb_answer import print_answer
 from interlock.cli.verb_error import usage
 from interlock.protocol.answers import Pruned
-from interlock.protocol.api.upkeep import PRUNE
 from interlock.protocol.limits import PRUNE_MAX_MS, PRUNE_MIN_MS
+from interlock.sdk.requests import gateway
 
 COLUMNS = Layout(drop=("DELIVERIES", "FILES"))
 UNITS_MS = {"h": 3_600_000, "d": 24 * 3_600_000, "w": 7 * 24 * 3_600_000}
@@ -30,7 +28,14 @@ def prune(
     where: Here = NOWHERE,
 ) -> int:
     """Delete frames, events and files of sessions that ended long ago; transcripts and the audit log stay."""
-    return asyncio.run(_prune(span_ms(older_than), where, dry_run=dry_run, json=json))
+    def show(pruned: Pruned) -> None:
+        print_table([[one.tenant_id, str(one.sessions), str(one.events + one.feed), str(one.files), str(one.deliveries)]
+                     for one in pruned.tenants], ("TENANT", "SESSIONS", "EVENTS", "FILES", "DELIVERIES"), COLUMNS)
+        did = "would be forgotten" if dry_run else "forgotten"
+        say(f"{did}: what ended before {pruned.before}; {pruned.objects} objects of files, {pruned.answers} old "
+            "answers")
+
+    return print_answer(where, gateway.prune(span_ms(older_than), dry_run=dry_run), show, json=json)
 
 
 def span_ms(text: str) -> int:
@@ -44,17 +49,3 @@ def span_ms(text: str) -> int:
     if span > PRUNE_MAX_MS:
         raise usage(f"Nothing is as old as {text}.", "Write 12h, 30d or 8w.")
     return span
-
-
-async def _prune(older_than_ms: int, where: Where, *, dry_run: bool, json: bool) -> int:
-    async with GatewayLink(where) as link:
-        raw = await link.send(PRUNE.at(), {"older_than_ms": older_than_ms, "dry_run": dry_run})
-    if json:
-        print_json(raw)
-        return ExitStatus.DONE
-    pruned = decoded(raw, Pruned, PRUNE.at())
-    print_table([[one.tenant_id, str(one.sessions), str(one.events + one.feed), str(one.files), str(one.deliveries)]
-                 for one in pruned.tenants], ("TENANT", "SESSIONS", "EVENTS", "FILES", "DELIVERIES"), COLUMNS)
-    did = "would be forgotten" if dry_run else "forgotten"
-    say(f"{did}: what ended before {pruned.before}; {pruned.objects} objects of files, {pruned.answers} old answers")
-    return ExitStatus.DONE

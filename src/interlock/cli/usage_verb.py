@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import csv
 import io
 from typing import Annotated, get_args
@@ -12,19 +11,20 @@ from cyclopts import Parameter
 
 from interlock.cli import short_ids
 from interlock.cli.columns import Layout
-from interlock.cli.exit_status import ExitStatus
-from interlock.cli.gateway_link import GatewayLink, decoded
+from interlock.cli.gateway_link import GatewayLink
 from interlock.cli.lists import Agent
 from interlock.cli.options import Json
-from interlock.cli.place import NOWHERE, Here, Where
-from interlock.cli.terminal import one_line, print_json, print_table, result, say
+from interlock.cli.place import NOWHERE, Here
+from interlock.cli.terminal import one_line, print_table, result, say
 from interlock.cli.values import count
+from interlock.cli.verb_answer import print_answer
 from interlock.cli.verb_error import usage
 from interlock.protocol.api.webhooks import GET_USAGE
 from interlock.protocol.limits import PAGE_DEFAULT, USAGE_ITEMS_MAX
 from interlock.protocol.resources import UsageDimension, UsageFigures, UsageItem, UsageReport
+from interlock.sdk.exchange import RequestSpec
+from interlock.sdk.requests.base import read
 
-PATH = GET_USAGE.at()
 FIELDS: dict[UsageDimension, str] = {"day": "day", "agent": "agent_id", "model": "model", "session": "session_id",
                                      "person": "person"}
 FIGURES = ("TURNS", "TOKENS IN", "OUT", "FROM CACHE", "COST")
@@ -57,30 +57,22 @@ def report(
         raise usage("--json excludes --csv.")
     if unknown := set(by.split(",")) - set(get_args(UsageDimension)):
         raise usage(f"--by {min(unknown)!r} is not one of {', '.join(FIELDS)}.")
-    asked = {"by": by, "from": from_, "to": to, "agent": agent, "model": model, "session": session, "person": person,
-             "limit": str(limit)}
-    return asyncio.run(_report({name: text for name, text in asked.items() if text is not None}, where, json=json,
-                               as_csv=csv_))
+    asked = {"by": by, "from": from_, "to": to, "agent": agent, "model": model, "person": person, "limit": limit}
 
+    async def request(link: GatewayLink) -> RequestSpec[UsageReport]:
+        return read(GET_USAGE, **{**asked, "session": await short_ids.full_id(link, short_ids.SESSION, session)})
 
-async def _report(asked: dict[str, str], where: Where, *, json: bool, as_csv: bool) -> int:
-    async with GatewayLink(where) as link:
-        if (named := await short_ids.full_id(link, short_ids.SESSION, asked.get("session"))) is not None:
-            asked["session"] = named
-        raw = await link.get(PATH, asked)
-    if json:
-        print_json(raw)
-        return ExitStatus.DONE
-    found = decoded(raw, UsageReport, PATH)
-    if as_csv:
-        result(_csv(found))
-    elif not found.items:
-        say(f"nothing was used from {found.first_day} to {found.last_day}", "dim")
-    else:
-        _show(found)
-    if found.left_out:
-        say(f"and {count(found.left_out, 'line')} more, with --limit", "dim")
-    return ExitStatus.DONE
+    def show(found: UsageReport) -> None:
+        if csv_:
+            result(_csv(found))
+        elif not found.items:
+            say(f"nothing was used from {found.first_day} to {found.last_day}", "dim")
+        else:
+            _show(found)
+        if found.left_out:
+            say(f"and {count(found.left_out, 'line')} more, with --limit", "dim")
+
+    return print_answer(where, request, show, json=json)
 
 
 def _show(found: UsageReport) -> None:
