@@ -4,6 +4,7 @@ it."""
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import re
 from pathlib import Path
@@ -309,3 +310,111 @@ async def test_an_older_gateway_begins_a_session_and_its_stream_in_one_statement
                            [5] * 2, [""] * 2, [b"{}"] * 2)
     assert [tuple(row) for row in await connection.fetch(TENANTS_OF_EVENTS)] == [("s/S1", "acme", ["acme"] * 2)]
     await connection.close()
+
+
+OLD_ROWS = {
+    "stream": "INSERT INTO stream (name, head) SELECT 's/S' || n % 3, 9 FROM generate_series(0, 2) AS n",
+    "event": "INSERT INTO event SELECT (SELECT min(id) FROM stream) + n % 3, n, '', 0, '', '' "
+             "FROM generate_series(1, 30) AS n",
+    "transcript_pending": "INSERT INTO transcript_pending (session_id, entry_id, line) "
+                          "SELECT 'S' || n % 3, n::text, '' FROM generate_series(1, 30) AS n",
+    "transcript": "INSERT INTO transcript SELECT 'S' || n % 3, n::text, '', 0 FROM generate_series(1, 30) AS n",
+    "transcript_line": "INSERT INTO transcript_line SELECT 'S' || n % 3, '', n, null, '' "
+                       "FROM generate_series(1, 30) AS n",
+    "lane": "INSERT INTO lane (name, epoch) SELECT 'S' || n % 3, 1 FROM generate_series(0, 2) AS n",
+}
+"""Rows of the sessions S0, S1 and S2, as a program of schema 16 has written them."""
+LARGE = ("event", "transcript_line", "transcript_pending", "transcript")
+
+
+async def of_schema_16(url: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Fill a database of schema 16 with OLD_ROWS; returns a connection to it."""
+    connection = await asyncpg.connect(url)
+    with monkeypatch.context() as patch:
+        patch.setattr(schema, "migrations", lambda: migrations()[:16])
+        await migrate(connection, url)
+    for number in range(3):
+        await connection.execute(SESSION, f"S{number}", f"t{number}")
+    for sql in OLD_ROWS.values():
+        await connection.execute(sql)
+    return connection
+
+
+async def tenants(connection: Any) -> dict[str, dict[str, int]]:
+    """Count the rows of each tenant, by table."""
+    return {table: dict(await connection.fetch(f"SELECT tenant_id, count(*) FROM {table} GROUP BY 1"))
+            for table in OLD_ROWS}
+
+
+FILLED = {table: {f"t{number}": 10 if table in LARGE else 1 for number in range(3)} for table in OLD_ROWS}
+
+
+async def test_a_column_of_a_large_table_is_filled_in_batches_beside_an_older_gateway(
+        empty_database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each transaction fills FILL_ROWS rows at the most, and between two of them others write to the table."""
+    connection, beside = await of_schema_16(empty_database, monkeypatch), await asyncpg.connect(empty_database)
+    monkeypatch.setattr(schema, "FILL_ROWS", 4)
+    execute, filled = asyncpg.Connection.execute, list[int]()
+
+    async def committed(self: Any, sql: str, *values: Any, timeout: float | None = None) -> str:
+        done = await execute(self, sql, *values, timeout=timeout)
+        if self is connection and sql == "COMMIT":
+            added = await beside.fetchval("SELECT count(*) FROM information_schema.columns WHERE table_name = 'event' "
+                                          "AND column_name = 'tenant_id'")
+            if added:
+                filled.append(await beside.fetchval("SELECT count(*) FROM event WHERE tenant_id <> ''"))
+                await beside.execute("UPDATE stream SET head = head + 1; LOCK TABLE event IN ROW EXCLUSIVE MODE")
+        return done
+
+    monkeypatch.setattr(asyncpg.Connection, "execute", committed)
+    await migrate(connection, empty_database)
+    steps = [later - before for before, later in itertools.pairwise(filled)]
+    assert max(steps) == 4
+    assert filled[-1] == 30
+    assert await tenants(connection) == FILLED
+    await beside.close()
+    await connection.close()
+
+
+async def test_a_migration_that_was_killed_between_two_batches_is_gone_on_with(
+        empty_database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At whichever commit it ends, the next gateway brings it to the same end."""
+    connection = await of_schema_16(empty_database, monkeypatch)
+    monkeypatch.setattr(schema, "FILL_ROWS", 7)
+    execute, commits, deaths = asyncpg.Connection.execute, 0, 0
+
+    async def killed(self: Any, sql: str, *values: Any, timeout: float | None = None) -> str:
+        nonlocal commits
+        if sql == "COMMIT":
+            commits += 1
+            if deaths < 5 and commits == 2 + 3 * deaths:
+                self.terminate()
+                raise asyncpg.ConnectionDoesNotExistError("killed")
+        return await execute(self, sql, *values, timeout=timeout)
+
+    monkeypatch.setattr(asyncpg.Connection, "execute", killed)
+    while True:
+        victim = await asyncpg.connect(empty_database)
+        commits = 0
+        try:
+            await migrate(victim, empty_database)
+        except (asyncpg.PostgresError, asyncpg.InterfaceError):
+            deaths += 1
+        else:
+            break
+    await victim.close()
+    assert deaths == 5
+    assert await tenants(connection) == FILLED
+    assert await connection.fetchval("SELECT max(version) FROM schema_version") == len(migrations())
+    await connection.close()
+
+
+async def test_gateways_that_start_at_once_fill_the_same_columns(
+        empty_database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    connection = await of_schema_16(empty_database, monkeypatch)
+    monkeypatch.setattr(schema, "FILL_ROWS", 3)
+    gateways = [await asyncpg.connect(empty_database) for _ in range(3)]
+    await asyncio.gather(*(migrate(gateway, empty_database) for gateway in gateways))
+    assert await tenants(connection) == FILLED
+    for one in (*gateways, connection):
+        await one.close()

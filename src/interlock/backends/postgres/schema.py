@@ -3,13 +3,19 @@
 A rolling upgrade has gateways of two versions on one database. So a migration only adds: tables, indexes, columns with
 a default. Its first line says `-- oldest: N`, the oldest program (by its own newest migration) that works on what it
 leaves. A program older than that refuses the database, and so does one newer than the schema where it may not migrate.
+
+A step is one transaction, and the making of an empty database is one altogether. A step that fills a column of large
+tables is in parts, so that the older gateways wait for none of them for long: `-- in batches of TABLE by KEY` begins an
+UPDATE that is done for FILL_ROWS rows at a time, and `-- apart` a part of its own. Each batch and each part is a
+transaction. Its version is noted with the last of them; after a kill all parts are done again, so each may be repeated,
+and an UPDATE names only rows that are not filled. Triggers of the first part fill rows that are added meanwhile.
 """
 
 from __future__ import annotations
 
 import re
 from importlib import resources
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import asyncpg
 
@@ -21,14 +27,46 @@ from interlock.backends.postgres.faults import NotAPostgresLedger, WrongSchema
 MIGRATION_LOCK = 0x496C6B31
 """One gateway migrates at a time; the others wait for it, then find that nothing is left to do."""
 STEP_TIMEOUT_S = 6 * 3_600.0
-"""One step that fills a column of every row takes as long as there are rows."""
+"""One part that builds an index, or waits for one who migrates, takes as long as there are rows."""
+FILL_ROWS = 2_000
+"""Rows of one batch; an older gateway that writes to the table waits for one."""
 MOVED = "moved_to"
 """The fact by which a database says that its ledger is elsewhere now."""
 _OLDEST = re.compile(r"-- oldest: (\d+)\n")
+_PART = re.compile(r"^-- (?:apart|in batches of (\w+) by ([\w, ]+))\n", re.MULTILINE)
 _TABLES = "SELECT count(*) FROM pg_tables WHERE schemaname = current_schema()"
 _HAS_VERSION = "SELECT to_regclass('schema_version') IS NOT NULL"
 _VERSION = "SELECT version, oldest FROM schema_version ORDER BY version DESC LIMIT 1"
 _NOTE = "INSERT INTO schema_version (version, oldest) VALUES ($1, $2)"
+
+
+class MigrationPart(NamedTuple):
+    """SQL that is run as it is, or if it is of a table: an UPDATE that is done for some rows at a time, in the order of
+    `key`."""
+
+    sql: str
+    table: str = ""
+    key: tuple[str, ...] = ()
+
+    def last_of_next(self, *, after: bool) -> str:
+        """The query for the key of the last of the next FILL_ROWS rows; no row if fewer are left. With `after` they
+        follow the key in the parameters."""
+        columns = ", ".join(self.key)
+        return (f"SELECT {columns} FROM {self.table} WHERE {self._within(after=after)} ORDER BY {columns} "
+                f"OFFSET {FILL_ROWS - 1} LIMIT 1")
+
+    def fill(self, *, after: bool, up_to: bool) -> str:
+        """The UPDATE of the rows that follow a key and go up to another, in the parameters in this order."""
+        return f"{self.sql.strip().removesuffix(';')} AND {self._within(after=after, up_to=up_to)}"
+
+    def _within(self, *, after: bool, up_to: bool = False) -> str:
+        columns = ", ".join(f"{self.table}.{column}" for column in self.key)
+        bounds, number = ["true"], 1
+        for given, sign in ((after, ">"), (up_to, "<=")):
+            if given:
+                bounds.append(f"({columns}) {sign} ({', '.join(f'${number + at}' for at in range(len(self.key)))})")
+                number += len(self.key)
+        return " AND ".join(bounds)
 
 
 class Migration(NamedTuple):
@@ -37,6 +75,14 @@ class Migration(NamedTuple):
     name: str
     sql: str
     oldest: int
+
+    @property
+    def parts(self) -> list[MigrationPart]:
+        """What is a transaction each; an UPDATE in batches is one for each batch."""
+        first, *others = _PART.split(self.sql)
+        named = [others[at:at + 3] for at in range(0, len(others), 3)]
+        return [MigrationPart(first), *(MigrationPart(sql, table or "", tuple(key.split(", ")) if key else ())
+                               for table, key, sql in named)]
 
 
 def migrations() -> list[Migration]:
@@ -54,11 +100,21 @@ def _migration(name: str, sql: str) -> Migration:
 
 
 async def migrate(connection: PostgresConnection, dsn: str, *, may: bool = True) -> None:
-    """Bring the schema up to date, all of it or nothing. With `may` false only look. Raises NotALedger, WrongSchema."""
+    """Bring the schema up to date; a call that ends before its end is gone on with by the next. With `may` false only
+    look. Raises NotALedger, WrongSchema."""
+    while (number := await _migrate_whole_steps(connection, dsn, may=may)) is not None:
+        for part in migrations()[number - 1].parts:
+            await (_fill if part.table else _run_part)(connection, dsn, number, part)
+        async with _Turn(connection):
+            if (await _standing(connection, dsn))[0] < number:
+                await connection.execute(_NOTE, number, migrations()[number - 1].oldest)
+
+
+async def _migrate_whole_steps(connection: PostgresConnection, dsn: str, *, may: bool) -> int | None:
+    """Do the steps that are one transaction, up to one that is not; returns that one's number, or None if the schema is
+    up to date."""
     steps = migrations()
-    async with _Transaction(connection):
-        await connection.execute("SET LOCAL statement_timeout = 0")
-        await connection.execute("SELECT pg_advisory_xact_lock($1)", MIGRATION_LOCK, timeout=STEP_TIMEOUT_S)
+    async with _Turn(connection):
         version, oldest = await _standing(connection, dsn)
         if oldest > len(steps):
             raise WrongSchema(f"The ledger at {shown(dsn)} has schema {version}, which programs before schema {oldest} "
@@ -67,9 +123,37 @@ async def migrate(connection: PostgresConnection, dsn: str, *, may: bool = True)
             raise WrongSchema(f"The ledger at {shown(dsn)} has schema {version}, and this program needs {len(steps)}: "
                               "start a gateway of this version on it once.")
         for number, step in enumerate(steps[version:], version + 1):
+            if version and len(step.parts) > 1:
+                return number
             await _change(connection, dsn, step.sql, step.name)
             await connection.execute(_NOTE, number, step.oldest)
         await _make_missing_tables(connection, dsn, may=may)
+    return None
+
+
+async def _run_part(connection: PostgresConnection, dsn: str, number: int, part: MigrationPart) -> None:
+    async with _Turn(connection):
+        if (await _standing(connection, dsn))[0] < number:
+            await _change(connection, dsn, part.sql, migrations()[number - 1].name)
+
+
+async def _fill(connection: PostgresConnection, dsn: str, number: int, part: MigrationPart) -> None:
+    """Fill a table, a batch to a transaction. Another gateway that starts meanwhile does the same, and finds rows that
+    are filled; in the end one of them finds that the other has noted the version."""
+    after: tuple[Any, ...] = ()
+    while True:
+        async with _Turn(connection):
+            if (await _standing(connection, dsn))[0] >= number:
+                return
+            # Without it, and a writer that locks rows in another order, the two could wait for each other.
+            await connection.execute(f"LOCK TABLE {part.table} IN SHARE ROW EXCLUSIVE MODE", timeout=STEP_TIMEOUT_S)
+            row = await connection.fetchrow(part.last_of_next(after=bool(after)), *after, timeout=STEP_TIMEOUT_S)
+            up_to = tuple(row) if row is not None else ()
+            fill = part.fill(after=bool(after), up_to=bool(up_to))
+            await connection.fetch(fill, *after, *up_to, timeout=STEP_TIMEOUT_S)
+        if not up_to:
+            return
+        after = up_to
 
 
 async def _make_missing_tables(connection: PostgresConnection, dsn: str, *, may: bool) -> None:
@@ -100,12 +184,20 @@ async def _standing(connection: PostgresConnection, dsn: str) -> tuple[int, int]
     return 0, 0
 
 
-class _Transaction:
+class _Turn:
+    """A transaction in which no other gateway migrates."""
+
     def __init__(self, connection: PostgresConnection) -> None:
         self._connection = connection
 
     async def __aenter__(self) -> None:
         await self._connection.execute("BEGIN")
+        try:
+            await self._connection.execute("SET LOCAL statement_timeout = 0")
+            await self._connection.execute("SELECT pg_advisory_xact_lock($1)", MIGRATION_LOCK, timeout=STEP_TIMEOUT_S)
+        except Exception:
+            await self._connection.execute("ROLLBACK")
+            raise
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         await self._connection.execute("COMMIT" if kind is None else "ROLLBACK")
