@@ -6,6 +6,7 @@ import re
 
 import msgspec
 
+from interlock.config.service_url import check_service_url
 from interlock.config.telegram import PersonSection
 
 API_URL = "https://slack.com/api/"
@@ -29,8 +30,7 @@ class SlackSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
                                      ("app_token", self.app_token_file, self.app_token_env)):
             if (file is None) == (variable is None):
                 raise ValueError(f"{name}_file: name the file that holds the token, or the variable with {name}_env")
-        if not self.api_url.startswith(("https://", "http://127.0.0.1", "http://localhost", "http://[::1]")):
-            raise ValueError("api_url: an https URL; the token is in every request")
+        check_service_url("api_url", self.api_url)
         for name in self.people:
             if _PERSON.fullmatch(name) is None:
                 raise ValueError(f"people: {name!r} is not a Slack member ID such as U012AB3CD; a "
