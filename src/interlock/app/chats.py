@@ -17,7 +17,7 @@ HOST_ZONE = Path("/etc/localtime")
 
 
 def chat_settings(config: Config) -> ChatSettings:
-    """Give what the config says of chats."""
+    """Return the chat settings of the config."""
     section = config.session
     by_type: dict[str, ResetRule] = {**section.reset_by_type}
     return ChatSettings(

@@ -62,7 +62,7 @@ def _secret(section: HookSection, state: Path, environ: Mapping[str, str]) -> by
 
 
 def cron_jobs(config: Config) -> list[CronJob]:
-    """Give the jobs of the config."""
+    """Return the jobs of the config."""
     jobs: list[CronJob] = []
     for job_id, section in config.cron.items():
         agent_id = canonical_agent(section.agent or answering_agent(config))

@@ -205,7 +205,7 @@ def _installed_postgres() -> Path:
 
 
 def _readable(programs: Path) -> Path:
-    """Give the programs where the user `nobody` may read them: a copy, where they are in root's own home."""
+    """Return the programs where the user `nobody` may read them: a copy, if they are in root's own home."""
     if all(parent.stat().st_mode & 0o005 == 0o005 for parent in (programs, *programs.parents)):
         return programs
     version, package = programs.parent, programs.parent.parent

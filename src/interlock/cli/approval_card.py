@@ -131,7 +131,7 @@ class CardReading:
         return self._ours(f"  posted in {', '.join(named[:SHOWN_CHATS])}{left} as well")
 
     def _made_keys(self) -> list[CardRow]:
-        """Say which votes the one who asked could have cast, and which of them would not count."""
+        """Return which votes the one who asked could have cast, and which of them would not count."""
         approval, rows = self._approval, list[CardRow]()
         if approval.require_independent:
             rows += self._ours("  no vote counts by a key that the one who asked has made, nor two by keys that one "

@@ -153,14 +153,14 @@ class _Proposal(msgspec.Struct):
 
 
 def elsewhere(approval: Approval) -> str:
-    """Say where else an approval can be answered."""
+    """Return where else an approval can be answered."""
     if approval.kind == "question":
         return f'answer from any terminal: interlock answer {approval.id} "…"  ·  interlock answer {approval.id} --none'
     return f"answer from any terminal: interlock approve {approval.id}  ·  interlock deny {approval.id}"
 
 
 def decided(approval: Approval) -> str:
-    """Say how an approval was decided, and by whom."""
+    """Return how an approval was decided, and by whom."""
     by = f" by {approval.decided_by}" if approval.decided_by else ""
     if approval.kind == "question" and approval.state in ("granted", "consumed", "denied"):
         said = "declined" if approval.answer is None else f"answered{by}: {one_line(approval.answer, 200)}"
@@ -231,7 +231,7 @@ def more_to_read(reading: CardReading) -> str:
 
 
 def not_read(reading: CardReading) -> str:
-    """Say why a yes does not count yet."""
+    """Return why a yes does not count yet."""
     return f"Not yet: only {reading.progress}. Press Enter for the next page, or type {UNREAD} to allow it."
 
 

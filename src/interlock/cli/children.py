@@ -165,7 +165,7 @@ async def keep_apart(child: Child) -> None:
 
 
 def ending(status: int) -> str:
-    """Say how a process ended."""
+    """Return how a process ended."""
     if status >= 0:
         return f"ended with exit status {status}"
     try:

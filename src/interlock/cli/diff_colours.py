@@ -54,7 +54,7 @@ def diffs_of(lines: Sequence[CardLine]) -> list[CardLine]:
 
 
 def spans_of(lines: Sequence[CardLine]) -> list[tuple[ColourSpan, ...]]:
-    """Say for each line of a card which of its characters are coloured how; nothing for lines outside of diffs."""
+    """Return the coloured spans of each line of a card; nothing for lines outside of diffs."""
     found: list[tuple[ColourSpan, ...]] = [()] * len(lines)
     for start, end, language in _diffs(lines):
         part = lines[start:end]
@@ -78,7 +78,7 @@ def painted(text: str, spans: Iterable[ColourSpan]) -> str:
 
 
 def shifted(spans: Iterable[ColourSpan], start: int, end: int, by: int) -> tuple[ColourSpan, ...]:
-    """Give the spans of a row that has the characters from `start` to before `end` of a line, moved right by `by`."""
+    """Return the spans of a row that has the characters from `start` to before `end` of a line, moved right by `by`."""
     return tuple(ColourSpan(max(span.start, start) - start + by, min(span.end, end) - start + by, span.code)
                  for span in spans if span.start < end and span.end > start)
 

@@ -161,7 +161,7 @@ def _without_unlike(sentence: str) -> str:
 
 
 def _unknown_verb(word: str) -> str:
-    """Say that there is no such verb, with the one that was probably meant."""
+    """Return the sentence that there is no such verb, with the one that was probably meant."""
     from difflib import get_close_matches
 
     from interlock.cli.terminal import one_line

@@ -299,7 +299,7 @@ def _agents(state: Path, host: Host) -> Iterator[HostFinding]:
 
 
 def credentials(name: str, spec: AgentSpec) -> Iterator[HostFinding]:
-    """Say which keys are set here and not passed on, and the reverse (Y-12). An agent may be logged in by a file, so
+    """Yield which keys are set here and not passed on, and the reverse (Y-12). An agent may be logged in by a file, so
     neither is wrong by itself."""
     if left := not_passed_on(spec, os.environ):
         line = f"env_pass = {msgspec.json.encode(left).decode()}"

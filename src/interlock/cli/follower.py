@@ -245,7 +245,7 @@ class _Approvals:
 
 
 def link_sentence(item: StreamLost | StreamResumed | CursorForgotten) -> str:
-    """Say the outcome of the connection."""
+    """Return the outcome of the connection."""
     match item:
         case StreamLost(why):
             cause = f" ({why})" if why else ""

@@ -123,7 +123,7 @@ def renewed_key(address: Address, where: Where) -> str | KeySource:
 
 
 def start_remedy(state: Path | None) -> str:
-    """Say how a gateway that does not answer comes back: an `interlock up` that still runs restarts it by itself."""
+    """Return how a gateway that does not answer comes back: an `interlock up` that still runs restarts it by itself."""
     up = up_process(state) if state is not None else None
     if up is None:
         return "Start one with: interlock up"

@@ -67,7 +67,7 @@ def create(
 
 
 def rotate(id_: Id, /, *, tenant: Tenant = None, json: Json = False, where: Here = NOWHERE) -> int:
-    """Give a key another secret; the old one is refused at once."""
+    """Replace a key's secret; the old one is refused at once."""
     async def request(link: GatewayLink) -> RequestSpec[MadeKey]:
         return access.rotate_key(await _id_of(link, id_, tenant))
 

@@ -58,7 +58,7 @@ KNOWN: tuple[KnownAgent, ...] = (
 
 
 def found_on_path() -> list[tuple[KnownAgent, str]]:
-    """Give each known agent whose program is on PATH, with its path."""
+    """Return each known agent whose program is on PATH, with its path."""
     return [(known, path) for known in KNOWN if (path := shutil.which(known.program)) is not None]
 
 

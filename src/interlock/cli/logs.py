@@ -83,7 +83,7 @@ def _follow(ends: dict[Path, int], rest: Callable[[float], None], *, several: bo
 
 
 def _added(path: Path, end: int) -> Iterator[tuple[str, int]]:
-    """Give each whole line after `end`, with where it ends."""
+    """Yield each whole line after `end`, with where it ends."""
     try:
         with path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size

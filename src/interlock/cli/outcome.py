@@ -47,7 +47,7 @@ def denied_lines(command: Command) -> list[str]:
 
 
 def interrupted_line(command_id: str) -> str:
-    """Say that the work continues, and how to come back to it."""
+    """Return the sentence that the work continues, and how to come back to it."""
     return f"{GOES_ON}; come back with: interlock attach {command_id}  ·  end it with: interlock cancel " \
            f"{command_id}"
 

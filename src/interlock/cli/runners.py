@@ -58,7 +58,7 @@ def code(
 
 
 def rotate(id_: Id, /, *, json: Json = False, where: Here = NOWHERE) -> int:
-    """Give a runner another token; the old one is refused at once."""
+    """Replace a runner's token; the old one is refused at once."""
     async def request(link: GatewayLink) -> RequestSpec[RunnerToken]:
         return rotate_runner(await _id_of(link, id_))
 

@@ -93,7 +93,7 @@ class Signer:
         self.public_key = _public(self._key)
 
     async def sign(self, link: GatewayLink, approval: Approval, decision: Decision) -> dict[str, str]:
-        """Give the members of a vote's body that sign it."""
+        """Return the members of a vote's body that sign it."""
         key_id = key_id_of(self.public_key)
         mine = next((one for one in await _keys(link) if one.key_id == key_id), None)
         if mine is None or mine.revoked_at is not None:

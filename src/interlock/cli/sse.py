@@ -102,7 +102,7 @@ class SseStream:
             self._link.find_again()
 
     def _reattach(self, away: _Away) -> Flow[None]:
-        """Give what is durable behind the cursor, behind the line that says how much it is. The cursor stays before
+        """Yield what is durable after the cursor, after the line that says how much it is. The cursor stays before
         what is held back: anyone who leaves off then has not seen it."""
         reached, held, said, more = self.cursor, list[SseEvent](), False, True
         while more:
@@ -149,7 +149,7 @@ class SseStream:
                                 "Look for it with: interlock status"))
 
     def _events(self) -> Flow[str]:
-        """Give the events of one connection; return why it ended."""
+        """Yield the events of one connection; return why it ended."""
         why, lines = "it ended the stream", EventParser()
         while True:
             piece: bytes | ConnectionCut = yield ReadMore()
@@ -172,7 +172,7 @@ class SseStream:
 
 
 def _resumed(held: list[SseEvent], away: _Away, *, more: bool = False) -> Flow[None]:
-    """Say how much was missed, and give it."""
+    """Yield how much was missed, and then what."""
     now: float = yield Now()
     yield Give(StreamResumed(_durable(held), now - away.since, more))
     for one in held:

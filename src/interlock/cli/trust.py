@@ -33,7 +33,7 @@ def tls(url: str, state: Path, ca: Path | None = None) -> ssl.SSLContext | None:
 
 
 def remedy(why: str) -> str:
-    """Say what to do about a certificate that is not trusted; "" for any other failure of a connection."""
+    """Return what to do about a certificate that is not trusted; "" for any other failure of a connection."""
     return ("Name the CA's certificates with --ca FILE, or $INTERLOCK_CA."
             if "CERTIFICATE_VERIFY_FAILED" in why else "")
 

@@ -407,7 +407,7 @@ def build() -> App:
 
 
 def listed() -> Iterator[tuple[str, list[CliVerb]]]:
-    """Give the headings of the help, each with the verbs below it in their order."""
+    """Yield the headings of the help, each with the verbs below it in their order."""
     for heading, verbs in ((DAILY, DAILY_VERBS), (THINGS, THING_VERBS), (SETUP, SETUP_VERBS)):
         grouped = sorted((verb for verb, _, under in GROUPED if under == heading), key=lambda verb: verb.name)
         parts = sorted((CliVerb(name, "", line) for name, _, line in PARTS if heading == SETUP),
@@ -429,7 +429,7 @@ def below(name: str) -> list[str]:
 
 
 def add(app: App, verbs: tuple[CliVerb, ...], group: Group | None) -> None:
-    """Give an app these verbs; each is imported when it is used."""
+    """Register these verbs with an app; each is imported when it is used."""
     for order, verb in enumerate(verbs):
         more: dict[str, Any] = {"group": group} if group is not None else {}
         app.command(verb.place, name=verb.name, help=verb.line, help_prologue=examples(verb.examples),

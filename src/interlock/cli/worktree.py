@@ -116,7 +116,7 @@ def close(tree: Worktree) -> None:
 
 
 def kept_line(tree: Worktree) -> str:
-    """Say where the changes of a task that continues will be, and how they are taken."""
+    """Return where the changes of a task that continues will be, and how they are taken."""
     return f"its changes will be in {tree.path}, on branch {tree.branch}; discard them with: {_discard(tree)}"
 
 

@@ -221,7 +221,7 @@ _ENDED_QUESTION = _ENDED | {"granted": "is already answered", "consumed": "is al
 
 
 def too_late(approval: Approval, so: str = "this vote was not counted") -> str:
-    """Say that an approval was decided, or ended, before, and what comes of it: nothing."""
+    """Return the sentence that an approval was decided, or ended, before, and what comes of it: nothing."""
     noun, words = ("question", _ENDED_QUESTION) if approval.kind == "question" else ("approval", _ENDED)
     ended = words.get(approval.state, f"is already {approval.state}")
     who = f" by {approval.decided_by}" if approval.decided_by else ""

@@ -145,7 +145,7 @@ def _flipped_within(frame: re.Match[bytes]) -> int | None:
 
 
 def _only_difference(one: bytes, other: bytes) -> int | None:
-    """Give the bit in which two texts of one length differ, if they differ in a single one."""
+    """Return the bit in which two texts of one length differ, if they differ in a single one."""
     differences = [(at, mine ^ theirs) for at, (mine, theirs) in enumerate(zip(one, other, strict=True))
                    if mine != theirs]
     if len(differences) != 1 or differences[0][1].bit_count() != 1:

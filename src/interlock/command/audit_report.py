@@ -32,7 +32,7 @@ class Tampering(StrEnum):
 
 
 def unbroken(records: int, unsigned: int, erased: int, tenants: int | None = None) -> str:
-    """Say that nothing is wrong with this number of records, and of tenants if that is known."""
+    """Return the sentence that nothing is wrong with this number of records, and of tenants if that is known."""
     whole = plural(records, "record") + ("" if tenants is None else f" of {plural(tenants, 'tenant')}")
     # Of one log these are its last records; of several logs, the last of each.
     open_ = f"; {'the last ' if tenants is None else ''}{unsigned} not yet signed" if unsigned else ""

@@ -87,7 +87,7 @@ class Frontier:
         return grown
 
     def root(self) -> bytes:
-        """Give the tree's root."""
+        """Return the tree's root."""
         if not self._peaks:
             return EMPTY_ROOT
         root = self._peaks[-1]
@@ -97,7 +97,7 @@ class Frontier:
 
 
 def root_of(hashes: Sequence[bytes]) -> bytes:
-    """Give the root over leaves, or over whole subtrees of one size of which only the last may be smaller."""
+    """Return the root over leaves, or over whole subtrees of one size of which only the last may be smaller."""
     if not hashes:
         return EMPTY_ROOT
     # Two and two become one; the last one, if it is alone, goes up as it is.
@@ -139,7 +139,7 @@ def beside(spans: Sequence[SubtreeHashes]) -> list[SubtreeHashes]:
 
 
 def cut(spans: Sequence[SubtreeHashes], read: Sequence[SubtreeHashes], hashes: Hashes) -> list[Sequence[bytes]]:
-    """Give each span its hashes out of what was read as `beside` said; fewer where the log does not go so far."""
+    """Return the hashes of each span, out of what was read as `beside` said; fewer if the log is shorter."""
     taken: list[Sequence[bytes]] = []
     for span in spans:
         place = next(at for at, one in enumerate(read)
@@ -193,7 +193,7 @@ def _subproof(first: int, start: int, end: int, *, known: bool) -> list[Piece]:
 
 
 def _split(count: int) -> int:
-    """Give the largest power of two below `count`."""
+    """Return the largest power of two below `count`."""
     return 1 << ((count - 1).bit_length() - 1)
 
 

@@ -159,7 +159,7 @@ class Spending:
             self.take(record)
 
     def pot(self, place: BudgetUse) -> Pot:
-        """Give a pot; one of which nothing is known is untouched."""
+        """Return a pot; one of which nothing is known is untouched."""
         return self._pots.get(place, Pot())
 
     def records(self) -> list[SpendingRecord]:

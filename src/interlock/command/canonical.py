@@ -35,7 +35,7 @@ def canonical(value: Mapping[str, object]) -> bytes:
 
 
 def plain_form(value: object, place: str = "$", depth: int = 0) -> Any:
-    """Give a copy that has only plain allowed types, without members that are None. Raises NotCanonical."""
+    """Return a copy that has only plain allowed types, without members that are None. Raises NotCanonical."""
     kind = type(value)
     if kind is str or kind is bool:
         return value

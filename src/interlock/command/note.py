@@ -66,7 +66,7 @@ def origin_of(gateway_id: str, tenant_id: str) -> str:
 
 
 def key_id(name: str, kind: int, public_key: Ed25519PublicKey) -> bytes:
-    """Give the four bytes by which a note names a key."""
+    """Return the four bytes by which a note names a key."""
     return hashlib.sha256(name.encode() + b"\n" + bytes([kind]) + public_key.public_bytes_raw()).digest()[:4]
 
 
@@ -112,7 +112,7 @@ def cosign(key: Ed25519PrivateKey, name: str, checkpoint: Checkpoint, at_s: int)
 
 
 def cosigned_at(checkpoint: Checkpoint, name: str, public_key: Ed25519PublicKey) -> int | None:
-    """Give the second at which the witness cosigned, None where it did not, or the cosignature is false."""
+    """Return the second at which the witness cosigned, None where it did not, or the cosignature is false."""
     wanted = (name, key_id(name, COSIGNATURE, public_key))
     for one in checkpoint.signatures:
         if (one.name, one.key_id) == wanted and len(one.blob) == 72:

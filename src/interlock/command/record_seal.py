@@ -55,7 +55,7 @@ def read(records: Iterable[AuditRecord]) -> list[SealedFields]:
 
 
 def terms(record: ApprovalRecord) -> dict[str, Any]:
-    """Give what the audit record of an approval's opening says of it: all that must not change before its decision."""
+    """Return the meta of the audit record of an approval's opening: all that must not change before its decision."""
     approval = record.approval
     return {
         "required": approval.required, "groups": [[group.role, group.min] for group in approval.groups],
@@ -74,12 +74,12 @@ def terms(record: ApprovalRecord) -> dict[str, Any]:
 
 
 def box_fact(box: Box | None) -> dict[str, Any]:
-    """Give what the audit records of a command say of the box that it needs (H-18); empty if it needs none."""
+    """Return what the audit records of a command say of the box that it needs (H-18); empty if it needs none."""
     return {} if box is None else msgspec.to_builtins(box)
 
 
 def target(record: CommandRecord) -> str:
-    """Give a digest of where a command runs and for whom, for the audit record of its submission."""
+    """Return a digest of where a command runs and for whom, for the audit record of its submission."""
     command = record.command
     return _sha256(msgspec.json.encode([command.target, command.actor, command.type, record.origin, record.driver,
                                         record.session_id, record.close_after]))
@@ -97,7 +97,7 @@ def progress_sha256(record: CommandRecord) -> str:
 
 
 def changed_approval(record: ApprovalRecord, records: Sequence[SealedFields]) -> str | None:
-    """Say how a live approval's row differs from its records, None if it does not. `records` are those of its command,
+    """Return how a live approval's row differs from its records, or None. `records` are those of its command,
     or its own, in order; a record of before terms were recorded is compared as far as it goes."""
     approval = record.approval
     own = [one for one in records if one.approval_id == approval.id]
@@ -161,7 +161,7 @@ def _may_name(approval: Approval, votes: Sequence[Vote]) -> bool:
 
 def changed_command(record: CommandRecord, approvals: Collection[ApprovalRecord], records: Sequence[SealedFields]
                     ) -> str | None:
-    """Say how a live execute's row differs from its records, None if it does not. `approvals` are the live ones of its
+    """Return how a live execute's row differs from its records, or None. `approvals` are the live ones of its
     session."""
     command = record.command
     own = [one for one in records if one.command_id == command.id and one.approval_id is None]

@@ -107,13 +107,13 @@ def log_of(record: BoundRecord) -> str:
 
 
 def bound(record: BoundRecord) -> dict[str, str]:
-    """Give the members of `meta` that bind a row, for the record of its change."""
+    """Return the members of `meta` that bind a row, for the record of its change."""
     row = row_of(record)
     return {"row": row.name, "row_sha256": row.sha256}
 
 
 def adopted(records: Sequence[BoundRecord], others: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Give `meta` of the `adopted` records that bind the rows of a ledger as they are found, once; one if there are
+    """Return `meta` of the `adopted` records that bind the rows of a ledger as they are found, once; one if there are
     none. `others` are further rows by name: sessions, and control frames."""
     rows = {**dict(map(row_of, records)), **others}
     denials = {row_of(one).name for one in records if denies(one)}
@@ -126,7 +126,7 @@ def adopted(records: Sequence[BoundRecord], others: Mapping[str, str]) -> list[d
 
 
 def ended(row: RegisterRow) -> dict[str, str]:
-    """Give the members of `meta` that say that a row is gone, for the record of its end."""
+    """Return the members of `meta` that say that a row is gone, for the record of its end."""
     return {"row": row.name, "row_sha256": ""}
 
 
@@ -145,7 +145,7 @@ def denies(record: BoundRecord) -> bool:
 
 
 def sentence(name: str, how: str) -> str:
-    """Say of a row that it differs."""
+    """Return the sentence that a row differs."""
     kind, _, row_id = name.partition("/")
     return f"the stored row of the {SPOKEN.get(kind, kind)} {row_id} {how}"
 
@@ -187,8 +187,8 @@ class Register:
 
 
 def differs(row: RegisterRow, own: Register, owners: Register) -> str | None:
-    """Say how a row differs from the log of its tenant (`own`), or from what the owner's log adopted; None if it does
-    not, or if nothing was adopted yet: rows are bound from the first start of a gateway that does so."""
+    """Return how a row differs from the log of its tenant (`own`), or from what the owner's log adopted; None if it
+    does not, or if nothing was adopted yet: rows are bound from the first start of a gateway that does so."""
     if not owners.begun:
         return None
     recorded = own.rows.get(row.name) or owners.rows.get(row.name)

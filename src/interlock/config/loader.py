@@ -68,7 +68,7 @@ def parse(text: str, file: str) -> Config:
 
 
 def check(path: Path) -> list[str]:
-    """Say what is wrong with the config file, one sentence each; [] when it is good."""
+    """Return what is wrong with the config file, one sentence each; [] when it is good."""
     try:
         load(path)
     except ConfigError as error:

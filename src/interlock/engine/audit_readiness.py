@@ -18,7 +18,7 @@ class Signing:
         self._resumed.append(resumed)
 
     def reason(self, tenant_id: str) -> str | None:
-        """Give the sentence why a tenant's log cannot be signed; None if it can."""
+        """Return the sentence why a tenant's log cannot be signed; None if it can."""
         return self.stalled.get(tenant_id)
 
     def failed(self, tenant_id: str, reason: str) -> bool:

@@ -181,7 +181,7 @@ class Crons:
             await self._tell(place, job, standing, newest)
 
     async def _tell(self, place: tuple[str, str], job: CronJob, standing: _Standing, due_ms: int) -> None:
-        """Give the agent the job's message; the command and the job's standing are one transaction."""
+        """Submit the job's message to the agent; the command and the job's standing are one transaction."""
         principal = Principal(tenant_id=job.tenant_id, actor=Actor(type="agent", id=f"cron:{job.id}"), role="operator",
                               key_id="")
         once = IdempotencyRecord(tenant_id=job.tenant_id, scope=f"{job.fact}/{due_ms}", fingerprint="", status=202,

@@ -137,7 +137,7 @@ class Notifier:
         return _ended(record, "delivered", None, delivery.attempts + 1)
 
     async def _differs(self, delivery: Delivery, record: ApprovalRecord) -> str | None:
-        """Say how what would be shown differs from its audit record; None if it does not. Approvers must not be shown
+        """Return how what would be shown differs from its audit record, or None. Approvers must not be shown
         a harmless text for the digest of another one, even if the row is put back before they answer (H-5)."""
         approval = record.approval
         if delivery.tenant_id != approval.tenant_id:

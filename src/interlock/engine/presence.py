@@ -49,7 +49,7 @@ class Present:
         self._arriving: asyncio.Event | None = None
 
     def connect(self, link: LaneRunnerLink) -> None:
-        """Give work over this link from now on. Until every lane of the runner is attached, nothing but the opening
+        """Send work over this link from now on. Until every lane of the runner is attached, nothing but the opening
         goes over it."""
         self.link = link
 

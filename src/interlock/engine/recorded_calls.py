@@ -40,7 +40,7 @@ class RecordedState:
         self._opening = ""
 
     def known(self) -> dict[str, Any]:
-        """Give fields of `Subject` as they were."""
+        """Return fields of `Subject` as they were."""
         return {"permission": "asks" if self.asks else "never", "cost_usd": self._micros / MICROS,
                 "box": parts(self._box)}
 
@@ -121,7 +121,7 @@ class SessionRecordSource(Protocol):
     """Where recorded sessions are read."""
 
     def frames(self, session_id: str) -> AsyncIterator[tuple[str, RecordedFrame]]:
-        """Give a session's frames in their order, each with its kind (C or M), without those that were refused."""
+        """Yield a session's frames in their order, each with its kind (C or M), without those that were refused."""
         ...
 
     async def commands(self, session_id: str) -> Sequence[Command]:

@@ -81,7 +81,7 @@ class RowAudit:
         return None
 
     async def how(self, tenant_id: str, row: RegisterRow) -> str | None:
-        """Say how a row differs from the log; None if it does not."""
+        """Return how a row differs from the log; None if it does not."""
         await self.register(tenant_id)
         if tenant_id != OWNER_TENANT:
             await self.register(OWNER_TENANT)

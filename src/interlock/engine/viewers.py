@@ -177,7 +177,7 @@ class StreamViewer:
         return self._ended and not self._inbox and self._shared is None
 
     async def next(self, timeout_s: float | None = None) -> list[Item]:
-        """Give what there is, else wait. [] when the time is over (0: at once) or the stream is ended. A wait that is
+        """Return what there is, else wait. [] when the time is over (0: at once) or the stream is ended. A wait that is
         cancelled loses nothing. Raises Behind."""
         if timeout_s == 0:
             return await self._ready()
@@ -351,7 +351,7 @@ class Viewers:
             self._relay.on_transient(session_stream, after, news.body)
 
     def overhear(self, session_stream: str, raw: bytes, frame: Frame, after: int = 0) -> TransientItem | Hole | None:
-        """Give a transient frame to the viewers here, no matter who relayed it; returns what of it was new."""
+        """Deliver a transient frame to the viewers here, no matter who relayed it; returns what of it was new."""
         topic = self.topics.get(session_stream)
         if topic is None:
             topic = self.topics[session_stream] = _Topic()

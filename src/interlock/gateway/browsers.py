@@ -217,7 +217,7 @@ class BrowserSessions:
                 AuditAppend(self._draft(principal, "logout", meta))]
 
     async def _sessions(self, tenant_id: str) -> list[BrowserLoginRecord]:
-        """Give the open sessions of a tenant; those that are idle for too long, or whose key is gone, have ended."""
+        """Return the open sessions of a tenant; those that are idle for too long, or whose key is gone, have ended."""
         now = self._clock.now_ms()
         good = {key.key_sha256 for key in await self._ledger.keys(tenant_id)
                 if not key.revoked and (key.expires_ms is None or key.expires_ms > now)}
@@ -242,7 +242,7 @@ class BrowserSessions:
         return key if key is not None and key.key_id == record.key_id and key.tenant_id == record.tenant_id else None
 
     async def _principal(self, key: KeyRecord, role: str, source: str) -> Principal:
-        """Give the principal of a key with at most `role`. Raises Problem Unauthorized."""
+        """Return the principal of a key with at most `role`. Raises Problem Unauthorized."""
         principal = await self._credentials.principal_of(key, role)
         if principal is None:
             raise self._wrong(source)

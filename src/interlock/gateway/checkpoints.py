@@ -71,7 +71,7 @@ async def compute(wanted: Wanted[T], ledger: Ledger, tenant_id: str) -> T:
 
 
 def newest(lines: Sequence[bytes]) -> bytes | None:
-    """Give the last line of a sink, passing over one that a power cut tore; None while there is none."""
+    """Return the last line of a sink, passing over one that a power cut tore; None while there is none."""
     if len(lines) > 1 and not lines[-1].endswith(b"\n") and parse_checkpoint_line(lines[-1]) is None:
         return lines[-2]
     return lines[-1] if lines else None
@@ -183,8 +183,7 @@ class CheckpointSigner:
                               f"{error}") from error
 
     async def kept(self, tenant_id: str) -> list[tuple[str, Checkpoint]]:
-        """Give the last checkpoints that are kept, as (where, checkpoint), whatever they are worth. Raises LedgerError,
-        OSError."""
+        """Return the last stored checkpoints, as (where, checkpoint), unchecked. Raises LedgerError, OSError."""
         noted = await self._ledger.fact(CHECKPOINT_FACT + tenant_id)
         lines = [("file", one) for one in await asyncio.to_thread(self._sink.newest, tenant_id, MAX_INTEGER)]
         lines += [] if noted is None else [("ledger", noted_line(noted))]
@@ -241,7 +240,7 @@ class CheckpointSigner:
             return receipt
 
     async def last_line(self, tenant_id: str) -> bytes | None:
-        """Give the newest line of the sink, whatever it is worth. Raises OSError."""
+        """Return the newest line of the sink, whatever it is worth. Raises OSError."""
         return newest(await asyncio.to_thread(self._sink.lines, tenant_id))
 
     async def _sign_next(self, tenant_id: str) -> Checkpoint:

@@ -18,13 +18,13 @@ STANDBY_WAIT_MS = 2_000
 
 
 def bus_trouble(where: str) -> str:
-    """Say what a bus that is away stops."""
+    """Return what a bus that is away stops."""
     return (f"The gateways cannot reach one another: {where} does not answer. A request for a session of another "
             "gateway is answered 503, and sessions whose runners are attached to the gateway that is asked go on.")
 
 
 def standby_trouble(where: str) -> str:
-    """Say what a synchronous standby that does not confirm stops."""
+    """Return what a synchronous standby that does not confirm stops."""
     return (f"The ledger at {where} waits for its synchronous standby: nothing is taken until a standby follows again, "
             "or synchronous_standby_names no longer asks for one.")
 

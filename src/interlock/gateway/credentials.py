@@ -275,7 +275,7 @@ class Credentials:
         return record if record is not None and self._is_good(record, key_sha256) else None
 
     async def principal_of(self, key: KeyRecord, role: str) -> Principal | None:
-        """Give the principal of a good key with what both its roles and `role` allow; None where that is nothing, or
+        """Return the principal of a good key with what both its roles and `role` allow; None where that is nothing, or
         its tenant is suspended."""
         roles = lesser_roles(named_roles(role), named_roles(key.role))
         try:

@@ -82,7 +82,7 @@ class Hooks:
 
     async def take(self, hook: ConfiguredHook, headers: Mapping[str, str], body: bytes, *, guess: bool = False
                    ) -> tuple[IdempotencyRecord, bool]:
-        """Give a delivery to its agent, once: the answer, and whether it is one that was given before. Raises
+        """Submit a delivery to its agent, once: the answer, and whether it is a repeated one. Raises
         Problem; Unavailable for what cannot begin now, of which nothing is kept: it is the sender's to deliver
         again. With `guess` raises Elsewhere if the runner is known to be attached to another gateway."""
         delivery = _delivery(hook, headers)

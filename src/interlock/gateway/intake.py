@@ -46,7 +46,7 @@ PLACE_LOST = {
 
 
 def why_lost(history: Frame) -> str:
-    """Say why a history's frames are lost."""
+    """Return why a history's frames are lost."""
     place = history.metadata.get("place_lost")
     policy = history.payload.buffer_status.policy_applied
     return PLACE_LOST.get(place if isinstance(place, str) else "", LOSSES[policy])

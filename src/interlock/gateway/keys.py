@@ -83,7 +83,7 @@ class KeyStore:
         return made
 
     async def rotate(self, principal: Principal, key_id: str, remember: Remember) -> MadeKey:
-        """Give a key another secret; the old one is refused at once. Raises Problem."""
+        """Replace a key's secret; the old one is refused at once. Raises Problem."""
         async with self._changing:
             record = await self._genuine(await self._find(principal, key_id))
             if record.revoked:

@@ -135,7 +135,7 @@ class Pairings:
         self.on_shut_out(runner_id, sentence)
 
     async def rotate(self, principal: Principal, runner_id: str, remember: Remember) -> RunnerToken:
-        """Give a runner another token; the old one is refused from now on, and its link closed. Raises Problem."""
+        """Replace a runner's token; the old one is refused from now on, and its link closed. Raises Problem."""
         async with self._changing:
             record = await self._runner(principal, runner_id)
             if record.revoked:

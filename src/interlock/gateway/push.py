@@ -79,7 +79,7 @@ class PushService:
         return None if self._settings is None else self._settings.sender.public_key
 
     def channel(self, tenant_id: str) -> Channel | None:
-        """Give the channel to a tenant's browsers; None if they are not notified."""
+        """Return the channel to a tenant's browsers; None if they are not notified."""
         return None if self._settings is None else BrowserChannel(
             self, tenant_id, self._settings, self._unfinished)
 

@@ -35,7 +35,7 @@ class Ready:
         self._probing: asyncio.Task[bool] | None = None
 
     async def look(self) -> Readiness:
-        """Give what is up. A drain does not make it unready: what runs is still to be read and answered."""
+        """Return what is up. A drain does not make it unready: what runs is still to be read and answered."""
         writes = await self._writes()
         up = self._front.desk.standing().up
         signs = not self._front.signing.stalled

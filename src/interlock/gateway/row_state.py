@@ -68,7 +68,7 @@ def compare_rows(rows: StoredRows) -> list[str]:
 
 
 def _acked(session: StoredSession) -> int:
-    """Say up to which number the runner has a session's control frames; 0 if its row cannot be read."""
+    """Return up to which number the runner has a session's control frames; 0 if its row cannot be read."""
     try:
         return _state_decoder.decode(session.machine).control_acked
     except msgspec.MsgspecError:

@@ -292,7 +292,7 @@ class Scribe(Protocol):
         ...
 
     async def file(self, file: GivenFile, invocation_id: str | None = None) -> None:
-        """Give a file to the user; with an `invocation_id` it is what that open call shows."""
+        """Send a file to the user; with an `invocation_id` it is what that open call shows."""
         ...
 
     async def ask(self, question: AgentQuestion) -> InteractionAnswer:

@@ -13,12 +13,12 @@ class CheckpointSink(Protocol):
         ...
 
     def lines(self, tenant_id: str) -> list[bytes]:
-        """Give all of a tenant's, oldest first, as they were appended; nothing when there is none. Raises OSError."""
+        """Return all of a tenant's, oldest first, as they were appended; nothing when there is none. Raises OSError."""
         ...
 
     def newest(self, tenant_id: str, after: int) -> list[bytes]:
-        """Give the last line of each copy that the sink keeps, of a copy out of reach of this machine only if it is of
-        more than `after` records; a line that a power cut tore is passed over. Raises OSError."""
+        """Return the last line of each copy that the sink keeps, of a copy out of reach of this machine only if it
+        covers more than `after` records; a line that a power cut tore is passed over. Raises OSError."""
         ...
 
     def set_aside(self, tenant_id: str) -> None:

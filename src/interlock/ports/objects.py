@@ -40,7 +40,7 @@ class Objects(Protocol):
         ...
 
     def read(self, sha256: str) -> AsyncIterator[bytes]:
-        """Give an object in pieces, in order. Raises ObjectMissing before the first piece, ObjectDamaged before the
+        """Yield an object in pieces, in order. Raises ObjectMissing before the first piece, ObjectDamaged before the
         end: until then what came must not be believed."""
         ...
 

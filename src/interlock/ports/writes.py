@@ -48,8 +48,8 @@ class LaneName(NamedTuple):
 
 
 class BeginLane(LedgerWrite, frozen=True):
-    """Give a lane its FIRST_EPOCH; one that was ever taken fails the whole batch with `Fenced` (C-4). The batch itself
-    names no epoch of it; those that do follow once this one is durable."""
+    """Assign a lane its FIRST_EPOCH; one that was ever taken fails the whole batch with `Fenced` (C-4). The batch names
+    no epoch of it; those that do follow once this one is durable."""
 
     lane: LaneName
 

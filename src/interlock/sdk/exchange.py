@@ -153,7 +153,7 @@ class Call(NamedTuple):
 
 
 class Give(NamedTuple):
-    """Give this to anyone who reads the stream."""
+    """Pass this to any reader of the stream."""
 
     item: Any
 

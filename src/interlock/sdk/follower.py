@@ -155,7 +155,7 @@ class _Reader:
         self.received = False
 
     def read(self) -> Flow[str | None]:
-        """Give its events; return why it broke, None where it was ended. Raises NotAGateway."""
+        """Yield its events; return why it broke, None if it was ended. Raises NotAGateway."""
         lines = EventParser()
         while True:
             chunk: bytes | ConnectionCut = yield ReadMore()
@@ -180,7 +180,7 @@ def decoded(read: Callable[[str, bytes], Any], event: str, data: bytes) -> Any:
 
 
 def download(ask: RequestSpec[bytes], _manners: Manners) -> Flow[None]:
-    """Give a long answer piece by piece. Raises InterlockError, also where it broke off: what came is not whole."""
+    """Yield a long answer piece by piece. Raises InterlockError, also where it broke off: what came is not whole."""
     reply: HttpReply | ConnectionCut = yield Open(ask)
     if isinstance(reply, ConnectionCut) or reply.status >= 400:
         taken(ask, reply)

@@ -101,7 +101,7 @@ class Watched:
             self._ask(ref)
 
     def asks(self) -> Iterator[str]:
-        """Give what is to be sent to the gateway."""
+        """Yield what is to be sent to the gateway."""
         while self._asked:
             yield msgspec.json.encode(self._asked.popleft()).decode()
 

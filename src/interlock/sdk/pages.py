@@ -29,7 +29,7 @@ class ListPage(Protocol[ItemT_co]):
 
 
 def every(ask: RequestSpec[ListPage[ItemT_co]], manners: Manners) -> Flow[None]:
-    """Give the items of all pages, in the gateway's order. Raises InterlockError."""
+    """Yield the items of all pages, in the gateway's order. Raises InterlockError."""
     while True:
         page = yield from exchange(ask, manners)
         for item in page.items:

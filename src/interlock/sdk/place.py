@@ -70,7 +70,7 @@ def _unverified() -> ssl.SSLContext:
 
 
 def unopened(error: Exception) -> HttpReply | ConnectionCut:
-    """Say why a WebSocket did not open: the gateway's refusal, or no one there. Raises what is neither."""
+    """Return why a WebSocket did not open: the gateway's refusal, or no one there. Raises what is neither."""
     from websockets.exceptions import InvalidStatus, WebSocketException
 
     if isinstance(error, InvalidStatus):

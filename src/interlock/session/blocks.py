@@ -196,7 +196,7 @@ class OpenBlocks:
         return []
 
     def text(self, block: str) -> tuple[str, int, str]:
-        """Give (head, offset of the tail, tail) of an open block; the tail is "" where the head is all of it."""
+        """Return (head, offset of the tail, tail) of an open block; the tail is "" where the head is all of it."""
         span = self.open[block].span
         offset, tail = span.tail()
         return span.head(), offset, tail

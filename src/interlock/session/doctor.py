@@ -77,7 +77,7 @@ class _Sheet:
 
 
 def examine(data: bytes) -> Report:
-    """Say what is wrong with a file's bytes. Never raises, never hangs."""
+    """Return what is wrong with a file's bytes. Never raises, never hangs."""
     lines = data.split(b"\n")
     tree, sheet = read_tree(lines), _Sheet()
     _look_at_lines(lines, tree, sheet)
@@ -242,7 +242,7 @@ def _unique(tree: Tree, entropy: Callable[[int], bytes]) -> list[dict[str, Any]]
 
 
 def _joined(entries: list[dict[str, Any]]) -> list[bytes]:
-    """Give every entry a parent that is there, or none, and no entry itself as an ancestor."""
+    """Assign every entry a parent that is there, or none, and no entry itself as an ancestor."""
     ids = {entry["id"] for entry in entries}
     before: str | None = None
     for entry in entries:

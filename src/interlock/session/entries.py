@@ -210,7 +210,7 @@ def contributes(draft: Draft) -> bool:
 
 
 def entry_line(draft: Draft, entry_id: str, parent_id: str | None, timestamp: str, origin: str | None = None) -> bytes:
-    """Give a draft its place, and write its line, without its line feed. `origin` marks a message."""
+    """Assign a draft its place, and write its line, without its line feed. `origin` marks a message."""
     if isinstance(draft, Custom):
         return _encode(CustomEntry(id=entry_id, parent_id=parent_id, timestamp=timestamp,
                                    custom_type=draft.custom_type, data=draft.data))

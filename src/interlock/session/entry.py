@@ -154,7 +154,7 @@ class Wishes(NamedTuple):
 
 
 def wishes(entry: SessionFields, features: Mapping[str, Any]) -> Wishes:
-    """Say what a prompt carries; not what the agent has refused before, nor what it says that it does not offer."""
+    """Return what a prompt carries; not what the agent has refused before, nor what it says that it does not offer."""
     lacks = {"modelOverride"} if features.get("model_switch") is False else set[str]()
     if features.get("prompt_options") is False:
         lacks |= {"thinkingLevel", "reasoningLevel"}

@@ -52,8 +52,8 @@ def provider_of(name: str) -> ProviderRules:
 
 
 def cleaned(messages: Sequence[Mapping[str, Any]], provider: str) -> list[dict[str, Any]]:
-    """Give the messages as the provider takes them: roles `user`, `assistant` and `toolResult` alone. What it is given
-    is not changed, and what is clean already stays as it is (doing it twice is doing it once)."""
+    """Return the messages as the provider takes them: roles `user`, `assistant` and `toolResult` alone. The argument is
+    not changed, and what is clean already stays as it is (doing it twice is doing it once)."""
     rules = provider_of(provider)
     said = [message for raw in messages if (message := _as_said(raw, rules)) is not None]
     paired = _paired(said)

@@ -34,7 +34,7 @@ class RenderedEntry(NamedTuple):
 
 
 def sections(tree: Tree) -> Iterator[RenderedEntry]:
-    """Give the path to the leaf; entries that say nothing are left out."""
+    """Yield the path to the leaf; entries that say nothing are left out."""
     for place in tree.path(tree.leaf):
         entry = tree.entry(place)
         if entry.get("origin") == "flush":

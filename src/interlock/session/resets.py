@@ -62,7 +62,7 @@ class Clocks(NamedTuple):
 
 
 def reset_for(rules: ResetRules, chat_type: ChatType, channel: str, *, thread: bool = False) -> Reset:
-    """Say what holds for a chat: its channel's rule alone, else the thread's, the group's or direct's field by field,
+    """Return the rule of a chat: its channel's rule alone, else the thread's, the group's or direct's field by field,
     then the general one (I-1)."""
     own = rules.by_channel.get(channel)
     if own is not None:
@@ -89,7 +89,7 @@ def _reset(layers: list[ResetRule], legacy_idle_minutes: int | None, *, said: bo
 
 
 def due(reset: Reset, clocks: Clocks, now_ms: int, zone: tzinfo) -> ResetCause | None:
-    """Say why the next message of a person begins a new session, the cause that came first; None where it does not."""
+    """Return why the next message of a person begins a new session, the cause that came first, or None."""
     clocks = clocks.until(now_ms)
     idle_at = clocks.interacted_ms + reset.idle_ms if reset.idle_ms is not None else None
     daily_at = next_daily_ms(clocks.started_ms, reset.at_hour, zone) if reset.at_hour is not None else None

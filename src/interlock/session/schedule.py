@@ -30,7 +30,7 @@ def check_schedule(text: str) -> None:
 
 
 def due_after(text: str, zone: tzinfo, after_ms: int) -> Iterator[int]:
-    """Give the instants, milliseconds since 1970, at which a job is due after one; each once.
+    """Yield the instants, milliseconds since 1970, at which a job is due after one; each once.
 
     A time of day that is left out when clocks are set forward is due when they jump over it; one that comes twice when
     they are set back is due the first time. A job of every hour or minute is due by real time.
@@ -42,12 +42,12 @@ def due_after(text: str, zone: tzinfo, after_ms: int) -> Iterator[int]:
 
 
 def next_due(text: str, zone: tzinfo, after_ms: int) -> int | None:
-    """Give the first of these, None where there is none in fifty years."""
+    """Return the first of these, None where there is none in fifty years."""
     return next(due_after(text, zone, after_ms), None)
 
 
 def newest_due(text: str, zone: tzinfo, after_ms: int, until_ms: int) -> int | None:
-    """Give the last instant at which a job was due after one and up to another."""
+    """Return the last instant at which a job was due after one and up to another."""
     return max(takewhile(lambda at_ms: at_ms <= until_ms, due_after(text, zone, after_ms)), default=None)
 
 

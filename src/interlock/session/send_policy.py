@@ -28,7 +28,7 @@ class SendRules(NamedTuple):
 
 
 def may_send(rules: SendRules, own: SendPolicy | None, chat: Chat, key: str) -> bool:
-    """Say whether a chat is answered: as its own entry says, else the first rule that fits, else the default."""
+    """Return whether a chat is answered: as its own entry says, else the first rule that fits, else the default."""
     fitting = (rule.action for rule in rules.rules if _fits(rule, chat, key))
     return (own or next(fitting, rules.default)) == "allow"
 

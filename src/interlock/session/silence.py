@@ -37,7 +37,7 @@ Verdict = Literal["hold", "speak", "silent"]
 
 
 def judge(text: str, ended: bool) -> Verdict:
-    """Say the outcome of a reply whose text so far is `text` (Q-1)."""
+    """Return the outcome of a reply whose text so far is `text` (Q-1)."""
     said = _visible(text)
     if said.startswith(TOKEN):
         after = said[len(TOKEN):len(TOKEN) + 1]

@@ -61,7 +61,7 @@ class Differences(NamedTuple):
 
 
 def view_entry(entry: SessionFields, counted: SessionFacts) -> dict[str, Any]:
-    """Give a session's entry as the view shows it."""
+    """Return a session's entry as the view shows it."""
     return _fields(shown(entry), counted)
 
 
@@ -133,7 +133,7 @@ def _no_number(name: str) -> NoReturn:
 
 
 def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> Differences:
-    """Say what a person changed: `before` is what was written for them, `after` what came back (N-1).
+    """Return what a person changed: `before` is what was written for them, `after` what came back (N-1).
 
     A text without any entry is a lost one, and deletes nothing.
     """

@@ -30,7 +30,7 @@ def pruned(
     messages: Sequence[Mapping[str, Any]], window: int, settings: PruningSettings | None = None,
     calibration: Calibration | None = None,
 ) -> list[Mapping[str, Any]]:
-    """Give the context that is sent: messages that are not changed are the same objects, and none is changed in place.
+    """Return the context that is sent: messages that need no change are the same objects; none is changed in place.
 
     Over the soft share of the window, tool results that are too long keep their beginning and end; while it is still
     over the hard share, the oldest are cleared. Nothing is done below `min_prunable_chars`, nor to what came with or

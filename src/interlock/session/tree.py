@@ -148,7 +148,7 @@ def read_node(line: bytes) -> TranscriptNode | None:
 
 
 def harm_of(line: bytes) -> Harm:
-    """Say what is wrong with a line that `read_node` cannot read."""
+    """Return what is wrong with a line that `read_node` cannot read."""
     if b"\0" in line:
         return "nul_run"
     return "garbage" if value_of(line) is NO_JSON else "no_entry"

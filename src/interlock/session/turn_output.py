@@ -64,7 +64,7 @@ class TurnFold:
         own denials so."""
 
     def digests(self, output: Output) -> dict[str, Any]:
-        """Give what an audit record says of a command's outputs (U-1), so that what came out can be proved.
+        """Return what an audit record says of a command's outputs (U-1), so that what came out can be proved.
 
         `output_digest` is the SHA-256 of `result.output.output` as JSON with sorted names and without blanks;
         `tool_outputs` has the SHA-256 of each tool's whole output, also of those for which a result has no room.
@@ -161,7 +161,7 @@ class TurnFold:
     def output(
         self, session_id: str, notices: list[Notice], *, exit_code: int | None = None, awaiting_input: bool = False
     ) -> Output:
-        """Give the result's output as it stands."""
+        """Return the result's output as it stands."""
         said = list(notices)
         if self._cut:
             said.append(Notice(code="Truncated", message="The result is longer than a result may be; "

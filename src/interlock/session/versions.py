@@ -46,7 +46,7 @@ def upgraded(lines: Sequence[bytes]) -> list[bytes]:
 
 
 def _as_tree(values: Sequence[dict[str, Any]]) -> None:
-    """Give version 1's entries ids and parents, and its compactions the id of what they keep first."""
+    """Assign version 1's entries ids and parents, and its compactions the id of what they keep first."""
     before: str | None = None
     taken: set[str] = set()
     for number, value in enumerate(values):

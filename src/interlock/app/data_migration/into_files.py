@@ -103,7 +103,7 @@ async def _move(state: Path, draft: Path, dsn: str, clock: Clock) -> MigrationRe
 
 
 async def _before(connection: PostgresConnection, state: Path, draft: Path, dsn: str) -> MigrationReport | None:
-    """Give what an earlier call has moved, all but its last step; refuse what is not to be moved. Raises
+    """Return what an earlier call has moved, all but its last step; refuse what is not to be moved. Raises
     MoveRefused."""
     ready = draft / READY
     marked = await connection.fetchval("SELECT value FROM store WHERE name = $1", MOVED)

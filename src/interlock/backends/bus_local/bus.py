@@ -42,7 +42,7 @@ class Hub:
         self.served: dict[str, deque[_Served]] = {}
 
     def readers(self, subject: str) -> list[_Reader]:
-        """Give those who listen to a subject."""
+        """Return those who listen to a subject."""
         return [*self.exact.get(subject, ()), *(one for one in self.wide if matches(one.subject, subject))]
 
 

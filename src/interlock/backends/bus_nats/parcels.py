@@ -65,7 +65,7 @@ class Parcels:
             self._drop(headers[HEADER].partition(" ")[0].rpartition(".")[2])
 
     def part(self, subject: str) -> bytes | None:
-        """Give the part that is asked for; None when it is not there."""
+        """Return the part that is asked for; None when it is not there."""
         place, _, number = subject.rpartition(".")
         body = self._kept.get(place.rpartition(".")[2])
         if body is None or not number.isdecimal():
@@ -88,7 +88,7 @@ class Parcels:
 
 
 async def opened(message: ParcelHeader, ask: Callable[[str, float], Awaitable[bytes]]) -> bytes:
-    """Give a message's body, fetched where it is a parcel; `ask` requests a subject. Raises BusError."""
+    """Return a message's body, fetched where it is a parcel; `ask` requests a subject. Raises BusError."""
     where = (message.headers or {}).get(HEADER)
     if where is None:
         return message.data

@@ -43,7 +43,7 @@ class MemoryAudit:
                 log[seq - 1] = msgspec.structs.replace(log[seq - 1], personal={})
 
     def records(self, tenant_id: str) -> list[AuditRecord]:
-        """Give a tenant's log."""
+        """Return a tenant's log."""
         return self._logs.get(tenant_id, [])
 
     def tenants(self) -> list[str]:
@@ -51,12 +51,12 @@ class MemoryAudit:
         return sorted(tenant_id for tenant_id, log in self._logs.items() if log)
 
     def tree(self, tenant_id: str) -> tuple[int, bytes]:
-        """Give its size and root."""
+        """Return its size and root."""
         log = self.records(tenant_id)
         return len(log), root_of([bytes.fromhex(record.hash) for record in log])
 
     def hashes(self, tenant_id: str, span: SubtreeHashes) -> list[bytes]:
-        """Give the roots of whole subtrees."""
+        """Return the roots of whole subtrees."""
         log, size = self.records(tenant_id), 1 << span.level
         leaves = [bytes.fromhex(record.hash) for record in log[span.start * size : span.end * size]]
         return [root_of(leaves[at : at + size]) for at in range(0, len(leaves) - size + 1, size)]

@@ -33,7 +33,7 @@ class MemoryObjects:
         return kept
 
     async def read(self, sha256: str) -> AsyncIterator[bytes]:
-        """Give it in pieces, as a disk does."""
+        """Yield it in pieces, as a disk does."""
         whole = self._objects.get(sha256)
         if whole is None:
             raise ObjectMissing(f"There is no object {sha256}.")

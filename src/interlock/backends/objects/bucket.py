@@ -115,7 +115,7 @@ class BucketObjects:
         await self._ask("cannot be removed", lambda: [self._remove(copy) for copy in self._copies(sha256)])
 
     async def old(self, before_ms: int) -> list[str]:
-        """Give those of which every copy is older, by the store's own clock."""
+        """Return those of which every copy is older, by the store's own clock."""
         def look() -> list[str]:
             newest: dict[str, datetime] = {}
             for name, copy in self._all():

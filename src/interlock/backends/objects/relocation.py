@@ -35,7 +35,7 @@ class MovedObjects:
         await self._before.drop(sha256)
 
     async def old(self, before_ms: int) -> list[str]:
-        """Give what is old wherever it is."""
+        """Return what is old wherever it is."""
         now, before = set(await self._now.old(before_ms)), set(await self._before.old(before_ms))
         young = (set(await self._now.names()) - now) | (set(await self._before.names()) - before)
         return sorted((now | before) - young)

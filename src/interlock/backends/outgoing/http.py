@@ -38,7 +38,7 @@ def _library() -> ModuleType:
 
 
 def _reason(error: BaseException) -> str:
-    """Say why a request failed, without a word of the error's own text, which may have a header in it."""
+    """Return why a request failed, without a word of the error's own text, which may have a header in it."""
     found: BaseException | None = error
     while found is not None:
         if isinstance(found, ssl.SSLCertVerificationError):

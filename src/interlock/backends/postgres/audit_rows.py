@@ -71,7 +71,7 @@ class PostgresAuditRows:
         return [given(row[0]) for row in self._run(self._connection.fetch(TENANTS))]
 
     def records(self, tenant_id: str) -> Iterator[AuditRecord]:
-        """Give a tenant's rows in the order of `seq`."""
+        """Yield a tenant's rows in the order of `seq`."""
         name = held(tenant_id)
         after = int(self._run(self._connection.fetchval(FIRST, name)))
         while page := self._run(self._connection.fetch(queries.AUDIT_AFTER, name, after, PAGE)):
@@ -80,12 +80,12 @@ class PostgresAuditRows:
                 yield record_of(tenant_id, row)
 
     def head(self, tenant_id: str) -> tuple[int, str]:
-        """Give the count and last hash that the database itself has noted."""
+        """Return the count and last hash that the database itself has noted."""
         found = self._run(self._connection.fetchrow(queries.AUDIT_HEAD, held(tenant_id)))
         return (int(found[0]), str(found[1])) if found is not None else (0, FIRST_PREV)
 
     def noted(self, tenant_id: str) -> str | None:
-        """Give the database's copy of the last checkpoint, as its fact has it."""
+        """Return the database's copy of the last checkpoint, as its fact has it."""
         found = self._run(self._connection.fetchval(queries.STORE_VALUE, held(CHECKPOINT_FACT + tenant_id)))
         return given(str(found)) if found is not None else None
 

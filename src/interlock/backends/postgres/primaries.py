@@ -202,7 +202,7 @@ class Primaries:
                 self._open[connection] = _Opened(server, asyncio.get_running_loop())
 
     def refusal(self, where: str, server: PrimaryServer) -> str:
-        """Say why a former primary is not used, and what to do."""
+        """Return why a former primary is not used, and what to do."""
         newest = self._newest
         assert newest is not None, "without one no server is a former primary"
         copy = f" If this older copy is to be the ledger from now on, remove {self._file}." if self._file else ""
@@ -283,7 +283,7 @@ class Primaries:
 
 
 def former_trouble(hosts: list[LedgerHost]) -> str:
-    """Say what is wrong while former primaries take writes."""
+    """Return what is wrong while former primaries take writes."""
     return (f"A former primary of the ledger takes writes at {', '.join(map(str, hosts))}: this gateway asks nothing "
             "of it, but what others write there is lost. Stop it, or make it a standby of the new primary with "
             "pg_rewind.")

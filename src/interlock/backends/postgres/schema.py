@@ -86,7 +86,7 @@ class Migration(NamedTuple):
 
 
 def migrations() -> list[Migration]:
-    """Give the steps; the first makes version 1 out of an empty database."""
+    """Return the steps; the first makes version 1 out of an empty database."""
     folder = resources.files(__package__ or "interlock.backends.postgres") / "migrations"
     named = sorted((entry.name, entry.read_text(encoding="utf-8")) for entry in folder.iterdir()
                    if entry.name.endswith(".sql"))

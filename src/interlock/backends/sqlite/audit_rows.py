@@ -62,7 +62,7 @@ class AuditRows:
         return [str(row[0]) for row in self._database.execute(_TENANTS).fetchall()]
 
     def records(self, tenant_id: str) -> Iterator[AuditRecord]:
-        """Give a tenant's rows in the order of `seq`."""
+        """Yield a tenant's rows in the order of `seq`."""
         for seq, hash_, body in self._database.execute(_ALL_BEFORE, (tenant_id,)).fetchall():
             yield _record(tenant_id, seq, hash_, body, None)
         after = 0
@@ -74,12 +74,12 @@ class AuditRows:
                 yield _record(tenant_id, seq, hash_, body, personal)
 
     def head(self, tenant_id: str) -> tuple[int, str]:
-        """Give the count and last hash that the database itself has noted."""
+        """Return the count and last hash that the database itself has noted."""
         found = self._database.execute(_HEAD, (tenant_id,)).fetchone()
         return (int(found[0]), str(found[1])) if found else (0, FIRST_PREV)
 
     def noted(self, tenant_id: str) -> str | None:
-        """Give the database's copy of the last checkpoint, as its fact has it."""
+        """Return the database's copy of the last checkpoint, as its fact has it."""
         found = self._database.execute(queries.STORE_VALUE, (CHECKPOINT_FACT + tenant_id,)).fetchone()
         return str(found[0]) if found else None
 

@@ -104,7 +104,7 @@ def open_writer(path: Path) -> SqliteDatabase:
 
 
 def migrations() -> list[str]:
-    """Give the migrations' SQL; the first one makes version 1 out of an empty file."""
+    """Return the migrations' SQL; the first one makes version 1 out of an empty file."""
     folder = resources.files(__package__ or "interlock.backends.sqlite") / "migrations"
     named = sorted((entry.name, entry) for entry in folder.iterdir() if entry.name.endswith(".sql"))
     return [entry.read_text(encoding="utf-8") for _, entry in named]

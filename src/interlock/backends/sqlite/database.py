@@ -14,7 +14,7 @@ class StatementCursor(Protocol):
 
     @property
     def get(self) -> Any:
-        """Give the single value of a single column; the first row as a tuple where it has several; None if no row."""
+        """Return the single value of a single column; the first row as a tuple where it has several; None if no row."""
         ...
 
     def fetchone(self) -> Row | None: ...

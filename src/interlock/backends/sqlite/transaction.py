@@ -170,7 +170,7 @@ class Transaction:
         self._last_stream_id = -1
 
     def take(self, lane: str) -> int:
-        """Give a lane its next epoch."""
+        """Assign a lane its next epoch."""
         epoch = self._epochs[lane] = int(self._execute(queries.TAKE_LANE, (lane,)).get)
         return epoch
 

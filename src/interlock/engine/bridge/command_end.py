@@ -81,7 +81,7 @@ def fail(lane: Lane, record: CommandRecord, code: str, message: str, *, exit_cod
 
 
 def files_not_allowed(by: str) -> str:
-    """Say why an agent was not started that files configure; `by` denied it, or is the gateway when time was up."""
+    """Return why an agent was not started that files configure; `by` denied it, or is the gateway when time was up."""
     why = "no one allowed it in time" if by == SYSTEM["id"] else f"{by} did not allow it"
     return f"files in the workspace configure its agent, and {why}"
 

@@ -225,7 +225,7 @@ def refuse(lane: Lane, broken: SealMismatch) -> None:
 
 
 def how_broken(broken: SealMismatch) -> str:
-    """Say what differs, without a full stop."""
+    """Return what differs, without a full stop."""
     parts: list[str] = []
     for seqs, what in ((broken.changed, "was changed or removed"), (broken.inserted, "was inserted"),
                        (broken.skipped, "waits, but is stored as confirmed by the runner")):

@@ -28,7 +28,7 @@ class Transcriber:
 
     def lines(self, drafts: Iterable[Draft], at: str, entropy: Callable[[int], bytes], origin: str | None = None
               ) -> list[TranscriptLine]:
-        """Give entries ids of their own, before the commit, and their place below the leaf. `origin` marks them."""
+        """Assign entries ids of their own, before the commit, and their place below the leaf. `origin` marks them."""
         return [self._line(draft, at, entropy, origin) for draft in drafts]
 
     def knows(self, entry_id: str) -> bool:

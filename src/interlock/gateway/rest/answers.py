@@ -39,7 +39,7 @@ class HttpResponse:
         self.headers = headers
 
     def header(self, name: bytes) -> str:
-        """Give a header that it has, by its name in small letters."""
+        """Return a header that it has, by its name in small letters."""
         return next(value for key, value in self.headers if key == name).decode("latin-1")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

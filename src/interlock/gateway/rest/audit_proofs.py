@@ -52,7 +52,7 @@ async def consistency_proof(call: ApiRequest) -> ASGIApp:
 
 
 async def _size(call: ApiRequest, name: str) -> int:
-    """Give the size that is named, else the newest checkpoint's. Raises Problem."""
+    """Return the size that is named, else the newest checkpoint's. Raises Problem."""
     if call.query(name) is None:
         return (await _newest(call)).size
     size = call.number(name)

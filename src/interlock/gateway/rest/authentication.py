@@ -133,7 +133,7 @@ def _taken_ticket(scope: Scope) -> str | None:
 
 
 def rates_beside(scope: Scope, headers: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """Give the headers of K-3 for an answer that has `headers`: those that it lacks."""
+    """Return the headers of K-3 for an answer that has `headers`: those that it lacks."""
     given: Mapping[str, str] = scope.get(RATE_HEADERS) or {}
     if not given:
         return []

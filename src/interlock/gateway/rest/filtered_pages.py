@@ -16,8 +16,8 @@ SCAN_MAX = 2_000
 
 async def scan(read: Callable[[P | None, int], Awaitable[Sequence[T]]], place: Callable[[T], P],
                fits: Callable[[T], bool] | None, start: P | None, limit: int) -> tuple[list[T], P | None]:
-    """Give at most `limit` rows that fit, in the order in which `read` gives them behind a place, and the place behind
-    which there may be more, None if there are none. Without `fits` every row does."""
+    """Return at most `limit` rows that fit, in the order in which `read` returns them after a place, and the place
+    after which there may be more, None if there are none. Without `fits` every row does."""
     if fits is None:
         rows = await read(start, limit + 1)
         return list(rows[:limit]), place(rows[limit - 1]) if len(rows) > limit else None

@@ -73,7 +73,7 @@ _SECURITY: Schema = {
 
 
 def openapi() -> Schema:
-    """Give the whole document."""
+    """Return the whole document."""
     paths: dict[str, Schema] = {}
     codes: set[tuple[str, ...]] = set()
     for operation in OPERATIONS:

@@ -103,7 +103,7 @@ async def revoke(call: ApiRequest) -> ASGIApp:
 
 
 def explanation(policy: RuleSet, subject: PolicySubject, *, fell: bool = False) -> Explanation:
-    """Say what policy decides, and how it came to it. `fell`: the agent used a tool without a yes before."""
+    """Return what policy decides, and how it came to it. `fell`: the agent used a tool without a yes before."""
     verdict = when_fallen(policy.decide(subject), fell=fell)
     steps: list[dict[str, str | None]] = [
         {"rule": step.rule, "source": step.source, "effect": step.effect, "missed": step.missed}

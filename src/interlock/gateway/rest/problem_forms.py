@@ -22,7 +22,7 @@ WITH_BODY = ("PayloadTooLarge", "UnsupportedMediaType")
 
 
 def codes_of(operation: Operation[Any]) -> dict[int, tuple[str, ...]]:
-    """Give every code that the operation can answer, by status: what its form brings with it, and its own."""
+    """Return every code that the operation can answer, by status: what its form brings with it, and its own."""
     codes = {*ALWAYS, *operation.codes}
     if operation.public:
         codes |= {"RateLimited"}

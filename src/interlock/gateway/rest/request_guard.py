@@ -66,7 +66,7 @@ class Peers:
         self._known = lru_cache(ADDRESSES_KEPT)(self._peer)
 
     def source(self, scope: Any) -> str:
-        """Give the address that a request comes from, seen past trusted proxies. Raises Problem Forbidden for a
+        """Return the address that a request comes from, seen past trusted proxies. Raises Problem Forbidden for a
         stranger who speaks in clear."""
         client, server = scope.get("client"), scope.get("server")
         peer = self._known(client[0] if client else "", str(server[0]) if server else "")

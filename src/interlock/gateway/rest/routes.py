@@ -49,7 +49,7 @@ class ApiRequest(NamedTuple):
         return reader_of(self.principal)
 
     def query(self, name: str) -> str | None:
-        """Give a query parameter."""
+        """Return a query parameter."""
         return self.request.query_params.get(name)
 
     def number(self, name: str) -> int:

@@ -254,7 +254,7 @@ class EventStream:
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def bursts(self) -> AsyncGenerator[list[bytes]]:
-        """Give what is to be written, one list of server-sent events for each burst, until the stream is finished or
+        """Yield what is to be written, one list of server-sent events for each burst, until the stream is finished or
         the gateway ends it. Raises Behind."""
         loop = asyncio.get_running_loop()
         beat_at = loop.time() + self._interval_s

@@ -23,7 +23,7 @@ class StreamViewFilter(Protocol):
     """Whether every item is seen, unaltered."""
 
     def __call__(self, item: Item) -> Item | None:
-        """Give what is seen of an item, or None."""
+        """Return what is seen of an item, or None."""
         ...
 
     def passes(self, run: SharedItems) -> bool:

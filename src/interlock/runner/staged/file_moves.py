@@ -97,7 +97,7 @@ def _is_old(parent: int, name: str, base: FileEntry) -> bool:
 
 
 def _put_back(parent: int, temporary: str, name: str) -> None:
-    """Give the user's file its name again; the current entry gets the temporary name."""
+    """Rename the user's file back; the current entry gets the temporary name."""
     try:
         _renameat2(parent, temporary, name, RENAME_EXCHANGE)
     except FileNotFoundError:
@@ -105,7 +105,7 @@ def _put_back(parent: int, temporary: str, name: str) -> None:
 
 
 def _add(parent: int, temporary: str, name: str, new: FileEntry) -> None:
-    """Give a new file its name. A plain rename would replace a file that the user creates at the same moment."""
+    """Name a new file. A plain rename would replace a file that the user creates at the same moment."""
     try:
         try:
             _renameat2(parent, temporary, name, RENAME_NOREPLACE)
