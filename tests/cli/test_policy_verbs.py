@@ -12,8 +12,10 @@ import pytest
 
 from cli.scripted import Script, answer, link_to, problem
 from cli.test_follower import AT, TURN, approval
+from interlock.cli import policy_verbs
 from interlock.cli.approval_prompt import ApprovalPrompt
 from interlock.cli.rule_replay import replay_sessions, rules_in_force
+from interlock.cli.verb_error import Trouble
 from interlock.command.policy import Rule, RuleSet
 from interlock.protocol.policy_replay import ReplayedCall
 from interlock.protocol.resources import Approval, Session
@@ -292,3 +294,20 @@ async def test_a_flush_is_judged_as_one(tmp_path: Path) -> None:
     events = [frame("session.turn.start", turn_id=TURN, turn_index=0), *allowed("x1")]
     [call] = await replayed(tmp_path, events, [Rule(name="all", effect="allow")], command)
     assert (call.now, call.now_rule, call.unknown) == ("deny", "memory flush does nothing else", [])
+
+
+@pytest.mark.req("P-1")
+def test_the_rule_of_an_approval_is_named_only_with_an_explanation(
+    scripted: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    listed = answer({"items": [approval()], "next_cursor": None, "has_more": False})
+    explained = {"effect": "ask", "rule": "ask first", "required": 1, "reason": None, "steps": []}
+    _, where = scripted({
+        "GET /v1/approvals": [listed, listed],
+        "GET /v1/approvals/apr_a/explain": [problem(409, "Conflict", "The facts are gone."), answer(explained)]})
+    with pytest.raises(Trouble, match="The facts are gone"):
+        policy_verbs.explain("apr_a", where=where)
+    assert capsys.readouterr() == ("", "")
+    assert policy_verbs.explain("apr_a", where=where) == 0
+    out, err = capsys.readouterr()
+    assert (out, "apr_a was opened by the rule" in err) == ("ask · by the rule ask first\n", True)

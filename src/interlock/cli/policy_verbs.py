@@ -107,13 +107,19 @@ def explain(
     where: Here = NOWHERE,
 ) -> int:
     """Say which rule decides an approval's call as the rules are now, and why the ones before it do not."""
+    opened = ""
+
     async def request(link: GatewayLink) -> RequestSpec[Explanation]:
+        nonlocal opened
         approval = await short_ids.approval(link, id_)
-        if not json:
-            say(f"approval {approval.id} was opened by the rule: {one_line(approval.rule)}", "dim")
+        opened = f"approval {approval.id} was opened by the rule: {one_line(approval.rule)}"
         return read(EXPLAIN_APPROVAL, approval.id)
 
-    return print_answer(where, request, _show_explained, json=json)
+    def show(said: Explanation) -> None:
+        say(opened, "dim")
+        _show_explained(said)
+
+    return print_answer(where, request, show, json=json)
 
 
 def replay(
