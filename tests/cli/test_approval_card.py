@@ -186,6 +186,22 @@ def test_a_vote_that_is_too_late_is_answered_with_what_became_of_it(
     assert (caught.value.code, len(desk.votes)) == ("Conflict", 1)
 
 
+@pytest.mark.req("P-6", "G-7")
+@pytest.mark.parametrize("as_json", [False, True])
+def test_one_vote_that_is_too_late_does_not_hold_up_the_others(
+    desk: Desk, as_json: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    desk.waiting = [approval("expired", id="apr_x"), approval(), approval("denied", id="apr_y", decided_by="user:lee")]
+    with pytest.raises(Trouble) as caught:
+        desk.approve("apr_x", "apr_a", "apr_y", yes=True, json=as_json)
+    assert caught.value.line() == (
+        "error[Conflict]: It is too late: approval apr_x was not answered in time. It is too late: approval apr_y was "
+        "denied by user:lee. Look at them with: interlock approvals")
+    out = capsys.readouterr().out
+    assert len(desk.votes) == 1
+    assert [one["id"] for one in json.loads(out)["approvals"]] == ["apr_a"] if as_json else "apr_a" in out
+
+
 @pytest.mark.req("P-2", "G-7", "H-4")
 def test_approve_takes_no_yes_to_a_page_that_is_not_the_last(desk: Desk) -> None:
     desk.waiting = [approval(input={"command": LONG})]

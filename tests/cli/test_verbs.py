@@ -74,6 +74,21 @@ def test_what_is_no_question_or_decided_already_takes_no_answer(scripted: Callab
         decide.answer("apr_a", "yes")
 
 
+@pytest.mark.req("P-3", "G-7")
+@pytest.mark.parametrize("as_json", [False, True])
+def test_votes_are_taken_back_although_one_of_them_has_decided(
+    scripted: Callable[..., Script], as_json: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    listed = answer({"approvals": [approval(id="apr_b"), approval()], "next_cursor": "x", "has_more": False})
+    scripted({"GET /v1/approvals": [listed, listed], "POST /v1/approvals/apr_a/withdrawals": [answer(approval())],
+              "POST /v1/approvals/apr_b/withdrawals": [problem(409, "Conflict", "It is granted.")]})
+    with pytest.raises(Trouble, match="It is granted") as caught:
+        decide.withdraw("apr_b", "apr_a", json=as_json)
+    assert caught.value.code == "Conflict"
+    out = capsys.readouterr().out
+    assert [one["id"] for one in json.loads(out)["approvals"]] == ["apr_a"] if as_json else "apr_a: your vote" in out
+
+
 def page(*frames: dict[str, Any]) -> Any:
     return answer({"events": [{"n": 1, "kind": "C", "frame": frame} for frame in frames], "next_cursor": "c1",
                    "has_more": False})

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated, Any, Literal
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 from cyclopts import Parameter
@@ -31,6 +32,7 @@ from interlock.cli.terminal import print_json, print_sentence, say
 from interlock.cli.verb_error import Trouble, usage
 from interlock.protocol.api.approvals import GET_APPROVAL, WITHDRAW_VOTE
 from interlock.protocol.api.commands import GET_COMMAND, SUBMIT_COMMAND
+from interlock.protocol.problems import full_sentence
 from interlock.protocol.resources import Approval, Command, Decision
 
 Always = Annotated[
@@ -54,6 +56,8 @@ Option = Annotated[str | None, Parameter(
     name="--option", help="Which of the agent's own ways of saying so; `interlock approvals ID --json` lists them.")]
 Yes = Annotated[bool, Parameter(name="--yes", negative=(), help="Vote without being asked, as a script does.")]
 Sign = Annotated[bool, Parameter(help="Sign the vote with this state directory's key.")]
+LISTED_BY = {"approvals": "interlock approvals", "commands": "interlock tasks"}
+T = TypeVar("T")
 
 
 def approve(
@@ -239,8 +243,7 @@ async def decide(
         seen = SeenApprovals(where.directory())
         # All are found before any is decided: a mistyped id decides nothing.
         found = [await short_ids.approval_to_decide(link, text, seen.printed(), blind=yes) for text in ids]
-        after: list[Approval] = []
-        for approval in found:
+        async def decided_one(approval: Approval) -> Approval | None:
             if approval.state != "pending":
                 raise _too_late(approval)
             if decision == "grant":
@@ -249,22 +252,49 @@ async def decide(
             agreed, unread = await _agreed(approval, decision, more, None if yes else person)
             if not agreed:
                 say(f"left open: {approval.id}", "bold", "left open:")
-                continue
+                return None
             said = " · ".join(text for text in (comment, unread) if text) or None
             signed = await signer.sign(link, approval, decision) if signer is not None else {}
             try:
-                after.append(await vote(link, approval, decision, said, {**more, **signed}))
+                after = await vote(link, approval, decision, said, {**more, **signed})
             except Trouble as trouble:
                 if trouble.code != "Conflict":
                     raise
                 now = await link.read(GET_APPROVAL.at(approval.id), Approval)
                 raise trouble if now.state == "pending" else _too_late(now) from None
             if not json:
-                print_sentence(_said(after[-1]))
-                await say_remembered(link, after[-1])
-        if json:
-            print_json(msgspec.json.encode({"approvals": after}))
+                print_sentence(_said(after))
+                await say_remembered(link, after)
+            return after
+
+        return await _each(found, decided_one, "approvals", json=json)
+
+
+async def _each(found: Sequence[T], do: Callable[[T], Awaitable[T | None]], noun: str, *, json: bool) -> int:
+    """Do it for each, and with `json` print those for which it was done. One that is in no state for it does not hold
+    up the others. Raises Trouble, also for those, after the others."""
+    done, refused = list[T](), list[Trouble]()
+    for one in found:
+        try:
+            after = await do(one)
+        except Trouble as trouble:
+            if trouble.code != "Conflict":
+                raise
+            refused.append(trouble)
+            continue
+        if after is not None:
+            done.append(after)
+    if json and (done or not refused):
+        print_json(msgspec.json.encode({noun: done}))
+    if refused:
+        raise _together(refused, noun)
     return ExitStatus.DONE
+
+
+def _together(refused: list[Trouble], noun: str) -> Trouble:
+    first, *others = refused
+    return first if not others else Trouble(
+        first.code, " ".join(full_sentence(one.sentence) for one in refused), f"Look at them with: {LISTED_BY[noun]}")
 
 
 async def _agreed(
@@ -309,17 +339,15 @@ def _question(reading: CardReading, decision: Decision) -> str:
 
 async def _withdraw(ids: tuple[str, ...], where: Where, *, json: bool) -> int:
     async with GatewayLink(where) as link:
-        found = [await short_ids.approval(link, text) for text in ids]
-        after: list[Approval] = []
-        for approval in found:
+        async def withdrawn(approval: Approval) -> Approval:
             path = WITHDRAW_VOTE.at(approval.id)
-            after.append(decoded(await link.send(path, {}), Approval, path))
+            after = decoded(await link.send(path, {}), Approval, path)
             if not json:
-                print_sentence(f"approval {approval.id}: your vote is taken back, {grants(after[-1])} of "
+                print_sentence(f"approval {approval.id}: your vote is taken back, {grants(after)} of "
                                f"{approval.required} needed")
-        if json:
-            print_json(msgspec.json.encode({"approvals": after}))
-    return ExitStatus.DONE
+            return after
+
+        return await _each([await short_ids.approval(link, text) for text in ids], withdrawn, "approvals", json=json)
 
 
 def _said(approval: Approval) -> str:
@@ -330,15 +358,13 @@ def _said(approval: Approval) -> str:
 
 async def _cancel(ids: tuple[str, ...], reason: str | None, where: Where, *, json: bool) -> int:
     async with GatewayLink(where) as link:
-        found = [await short_ids.live_command(link, text) for text in ids]
-        after: list[Command] = []
-        for command in found:
+        async def canceled(command: Command) -> Command:
             target = {"command_id": command.id}
             body = {"type": "cancel", "target": target, **({"reason": reason} if reason else {})}
-            after.append(decoded(await link.send(SUBMIT_COMMAND.at(), body), Command, SUBMIT_COMMAND.at()))
+            after = decoded(await link.send(SUBMIT_COMMAND.at(), body), Command, SUBMIT_COMMAND.at())
             if not json:
                 now = await link.read(GET_COMMAND.at(command.id), Command)
                 print_sentence(f"{command.id} is {now.state.replace('_', ' ')}")
-        if json:
-            print_json(msgspec.json.encode({"commands": after}))
-    return ExitStatus.DONE
+            return after
+
+        return await _each([await short_ids.live_command(link, text) for text in ids], canceled, "commands", json=json)
