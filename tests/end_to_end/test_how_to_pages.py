@@ -300,7 +300,7 @@ PAGES: dict[str, PageRun] = {
             "interlock audit verify --proof": done("interlock ci builtin hello --proof proof.json"),
         },
         status={"(head": 1, "head": 1, "sed": 1},
-        prints={"(head": "the tail was cut", "head": "not a checkpoint", "sed 3d": "Record 3 was removed"},
+        prints={"(head": "the tail was cut", "head": "no checkpoint", "sed 3d": "Record 3 was removed"},
         not_here={"interlock audit verify padded": "5,000 records: tests/command/test_audit_tail.py has such a log"}),
     "write-a-dps-agent": PageRun(not_here={
         "interlock run notes": "it needs node and the page's program: tests/end_to_end/test_dps_agents.py"}),
