@@ -117,17 +117,21 @@ ADDRESS = "postgresql://me@one,two/interlock"
 
 
 class Servers:
-    """The servers of ADDRESS by their names; `opened` opens a connection to one of them, or to the first."""
+    """The servers of ADDRESS by their names; `opened` opens a connection to one of them, or to the first. A look whose
+    number has a gate is answered once that is open."""
 
     def __init__(self, **timelines: int | None) -> None:
-        self._timelines = timelines
+        self.timelines = timelines
         self.asked: list[str] = []
+        self.gates: dict[int, asyncio.Event] = {}
 
     async def opened(self, host: LedgerHost | None) -> FoundLink:
         name = host.name if host is not None else "one"
         if host is not None:
             self.asked.append(name)
-        timeline = self._timelines[name]
+            if (gate := self.gates.get(self.asked.count(name))) is not None:
+                await gate.wait()
+        timeline = self.timelines[name]
         if timeline is None:
             await asyncio.Event().wait()
         return FoundLink(timeline)
@@ -162,10 +166,44 @@ async def test_a_server_that_does_not_answer_is_waited_for_once(monkeypatch: pyt
     assert servers.asked.count("two") == 2, "each regular look asks it again"
 
 
-async def test_connections_that_are_opened_together_share_a_look() -> None:
+async def test_a_primary_that_is_promoted_after_a_look_is_found_by_the_next_connection() -> None:
     primaries, servers = Primaries(), Servers(one=1, two=1)
-    await asyncio.gather(*(primaries.connect(ADDRESS, servers.opened) for _ in range(20)))
-    assert servers.asked.count("two") <= 2, "one that was under way, and one for all who asked after it had begun"
+    await primaries.connect(ADDRESS, servers.opened)
+    servers.timelines["two"] = 2
+    assert (await primaries.connect(ADDRESS, servers.opened))[1] == PrimaryServer("7", 2)
+
+
+async def test_connections_that_ask_during_a_look_share_the_next() -> None:
+    primaries, servers = Primaries(), Servers(one=1, two=1)
+    servers.gates[1] = asyncio.Event()
+    opening = [asyncio.create_task(primaries.connect(ADDRESS, servers.opened))]
+    await settled()
+    for _ in range(5):
+        opening.append(asyncio.create_task(primaries.connect(ADDRESS, servers.opened)))
+        await settled()
+    assert servers.asked == ["one", "two"], "one look at a time"
+    servers.gates[1].set()
+    await asyncio.gather(*opening)
+    assert servers.asked == ["one", "two"] * 2, "one look that began after all of them had asked"
+
+
+async def test_a_look_that_was_cancelled_vouches_for_no_one() -> None:
+    primaries, servers = Primaries(), Servers(one=1, two=1)
+    servers.gates |= {1: asyncio.Event(), 2: asyncio.Event()}
+    first, second, third = (asyncio.create_task(primaries.connect(ADDRESS, servers.opened)) for _ in range(3))
+    await settled()
+    servers.gates[1].set()
+    await first
+    servers.timelines["two"] = 2
+    await settled()
+    second.cancel()
+    assert (await third)[1] == PrimaryServer("7", 2)
+
+
+async def settled() -> None:
+    """Let every task that can go on do so."""
+    for _ in range(20):
+        await asyncio.sleep(0)
 
 
 @pytest.fixture

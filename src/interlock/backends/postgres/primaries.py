@@ -123,24 +123,21 @@ class _Opened(NamedTuple):
 
 
 class _Looks:
-    """Looks for those of one loop who wait for one that begins after they asked: one runs, and one is shared by all who
-    asked since that began."""
+    """Looks of one loop: one at a time, and one is enough for all who asked before it began."""
 
     def __init__(self) -> None:
-        self._running: asyncio.Task[None] | None = None
-        self._next: asyncio.Task[None] | None = None
+        self._one = asyncio.Lock()
+        self._begun = self._done = 0
 
     async def after_now(self, look: Callable[[], Awaitable[None]]) -> None:
-        """Wait for a look that has not begun yet. It goes on if the one who waits is cancelled."""
-        if self._next is None:
-            self._next = asyncio.create_task(self._look(look, self._running), name="look at primaries")
-        await asyncio.shield(self._next)
-
-    async def _look(self, look: Callable[[], Awaitable[None]], before: asyncio.Task[None] | None) -> None:
-        if before is not None:
-            await asyncio.wait([before])
-        self._running, self._next = self._next, None
-        await look()
+        """Return once a look has been done that began after the call."""
+        begun = self._begun
+        async with self._one:
+            if self._done > begun:
+                return
+            self._begun = number = self._begun + 1
+            await look()
+            self._done = number  # Not if it was cancelled: the next who waits does it.
 
 
 class Primaries:
