@@ -202,6 +202,26 @@ def test_one_vote_that_is_too_late_does_not_hold_up_the_others(
     assert [one["id"] for one in json.loads(out)["approvals"]] == ["apr_a"] if as_json else "apr_a" in out
 
 
+@pytest.mark.req("G-7")
+def test_a_refusal_of_another_kind_ends_the_votes(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def refused(*_: Any) -> Any:
+        desk.votes.append({})
+        raise Trouble("Forbidden", "You are not an approver.")
+
+    monkeypatch.setattr(decide, "vote", refused)
+    desk.waiting = [approval(), approval(id="apr_b")]
+    with pytest.raises(Trouble, match="not an approver"):
+        desk.approve("apr_a", "apr_b", yes=True)
+    assert len(desk.votes) == 1
+
+
+@pytest.mark.req("G-7")
+def test_json_of_votes_that_were_not_given_is_an_empty_list(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
+    desk.person = Lines("n")
+    assert desk.approve("apr_a", json=True) == ExitStatus.DONE
+    assert json.loads(capsys.readouterr().out) == {"approvals": []}
+
+
 @pytest.mark.req("P-2", "G-7", "H-4")
 def test_approve_takes_no_yes_to_a_page_that_is_not_the_last(desk: Desk) -> None:
     desk.waiting = [approval(input={"command": LONG})]
