@@ -112,7 +112,7 @@ def run(most: int) -> Measured:
     with tempfile.TemporaryDirectory() as place:
         stack = Stack(Path(place))
         try:
-            stack.up()  # It signs the beginning of its audit log, and goes on from there.
+            stack.up()  # It signs the beginning of its audit log, and continues from there.
             stack.down()
             asyncio.run(_filled(stack.state, most))
             stack.up()

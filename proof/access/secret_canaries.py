@@ -20,7 +20,7 @@ _ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
 
 class Trial:
-    """Plants canaries through the API and looks for them in everything that is kept or told to others."""
+    """Plants canaries through the API and looks for them in everything that is stored or sent to others."""
 
     def __init__(self, seed: int, count: int = CANARIES) -> None:
         self._random = random.Random(seed)

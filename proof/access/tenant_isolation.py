@@ -49,7 +49,7 @@ BODIES: dict[str, Any] = {
 
 
 class Watched(MemoryLedger):
-    """Counts which calls are made, so that two answers can be told to come the same way."""
+    """Counts which calls are made, so that two answers can be shown to come the same way."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -169,12 +169,12 @@ class Trial:
                         self.leaks.append(f"{what}: {first[0]}")
                     second = await self._ask(inside, ledger, key, operation, nobodys, more)
                     if (first[0], _nobodys(first[1]), first[2]) != second:
-                        self.leaks.append(f"{what}: {first} is told from {second}")
+                        self.leaks.append(f"{what}: {first} differs from {second}")
 
     async def _ask(self, inside: InMemoryGateway, ledger: Watched, key: str, operation: Operation[Any], path: str,
                    more: dict[str, Any]) -> tuple[int, str, list[str]]:
         self.asked += 1
-        inside.clock.at_ms += 1_000  # So that each refusal leaves its record, and none is told from another by that.
+        inside.clock.at_ms += 1_000  # So that each refusal leaves its record, and none differs from another by that.
         await inside.ask(key, "GET", "/v1/whoami")  # Its last use, written once a minute, is not compared.
         ledger.calls.clear()
         answer = await inside.ask(key, operation.method, "/v1" + path, **more)

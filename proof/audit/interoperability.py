@@ -82,11 +82,11 @@ def notes(dice: random.Random, rounds: int) -> int:
         size, root, at_s = dice.randrange(2**40), dice.randbytes(32), dice.randrange(2**33)
         ours = cosign(witness, "witness.example/w", sign_checkpoint(log, origin_of("gw 1", "a+b/c"), size, root), at_s)
         try:
-            told = read_note(ours.note.encode(), log.public_key(), "witness.example/w", witness.public_key())
+            parsed = read_note(ours.note.encode(), log.public_key(), "witness.example/w", witness.public_key())
         except (ValueError, AssertionError):
             wrong += 1
             continue
-        wrong += told != (ours.origin, size, root, at_s)
+        wrong += parsed != (ours.origin, size, root, at_s)
         wrong += cosigned_at(ours, "witness.example/w", witness.public_key()) != at_s
     return wrong
 

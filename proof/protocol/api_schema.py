@@ -84,7 +84,7 @@ class Outcome(NamedTuple):
 
 
 def settings() -> str:
-    """What schemathesis is told of its checks."""
+    """What schemathesis is given for its checks."""
     lines = ["[checks.positive_data_acceptance]", f"expected-statuses = {json.dumps(TAKEN)}"]
     for label in MEANT:
         lines += ["[[operations]]", f"include-name = {json.dumps(label)}",
@@ -107,8 +107,8 @@ def drive(url: str, key: str, known: dict[str, str], *, seed: int, examples: int
             SEEN: str(seen), KNOWN: json.dumps(known)},
         cwd=place, capture_output=True, text=True, check=False)
     answers = Counter((label, status, code) for label, status, code in map(json.loads, seen.read_text().splitlines()))
-    told = json.loads(report.read_text()) if report.exists() else {}
-    return Outcome(answers, [*told.get("failures", []), *told.get("errors", [])], bool(told.get("complete")),
+    found = json.loads(report.read_text()) if report.exists() else {}
+    return Outcome(answers, [*found.get("failures", []), *found.get("errors", [])], bool(found.get("complete")),
                    "\n".join((done.stdout + done.stderr).splitlines()[-LAST_LINES:]))
 
 

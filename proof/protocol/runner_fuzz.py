@@ -181,7 +181,7 @@ class RunnerFuzz:
                 self._inbox.append(frame)
                 continue
             for first, last in frame.get("metadata", {}).get("lost_ranges", []):
-                # A mutated acknowledgement is an acknowledgement: what it trimmed is told as not there any more.
+                # A mutated acknowledgement is an acknowledgement: what it trimmed is reported as gone.
                 if first <= self._heard.get(frame["session_id"], 0) + 1:
                     self._heard[frame["session_id"]] = max(last, self._heard.get(frame["session_id"], 0))
             self._inbox += frame["payload"]["frames"]

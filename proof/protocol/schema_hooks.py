@@ -1,4 +1,4 @@
-"""What schemathesis is told of this API, and what it saw; it loads this file itself (SCHEMATHESIS_HOOKS)."""
+"""What schemathesis reads of this API, and what it saw; it loads this file itself (SCHEMATHESIS_HOOKS)."""
 
 from __future__ import annotations
 

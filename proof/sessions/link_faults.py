@@ -38,13 +38,13 @@ class Findings(NamedTuple):
     mischief: Counter[str]
     applied: int
     lost: int
-    told_lost: int
+    reported_lost: int
     wrong: list[str]
 
     @property
     def passed(self) -> bool:
         """Frames applied are the frames made, or counted as lost exactly, and every turn ended."""
-        return not self.wrong and self.lost == self.told_lost and self.states.total() == self.turns
+        return not self.wrong and self.lost == self.reported_lost and self.states.total() == self.turns
 
 
 class LinkFaults:
@@ -120,7 +120,7 @@ class LinkFaults:
             time.sleep(0.05)
 
     def _count(self, turns: int) -> Findings:
-        applied = lost = told = 0
+        applied = lost = reported = 0
         for session in sorted(self._sessions):
             events = self._stack.pages(f"/v1/sessions/{session}/frames", "events", view="raw")
             seqs = [event["frame"]["seq"] for event in events
@@ -130,12 +130,12 @@ class LinkFaults:
                 self._wrong.append(f"session {session}: numbers {twice or 'out of order'} twice or out of order")
             applied += len(seqs)
             lost += max(seqs, default=0) - len(set(seqs))
-            told += sum(event["notice"].get("lost_frame_count", 0) for event in events
+            reported += sum(event["notice"].get("lost_frame_count", 0) for event in events
                         if event.get("notice", {}).get("code") == "Truncated")
         for part in ("gateway", "runner"):
             if "Traceback" in (self._stack.place / f"{part}.log").read_text(errors="replace"):
                 self._wrong.append(f"a traceback in the log of the {part}:\n{self._stack.log(part)}")
-        return Findings(turns, self._states, self._chaos.done, applied, lost, told, self._wrong)
+        return Findings(turns, self._states, self._chaos.done, applied, lost, reported, self._wrong)
 
 
 def run(seed: int, rounds: int | None) -> bool:
@@ -144,7 +144,7 @@ def run(seed: int, rounds: int | None) -> bool:
         seen = LinkFaults(Path(place), seed).run(rounds or TURNS)
     print(f"{seen.turns} turns: " + ", ".join(f"{count} {state}" for state, count in seen.states.most_common()))
     print("network: " + ", ".join(f"{count} {what}" for what, count in sorted(seen.mischief.items())))
-    print(f"frames applied {seen.applied}, missing {seen.lost}, told as lost {seen.told_lost}")
+    print(f"frames applied {seen.applied}, missing {seen.lost}, reported as lost {seen.reported_lost}")
     for sentence in seen.wrong[:20]:
         print("  !", sentence)
     print("passed" if seen.passed else f"FAILED; repeat with --seed {seed}")

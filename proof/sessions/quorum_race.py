@@ -79,7 +79,7 @@ async def race(dice: random.Random, rounds: int) -> dict[str, Any]:
         wanted = {"granted": ["allow"], "denied": ["deny"], "pending": []}[expected]
         if releases != wanted or record.approval.state != expected:
             wrong.append(f"round {number}: the log says {expected}, the approval is {record.approval.state}, and "
-                         f"the agent was told {releases}")
+                         f"the agent was sent {releases}")
         counted[expected] += 1
         await table.engine.stop()
     return {**counted, "wrong": wrong}

@@ -112,7 +112,7 @@ class Ways:
         with self._http.stream("GET", url + self._path, headers=headers) as answer:
             for piece in answer.iter_raw():
                 *events, rest = (rest + piece).split(b"\n\n")
-                seen += [told for event in events if (told := _of_sse(event)) is not None]
+                seen += [received for event in events if (received := _of_sse(event)) is not None]
                 if len(seen) >= wanted:
                     break
         return seen[:wanted]
@@ -144,9 +144,9 @@ class Ways:
             self._links[state] = GatewayLink(Where(state=state))
         heard = aiter(SseStream(self._links[state], self._path, cursor))
         while len(seen) < wanted:
-            told = await asyncio.wait_for(anext(heard), PATIENCE_S)
-            if isinstance(told, SseEvent) and told.cursor is not None:
-                seen.append(Seen(msgspec.json.encode(told.data), told.cursor))
+            received = await asyncio.wait_for(anext(heard), PATIENCE_S)
+            if isinstance(received, SseEvent) and received.cursor is not None:
+                seen.append(Seen(msgspec.json.encode(received.data), received.cursor))
         await heard.aclose()
         return seen
 

@@ -220,7 +220,7 @@ def test_only_the_usage_after_the_end_finishes_a_turn() -> None:
     talk = Talk().usage().start().text("x").usage(input_tokens=1)
     assert talk.entries == []
     assert talk.end().usage(input_tokens=9).messages()[0]["usage"]["input"] == 9
-    assert talk.usage().roles() == ["assistant"], "a quota that is told between turns is not an entry"
+    assert talk.usage().roles() == ["assistant"], "a quota that is reported between turns is not an entry"
 
 
 @pytest.mark.req("X-8", "P-5", "A-5")

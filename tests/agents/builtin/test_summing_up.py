@@ -72,7 +72,7 @@ async def test_a_plan_is_summed_up_by_the_model(model_server: ModelServer, form:
         assert told.covers == p.Covers(made.first_kept, len(made.entry_ids))
         assert told.summary == "Test session"
         assert told.current_token_count < told.previous_token_count
-        # What it took is told behind it, and is not a turn's (P-7).
+        # What it took is reported after it, and is not a turn's (P-7).
         took: p.Usage = (await scene.next("session.usage")).payload
         assert (took.turn_id, took.context_window.used) == (None, None)
         assert took.token_usage.input_tokens > 0

@@ -46,7 +46,7 @@ def test_a_bad_network_costs_no_frame_that_is_not_counted(tmp_path: Path) -> Non
     seen = LinkFaults(tmp_path, seed).run(CHAOTIC_TURNS)
 
     assert seen.wrong == []
-    assert seen.lost == seen.told_lost
+    assert seen.lost == seen.reported_lost
     assert seen.applied > CHAOTIC_TURNS
     assert seen.states.total() == CHAOTIC_TURNS
     assert seen.mischief["links"] > 0
