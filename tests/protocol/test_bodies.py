@@ -21,7 +21,7 @@ def test_a_field_of_the_session_store_is_named_as_the_store_names_it() -> None:
 
 @pytest.mark.req("I-4")
 def test_null_clears_a_field_and_an_absent_one_stays() -> None:
-    assert msgspec.to_builtins(EntryBody(model_override=None)) == {"modelOverride": None, "idempotency_key": None}
+    assert msgspec.to_builtins(EntryBody(model_override=None)) == {"modelOverride": None}
 
 
 @pytest.mark.parametrize("body", [{"model_override": "x"}, {"Label": "x"}, {"label": 7}, {"label": "x" * 501},

@@ -18,7 +18,7 @@ ANN = Actor(type="user", id="ann")
 @pytest.mark.parametrize(("asked", "text", "said"), [
     (access.keys(), "GET /v1/keys", {}), (access.keys(tenant="b"), "GET /v1/keys?tenant=b", {}),
     (access.make_key(ANN, ("viewer", "approver"), ttl_ms=5_000), "POST /v1/keys",
-     {"principal": {"type": "user", "id": "ann"}, "roles": ["viewer", "approver"], "label": "", "ttl_ms": 5_000}),
+     {"principal": {"type": "user", "id": "ann"}, "roles": ["viewer", "approver"], "ttl_ms": 5_000}),
     (access.rotate_key("key/1"), "POST /v1/keys/key%2F1/rotate", {}), (access.revoke_key("k"),
     "POST /v1/keys/k/revoke", {}),
     (access.make_browser_code(roles=["viewer"]), "POST /v1/browser-codes", {"roles": ["viewer"]}),

@@ -16,10 +16,10 @@ from sdk.requests.asked import body, line
 def test_a_text_becomes_one_message_of_a_person() -> None:
     said = body(commands.submit("ls", agent="shell", workspace="/w", tools=["bash"], approvals=2, timeout_ms=5))
     assert said["payload"]["messages"] == [
-        {"role": "user", "content": [{"contentType": "text", "value": "ls"}], "name": None}]
+        {"role": "user", "content": [{"contentType": "text", "value": "ls"}]}]
     assert (said["payload"]["tools"], said["target"]) == (["bash"], {"agent_id": "shell", "workspace": "/w"})
-    assert (said["type"], said["approval"], said["timeout_ms"], said["on_busy"]) == (
-        "execute", {"required": 2}, 5, "enqueue")
+    assert (said["type"], said["approval"], said["timeout_ms"]) == ("execute", {"required": 2}, 5)
+    assert said.keys() == {"type", "target", "payload", "approval", "timeout_ms"}
 
 
 @pytest.mark.req("C-0")

@@ -12,7 +12,7 @@ from sdk.requests.asked import body, line
 
 
 @pytest.mark.parametrize(("asked", "text", "said"), [
-    (runners.offer_pairing(), "POST /v1/runners/pairings", {"device_name": ""}),
+    (runners.offer_pairing(), "POST /v1/runners/pairings", {}),
     (runners.rotate_runner("r/1"), "POST /v1/runners/r%2F1/rotate", {}),
     (runners.revoke_runner("r"), "POST /v1/runners/r/revoke", {}),
 ])

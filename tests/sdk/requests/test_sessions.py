@@ -47,7 +47,7 @@ def test_a_change_says_what_it_was_given(asked: RequestSpec[Any], text: str, sai
 @pytest.mark.req("I-4")
 def test_a_field_that_is_left_out_stays_and_one_that_is_none_is_cleared() -> None:
     asked = sessions.patch("s", EntryBody(label=None, model_override="m"))
-    assert msgspec.json.decode(asked.body or b"") == {"label": None, "modelOverride": "m", "idempotency_key": None}
+    assert msgspec.json.decode(asked.body or b"") == {"label": None, "modelOverride": "m"}
     assert line(asked) == "PATCH /v1/sessions/s"
 
 

@@ -204,7 +204,7 @@ class Budget(Resource, frozen=True, kw_only=True):
     pots_left_out: int = 0
 
 
-class RuleMatch(Body, frozen=True, kw_only=True, omit_defaults=True):
+class RuleMatch(Body, frozen=True, kw_only=True):
     """`match` of what is to be remembered. Left out, the rule covers this very input of this tool and agent only.
 
     `width` is one of those that `GET /v1/approvals/{id}/rule` lists: `exact`, `program` (this program and first word),
@@ -222,7 +222,7 @@ class RuleMatch(Body, frozen=True, kw_only=True, omit_defaults=True):
     any_input: bool = False
 
 
-class Remembering(Body, frozen=True, kw_only=True, omit_defaults=True):
+class Remembering(Body, frozen=True, kw_only=True):
     """`remember` of a vote: "always", for this session or for the tenant (A-9)."""
 
     scope: Literal["session", "rule"]
@@ -253,7 +253,7 @@ class PasskeyAssertion(Body, frozen=True, kw_only=True):
     signature: Annotated[str, msgspec.Meta(max_length=2_048)]
 
 
-class GrantBody(Body, frozen=True, kw_only=True, omit_defaults=True):
+class GrantBody(Body, frozen=True, kw_only=True):
     """`POST /v1/approvals/{id}/grants`. With the methods signature and passkey `at` is the signed moment (P-4); with
     passkey `assertion` is for the challenge SHA-256 of the statement that a signature would be of (J-17)."""
 

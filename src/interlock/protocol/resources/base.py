@@ -13,8 +13,9 @@ class Resource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Base of what is shown: absent fields stay absent."""
 
 
-class Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Base of what is taken: an unknown field is an error that names it."""
+class Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Base of what is received: an unknown field is an error that names it. An optional field that is not set is left
+    out of what a client sends."""
 
 
 class Actor(Resource, frozen=True, kw_only=True, gc=False):

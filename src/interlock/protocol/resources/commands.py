@@ -26,7 +26,7 @@ OnBusy = Literal["enqueue", "reject", "interrupt"]
 """What an execute does that finds its session at work: wait, be refused, or end what runs (C-3)."""
 
 
-class Target(Body, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+class Target(Body, frozen=True, kw_only=True, gc=False):
     """What a command is aimed at (racp section 1). For an execute `agent_id` or a session is needed."""
 
     agent_id: str | None = None
@@ -39,7 +39,7 @@ class Target(Body, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     command_id: str | None = None
 
 
-class ApprovalWish(Body, frozen=True, kw_only=True, omit_defaults=True):
+class ApprovalWish(Body, frozen=True, kw_only=True):
     """`approval` of a command's body: may only tighten policy."""
 
     required: Annotated[int, msgspec.Meta(ge=0)] = 1
@@ -73,7 +73,7 @@ class CommandBody(Body, frozen=True, kw_only=True, gc=False):
     actor: SetByGateway | msgspec.UnsetType = msgspec.UNSET
 
 
-class Binary(Body, frozen=True, kw_only=True, omit_defaults=True):
+class Binary(Body, frozen=True, kw_only=True):
     """`value` of a content part that is not text; Node's Buffer form is accepted beside it."""
 
     encoding: Literal["base64"]
