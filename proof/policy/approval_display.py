@@ -15,9 +15,9 @@ import io
 import json
 import sys
 import unicodedata
-from collections.abc import Generator
-from contextlib import contextmanager, redirect_stderr
+from contextlib import AbstractContextManager, nullcontext, redirect_stderr
 from typing import Any
+from unittest.mock import patch
 
 import msgspec
 
@@ -30,7 +30,7 @@ from interlock.channels.telegram.updates import LIMITS as TELEGRAM
 from interlock.cli import approval_card, decide
 from interlock.command.card import lines as card
 from interlock.command.card import permission_request
-from interlock.engine.notifier import Notifier
+from interlock.engine.notifier import approval_notice
 from interlock.ports.chat_service import ChatLimits
 from interlock.protocol.resources import Actor, Approval
 from proof.policy.approval_terminal import watch
@@ -86,33 +86,32 @@ def long_one() -> tuple[str, Approval]:
 
 def run(seed: int, rounds: int | None, broken: str | None = None) -> bool:
     """Show each request on each surface; prints a table."""
-    tried = [*subjects(), long_one()]
+    requests = [*subjects(), long_one()]
     with out_of_action(broken):
-        misses = attack(tried)
-    counts = dict.fromkeys(SURFACES, len(tried))
+        misses = attack(requests)
+    counts = dict.fromkeys(SURFACES, len(requests))
     if broken is None:  # What is out of action here is not so in the terminal's own process.
-        at_keys = [*tried[::TYPED_EVERY], long_one()]
+        at_keys = [*requests[::TYPED_EVERY], long_one()]
         for width in WIDTHS:
             misses[f"typed at {width}"] = typed(at_keys, width)
             counts[f"typed at {width}"] = len(at_keys)
     print(f"{'surface':<14}{'requests':>10}{'misses':>8}")
     for surface, count in counts.items():
         print(f"{surface:<14}{count:>10}{len(misses[surface]):>8}" + "".join(f"  {one}" for one in misses[surface][:2]))
-    passed = len(tried) >= 200 and not any(misses.values())
+    passed = len(requests) >= 200 and not any(misses.values())
     print("passed" if passed else "FAILED")
     return passed
 
 
-def attack(tried: list[tuple[str, Approval]]) -> dict[str, list[str]]:
+def attack(requests: list[tuple[str, Approval]]) -> dict[str, list[str]]:
     """Return what each surface missed, by surface."""
     misses: dict[str, list[str]] = {surface: [] for surface in SURFACES}
-    notifier = Notifier(None, None, {}, str)  # type: ignore[arg-type]
-    for name, approval in tried:
+    for name, approval in requests:
         for width in WIDTHS:
             misses[f"terminal {width}"] += [f"{name}: {why}" for why in _terminal(approval, width)]
         for service, limits in CHATS.items():
             misses[service] += [f"{name}: {why}" for why in _chat(approval, service, limits)]
-        sent = notifier._asking(approval)
+        sent = approval_notice(approval, str)
         whole = sent.is_cut or MARK in sent.lines
         misses["webhook"] += [f"{name}: {one}" for one in (
             *_hidden(sent.lines + sent.title + sent.agent_title + sent.input), *([] if whole else ["cut, not said"]))]
@@ -143,10 +142,10 @@ def _chat(approval: Approval, service: str, limits: ChatLimits) -> list[str]:
     return why
 
 
-def typed(tried: list[tuple[str, Approval]], width: int) -> list[str]:
+def typed(requests: list[tuple[str, Approval]], width: int) -> list[str]:
     """Answer requests in a real terminal of this width; returns what it missed."""
     misses: list[str] = []
-    for (name, _), seen in zip(tried, watch([approval for _, approval in tried], width), strict=True):
+    for (name, _), seen in zip(requests, watch([approval for _, approval in requests], width), strict=True):
         if not seen.agreed:
             misses.append(f"{name}: never whole")
         elif MARK not in seen.text.replace("\n  ↪ ", ""):
@@ -190,12 +189,19 @@ def _typed(approval: Approval, width: int, *lines: str) -> tuple[bool, str]:
         with redirect_stderr(io.StringIO()) as screen:
             typed = [*lines]
             if len(lines) > 1:
-                pages = -(-len(approval_card.CardReading(approval)._rows) // approval_card.CARD_LINES)
-                typed = [*[""] * (pages - 1), "y"]
-            agreed, _ = asyncio.run(decide._agreed(approval, "grant", {}, Person(*typed)))
+                typed = [*[""] * (_pages(approval) - 1), "y"]
+            agreed, _ = asyncio.run(decide.confirm(approval, "grant", {}, Person(*typed)))
         return agreed, screen.getvalue()
     finally:
         approval_card.screen_columns = kept
+
+
+def _pages(approval: Approval) -> int:
+    reading, count = approval_card.CardReading(approval), 0
+    while not reading.whole:
+        reading.next_rows()
+        count += 1
+    return count
 
 
 def _hidden(text: str) -> list[str]:
@@ -203,8 +209,8 @@ def _hidden(text: str) -> list[str]:
     return [f"a raw {one!a}" for one in sorted(found)]
 
 
-def _asked(given: dict[str, Any] | bytes, title: str = "", subject: dict[str, Any] | None = None) -> Approval:
-    raw = given if isinstance(given, bytes) else json.dumps(given).encode()
+def _asked(tool_input: dict[str, Any] | bytes, title: str = "", subject: dict[str, Any] | None = None) -> Approval:
+    raw = tool_input if isinstance(tool_input, bytes) else json.dumps(tool_input).encode()
     covered = json.dumps(subject).encode() if subject is not None else None
     approval = Approval(
         id="apr_1", tenant_id="default", door="tool", state="pending", created_at="2026-01-01T00:00:00.000Z",
@@ -215,18 +221,22 @@ def _asked(given: dict[str, Any] | bytes, title: str = "", subject: dict[str, An
     return msgspec.structs.replace(approval, title=permission_request.request_of_approval(approval).title)
 
 
-@contextmanager
-def out_of_action(part: str | None) -> Generator[None]:
+def out_of_action(part: str | None) -> AbstractContextManager[object]:
     """Put one part out of action, and back."""
-    kept = card.visible, approval_card.CardReading.whole, chat_card.buttons, chat_card._messages
-    try:
-        if part == "visible":
-            card.visible = lambda text: text
-        elif part == "pages":
-            approval_card.CardReading.whole = property(lambda self: True)  # type: ignore[assignment]
-        elif part == "buttons":
-            chat_card._messages = lambda head, quoted, foot, limits: [
-                "\n".join([*head, *quoted[:9], *foot])[:limits.message_units // 2]]
-        yield
-    finally:
-        card.visible, approval_card.CardReading.whole, chat_card.buttons, chat_card._messages = kept  # type: ignore[assignment]
+    match part:
+        case "visible":
+            return patch.object(card, "visible", _as_it_is)
+        case "pages":
+            return patch.object(approval_card.CardReading, "whole", True)
+        case "buttons":
+            return patch.object(chat_card, "split_into_messages", _first_half)
+        case _:
+            return nullcontext()
+
+
+def _as_it_is(text: str) -> str:
+    return text
+
+
+def _first_half(head: list[str], quoted: list[str], foot: list[str], limits: ChatLimits) -> list[str]:
+    return ["\n".join([*head, *quoted[:9], *foot])[:limits.message_units // 2]]

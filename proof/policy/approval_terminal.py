@@ -107,7 +107,7 @@ async def _ask() -> None:
     _say("ready>")
     while line := await answers.line():
         approval = msgspec.json.decode(bytes.fromhex(line), type=Approval)
-        agreed, _ = await decide._agreed(approval, "grant", {}, answers)
+        agreed, _ = await decide.confirm(approval, "grant", {}, answers)
         _say(_AGREED if agreed else _OPEN)
 
 

@@ -17,6 +17,7 @@ import msgspec
 from interlock import config
 from interlock.command.policy import Rule
 from proof import REPOSITORY
+from proof.json_value import Json
 
 FENCE = re.compile(r"^([ >]*)(`{3,}|~{3,})[ ]*(\w*)[^\n]*\n(.*?)^\1\2`*~*[ ]*$", re.MULTILINE | re.DOTALL)
 SHOWS_RULE = re.compile(r"""\[\[?\s*policy\b|\bpolicy\s*=|["']?\beffect["']?\s*[=:]\s*["'](?:allow|ask|deny)""")
@@ -101,7 +102,7 @@ def _inline(text: str) -> Iterator[tuple[str, bool]]:
 
 def _fragment(text: str) -> Rule:
     """Read a rule that allows from one member of it, or from a pattern of words. Raises ValueError."""
-    fields = tomllib.loads(text) if "=" in text else {"words": text}
+    fields: dict[str, Any] = tomllib.loads(text) if "=" in text else {"words": text}
     return Rule(name=text, effect="allow", door="tool", **fields)
 
 
@@ -115,11 +116,13 @@ def _written(text: str, language: str, page: str) -> list[Rule]:
     return rules
 
 
-def _objects(value: Any) -> Iterator[dict[str, Any]]:
+def _objects(value: Json) -> Iterator[dict[str, Json]]:
     if isinstance(value, dict):
         yield value
-    for one in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-        yield from _objects(one)
+        value = list(value.values())
+    if isinstance(value, list):
+        for one in value:
+            yield from _objects(one)
 
 
 def _typed(line: str) -> Iterator[Rule]:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest.mock import patch
 from zoneinfo import ZoneInfo
 
 import msgspec
@@ -46,7 +47,7 @@ SAID_ALWAYS = ("git status", "git diff --stat", "ls -l src", "pytest -q tests/te
 EDITED = ("src/a.py", "docs/deep/page.md", "README.md")
 
 
-class Tried(NamedTuple):
+class TestedRules(NamedTuple):
     """Rules that stand together, and where they are from."""
 
     origin: str
@@ -79,7 +80,7 @@ class Found(NamedTuple):
     def table(self) -> str:
         """What is printed."""
         lines = [f"rules of {name:<42}{count}" for name, count in self.rules.items()]
-        lines += [f"  not tried: {one}" for one in self.unread]
+        lines += [f"  not tested: {one}" for one in self.unread]
         lines += [f"{'hostile commands':<51}{self.commands}", f"{'hostile inputs':<51}{self.inputs}",
                   f"{'decisions':<51}{self.decisions}", f"{'hostile ones that passed':<51}{len(self.passed_hostile)}",
                   *(f"  {one}" for one in self.passed_hostile[:40]),
@@ -100,18 +101,18 @@ def run(seed: int, rounds: int | None, broken: str | None = None) -> bool:
     return found.passed and large
 
 
-def every_rule(root: Path = REPOSITORY) -> tuple[list[Tried], list[str]]:
-    """All that is tried, with the pages of a tree, and a sentence for each rule there that cannot be."""
+def every_rule(root: Path = REPOSITORY) -> tuple[list[TestedRules], list[str]]:
+    """Return all rules to test, with those of the pages of a tree, and a sentence for each that cannot be tested."""
     docs, unread = of_docs(root)
     return [*docs, *of_presets(), *of_always()], unread
 
 
-def attack(commands: list[str], tried: list[Tried], unread: Sequence[str] = ()) -> Found:
+def attack(commands: list[str], tested: list[TestedRules], unread: Sequence[str] = ()) -> Found:
     """Try every rule on every hostile command and input, and the presets on the ordinary ones."""
     inputs = hostile_inputs()
     passed: list[str] = []
     decisions = 0
-    for one in tried:
+    for one in tested:
         asked = [(command, AgentRequest(json.dumps({"command": command}).encode(), WORKSPACE)) for command in commands]
         for what, hostile in [*asked, *inputs]:
             understood = facts(hostile)
@@ -121,57 +122,60 @@ def attack(commands: list[str], tried: list[Tried], unread: Sequence[str] = ()) 
                 if verdict.effect == "allow":
                     passed.append(f"{one.origin}: {verdict.rule} allows {what[:100]!r} ({kind})")
     presets = RuleSet([rule for rules in PRESETS.values() for rule in rules])
-    anybody = Tried("presets", presets, "goose", "shell", KINDS, {})
-    refused = [line for line in ORDINARY if not _allowed(anybody, line)]
-    counts = {name: sum(one.origin.startswith(name) for one in tried) for name in ("docs", "preset", "always")}
+    together = TestedRules("presets", presets, "goose", "shell", KINDS, {})
+    refused = [line for line in ORDINARY if not _allowed(together, line)]
+    counts = {name: sum(one.origin.startswith(name) for one in tested) for name in ("docs", "preset", "always")}
     return Found(counts, list(unread), len(commands), len(inputs), decisions, list(dict.fromkeys(passed)),
                  len(ORDINARY), refused)
 
 
-def _allowed(tried: Tried, line: str) -> bool:
+def _allowed(tested: TestedRules, line: str) -> bool:
     asked = AgentRequest(json.dumps({"command": line}).encode(), WORKSPACE)
-    return tried.policy.decide(_subject(tried, asked, facts(asked), "execute")).effect == "allow"
+    return tested.policy.decide(_subject(tested, asked, facts(asked), "execute")).effect == "allow"
 
 
-def _subject(tried: Tried, asked: AgentRequest, understood: request.RequestFacts, kind: str) -> PolicySubject:
+def _subject(
+    tested: TestedRules, asked: AgentRequest, understood: request.RequestFacts, kind: str
+) -> PolicySubject:
     known: dict[str, Any] = {
-        "origin": "user", "permission": "asks", "at_ms": NOW_MS, "tenant_id": "default", "agent_id": tried.agent,
-        "tool_name": tried.tool, "tool_kind": kind, "workspace": WORKSPACE, "facts": understood,
-        "digest": hashlib.sha256(asked.input or b"").hexdigest(), **tried.known}
+        "origin": "user", "permission": "asks", "at_ms": NOW_MS, "tenant_id": "default", "agent_id": tested.agent,
+        "tool_name": tested.tool, "tool_kind": kind, "workspace": WORKSPACE, "facts": understood,
+        "digest": hashlib.sha256(asked.input or b"").hexdigest(), **tested.known}
     return PolicySubject(door="tool", **known)
 
 
 # --- where rules come from ---
-def of_docs(root: Path = REPOSITORY) -> tuple[list[Tried], list[str]]:
-    """Every rule on every page that allows tool calls, by itself, and a sentence for each that cannot be tried."""
+def of_docs(root: Path = REPOSITORY) -> tuple[list[TestedRules], list[str]]:
+    """Return every rule on every page that allows tool calls, by itself, and a sentence for each that cannot be
+    tested."""
     shown, unread, _ = read_pages(root)
-    tried: list[Tried] = []
+    found: list[TestedRules] = []
     for origin, rule, _ in shown:
         if rule.effect != "allow" or not concerns(rule, "tool") or rule.type is not None:
             continue
-        one = _tried(f"docs {origin}", [rule])
+        one = _fitted(f"docs {origin}", [rule])
         if (missed := _misfit(one, rule)) is not None:
-            unread.append(f"{origin}: its `{missed}` fits no subject that is tried")
-        tried.append(one)
-    return tried, unread
+            unread.append(f"{origin}: its `{missed}` fits no subject of this proof")
+        found.append(one)
+    return found, unread
 
 
-def _misfit(tried: Tried, rule: Rule) -> str | None:
-    """Name the field, other than those about the input, that keeps a rule from all that is tried on it."""
+def _misfit(tested: TestedRules, rule: Rule) -> str | None:
+    """Name the field, other than those about the input, that keeps a rule from every request of this proof."""
     known = dict.fromkeys(("words", "command", "command_line", "path", "url", "digest"))
-    # A rule for a box allows what happens inside it (H-18); what is tried here is that it allows nothing outside.
+    # A rule for a box allows what happens inside it (H-18); what is tested here is that it allows nothing outside.
     bare = msgspec.structs.replace(rule, shell=[], box=None, **known)
     harmless = AgentRequest(json.dumps({"command": "true"}).encode(), WORKSPACE, described=bool(rule.described))
-    return bare.missed(_subject(tried, harmless, facts(harmless), tried.kinds[0]))
+    return bare.missed(_subject(tested, harmless, facts(harmless), tested.kinds[0]))
 
 
-def of_presets() -> Iterator[Tried]:
+def of_presets() -> Iterator[TestedRules]:
     """Each preset as it is used."""
     for name, rules in PRESETS.items():
-        yield _tried(f"preset {name}", list(rules), kinds=KINDS)
+        yield _fitted(f"preset {name}", list(rules), kinds=KINDS)
 
 
-def of_always() -> Iterator[Tried]:
+def of_always() -> Iterator[TestedRules]:
     """What a person leaves who says always, in every width that is offered."""
     calls: list[dict[str, Any]] = [{"command": line} for line in SAID_ALWAYS]
     calls += [{"command": line, "description": "x", "cwd": "src"} for line in SAID_ALWAYS[:3]]
@@ -181,17 +185,17 @@ def of_always() -> Iterator[Tried]:
         approval = Approval(
             id="apr_1", tenant_id="default", door="tool", state="pending", created_at=iso(NOW_MS),
             expires_at=iso(NOW_MS + 1), title="x", tool_name="shell", agent_id="goose", runner_id="here",
-            workspace=WORKSPACE, session_id="s1", digest=hashlib.sha256(raw).hexdigest(), input=raw,  # pyright: ignore[reportArgumentType]
+            workspace=WORKSPACE, session_id="s1", digest=hashlib.sha256(raw).hexdigest(), input=msgspec.Raw(raw),
             rule="ask", requested_by=Actor(type="user", id="ann"))
         known = {"runner_id": "here", "person": "user:ann", "session_id": "s1"}
         asked = AgentRequest(raw, WORKSPACE)
-        subject = _subject(Tried("", RuleSet(), "goose", "shell", KINDS, known), asked, facts(asked), "execute")
+        subject = _subject(TestedRules("", RuleSet(), "goose", "shell", KINDS, known), asked, facts(asked), "execute")
         for offer in offers(approval, subject, "grant", Remembering(scope="rule")):
-            yield Tried(f"always {offer.width} {json.dumps(call)[:60]}", RuleSet([], [offer.rule]), "goose", "shell",
-                        ("execute",), known)
+            yield TestedRules(f"always {offer.width} {json.dumps(call)[:60]}", RuleSet([], [offer.rule]), "goose",
+                              "shell", ("execute",), known)
 
 
-def _tried(origin: str, rules: list[Rule], kinds: tuple[str, ...] | None = None) -> Tried:
+def _fitted(origin: str, rules: list[Rule], kinds: tuple[str, ...] | None = None) -> TestedRules:
     """A rule with the agent, tool, kind and place that it is for, so that only the input is left to decide."""
     rule = next(rule for rule in rules if rule.effect == "allow")
     known: dict[str, Any] = {name: listed(getattr(rule, field))[0] for name, field in FITTING.items()
@@ -201,8 +205,8 @@ def _tried(origin: str, rules: list[Rule], kinds: tuple[str, ...] | None = None)
     if rule.hours is not None:
         first = datetime.fromisoformat(f"2027-01-15T{rule.hours[:5].replace('24:', '00:')}")
         known["at_ms"] = int(first.replace(tzinfo=ZoneInfo(rule.zone)).timestamp() * 1000)
-    return Tried(origin, RuleSet(rules), (listed(rule.agent) or ("goose",))[0], (listed(rule.tool) or ("shell",))[0],
-                 kinds or listed(rule.kind) or ("execute",), known)
+    return TestedRules(origin, RuleSet(rules), (listed(rule.agent) or ("goose",))[0],
+                       (listed(rule.tool) or ("shell",))[0], kinds or listed(rule.kind) or ("execute",), known)
 
 
 # --- what the proof must notice ---
@@ -211,19 +215,33 @@ PARTS = ("reading", "naming", "paths", "doubt")
 doubt: what cannot be understood is taken for nothing."""
 
 
-@contextmanager
-def out_of_action(part: str | None) -> Generator[None]:
+def out_of_action(part: str | None) -> AbstractContextManager[object]:
     """Put one part of policy out of action, and back."""
-    kept = (shell.read, programs.must_name, request._Collected._text, request._Collected._doubt)
-    try:
-        if part == "reading":
-            shell.read = lambda text, depth=0: shell.CommandLine(text, (shell.Simple(tuple(text.split())),))  # type: ignore[assignment]
-        elif part == "naming":
-            programs.must_name = lambda words: {0}
-        elif part == "paths":
-            request._Collected._text = lambda self, name, text: self.path(text) if name == "path" else None
-        elif part == "doubt":
-            request._Collected._doubt = lambda self, why: None
-        yield
-    finally:
-        shell.read, programs.must_name, request._Collected._text, request._Collected._doubt = kept
+    match part:
+        case "reading":
+            return patch.object(shell, "read", _cut_at_blanks)
+        case "naming":
+            return patch.object(programs, "must_name", _program_alone)
+        case "paths":
+            return patch.object(request.FactCollector, "add_text", _path_alone)
+        case "doubt":
+            return patch.object(request.FactCollector, "mark_unclear", _no_doubt)
+        case _:
+            return nullcontext()
+
+
+def _cut_at_blanks(text: str, depth: int = 0) -> shell.CommandLine:
+    return shell.CommandLine(text, (shell.Simple(tuple(text.split())),))
+
+
+def _program_alone(words: Sequence[str]) -> set[int]:
+    return {0}
+
+
+def _path_alone(collector: request.FactCollector, name: str, text: str) -> None:
+    if name == "path":
+        collector.path(text)
+
+
+def _no_doubt(collector: request.FactCollector, why: str) -> None:
+    pass

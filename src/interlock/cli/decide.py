@@ -249,7 +249,7 @@ async def decide(
             if decision == "grant":
                 check_digest(approval)
             seen.add([approval.id])
-            agreed, unread = await _agreed(approval, decision, more, None if yes else person)
+            agreed, unread = await confirm(approval, decision, more, None if yes else person)
             if not agreed:
                 say(f"left open: {approval.id}", "bold", "left open:")
                 return None
@@ -297,7 +297,7 @@ def _together(refused: list[Trouble], noun: str) -> Trouble:
         first.code, " ".join(full_sentence(one.sentence) for one in refused), f"Look at them with: {LISTED_BY[noun]}")
 
 
-async def _agreed(
+async def confirm(
     approval: Approval, decision: Decision, more: dict[str, Any], answers: Answers | None
 ) -> tuple[bool, str | None]:
     """Show the whole request, and ask; returns the answer, and what the vote records if it was not read whole (H-4)."""

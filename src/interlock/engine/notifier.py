@@ -129,7 +129,7 @@ class Notifier:
         if channel is None:
             return _ended(record, "dead", f"the config no longer names a webhook or notice {delivery.channel}")
         try:
-            await channel.ask(delivery.id, now, self._asking(found.approval))
+            await channel.ask(delivery.id, now, approval_notice(found.approval, self._redact))
         except NoReceiver as error:
             return _ended(record, "moot", str(error))
         except NotAsked as error:
@@ -148,17 +148,19 @@ class Notifier:
         except BrokenRecord as broken:
             return str(broken)
 
-    def _asking(self, approval: Approval) -> ApprovalNotice:
-        shown = redacted(approval, self._redact)
-        text = visible(bytes(shown.input).decode("utf-8", "replace"))
-        lines = self._redact("\n".join(line.text for line in lines_of_approval(shown)))
-        by = approval.requested_by
-        return ApprovalNotice(approval_id=approval.id, title=title_of_approval(shown), digest=approval.digest,
-                              agent_title=visible(shown.agent_title), agent_id=approval.agent_id,
-                              runner_id=approval.runner_id or "", workspace=visible(shown.workspace or ""),
-                              requested_by=f"{by.type}:{by.id}" if by is not None else "",
-                              lines=_cut(lines), input=_cut(text), expires_at=approval.expires_at,
-                              is_cut=max(len(lines), len(text)) > MAX_INPUT_CHARS)
+
+def approval_notice(approval: Approval, redact: Redact) -> ApprovalNotice:
+    """Return what a channel sends to approvers: redacted, every character visible, cut at MAX_INPUT_CHARS."""
+    shown = redacted(approval, redact)
+    text = visible(bytes(shown.input).decode("utf-8", "replace"))
+    lines = redact("\n".join(line.text for line in lines_of_approval(shown)))
+    by = approval.requested_by
+    return ApprovalNotice(approval_id=approval.id, title=title_of_approval(shown), digest=approval.digest,
+                          agent_title=visible(shown.agent_title), agent_id=approval.agent_id,
+                          runner_id=approval.runner_id or "", workspace=visible(shown.workspace or ""),
+                          requested_by=f"{by.type}:{by.id}" if by is not None else "",
+                          lines=_cut(lines), input=_cut(text), expires_at=approval.expires_at,
+                          is_cut=max(len(lines), len(text)) > MAX_INPUT_CHARS)
 
 
 def _cut(text: str) -> str:

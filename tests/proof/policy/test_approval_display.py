@@ -12,9 +12,9 @@ EVERY = 7
 
 @pytest.mark.req("P-2", "H-4")
 def test_no_yes_is_possible_on_what_was_not_shown() -> None:
-    tried = subjects()
-    assert len(tried) >= 200
-    assert not any(attack(tried[::EVERY]).values())
+    requests = subjects()
+    assert len(requests) >= 200
+    assert not any(attack(requests[::EVERY]).values())
 
 
 @pytest.mark.req("H-4", "Y-2")

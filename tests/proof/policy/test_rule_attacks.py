@@ -83,20 +83,20 @@ def test_a_bad_rule_on_a_page_is_noticed(copied: Path, page: str, planted: str) 
 @pytest.mark.parametrize(("planted", "why"), [
     (f"```toml\n{RULE}command = 'git (status|diff)( .*)?'\n```\n", 'README.md:5: "command" in [policy.rules]'),
     (f"```text\n{RULE}= 7\n```\n", "not TOML"),
-    (f'```toml\n{RULE}until = "2020-01-01T00:00:00Z"\n```\n', "its `until` fits no subject that is tried"),
+    (f'```toml\n{RULE}until = "2020-01-01T00:00:00Z"\n```\n', "its `until` fits no subject of this proof"),
     ('```python\nremember({"effect": "allow"})\n```\n', "not TOML"),
     ('Type `interlock approve X --always rule --command "(a"`.\n', "command"),
 ], ids=["refused", "broken", "of the past", "another language", "typed"])
-def test_a_rule_that_cannot_be_tried_is_reported(copied: Path, planted: str, why: str) -> None:
+def test_a_rule_that_cannot_be_tested_is_reported(copied: Path, planted: str, why: str) -> None:
     before = (copied / HERE).read_text("utf-8")
     (copied / HERE).write_text(f"{before}\n{planted}", "utf-8")
     try:
-        tried, [sentence] = of_docs(copied)
+        tested, [sentence] = of_docs(copied)
     finally:
         (copied / HERE).write_text(before, "utf-8")
     assert sentence.startswith(HERE)
     assert why in sentence
-    assert not attack([], tried, [sentence]).passed
+    assert not attack([], tested, [sentence]).passed
 
 
 @pytest.mark.parametrize("planted", [

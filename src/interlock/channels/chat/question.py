@@ -57,7 +57,7 @@ def question(approval: Approval, limits: ChatLimits, redact: _Redact, *, kind: s
         foot.insert(0, f"“Allow this kind” allows every call of the kind {named} that this agent "
                        "describes in this session, without asking again.")
     quoted = _quoted_lines(lines_of_approval(shown), redact)
-    messages = _messages(head, quoted, foot, limits)
+    messages = split_into_messages(head, quoted, foot, limits)
     if messages is None:
         return _part(approval, head, quoted, _foot(shown), limits, link)
     if reason is not None:
@@ -140,8 +140,10 @@ def _quoted(line: str, mark: str = "") -> list[str]:
             *(CONTINUED + text[at:at + LINE_CHARS] for at in range(LINE_CHARS, len(text), LINE_CHARS))]
 
 
-def _messages(head: list[str], quoted: list[str], foot: list[str], limits: ChatLimits) -> list[str] | None:
-    """Fill messages line by line; None if they are too many."""
+def split_into_messages(
+    head: list[str], quoted: list[str], foot: list[str], limits: ChatLimits
+) -> list[str] | None:
+    """Fill messages line by line; None if they are more than a card may have."""
     messages: list[list[str]] = [[]]
     used = 0
     for line in [*head, *quoted, *foot]:

@@ -96,7 +96,7 @@ class RequestFacts:
 
 def facts(request: AgentRequest) -> RequestFacts:
     """Normalise a request. Never raises: what cannot be understood is unclear, and its text is kept for deny rules."""
-    found = _Collected(request.workspace)
+    found = FactCollector(request.workspace)
     if request.input:
         found.document(request.input)
     elif not request.described:
@@ -202,7 +202,7 @@ _LOOKS_LIKE_PATH = re.compile(r"(?:~|\.{1,2}(?:/|$)|/|[A-Za-z]:[\\/]|file:).*|.*
 URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S+|(?:data|javascript|mailto):\S+", re.IGNORECASE)
 
 
-class _Collected:
+class FactCollector:
     """Facts while they are found."""
 
     def __init__(self, workspace: str) -> None:
@@ -225,10 +225,10 @@ class _Collected:
         try:
             value: Any = json.loads(raw, object_pairs_hook=_Pairs, parse_constant=_refuse)
         except (ValueError, RecursionError):
-            self._doubt("its input is not JSON")
+            self.mark_unclear("its input is not JSON")
             return
         if not content and not isinstance(value, _Pairs):
-            self._doubt("its input is not a JSON object")
+            self.mark_unclear("its input is not a JSON object")
         if isinstance(value, _Pairs) and not content:
             names = [_plain(name) for name, _ in value.pairs]
             self.command_only = names.count("command") == 1 and all(
@@ -238,9 +238,9 @@ class _Collected:
     def path(self, path: str) -> None:
         """Note a path; one with control characters is unclear."""
         if any(ord(one) < 32 or 0xD800 <= ord(one) < 0xE000 for one in path):
-            self._doubt("a path has control characters")
+            self.mark_unclear("a path has control characters")
         if any(map(_is_hidden, path)):
-            self._doubt("a path has invisible characters")
+            self.mark_unclear("a path has invisible characters")
         if path.lower().startswith("file:") and "%" in path:
             self.paths.append(unquote(path, errors="replace"))
         if URL.fullmatch(path) and not path.lower().startswith("file:"):
@@ -262,11 +262,11 @@ class _Collected:
             if words:
                 self._line("", [*words, *arguments])
         if arguments and not self._programs:
-            self._doubt("it has arguments and no command")
+            self.mark_unclear("it has arguments and no command")
         if self.rights and self.lines:
             self.beside.append("rights")
         if any(_is_hidden(one) for line in self.lines for one in line):
-            self._doubt("a command has invisible characters")
+            self.mark_unclear("a command has invisible characters")
 
     def _line(self, begins: str, words: list[str]) -> None:
         """A tool may hand words to a program, or put them together for a shell: with an operator both are looked at."""
@@ -275,12 +275,13 @@ class _Collected:
         if any(character in word for word in words for character in SEPARATORS):
             self.lines.append(" ".join([*start, *words]))
 
-    def _doubt(self, why: str) -> None:
+    def mark_unclear(self, why: str) -> None:
+        """Let no allow rule cover the request; the first reason is kept."""
         self.unclear = self.unclear or why
 
     def _value(self, name: str, value: object, depth: int) -> None:
         if depth > MAX_NESTING or len(self.paths) + len(self._programs) + len(self.texts) > 4 * MAX_FACTS:
-            self._doubt("its input is too large or nested too deep to judge")
+            self.mark_unclear("its input is too large or nested too deep to judge")
             return
         if isinstance(value, _Pairs):
             self._object(value, depth)
@@ -288,13 +289,13 @@ class _Collected:
             for member in cast("list[object]", value):
                 self._value(name, member, depth + 1)
         elif isinstance(value, str):
-            self._text(name, value)
+            self.add_text(name, value)
         elif value is not None and name.endswith(_PATHS) and not isinstance(value, bool | int | float):
-            self._doubt("a path is not a text")
+            self.mark_unclear("a path is not a text")
 
     def _object(self, value: _Pairs, depth: int) -> None:
         if value.twice:
-            self._doubt(f"its input has {json.dumps(value.twice)} twice")
+            self.mark_unclear(f"its input has {json.dumps(value.twice)} twice")
         names = [_plain(name) for name, _ in value.pairs]
         has_path = any(name.endswith(_PATHS) for name in names)
         for name, (spelled, member) in zip(names, value.pairs, strict=True):
@@ -325,11 +326,11 @@ class _Collected:
             if words and all(isinstance(word, str) for word in words):
                 self._programs.append(words)
             elif words:
-                self._doubt("its command is neither a text nor a list of words")
+                self.mark_unclear("its command is neither a text nor a list of words")
                 for word in words:
                     self._value("command", word, 1)
         elif member is not None:
-            self._doubt("its command is neither a text nor a list of words")
+            self.mark_unclear("its command is neither a text nor a list of words")
             self._value("", member, 1)
 
     def _argument(self, member: object, depth: int) -> None:
@@ -338,15 +339,15 @@ class _Collected:
             return
         self._arguments.append(member)
         if not isinstance(member, str) and not self._all_texts(member):
-            self._doubt("its arguments are not a list of words")
+            self.mark_unclear("its arguments are not a list of words")
 
     def _run_in(self, member: object) -> None:
         if not isinstance(member, str):
             if member is not None:
-                self._doubt("its directory is not a text")
+                self.mark_unclear("its directory is not a text")
             return
         if self.directory and self.directory != member:
-            self._doubt("it names two directories")
+            self.mark_unclear("it names two directories")
         if member:
             self.directory = member
             where = relative(member, self._workspace)
@@ -365,7 +366,8 @@ class _Collected:
         if member not in (None, "", []) and not (isinstance(member, _Pairs) and not member.pairs):
             self.beside.append(what)
 
-    def _text(self, name: str, text: str) -> None:
+    def add_text(self, name: str, text: str) -> None:
+        """Note the text of a member: a URL, a patch, a path, or words that deny rules search."""
         if name in _DATA and not text.startswith("*** Begin Patch"):
             self.texts.append(text)
         elif name.endswith(_LINKS) or URL.fullmatch(text):
@@ -385,7 +387,7 @@ class _Collected:
     def _patch(self, text: str) -> None:
         names = [name for found in _PATCH.finditer(text) for name in found.groups() if name and name != "/dev/null"]
         if not names:
-            self._doubt("its patch names no file")
+            self.mark_unclear("its patch names no file")
         for name in names:
             self.path(name.strip())
 
