@@ -159,3 +159,38 @@ async def test_who_is_waiting_for_an_answer_is_told_at_once_that_the_bus_was_los
     finally:
         await a.close()
         await b.close()
+
+
+async def test_what_is_subscribed_or_ended_while_the_server_is_away_is_so_when_it_is_back(server: Server) -> None:
+    await server.start()
+    a, b = await open_bus(read_places(server.url), "t"), await open_bus(read_places(server.url), "t")
+    received: list[bytes] = []
+    arrived = asyncio.Event()
+
+    def receive(body: bytes) -> None:
+        received.append(body)
+        arrived.set()
+
+    async def echo(body: bytes) -> bytes:
+        return body
+
+    try:
+        before = await b.subscribe("x", received.append)
+        gaps = await gap(a), await gap(b)
+        await server.stop()
+        await until_away(a)
+        await until_away(b)
+        await b.subscribe("y", receive)
+        await b.serve("ask", echo)
+        await before.end()
+        await server.start()
+        for is_back in gaps:
+            await asyncio.wait_for(is_back.wait(), 20)
+        assert await a.request("ask", b"served", 5_000) == b"served"
+        a.publish("x", b"ended")
+        a.publish("y", b"received")
+        await asyncio.wait_for(arrived.wait(), 10)
+        assert received == [b"received"]
+    finally:
+        await a.close()
+        await b.close()

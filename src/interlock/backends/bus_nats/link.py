@@ -47,6 +47,8 @@ class NatsSubscription:
         self.subject = subject
         self.heard = heard
         self.queue = queue
+        self.client: Client | None = None
+        """The client that has it; a client that connects again by itself keeps it."""
         self.at_server: Any = None
 
 
@@ -107,11 +109,12 @@ class NatsLink:
     async def drop(self, ear: NatsSubscription) -> None:
         """Hear no more."""
         self._ears.discard(ear)
-        client, ear.at_server, sub = self.client, None, ear.at_server
-        if client is not None and sub is not None:
+        sub, ear.at_server = ear.at_server, None
+        if sub is not None:
             with suppress(nats.errors.Error, OSError):
-                await sub.unsubscribe()
-                await _flush(client)
+                await sub.unsubscribe()  # While the link is away, too: the library would subscribe again with it.
+                if self.client is not None:
+                    await _flush(self.client)
 
     async def close(self) -> None:
         """End the link. May be called again."""
@@ -143,6 +146,7 @@ class NatsLink:
                 continue
             again, self._client = self._client is not None or first.is_set(), client
             self._warned, self._refusal = False, None
+            await self._listen_all(client)
             first.set()
             if again:
                 self._gap()
@@ -160,6 +164,7 @@ class NatsLink:
         async def reconnected() -> None:
             self._warned = False
             log.info("bus_is_back", servers=self._places.shown())
+            await self._listen_all(client)
             self._gap()
 
         async def failed(error: Exception) -> None:
@@ -181,10 +186,29 @@ class NatsLink:
             await self._listen(client, ear)
         await _flush(client)
 
+    async def _listen_all(self, client: Client) -> None:
+        """Subscribe what was added while the link was away: the library knows nothing of it."""
+        with suppress(nats.errors.Error, OSError):  # A link that breaks now comes back here.
+            missed = [ear for ear in self._ears if ear.client is not client]
+            for ear in missed:
+                await self._listen(client, ear)
+            if missed:
+                await _flush(client)
+
     async def _listen(self, client: Client, ear: NatsSubscription) -> None:
+        if ear.client is client:
+            return
+        ear.client = client
         subscribe = cast("Callable[..., Awaitable[Any]]", getattr(client, "subscribe"))  # noqa: B009 - half its types
-        ear.at_server = await subscribe(ear.subject, ear.queue, cb=ear.heard, pending_msgs_limit=WAITING_NOTES,
-                                        pending_bytes_limit=WAITING_BYTES)
+        try:
+            sub = await subscribe(ear.subject, ear.queue, cb=ear.heard, pending_msgs_limit=WAITING_NOTES,
+                                  pending_bytes_limit=WAITING_BYTES)
+        except BaseException:
+            ear.client = None
+            raise
+        ear.at_server = sub
+        if ear not in self._ears:  # It was dropped meanwhile.
+            await self.drop(ear)
 
     def _warn(self, error: Exception) -> None:
         """Say what is wrong once, until it is well again."""
