@@ -8,7 +8,7 @@ read again when one may have been lost.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from functools import partial
 from typing import Protocol
 
@@ -118,8 +118,8 @@ class Neighbours(Holder):
     def unread(self) -> int:
         return self._engine.lanes.due.unread()
 
-    def put_off(self) -> list[LaneName]:
-        return self._engine.lanes.due.put_off()
+    def put_off(self, lanes: Container[LaneName]) -> list[LaneName]:
+        return self._engine.lanes.due.put_off(lanes)
 
     # --- runners ---
     async def attach(self, present: Present) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterable, Sequence
 
 from interlock.ports.ledger import LaneName
 from interlock.ports.stored_lanes import SessionClock
@@ -72,9 +72,10 @@ class DueSessions:
         """How many sessions wait to be read."""
         return len(self._unread)
 
-    def put_off(self) -> list[LaneName]:
-        """Do not read what waits to be read; returns it."""
-        put_off, self._unread = list(self._unread), deque()
+    def put_off(self, lanes: Container[LaneName]) -> list[LaneName]:
+        """Do not read those of these sessions that wait to be read; returns them."""
+        put_off = [one for one in self._unread if one in lanes]
+        self._unread = deque(one for one in self._unread if one not in lanes)
         self.take_clocks(put_off)
         return put_off
 

@@ -37,6 +37,25 @@ class Slow:
         return call
 
 
+class Away:
+    """Leases of which one operation raises, without `is_done` before anything was done."""
+
+    def __init__(self, leases: Any, name: str, *, is_done: bool = False) -> None:
+        self.leases = leases
+        self.name = name
+        self.is_done = is_done
+
+    def __getattr__(self, name: str) -> Any:
+        async def call(*values: Any) -> Any:
+            if name != self.name:
+                return await getattr(self.leases, name)(*values)
+            if self.is_done:
+                await getattr(self.leases, name)(*values)
+            raise LedgerError("PostgreSQL is away.")
+
+        return call
+
+
 def figure(house: House, name: str) -> float | None:
     return house.front.metrics.registry.get_sample_value(f"interlock_{name}")
 
@@ -91,7 +110,7 @@ async def test_a_lease_that_is_not_renewed_is_logged_once_and_its_return_once(mo
         (a,) = town.houses
         back = asyncio.Event()
 
-        class Away(Slow):
+        class Returning(Slow):
             failures = 0
 
             def __getattr__(self, name: str) -> Any:
@@ -104,7 +123,7 @@ async def test_a_lease_that_is_not_renewed_is_logged_once_and_its_return_once(mo
 
                 return renew
 
-        monkeypatch.setattr(a.cluster.renewal, "_leases", Away(town.leases, ""))
+        monkeypatch.setattr(a.cluster.renewal, "_leases", Returning(town.leases, ""))
         with capture_logs() as lines:
             renewing = asyncio.create_task(a.cluster.renewal.run())
             await back.wait()
@@ -142,6 +161,87 @@ async def test_a_gateway_that_is_behind_claims_nothing_and_passes_on_what_it_has
         assert b.engine.lanes.peek(house.name) is not None
         for one in (a, b):
             await one.cluster.settled()
+
+
+async def test_a_gateway_that_is_behind_still_reads_what_it_did_not_claim(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lane that broke has its clock in this gateway alone: to put it off would end the clock."""
+    async with street(2) as town:
+        a, b = town.houses
+        monkeypatch.setattr(due_sessions, "READ_AT_ONCE", 0)
+        house, broken = LaneName("default", house_id("default")), LaneName("default", "s-broken")
+        await orphaned(town, b, house)
+        await a.cluster.take_over()
+        a.engine.lanes.due.read_soon([broken])
+        a.cluster.renewal.joined(asyncio.get_running_loop().time() - 2.5)
+        await a.cluster.take_over()
+        assert await town.leases.orphans(10) == [house]
+        assert a.engine.lanes.due.unread() == 1
+        assert a.engine.lanes.due.put_off([broken]) == [broken]
+        await a.cluster.settled()
+
+
+@pytest.mark.parametrize("is_done", [False, True])
+async def test_lanes_that_cannot_be_passed_on_are_read(monkeypatch: pytest.MonkeyPatch, is_done: bool) -> None:
+    async with street(2) as town:
+        a, b = town.houses
+        monkeypatch.setattr(due_sessions, "READ_AT_ONCE", 0)
+        house = LaneName("default", house_id("default"))
+        await orphaned(town, b, house)
+        await a.cluster.take_over()
+        a.cluster.takeover._leases = Away(town.leases, "pass_on", is_done=is_done)  # type: ignore[assignment]
+        a.cluster.renewal.joined(asyncio.get_running_loop().time() - 2.5)
+        with pytest.raises(LedgerError, match="PostgreSQL is away"):
+            await a.cluster.take_over()
+        monkeypatch.undo()
+        a.engine.lanes.due.read_soon([])
+        await a.engine.lanes.due.settled()
+        shell = a.engine.lanes.peek(house.name)
+        assert shell is not None
+        assert town.ledger.lanes[house] == shell.epoch
+        assert figure(a, "lanes_passed_on_total") == 0
+        await a.cluster.settled()
+
+
+@pytest.mark.parametrize("is_done", [False, True])
+async def test_a_lane_that_cannot_be_passed_on_or_given_back_is_with_the_next_beat(is_done: bool) -> None:
+    async with street(2) as town:
+        a, _ = town.houses
+        passed, given = LaneName("default", "s-passed"), LaneName("default", "s-given")
+        for lane in (passed, given):
+            await town.leases.take(lane, a.cluster.instance_id)
+        a.cluster.pass_on(passed, 1)
+        a.cluster.give_back(given, 1)
+        leases = town.leases
+        for name in ("pass_on", "release"):
+            a.cluster._leases = Away(leases, name, is_done=is_done)  # type: ignore[assignment]
+            with pytest.raises(LedgerError, match="PostgreSQL is away"):
+                await a.cluster.beat()
+        a.cluster._leases = leases
+        await a.cluster.beat()
+        assert await town.leases.orphans(10) == [passed]
+        assert [await town.leases.owner(lane) for lane in (passed, given)] == [None, None]
+        await a.cluster.settled()
+
+
+async def test_what_a_gateway_that_died_meanwhile_could_not_pass_on_is_found_without_it() -> None:
+    async with street(2) as town:
+        a, _ = town.houses
+        lane = LaneName("default", "s-passed")
+        await town.leases.take(lane, a.cluster.instance_id)
+        a.cluster.pass_on(lane, 1)
+        leases, slow = town.leases, Slow(Away(town.leases, "pass_on"), "pass_on")
+        a.cluster._leases = slow  # type: ignore[assignment]
+        beating = asyncio.create_task(a.cluster.beat())
+        await slow.asked.wait()
+        a.cluster._leases = leases
+        town.clock.advance(INSTANCE_LIFE_MS)
+        await a.cluster.renewal.once()
+        slow.go_on.set()
+        with pytest.raises(LedgerError, match="PostgreSQL is away"):
+            await beating
+        assert a.cluster._passed_on == []
+        assert await town.leases.orphans(10) == [lane]
+        await a.cluster.settled()
 
 
 async def test_a_claim_whose_answer_is_lost_leaves_no_clock_behind() -> None:

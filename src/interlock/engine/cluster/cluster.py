@@ -163,16 +163,25 @@ class Cluster(Room):
 
     async def beat(self) -> None:
         """Give back what is not needed, and now and then read everything again. Raises LedgerError, BusError."""
-        given_back, self._given_back = self._given_back, []
-        if given_back:
-            await self._leases.release(given_back, self.instance_id)
-        passed_on, self._passed_on = self._passed_on, []
-        if passed_on:
-            await self._leases.pass_on(passed_on, self.instance_id)
+        await self._hand_over(self._passed_on, self._leases.pass_on)
+        await self._hand_over(self._given_back, self._leases.release)
         self._beats += 1
         if self._beats % LOOK_EVERY_BEATS == 0:
             self.read_again()
             await self.relay.look()
+
+    async def _hand_over(self, waiting: list[Hold], hand_over: Callable[[list[Hold], str], Awaitable[None]]) -> None:
+        """Hand over the lanes that wait for it; what cannot be handed over now waits on. Raises LedgerError."""
+        lanes, mine = list(waiting), self.instance_id
+        waiting.clear()
+        if not lanes:
+            return
+        try:
+            await hand_over(lanes, mine)
+        except LedgerError:
+            if mine == self.instance_id:  # Else they are orphans by now.
+                waiting[:0] = lanes
+            raise
 
     async def _take_over_for_good(self) -> None:
         async def until_nothing_is_left() -> None:

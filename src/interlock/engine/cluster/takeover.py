@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import NamedTuple, Protocol
 
 import structlog
@@ -64,8 +64,9 @@ class Heir(Protocol):
         """How many sessions are due and not read yet."""
         ...
 
-    def put_off(self) -> list[LaneName]:
-        """Forget the sessions that are due and whose reading has not begun; returns them."""
+    def put_off(self, lanes: Container[LaneName]) -> list[LaneName]:
+        """Forget those of these sessions that are due and whose reading has not begun; returns them. The others stay
+        due."""
         ...
 
 
@@ -146,8 +147,15 @@ class Takeover:
 
     async def pass_on(self, heir: Heir) -> None:
         """Let others have what was claimed, is due and was not read. Raises LedgerError."""
-        lanes = [(lane, claim.epoch) for lane in heir.put_off() if (claim := self._claims.pop(lane, None)) is not None]
-        if lanes:
-            self.counted(0, len(lanes))
-            log.warning("lanes_passed_on", lanes=len(lanes))
+        lanes = [(lane, self._claims.pop(lane).epoch) for lane in dict.fromkeys(heir.put_off(self._claims))]
+        if not lanes:
+            return
+        try:
             await self._leases.pass_on(lanes, self._instance_id())
+        except LedgerError:
+            # No other gateway may find them: reading one takes it, or finds who has it.
+            for lane, _ in lanes:
+                heir.take_up(Clocked(lane, 0.0))
+            raise
+        self.counted(0, len(lanes))
+        log.warning("lanes_passed_on", lanes=len(lanes))
