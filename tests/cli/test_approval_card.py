@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
@@ -12,8 +13,8 @@ import msgspec
 import pytest
 from rich.cells import cell_len
 
-from cli.scripted import Script, answer, link_to, problem
-from cli.test_follower import Lines, approval
+from cli.scripted import Script, answer, link_to, problem, stream
+from cli.test_follower import STATUS, Lines, approval, asks
 from interlock.cli import decide
 from interlock.cli.approval_card import CARD_LINES, CardReading, card
 from interlock.cli.approval_prompt import Answers, ApprovalPrompt
@@ -129,6 +130,7 @@ class Desk:
         self.votes: list[dict[str, Any]] = []
         self.refusal = ""
         self.now: dict[str, Any] = approval()
+        self.events = asks("pending")
         self.where = Where(state=tmp_path, url="http://127.0.0.1:7")
         self.seen = SeenApprovals(tmp_path)
 
@@ -139,7 +141,8 @@ class Desk:
         def link(_: Where) -> GatewayLink:
             listed = answer({"items": self.waiting, "next_cursor": None, "has_more": False})
             return link_to(Script({"GET /v1/approvals": [listed], "POST /v1/approvals/apr_a/grants": [self._vote],
-                                   "GET /v1/approvals/apr_a": [answer(self.now)]}), tmp_path)
+                                   "GET /v1/approvals/apr_a": [answer(self.now)],
+                                   f"GET {STATUS} sse": [stream(self.events, breaks=False)]}), tmp_path)
         monkeypatch.setattr(decide, "terminal_answers", person)
         monkeypatch.setattr(decide, "GatewayLink", link)
 
@@ -151,6 +154,14 @@ class Desk:
 
     def approve(self, *ids: str, **more: Any) -> int:
         return decide.approve(*ids, where=self.where, **more)
+
+
+class Absent(Lines):
+    """A person who types nothing."""
+
+    async def line(self, question: str = "") -> str | None:
+        async with asyncio.timeout(60):
+            return await super().line(question)
 
 
 @pytest.fixture
@@ -184,6 +195,29 @@ def test_a_vote_that_is_too_late_is_answered_with_what_became_of_it(
     with pytest.raises(Trouble, match=said) as caught:
         desk.approve("apr_a")
     assert (caught.value.code, len(desk.votes)) == ("Conflict", 1)
+
+
+@pytest.mark.req("P-6", "G-7")
+@pytest.mark.parametrize(("state", "by", "said"), [
+    ("expired", None, "approval apr_a was not answered in time."),
+    ("denied", "user:lee", "approval apr_a was denied by user:lee."),
+])
+@pytest.mark.parametrize("verb", [decide.approve, decide.deny])
+def test_a_question_that_is_decided_elsewhere_is_taken_back(
+    desk: Desk, state: str, by: str | None, said: str, verb: Callable[..., int]
+) -> None:
+    desk.person = Absent()
+    desk.events, desk.now = asks("pending") + asks(state), approval(state, decided_by=by)
+    with pytest.raises(Trouble, match=f"It is too late: {said}") as caught:
+        verb("apr_a", where=desk.where)
+    assert (caught.value.status, desk.votes) == (ExitStatus.CONFLICT, [])
+
+
+@pytest.mark.req("G-7")
+def test_a_question_stands_while_its_stream_reports_another_approval_and_ends(desk: Desk) -> None:
+    desk.events = asks("denied").replace("apr_a", "apr_b")
+    assert desk.approve("apr_a") == ExitStatus.DONE
+    assert len(desk.votes) == 1
 
 
 @pytest.mark.req("P-6", "G-7")

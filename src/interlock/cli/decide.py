@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import suppress
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
@@ -28,10 +29,11 @@ from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.seen_approvals import SeenApprovals
 from interlock.cli.signing_keys import Signer
+from interlock.cli.sse import SseEvent, SseStream
 from interlock.cli.terminal import print_json, print_sentence, say
 from interlock.cli.verb_error import Trouble, usage
 from interlock.protocol.api.approvals import GET_APPROVAL, WITHDRAW_VOTE
-from interlock.protocol.api.commands import GET_COMMAND, SUBMIT_COMMAND
+from interlock.protocol.api.commands import GET_COMMAND, GET_STATUS, SUBMIT_COMMAND
 from interlock.protocol.problems import full_sentence
 from interlock.protocol.resources import Approval, Command, Decision
 
@@ -249,7 +251,8 @@ async def decide(
             if decision == "grant":
                 check_digest(approval)
             seen.add([approval.id])
-            agreed, unread = await confirm(approval, decision, more, None if yes else person)
+            question = confirm(approval, decision, more, None if yes else person)
+            agreed, unread = await (question if yes else _while_pending(link, approval, question))
             if not agreed:
                 say(f"left open: {approval.id}", "bold", "left open:")
                 return None
@@ -268,6 +271,33 @@ async def decide(
             return after
 
         return await _each(found, decided_one, "approvals", json=json)
+
+
+async def _while_pending(link: GatewayLink, approval: Approval, question: Coroutine[Any, Any, T]) -> T:
+    """Ask a person, and return the answer. Raises Trouble as soon as the approval is decided elsewhere or expires: the
+    question is taken back, as an answer to it no longer counts."""
+    asked, ended = asyncio.create_task(question), asyncio.create_task(_end_of(link, approval))
+    try:
+        await asyncio.wait({asked, ended}, return_when=asyncio.FIRST_COMPLETED)
+        if asked.done():
+            return asked.result()
+        raise _too_late(ended.result())
+    finally:
+        asked.cancel()
+        ended.cancel()
+        await asyncio.wait({asked, ended})
+
+
+async def _end_of(link: GatewayLink, approval: Approval) -> Approval:
+    """Wait until an approval is no longer pending; return it as it then is. What goes wrong with the stream is no
+    answer, and left to the vote to report."""
+    if approval.command_id is not None:
+        with suppress(Trouble):
+            async for item in SseStream(link, GET_STATUS.at(approval.command_id)):
+                if isinstance(item, SseEvent) and item.data.get("approval_id") == approval.id \
+                        and item.data.get("approval_state") != "pending":
+                    return await link.read(GET_APPROVAL.at(approval.id), Approval)
+    return await asyncio.get_running_loop().create_future()
 
 
 async def _each(found: Sequence[T], do: Callable[[T], Awaitable[T | None]], noun: str, *, json: bool) -> int:
