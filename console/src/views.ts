@@ -14,18 +14,26 @@ export interface View {
   load: () => Promise<{default: Component<{version: number}>}>;
 }
 
+function view(name: Word, load: View['load'], more: Partial<View> = {}): View {
+  return {path: `/console/${name}`, name, roles: [], load, ...more};
+}
+
 export const views: readonly View[] = [
-  {path: '/console/decided', name: 'decided', roles: [], isTab: true, load: () => import('./decided/Decided.svelte')},
-  {path: '/console/sessions', name: 'sessions', roles: [], load: () => import('./sessions/Sessions.svelte')},
-  {path: '/console/commands', name: 'commands', roles: [], load: () => import('./commands/Commands.svelte')},
-  {path: '/console/runners', name: 'runners', roles: [], load: () => import('./runners/Runners.svelte')},
-  {path: '/console/usage', name: 'usage', roles: [], load: () => import('./usage/Usage.svelte')},
-  {path: '/console/policy', name: 'policy', roles: [], load: () => import('./policy/Policy.svelte')},
-  {path: '/console/audit', name: 'audit', roles: ['auditor', 'admin', 'owner'], load: () => import('./audit/Audit.svelte')},
-  {path: '/console/access', name: 'access', roles: [], load: () => import('./access/Access.svelte')},
-  {path: '/console/settings', name: 'settings', roles: [], load: () => import('./settings/Settings.svelte')},
+  view('decided', () => import('./decided/Decided.svelte'), {isTab: true}),
+  view('sessions', () => import('./sessions/Sessions.svelte')),
+  view('commands', () => import('./commands/Commands.svelte')),
+  view('runners', () => import('./runners/Runners.svelte')),
+  view('usage', () => import('./usage/Usage.svelte')),
+  view('policy', () => import('./policy/Policy.svelte')),
+  view('audit', () => import('./audit/Audit.svelte'), {roles: ['auditor', 'admin', 'owner']}),
+  view('access', () => import('./access/Access.svelte')),
+  view('settings', () => import('./settings/Settings.svelte')),
 ];
 
-export function viewAt(path: string): View | null {
-  return views.find((view) => path === view.path || path.startsWith(`${view.path}/`)) ?? null;
+/** What is shown at an address that names no view. */
+const nowhere: Pick<View, 'roles' | 'isTab' | 'load'> = {roles: [], load: () => import('./nowhere/Nowhere.svelte')};
+
+/** The view of a path; null for the inbox. */
+export function viewAt(path: string): typeof nowhere | null {
+  return path === '/console/' ? null : views.find((view) => path === view.path || path.startsWith(`${view.path}/`)) ?? nowhere;
 }

@@ -111,3 +111,14 @@ def test_a_new_build_is_shown_at_the_next_load(browser: Any, stack: Stack) -> No
             return await cache.match('/console/assets/stale.js') === undefined
                 && !(await (await cache.match('/console/')).text()).includes('Stale');
         }""")
+
+
+@pytest.mark.parametrize("path", ["/console/nowhere", "/console/a/", "/console/a/no%20id", "/console/sessionsx"])
+def test_an_address_that_names_nothing_says_so_and_leads_to_the_inbox(browser: Any, stack: Stack, path: str) -> None:
+    with page_of(browser, stack, path) as page:
+        page.get_by_role("alert").get_by_text("There is no such page.").wait_for()
+        assert page.locator("nav [aria-current]").count() == 0
+        page.get_by_role("main").get_by_role("link", name="Approvals").click()
+        page.get_by_role("heading", name="Waiting for you").wait_for()
+        assert urlsplit(page.url).path == "/console/"
+        assert page.get_by_role("alert").count() == 0
