@@ -162,3 +162,28 @@ async def test_more_than_are_read_together_are_read_in_portions(monkeypatch: pyt
     assert sorted(live(table)) == sorted(sessions)
     assert ledger.asked["stored_lanes"] == 3
     await table.engine.stop()
+
+
+async def test_groups_that_are_read_together_never_wait_for_each_other() -> None:
+    table, _, sessions = await at_work(2)
+    lanes = table.engine.lanes
+    x, z = sessions
+    lock, go_on = lanes._loading.setdefault(x, asyncio.Lock()), asyncio.Event()
+
+    async def wait_in_line() -> None:
+        async with lock:
+            await go_on.wait()
+
+    await lock.acquire()
+    waiting = asyncio.create_task(wait_in_line())
+    await asyncio.sleep(0)
+    one = asyncio.create_task(lanes.read_together(lanes_of(x, z)))
+    lock.release()  # The first group finds the lock free, and another that waits for it.
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    go_on.set()
+    other = asyncio.create_task(lanes.read_together(lanes_of(z, x)))  # So does the second, behind the first.
+    async with asyncio.timeout(5):
+        await asyncio.gather(waiting, one, other)
+    assert sorted(live(table)) == sorted(sessions)
+    await table.engine.stop()

@@ -414,8 +414,10 @@ class Lanes:
         locks = {one: self._loading.setdefault(one.name, asyncio.Lock()) for one in wanted if not is_house(one.name)}
         locks = {one: lock for one, lock in locks.items() if not lock.locked()}
         async with AsyncExitStack() as held:
-            for lock in locks.values():
-                await held.enter_async_context(lock)  # It is free, so nothing waits for another one.
+            # A lock that is free may have been given up for one that waits. All go in one order, so that no two calls
+            # wait for each other.
+            for one in sorted(locks):
+                await held.enter_async_context(locks[one])
             clocks = {one: known[one] for one in locks if one in known}
             if unknown := [one for one in locks if one not in known]:
                 clocks |= {one.lane: one for one in await self.ledger.session_clocks(unknown)}
