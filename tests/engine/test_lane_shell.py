@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 import pytest
 
@@ -60,6 +61,20 @@ class Doubtful(MemoryLedger):
             batch, self.in_doubt = self.in_doubt, None
             await super().commit(batch)
         return await super().take(lane)
+
+
+class Cancelling(MemoryLedger):
+    """A ledger whose next commit is cancelled from inside."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cancels = False
+
+    async def commit(self, batch: WriteBatch) -> Receipt:
+        if self.cancels:
+            self.cancels = False
+            raise asyncio.CancelledError
+        return await super().commit(batch)
 
 
 class Place(Table):
@@ -221,6 +236,44 @@ async def test_a_stopping_gateway_tells_who_still_waits() -> None:
     await table.engine.stop()
     with pytest.raises(Problem, match="the gateway is stopping"):
         await waiting
+
+
+@pytest.mark.req("C-4")
+async def test_what_waits_behind_a_decision_is_refused_too_when_the_gateway_stops() -> None:
+    table = Place()
+    session_id = (await table.execute()).target.session_id
+    shell = await table.lane(session_id)
+    entered = asyncio.Event()
+    table.disk.spinning.clear()
+    deciding = asyncio.create_task(table.execute(target=Target(session_id=session_id)))
+    shell.push(Job(Within(lambda _lane: entered.set())))
+    await entered.wait()
+    behind = asyncio.create_task(shell.call(Within(lambda lane: lane.state.session_id)))
+    await asyncio.sleep(0)
+    await table.engine.stop()
+    async with asyncio.timeout(5):
+        for waiting in (deciding, behind):
+            with pytest.raises(Problem, match="the gateway is stopping"):
+                await waiting
+        with pytest.raises(Problem, match="the session's lane has ended"):
+            await shell.call(Within(lambda lane: lane.state.session_id))
+
+
+@pytest.mark.req("C-4", "D-1")
+async def test_a_lane_whose_write_is_cancelled_under_it_is_read_again_and_leaves_no_one_waiting() -> None:
+    table = Table()
+    table.ledger = ledger = Cancelling()
+    table.begin()
+    session_id = (await table.execute()).target.session_id
+    shell = await table.lane(session_id)
+    ledger.cancels = True
+    execute = partial(table.execute, target=Target(session_id=session_id))
+    async with asyncio.timeout(5):
+        answers = await asyncio.gather(execute(), execute(), return_exceptions=True)
+        assert [answer.code for answer in answers if isinstance(answer, Problem)] == ["Unavailable"] * 2
+        assert shell.broken
+        assert (await execute()).state == "queued"
+    assert await table.lane(session_id) is not shell
 
 
 @pytest.mark.req("C-4")

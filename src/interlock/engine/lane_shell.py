@@ -192,6 +192,10 @@ class LaneShell:
             try:
                 await self._decide_commit_publish(group, spent)
             except asyncio.CancelledError:
+                if not self._task.cancelling():  # Not the lane: what it waited for was cancelled.
+                    self._lanes.doubt()
+                    self._break(group, "a write was cancelled, so whether it was done is not known")
+                    return
                 if self.broken:
                     self._answer(group, LaneMoved)
                 else:
@@ -392,6 +396,8 @@ class LaneShell:
             self._timer.cancel()
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
+        self.over = True
+        self._refuse(self.inbox.take_all(), "the gateway is stopping")
 
 
 def _remembered(remember: Callable[[Any], IdempotencyRecord], answer: Any) -> Iterable[LedgerWrite]:
