@@ -69,6 +69,13 @@ def test_a_command_that_failed_after_a_denial_names_both(capsys: pytest.CaptureF
     assert last.startswith("error[AgentExited]")
 
 
+def test_a_prompt_that_was_not_accepted_names_no_credentials(capsys: pytest.CaptureFixture[str]) -> None:
+    one = ended(state="failed", error={"code": "PromptRefused", "message": "It has 1100 commands, more than 1000."})
+    [line] = lines(one, capsys)
+    assert line.startswith("error[PromptRefused]: It has 1100 commands, more than 1000, in ")
+    assert line.endswith(". Change the prompt, and run it again.")
+
+
 REASON = "I still need the output of yesterday's run, so copy it to /srv/archive first, and then ask me again. " * 4
 
 

@@ -281,7 +281,8 @@ def test_every_code_has_its_section_and_no_other_is_there() -> None:
     sections = re.findall(r"^## (\S+)$", text, re.MULTILINE)
     assert len(sections) == len(set(sections))
     own = {"AgentLost", "LedgerRestored", "AgentExited", "Detached", "Reattached", "Truncated", "ToolsNotGated",
-           "RanUnasked", "RanOtherThanAllowed", "StoppedAsking", "EmptyTurn", "AgentStopped", "BudgetOverrun"}
+           "RanUnasked", "RanOtherThanAllowed", "StoppedAsking", "EmptyTurn", "AgentStopped", "BudgetOverrun",
+           "PromptRefused"}
     assert set(sections) == set(PROBLEMS) | {code.value for code in Code} | own
 
 

@@ -69,6 +69,7 @@ _REMEDIES = {
     "LedgerRestored": "Look at its workspace; `interlock status` shows what the ledger lacks.",
     "AgentLost": "The runner no longer knows of it; see `interlock doctor`, and run it again.",
     "AgentExited": "Read the agent's last lines above; run it again.",
+    "PromptRefused": "Change the prompt, and run it again.",
 }
 _BY_STATE = {
     "timed_out": "Give it longer with --timeout.",

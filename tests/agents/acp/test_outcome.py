@@ -83,6 +83,19 @@ async def test_a_turn_with_text_a_tool_or_a_file_is_not_empty(steps: list[Any]) 
     assert outcome.notice is None
 
 
+@pytest.mark.req("A-2")
+@pytest.mark.parametrize(("error", "code"), [
+    ({"code": -32602, "message": "The prompt contains 1100 commands, more than 1000."}, "PromptRefused"),
+    ({"code": -32603, "message": "The model cannot be reached."}, "UPSTREAM_ERROR"),
+    ({"code": -32602, "message": "It failed.", "data": {"interlock": {"exit_code": 3}}}, "PROCESS_EXIT"),
+])  # fmt: skip
+async def test_a_prompt_that_is_not_accepted_is_no_failure_of_the_model_service(
+    error: dict[str, Any], code: str
+) -> None:
+    _, _, outcome = await play([{"error": error}])
+    assert (outcome.stop_reason, outcome.error) == ("error", (code, error["message"]))
+
+
 @pytest.mark.req("A-8")
 @pytest.mark.parametrize(("error", "sentence"), [
     ({"code": -32000, "message": "Authentication required", "data": {"details": "run `login` first."}},

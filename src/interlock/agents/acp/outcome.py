@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 from interlock.agents.acp.wire import Prompted
-from interlock.jsonrpc import RpcError
+from interlock.jsonrpc import INVALID_PARAMS, RpcError
 from interlock.ports.agent import ProcessExit, TurnOutcome, TurnUsage
 from interlock.protocol.codes import Code
 from interlock.protocol.payloads import StopReason
@@ -19,6 +19,8 @@ _STOPS: dict[str, StopReason] = {
 }
 _REFUSED = ("AgentRefused", "The agent refused to continue with this prompt.")
 
+PROMPT_REFUSED = "PromptRefused"
+"""The code of a prompt that the agent does not accept (JSON-RPC: invalid params): its model service is not at fault."""
 AFTER_NO = ("AgentStopped", "The agent ended its turn because a permission was denied.")
 EMPTY_TURN = ("EmptyTurn", "The agent ended its turn without text and without a tool call. Some agents do so when "
               "their model cannot be reached or refuses them: check the agent's own settings and log.")
@@ -34,10 +36,13 @@ def answered(result: Prompted, usage: TurnUsage) -> TurnOutcome:
 
 
 def failed(error: RpcError) -> TurnOutcome:
-    """Return the outcome of a prompt answered with an error: a command of our own agent failed, or the agent itself."""
+    """Return the outcome of a prompt answered with an error: a command of our own agent failed, the agent does not
+    accept the prompt, or the agent itself failed."""
     exit_code = _exit_code(error.data)
-    code = Code.UPSTREAM_ERROR if exit_code is None else Code.PROCESS_EXIT
-    return TurnOutcome("error", error=(code, str(error)), exit_code=exit_code)
+    if exit_code is not None:
+        return TurnOutcome("error", error=(Code.PROCESS_EXIT, str(error)), exit_code=exit_code)
+    code = PROMPT_REFUSED if error.code == INVALID_PARAMS else Code.UPSTREAM_ERROR
+    return TurnOutcome("error", error=(code, str(error)))
 
 
 def died(ended: ProcessExit) -> TurnOutcome:
