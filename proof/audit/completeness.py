@@ -10,7 +10,7 @@ import uuid
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from interlock.backends.sqlite.ledger import LEDGER_NAME, open_ledger
 from interlock.command.audit_check import verify_records
@@ -20,6 +20,9 @@ from interlock.protocol import payloads as p
 from interlock.protocol.problems import Problem
 from interlock.protocol.resources import Target
 from proof import REPOSITORY
+
+if TYPE_CHECKING:
+    from engine.conversation import Table
 
 OPERATIONS = 10_000
 ON_DISK = 1_000
@@ -63,7 +66,7 @@ class Watched:
             moved[id_, state] += 1
 
 
-async def operate(dice: random.Random, table: Any, count: int) -> int:
+async def operate(dice: random.Random, table: Table, count: int) -> int:
     """Do random operations on an engine, as persons and a runner would; returns how many were refused."""
     refused, sessions, commands = 0, list[str](), list[str]()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -12,9 +12,10 @@ import apsw
 import asyncpg
 
 from interlock.backends.postgres import audit_rows as in_postgres
-from interlock.backends.postgres.database import PostgresSettings
+from interlock.backends.postgres.database import PostgresConnection, PostgresSettings, connect
 from interlock.backends.postgres.ledger import open_ledger as open_database
 from interlock.backends.sqlite.audit_rows import audit_rows
+from interlock.backends.sqlite.database import SqliteDatabase
 from interlock.backends.sqlite.ledger import open_ledger
 from interlock.gateway.row_state import StoredRows
 from interlock.ports.clock import Clock
@@ -26,7 +27,7 @@ class Refused(Exception):
 
 
 class Editing(Protocol):
-    """A connection of somebody who edits the database. In statements each value is a `?`."""
+    """A connection of an attacker who edits the database. In statements each value is a `?`."""
 
     async def keys(self, table: str) -> list[str]: ...
 
@@ -49,13 +50,13 @@ class Store(Protocol):
     async def open_base(self, clock: Clock) -> Ledger: ...
 
     async def copy(self) -> None:
-        """Have the trial begin with what is there before each."""
+        """Start the trial with what is there before each."""
         ...
 
     async def open_trial(self, clock: Clock) -> Ledger: ...
 
-    def editing(self) -> Any:
-        """Open the trial's database past the ledger; triggers are out of the way. An async context of Editing."""
+    def editing(self) -> AbstractAsyncContextManager[Editing]:
+        """Open the trial's database past the ledger; triggers are out of the way."""
         ...
 
     def base_rows(self) -> AbstractContextManager[StoredRows]: ...
@@ -84,7 +85,7 @@ class SqliteStore:
 
     @asynccontextmanager
     async def editing(self) -> AsyncGenerator[Editing]:
-        connection = apsw.Connection(str(self._trial))
+        connection = cast("SqliteDatabase", apsw.Connection(str(self._trial)))
         connection.set_busy_timeout(5_000)
         try:
             for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'trigger'").fetchall():
@@ -101,14 +102,14 @@ class SqliteStore:
 
 
 class _InFile:
-    def __init__(self, connection: apsw.Connection) -> None:
+    def __init__(self, connection: SqliteDatabase) -> None:
         self._connection = connection
 
     async def keys(self, table: str) -> list[str]:
-        return [row[1] for row in self._connection.execute(f"PRAGMA table_info({table})") if row[5]]
+        return [row[1] for row in self._connection.execute(f"PRAGMA table_info({table})").fetchall() if row[5]]
 
     async def columns(self, table: str) -> list[str]:
-        return [row[1] for row in self._connection.execute(f"PRAGMA table_info({table})")]
+        return [row[1] for row in self._connection.execute(f"PRAGMA table_info({table})").fetchall()]
 
     async def rows(self, statement: str, *values: Any) -> list[Sequence[Any]]:
         return list(self._connection.execute(statement, values).fetchall())
@@ -148,7 +149,7 @@ class PostgresStore:
 
     @asynccontextmanager
     async def editing(self) -> AsyncGenerator[Editing]:
-        connection = await cast("Any", asyncpg).connect(self._settings(self._trial).dsn)
+        connection = await connect(self._settings(self._trial))
         try:
             await connection.execute("SET session_replication_role = replica")  # Triggers of the tables do not fire.
             yield _InDatabase(connection)
@@ -165,7 +166,7 @@ class PostgresStore:
         return PostgresSettings(self._server.replace("/postgres?", f"/{name}?"))
 
     async def _run(self, statement: str) -> None:
-        connection = await cast("Any", asyncpg).connect(self._server)
+        connection = await connect(PostgresSettings(self._server))
         try:
             await connection.execute(statement)
         finally:
@@ -181,7 +182,7 @@ _COLUMNS = "SELECT attname FROM pg_attribute WHERE attrelid = $1::regclass AND a
 
 
 class _InDatabase:
-    def __init__(self, connection: Any) -> None:
+    def __init__(self, connection: PostgresConnection) -> None:
         self._connection = connection
 
     async def keys(self, table: str) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+from collections.abc import Awaitable
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
@@ -22,6 +23,7 @@ from interlock.gateway.keys import KeyStore
 from interlock.gateway.pairings import Pairings
 from interlock.gateway.row_state import StoredRows, compare_rows
 from interlock.gateway.tenants import TenantStore
+from interlock.ports.clock import Entropy
 from interlock.ports.ledger import AuditAppend, Ledger, Put, WriteBatch
 from interlock.protocol import payloads as p
 from interlock.protocol.access import KeyBody, TenantBody
@@ -36,7 +38,7 @@ from interlock.protocol.records import (
     RuleRecord,
     TenantRecord,
 )
-from interlock.protocol.resources import Actor, CommandBody, GrantBody, RememberedRule, Target
+from interlock.protocol.resources import Actor, Command, CommandBody, Decision, GrantBody, RememberedRule, Target
 from proof.audit.database_copies import Store
 
 NOW_MS = 1_800_000_000_000
@@ -87,6 +89,12 @@ class Wire:
         """The link stays up for other lanes."""
 
 
+def counting_entropy() -> Entropy:
+    """Return bytes that differ at each call and are the same in each run."""
+    numbers = itertools.count(1)
+    return lambda count: next(numbers).to_bytes(count, "big")
+
+
 class Outcome(NamedTuple):
     """What a gateway did and would allow: frames that run something, whom each secret stands for, what policy says."""
 
@@ -107,10 +115,8 @@ class Base(NamedTuple):
 class Gateway:
     """One gateway, in this process, on a ledger."""
 
-    def __init__(self, ledger: Ledger, entropy: Any = None) -> None:
-        self.ledger, self.clock = ledger, SetClock()
-        numbers = itertools.count(1)
-        self.entropy = entropy or (lambda count: next(numbers).to_bytes(count, "big"))
+    def __init__(self, ledger: Ledger, entropy: Entropy) -> None:
+        self.ledger, self.clock, self.entropy = ledger, SetClock(), entropy
         self.engine = Engine(ledger, Viewers(ledger), self.clock, self.entropy, RuleSet(POLICY), Limits())
         self.credentials = Credentials(ledger, self.clock, None, self.engine.rows)
         self.keys = KeyStore(ledger, self.clock, self.entropy, self.credentials)
@@ -119,7 +125,7 @@ class Gateway:
         self.seqs: dict[str, int] = {}
 
     async def meet(self) -> None:
-        """Have the runner's link there."""
+        """Connect the runner's link."""
         record = await self.ledger.runner("local", OWNER.tenant_id)
         assert record is not None
         offers = [p.AgentOffer(agent_id=name, adapter="acp", adapter_type="process", permission="asks",
@@ -133,11 +139,17 @@ class Gateway:
         return IdempotencyRecord(tenant_id="default", scope=f"{self.entropy(8).hex()}-{self.answers}", fingerprint="",
                                  status=200, headers={}, body=b"", created_ms=0)
 
-    async def execute(self, agent: str, text: str) -> Any:
+    async def execute(self, agent: str, text: str) -> Command:
         payload = msgspec.json.encode({"messages": [{"role": "user",
                                                      "content": [{"contentType": "text", "value": text}]}]})
         body = CommandBody(type="execute", target=Target(agent_id=agent), payload=msgspec.Raw(payload))
         return await self.engine.submit(OWNER, body, self.remember)
+
+    async def session_of(self, agent: str, text: str) -> str:
+        """Execute a command; returns its session."""
+        session_id = (await self.execute(agent, text)).target.session_id
+        assert session_id is not None
+        return session_id
 
     async def say(self, session_id: str, frame_type: str, payload: p.Payload, **metadata: Any) -> None:
         self.seqs[session_id] = self.seqs.get(session_id, 0) + 1
@@ -145,11 +157,11 @@ class Gateway:
                            session_id=session_id, seq=self.seqs[session_id], timestamp="", metadata=metadata))
         shell = await self.engine.lanes.lane(session_id)
         assert shell is not None
-        heard = decode(raw, Direction.C)
-        await shell.call(FramesReceived(shell.lane.state.last_seq, FrameRun([(heard, raw)])))
+        received = decode(raw, Direction.C)
+        await shell.call(FramesReceived(shell.lane.state.last_seq, FrameRun([(received, raw)])))
 
     async def asked(self, session_id: str, command: str) -> str:
-        """Have the agent open, begin its turn and ask before a tool; returns the approval."""
+        """Let the agent open, begin its turn and ask before a tool; returns the approval."""
         await self.say(session_id, "session.capabilities", p.Capabilities(
             dps_version=DPS_VERSION, features={"adapter_type": "process", "permission": "asks"}))
         prompt = next(one.payload for one in reversed(self.wire.sent)
@@ -167,7 +179,7 @@ class Gateway:
         return held.approval.id
 
     async def attach(self, session_id: str) -> None:
-        """Have the runner ask for what it does not have yet: all of it."""
+        """Let the runner ask for what it does not have yet: all of it."""
         shell = await self.engine.lanes.lane(session_id)
         if shell is not None:
             state = shell.lane.state
@@ -176,7 +188,7 @@ class Gateway:
             agent = AGENTS.index(state.agent_id) if state.agent_id in AGENTS else 0
             await shell.attach(self.wire, RunnerAttached(state.control_acked, self.hello.agents[agent], known))
 
-    async def vote(self, approval_id: str, secret: str, decision: Any = "grant") -> None:
+    async def vote(self, approval_id: str, secret: str, decision: Decision = "grant") -> None:
         who = await self.credentials.principal(secret)
         if who.roles.isdisjoint(("approver", "admin", "owner")):
             raise Problem("Forbidden", "the role may not vote")
@@ -189,7 +201,7 @@ class Gateway:
 
 async def make_base(store: Store) -> Base:
     """Make a ledger in which everything that an edit could change waits for its release."""
-    gateway = Gateway(await store.open_base(SetClock()))
+    gateway = Gateway(await store.open_base(SetClock()), counting_entropy())
     ledger = gateway.ledger
     await gateway.engine.adopt()
     tenant = TenantRecord(tenant_id="default", name="", created_ms=NOW_MS)
@@ -210,13 +222,14 @@ async def make_base(store: Store) -> Base:
     await gateway.meet()
     held = await gateway.execute("held", "make report")
     assert held.approval_id is not None
+    assert held.target.session_id is not None
     await gateway.vote(held.approval_id, secrets["bob"])
-    running = (await gateway.execute("tool", "build")).target.session_id
+    running = await gateway.session_of("tool", "build")
     approval_id = await gateway.asked(running, "ls -l")
     await gateway.vote(approval_id, secrets["bob"])
-    denied = (await gateway.execute("free", "clean")).target.session_id
+    denied = await gateway.session_of("free", "clean")
     await gateway.vote(await gateway.asked(denied, "rm -rf build"), secrets["bob"], "deny")
-    waiting = (await gateway.execute("free", "test")).target.session_id
+    waiting = await gateway.session_of("free", "test")
     sessions = [held.target.session_id, running, denied, waiting]
     records = await ledger.audit("default", 0, 1_000)
     await gateway.stop()
@@ -271,7 +284,7 @@ async def release(gateway: Gateway, base: Base) -> tuple[Outcome, bool]:
         fault or reported)
 
 
-async def _failed(doing: Any) -> bool:
+async def _failed(doing: Awaitable[object]) -> bool:
     """Whether something was refused because of what is stored, and not by an ordinary answer."""
     try:
         await doing

@@ -14,10 +14,12 @@ import logging
 import os
 import random
 import tempfile
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import structlog
 
@@ -37,6 +39,7 @@ from proof.audit.database_gateway import (
     release,
     verified,
 )
+from proof.json_value import Json
 
 FULL_ROUNDS = 500
 STORES = ("sqlite", "postgresql")
@@ -69,7 +72,7 @@ AIMED: dict[str, tuple[tuple[str, Any], ...]] = {
                 ("trusted_kinds", True)),
     "audit": (("meta/digest", "0" * 64), ("meta/terms/required", 1), ("action", "approve"), ("meta/to", "granted")),
 }
-"""What somebody would try who knows the tables: a way into the body, and a value."""
+"""What an attacker who knows the tables would try: a way into the body, and a value."""
 TRIAL_S = 30.0
 
 
@@ -120,7 +123,7 @@ async def trials(store: Store, seed: int, rounds: int, broken: str | None = None
     found: dict[str, Counts] = {}
     wrong: list[str] = []
     # A lane whose row cannot be read is counted by what came of it.
-    asyncio.get_running_loop().set_exception_handler(lambda *_: None)
+    asyncio.get_running_loop().set_exception_handler(_counted_by_its_outcome)
     base = await make_base(store)
     as_it_is = {live: (await _trial(base, store, None, live=live))[0] for live in (True, False)}
     with out_of_action(broken):
@@ -140,6 +143,10 @@ async def trials(store: Store, seed: int, rounds: int, broken: str | None = None
                 counts.edits + 1, counts.same + (not more and not less and not reported and whole),
                 counts.reported + reported, counts.verified + (not reported and not whole), counts.wrong + bad)
     return found, wrong
+
+
+def _counted_by_its_outcome(_loop: asyncio.AbstractEventLoop, _context: dict[str, Any]) -> None:
+    pass
 
 
 def table(found: dict[str, Counts]) -> str:
@@ -271,28 +278,27 @@ class _Editor:
         except Refused:
             self.made = Edit(place, "(row)", "refused by the database")
 
-    def _aim(self, document: Any) -> str:
+    def _aim(self, document: Json) -> str:
         """Set what decides; returns the way to it."""
         path, value = self._dice.choice(AIMED[self._table])
         *way, last = path.split("/")
         for name in way:
+            assert isinstance(document, dict)
             document = document.setdefault(name, {})
+        assert isinstance(document, dict)
         document[last] = value
         return path
 
-    def _leaf(self, document: Any) -> str:
+    def _leaf(self, document: Json) -> str:
         """Change a value somewhere in a document; returns the way to it."""
         dice, path = self._dice, list[str]()
         while True:
-            keys = list(document) if isinstance(document, dict) else list(range(len(document)))
-            key = dice.choice(keys)
-            inner = document[key]
-            path.append(str(key) if isinstance(document, dict) else "*")
-            if isinstance(inner, (dict, list)) and inner and dice.random() < 0.9:
-                document = inner
-                continue
-            document[key] = self._other(inner)
-            return "/".join(path)
+            member = dice.choice(_members(document))
+            path.append(member.name)
+            if not _members(member.value) or dice.random() >= 0.9:
+                member.assign(self._other(member.value))
+                return "/".join(path)
+            document = member.value
 
     def _other(self, was: Any) -> Any:
         dice = self._dice
@@ -302,31 +308,55 @@ class _Editor:
             return dice.choice([one for one in (*NUMBERS, was + 1, was - 1) if one != was])
         if isinstance(was, str):
             return dice.choice([one for one in WORDS if one != was])
-        if isinstance(was, (list, dict)):
-            return type(was)()
+        if isinstance(was, list):
+            return []
+        if isinstance(was, dict):
+            return {}
         return dice.choice([*WORDS, *NUMBERS])
+
+
+class _Member(NamedTuple):
+    """A member of an object, or "*" of a list, and what assigns it."""
+
+    name: str
+    value: Json
+    assign: Callable[[Json], None]
+
+
+def _members(document: Json) -> list[_Member]:
+    if isinstance(document, dict):
+        return [_Member(name, value, partial(document.__setitem__, name)) for name, value in document.items()]
+    if isinstance(document, list):
+        return [_Member("*", value, partial(document.__setitem__, at)) for at, value in enumerate(document)]
+    return []
 
 
 @contextmanager
 def out_of_action(part: str | None) -> Generator[None]:
     """Put one part of the comparison out of action, and back."""
-    kept = RowAudit.how, RowAudit.lost_denials, seals.examine, lane_reader.examine, mismatch.stored_otherwise
-
-    async def nothing(*_: Any) -> None:
-        return None
-
-    async def none(*_: Any) -> list[str]:
-        return []
-
-    try:
+    with ExitStack() as patches:
         if part == "rows":
-            RowAudit.how, RowAudit.lost_denials = nothing, none  # type: ignore[assignment]
+            patches.enter_context(patch.object(RowAudit, "how", _no_difference))
+            patches.enter_context(patch.object(RowAudit, "lost_denials", _no_denials))
         elif part == "seals":
-            seals.examine = lambda *_: seals.SealMismatch()
+            patches.enter_context(patch.object(seals, "examine", _no_broken_seal))
         elif part == "binding":
-            lane_reader.examine = lambda *_: []
-            mismatch.stored_otherwise = lambda *_: []
+            patches.enter_context(patch.object(lane_reader, "examine", _no_mismatch))
+            patches.enter_context(patch.object(mismatch, "stored_otherwise", _no_mismatch))
         yield
-    finally:
-        RowAudit.how, RowAudit.lost_denials, seals.examine, lane_reader.examine, mismatch.stored_otherwise = kept  # type: ignore[assignment]
 
+
+async def _no_difference(*_: object) -> None:
+    pass
+
+
+async def _no_denials(*_: object) -> list[str]:
+    return []
+
+
+def _no_broken_seal(*_: object) -> seals.SealMismatch:
+    return seals.SealMismatch()
+
+
+def _no_mismatch(*_: object) -> list[mismatch.RowMismatch]:
+    return []

@@ -5,13 +5,24 @@ from __future__ import annotations
 import base64
 import hashlib
 import random
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol, cast
 
 import rfc8785
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from pymerkle import InmemoryTree
 
-from interlock.command.audit_tree import Frontier, answer, consistency, continues, includes, inclusion, root_of, subtree
+from interlock.command.audit_tree import (
+    Frontier,
+    SubtreeHashes,
+    answer,
+    consistency,
+    continues,
+    includes,
+    inclusion,
+    root_of,
+    subtree,
+)
 from interlock.command.canonical import canonical
 from interlock.command.note import cosign, cosigned_at, origin_of, sign_checkpoint
 
@@ -24,6 +35,22 @@ VECTORS: tuple[tuple[dict[str, Any], bytes], ...] = (
      '{"string":"€$\\u000f\\nA\'B\\"\\\\\\\\\\"/"}'.encode()),
     ({"numbers": [0, -1, 2**53 - 1, 1 - 2**53]}, b'{"numbers":[0,-1,9007199254740991,-9007199254740991]}'),
 )
+
+
+class TheirProof(Protocol):
+    """A proof of pymerkle's, which has no types."""
+
+    path: Sequence[bytes]
+
+
+class TheirTree(Protocol):
+    """The part of a tree of pymerkle's that is compared; its leaves are numbered from 1."""
+
+    def append_entry(self, data: bytes, /) -> object: ...
+
+    def get_root(self, size: int | None = None) -> bytes: ...
+
+    def prove_inclusion(self, index: int, /) -> TheirProof: ...
 
 
 def vectors() -> int:
@@ -51,7 +78,8 @@ def random_json(dice: random.Random, depth: int = 0) -> Any:
 def trees(dice: random.Random, rounds: int) -> int:
     """How many roots, proofs of inclusion or of consistency pymerkle has otherwise, or ours do not hold."""
     wrong = 0
-    theirs, frontier, leaves = InmemoryTree(algorithm="sha256"), Frontier(), list[bytes]()
+    theirs = cast("TheirTree", InmemoryTree(algorithm="sha256"))
+    frontier, leaves = Frontier(), list[bytes]()
     for size in range(1, rounds + 1):
         body = dice.randbytes(dice.randrange(100))
         theirs.append_entry(body)
@@ -59,7 +87,7 @@ def trees(dice: random.Random, rounds: int) -> int:
         frontier.grow(leaves[-1])
         root = frontier.root()
 
-        def read(span: Any) -> list[bytes]:
+        def read(span: SubtreeHashes) -> list[bytes]:
             return [root_of(leaves[i << span.level : (i + 1) << span.level]) for i in range(span.start, span.end)]
 
         index, first = dice.randrange(size), dice.randrange(1, size + 1)
@@ -67,7 +95,7 @@ def trees(dice: random.Random, rounds: int) -> int:
         early = answer(subtree(0, first), read)
         wrong += root != theirs.get_root() or root != answer(subtree(0, size), read) or early != theirs.get_root(first)
         wrong += not includes(leaves[index], index, size, path, root)
-        wrong += path != [bytes.fromhex(one) for one in theirs.prove_inclusion(index + 1).serialize()["path"]][1:]
+        wrong += [*path] != [*theirs.prove_inclusion(index + 1).path][1:]
         wrong += not continues(first, early, size, root, proof)
         wrong += size > 1 and includes(leaves[index], index, size, path, early if first < size else bytes(32))
         wrong += first < size and continues(first, hashlib.sha256(early).digest(), size, root, proof)

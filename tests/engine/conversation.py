@@ -21,6 +21,8 @@ from interlock.engine.engine import Engine
 from interlock.engine.lane_shell import LaneShell
 from interlock.engine.presence import Present
 from interlock.engine.viewers import Viewers
+from interlock.ports.clock import Entropy
+from interlock.ports.ledger import Ledger
 from interlock.ports.transcripts import TranscriptStore
 from interlock.protocol import payloads as p
 from interlock.protocol.box import Box
@@ -67,7 +69,7 @@ class ManualClock:
         self.at_ms += ms
 
 
-def counting_entropy() -> Any:
+def counting_entropy() -> Entropy:
     """Bytes that differ at each call and are the same in each run."""
     numbers = itertools.count(1)
     return lambda count: next(numbers).to_bytes(count, "big")
@@ -112,7 +114,7 @@ class Table:
     ) -> None:
         self.decide = decide
         self.clock = ManualClock()
-        self.ledger = MemoryLedger()
+        self.ledger: Ledger = MemoryLedger()
         self.objects = MemoryObjects()
         self.entropy = counting_entropy()
         self.policy = policy or RuleSet()
