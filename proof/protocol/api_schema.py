@@ -107,7 +107,7 @@ def drive(url: str, key: str, known: dict[str, str], *, seed: int, examples: int
             SEEN: str(seen), KNOWN: json.dumps(known)},
         cwd=place, capture_output=True, text=True, check=False)
     answers = Counter((label, status, code) for label, status, code in map(json.loads, seen.read_text().splitlines()))
-    found = json.loads(report.read_text()) if report.exists() else {}
+    found: dict[str, Any] = json.loads(report.read_text()) if report.exists() else {}
     return Outcome(answers, [*found.get("failures", []), *found.get("errors", [])], bool(found.get("complete")),
                    "\n".join((done.stdout + done.stderr).splitlines()[-LAST_LINES:]))
 

@@ -1,4 +1,4 @@
-"""Mutated frames towards a real gateway, said by a runner that holds a valid token."""
+"""Mutated frames towards a real gateway, sent by a runner that holds a valid token."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from websockets.typing import Subprotocol
 from interlock.protocol.envelope import DPS_VERSION
 from interlock.protocol.frames import Class, InvalidFrame, decode_wire, frame_class
 from proof.faults.frame_mutation import mutate
+from proof.json_value import Json
 from proof.processes.stack import Stack
 from proof.sessions.output_flood import rss_mib
 
@@ -29,6 +30,9 @@ STAMP = "2026-11-21T00:00:00.000Z"
 QUOTA = {"limit": -1, "used": 0, "unit": "USD"}
 USAGE = {"token_usage": {"input_tokens": 1, "output_tokens": 1}, "cost_usage": QUOTA,
          "message_usage": {**QUOTA, "unit": "COUNT"}, "context_window": {}, "time_to_reset": STAMP}
+
+SentFrames = dict[int, list[dict[str, Json]]]
+"""The frames that were sent in a session, mutants too, by their number."""
 
 
 class GatewayFuzz:
@@ -67,15 +71,15 @@ class GatewayFuzz:
     def round(self, count: int) -> None:
         """One session: it is opened, gets `count` mutated frames, and must then take a frame like any other."""
         session, turn, prompt = self._begin()
-        said: dict[int, list[dict[str, Any]]] = defaultdict(list)
+        sent: SentFrames = defaultdict(list)
         for number in range(count):
             raw = mutate(self._draw.choice(self._frames(session, turn, prompt)), self._draw)
-            self._mutant(session, raw, said)
+            self._mutant(session, raw, sent)
             if number % 5 == 4:
                 self._still_there(session)
         self._still_there(session)
         self._end(session, turn)
-        self._check(session, said)
+        self._check(session, sent)
 
     # --- a session ---
     def _begin(self) -> tuple[str, str, str]:
@@ -94,8 +98,8 @@ class GatewayFuzz:
         self._say(session, "session.turn.start", {"turn_id": turn, "turn_index": 0}, metadata={"prompt_id": prompt})
         return session, turn, prompt
 
-    def _mutant(self, session: str, raw: bytes, said: dict[int, list[dict[str, Any]]]) -> None:
-        """Send one mutated frame, and keep count of the numbers as a runner does that knows what it said."""
+    def _mutant(self, session: str, raw: bytes, sent: SentFrames) -> None:
+        """Send one mutated frame, and keep count of the numbers as a runner does that knows what it sent."""
         self.sent += 1
         try:
             wire = decode_wire(raw)
@@ -110,7 +114,7 @@ class GatewayFuzz:
         numbered = wire is not None and wire.session_id == session and frame_class(wire.type) is Class.DURABLE
         if numbered and wire is not None and wire.seq == self._seqs[session] + 1:
             self._seqs[session] += 1
-        _remember(raw, said)
+        _remember(raw, sent)
 
     def _still_there(self, session: str) -> None:
         """The link is up, or can be made again, and the session takes its next frame."""
@@ -130,21 +134,23 @@ class GatewayFuzz:
         self._say(session, "session.closed", {"reason": "the round is over"})
         self._still_there(session)
 
-    def _check(self, session: str, said: dict[int, list[dict[str, Any]]]) -> None:
-        """What is kept is what was said, whole, and each number once."""
+    def _check(self, session: str, sent: SentFrames) -> None:
+        """Check that what is kept is what was sent, whole, and each number once."""
         seqs: list[int] = []
         for event in self._stack.pages(f"/v1/sessions/{session}/frames", "events", view="raw"):
-            kind, frame = event.get("kind"), event.get("frame")
+            kind = event.get("kind")
+            frame: Json = event.get("frame")
             self.applied += kind == "C"
             self.refused += kind == "refused"
             if kind not in ("C", "refused") or not isinstance(frame, dict):
                 continue
             seq = frame.get("seq")
-            if kind == "C" and isinstance(seq, int):
-                seqs.append(seq)  # What was refused may carry any number, and uses none up that is not the next.
-            mutant = kind == "C" and seq in said and str(frame.get("message_id")) not in self._whole
-            if mutant and not any(_same(_kept_apart(each, frame), frame) for each in said[seq]):
-                self.wrong.append(f"session {session}: frame {frame['seq']} is kept otherwise than it was said")
+            if kind != "C" or not isinstance(seq, int):
+                continue  # What was refused may carry any number, and uses none up that is not the next.
+            seqs.append(seq)
+            mutant = seq in sent and str(frame.get("message_id")) not in self._whole
+            if mutant and not any(_same(_kept_apart(each, frame), frame) for each in sent[seq]):
+                self.wrong.append(f"session {session}: frame {seq} differs from what was sent")
         if seqs != sorted(set(seqs)):
             self.wrong.append(f"session {session}: numbers come twice or out of order")
 
@@ -196,7 +202,7 @@ class GatewayFuzz:
             self._receive()
 
     def _frames(self, session: str, turn: str, prompt: str) -> list[dict[str, Any]]:
-        """One of each kind that a runner says, as it should be, with the next number."""
+        """Make one of each kind that a runner sends, as it should be, with the next number."""
         seq, block = self._seqs[session] + 1, str(uuid.uuid4())
         durable: list[tuple[str, dict[str, Any]]] = [
             ("agent.text.done", {"turn_id": turn, "block_id": block, "text": "whole"}),
@@ -242,30 +248,35 @@ def _frame(kind: str, payload: Any, **fields: Any) -> dict[str, Any]:
     return {"type": kind, "message_id": str(uuid.uuid4()), "timestamp": STAMP, "payload": payload, **fields}
 
 
-def _remember(raw: bytes, said: dict[int, list[dict[str, Any]]]) -> None:
-    """Keep what was said under its number, a history's frames too; only these numbers are looked at."""
+def _remember(raw: bytes, sent: SentFrames) -> None:
+    """Keep what was sent under its number, a history's frames too; only these numbers are looked at."""
     try:
-        frame = json.loads(raw)
+        frame: Json = json.loads(raw)
     except (ValueError, RecursionError):
         return
     payload = frame.get("payload") if isinstance(frame, dict) else None
     inner = payload.get("frames") if isinstance(payload, dict) else None
     for each in (frame, *(inner if isinstance(inner, list) else ())):
-        if isinstance(each, dict) and isinstance(each.get("seq"), int):
-            said[each["seq"]].append(each)
+        if isinstance(each, dict):
+            seq = each.get("seq")
+            if isinstance(seq, int):
+                sent[seq].append(each)
 
 
-def _kept_apart(said: dict[str, Any], kept: dict[str, Any]) -> dict[str, Any]:
+def _kept_apart(sent: dict[str, Json], kept: dict[str, Json]) -> dict[str, Json]:
     """A file's frame as the stream has it: its bytes are an object, which `metadata.object` names by their digest."""
-    payload, metadata = said.get("payload"), kept.get("metadata")
-    if said.get("type") != "agent.file.transfer" or not isinstance(payload, dict) or not isinstance(metadata, dict):
-        return said
+    payload, metadata = sent.get("payload"), kept.get("metadata")
+    if sent.get("type") != "agent.file.transfer" or not isinstance(payload, dict) or not isinstance(metadata, dict):
+        return sent
+    content, own = payload.get("content") or "", sent.get("metadata") or {}
+    if not isinstance(content, str) or not isinstance(own, dict):
+        return sent
     try:
-        name = hashlib.sha256(base64.b64decode(payload.get("content") or "", validate=True)).hexdigest()
-    except (ValueError, TypeError):
-        return said
-    return {**said, "payload": {**payload, "content": ""}, "metadata": {**(said.get("metadata") or {}), "object": name}}
+        name = hashlib.sha256(base64.b64decode(content, validate=True)).hexdigest()
+    except ValueError:
+        return sent
+    return {**sent, "payload": {**payload, "content": ""}, "metadata": {**own, "object": name}}
 
 
-def _same(said: dict[str, Any], kept: dict[str, Any]) -> bool:
-    return all(kept.get(name) == said.get(name) for name in ("type", "payload", "message_id"))
+def _same(sent: dict[str, Json], kept: dict[str, Json]) -> bool:
+    return all(kept.get(name) == sent.get(name) for name in ("type", "payload", "message_id"))

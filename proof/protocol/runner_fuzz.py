@@ -1,4 +1,4 @@
-"""Mutated frames towards a real runner, said by a gateway that keeps to no rule."""
+"""Mutated frames towards a real runner, sent by a gateway that keeps to no rule."""
 
 from __future__ import annotations
 
@@ -109,13 +109,14 @@ class RunnerFuzz:
 
     def _still_works(self, session: str) -> None:
         """Over a new link, whose hello tells the numbers: what is open is closed, and a prompt runs to its end."""
+        errors: list[str] = []
         for _ in range(3):
             try:
                 self._work(session)
                 return
             except (ConnectionClosed, TimeoutError) as error:
-                last = error
-        self.wrong.append(f"session {session}: no prompt ran on three links ({type(last).__name__}: {last})")
+                errors.append(f"{type(error).__name__}: {error}")
+        self.wrong.append(f"session {session}: no prompt ran on three links ({errors[-1]})")
 
     def _work(self, session: str) -> None:
         assert self._link is not None
@@ -143,14 +144,14 @@ class RunnerFuzz:
         except (ConnectionClosed, TimeoutError):
             return
         self._peers.put((link, hello))
-        link.recv_events_thread.join()  # A link is closed when this returns; what it says is read by the proof.
+        link.recv_events_thread.join()  # A link is closed when this returns; the proof reads it.
 
     def _take_link(self) -> None:
         """The next link of the runner, welcomed."""
         self.links += 1
         self._link, hello = self._peers.get(timeout=PATIENCE_S)
         self._inbox.clear()
-        known = []
+        known: list[dict[str, Any]] = []
         for session in hello["sessions"]:
             name = session["session_id"]
             self._seqs[name] = session["control_seq"]
@@ -203,7 +204,7 @@ class RunnerFuzz:
         self._link.send(json.dumps(_frame("x-interlock.ack", {"session_id": session, "seq": seq})))
 
     def _frames(self, session: str) -> list[dict[str, Any]]:
-        """One of each kind that a gateway says, as it should be, with the next number."""
+        """Make one of each kind that a gateway sends, as it should be, with the next number."""
         some = str(uuid.uuid4())
         durable: list[tuple[str, dict[str, Any]]] = [
             ("control.session.open", {"session_id": session, "agent_id": AGENT, "workspace_access": "rw",

@@ -7,11 +7,14 @@ import itertools
 import json
 import os
 import random
+from collections.abc import Callable, MutableMapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import schemathesis
 from schemathesis.core import NotSet
+
+from proof.json_value import Json
 
 SEEN = "INTERLOCK_PROOF_SEEN"
 """Variable: the file that gets a line of JSON for each answer."""
@@ -23,13 +26,14 @@ TRANSCRIPT = '{"type":"session","version":3,"id":"s","timestamp":"2026-11-21T00:
 _known: dict[str, str] = json.loads(os.environ.get(KNOWN, "{}"))
 _numbers = itertools.count()
 _dice = random.Random(5)
+_hook = cast("Callable[[Callable[..., None]], object]", getattr(schemathesis, "hook"))  # noqa: B009 - it has no types
 
 
-def _good_body(label: str) -> dict[str, Any] | None:
+def _good_body(label: str) -> dict[str, Json] | None:
     """A body that means something, where no schema can say what that is."""
-    said = {"messages": [{"role": "user", "content": [{"contentType": "text", "value": "true"}]}]}
-    return {
-        "POST /v1/commands": {"type": "execute", "target": {"agent_id": "shell"}, "payload": said},
+    message: Json = {"messages": [{"role": "user", "content": [{"contentType": "text", "value": "true"}]}]}
+    bodies: dict[str, dict[str, Json]] = {
+        "POST /v1/commands": {"type": "execute", "target": {"agent_id": "shell"}, "payload": message},
         "POST /v1/keys": {"principal": {"type": "user", "id": "ann"}, "roles": ["viewer"]},
         "POST /v1/tenants": {"tenant_id": f"tenant-{next(_numbers)}"},
         "POST /v1/signing-keys": {"public_key": base64.b64encode(_dice.randbytes(32)).decode()},
@@ -37,20 +41,21 @@ def _good_body(label: str) -> dict[str, Any] | None:
         "POST /v1/sessions/import": {"content": TRANSCRIPT, "agent_id": "shell"},
         "POST /v1/drain": {"scope": "agent", "id": "goose"},
         "POST /v1/undrain": {"scope": "agent", "id": "goose"},
-    }.get(label)
+    }
+    return bodies.get(label)
 
 
-def _make_good(case: Any) -> None:
+def _make_good(case: schemathesis.Case[Any]) -> None:
     """What a form cannot say: a cursor is one that was given out, an input is JSON, whole numbers are written so."""
     for name in ("cursor", "since"):
         (case.query or {}).pop(name, None)
     if "input" in (case.query or {}):
         case.query["input"] = "{}"
     if not isinstance(case.body, NotSet):  # To be set at all would make one that was left out a wrong one.
-        case.body = _whole(case.body)
+        case.body = _whole(cast("Json", case.body))
 
 
-def _whole(value: Any) -> Any:
+def _whole(value: Json) -> Json:
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, dict):
@@ -58,8 +63,8 @@ def _whole(value: Any) -> Any:
     return [_whole(member) for member in value] if isinstance(value, list) else value
 
 
-@schemathesis.hook
-def before_call(_context: Any, case: Any, _kwargs: Any) -> None:
+@_hook
+def before_call(_context: object, case: schemathesis.Case[Any], _kwargs: object) -> None:
     """Polls do not wait; keys are fresh, so that one request is not the repetition of another; and half of the good
     requests are for something that exists. What a bad request has wrong stays wrong."""
     wait = str((case.query or {}).get("wait"))
@@ -76,13 +81,15 @@ def before_call(_context: Any, case: Any, _kwargs: Any) -> None:
         if (body := _good_body(case.operation.label)) is not None:
             case.body = body
     if case.method in ("POST", "PATCH", "DELETE"):
-        case.headers["Idempotency-Key"] = f"proof-of-the-schema-{next(_numbers):08d}"
-        if isinstance(case.body, dict) and case.body.get("idempotency_key") is not None:
-            case.body["idempotency_key"] = case.headers["Idempotency-Key"]
+        key = f"proof-of-the-schema-{next(_numbers):08d}"
+        cast("MutableMapping[str, str]", case.headers)["Idempotency-Key"] = key
+        body = cast("Json", case.body)
+        if isinstance(body, dict) and body.get("idempotency_key") is not None:
+            body["idempotency_key"] = key
 
 
-@schemathesis.hook
-def after_call(_context: Any, case: Any, response: Any) -> None:
+@_hook
+def after_call(_context: object, case: schemathesis.Case[Any], response: schemathesis.Response) -> None:
     """Write down what was answered."""
     code = response.json().get("code") if response.status_code >= 400 and response.content else None
     with Path(os.environ[SEEN]).open("a") as file:
