@@ -3,6 +3,7 @@
 import gc
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -24,18 +25,22 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 LARGE_IMPORTS = {
-    "aiogram": ("tests/channels/chat/", "tests/channels/telegram/", "tests/end_to_end/test_telegram.py",
+    "aiogram": ("tests/app/test_telegram.py", "tests/channels/chat/", "tests/channels/telegram/",
+                "tests/cli/test_contexts.py", "tests/end_to_end/test_telegram.py",
                 "tests/end_to_end/test_door_roles.py"),
-    "pydantic-ai": ("tests/agents/builtin/", "tests/agents/test_abilities.py", "tests/agents/test_adapters.py"),
+    "pydantic_ai": ("tests/agents/builtin/", "tests/agents/test_abilities.py", "tests/agents/test_adapters.py"),
 }
-"""Libraries that take seconds of processor time to import, and the files that do."""
+"""Libraries that take seconds of processor time to import, and the files whose tests do."""
+
+LOADED_WITH_FILES = pytest.StashKey[set[str]]()
 
 # What is imported stays: the collector looks through none of it while it grows, nor ever after.
 gc.disable()
 
 
-def pytest_collection_finish() -> None:
+def pytest_collection_finish(session: pytest.Session) -> None:
     """From here on there is rubbish to collect, and only what tests make is looked through for it."""
+    session.stash[LOADED_WITH_FILES] = LARGE_IMPORTS.keys() & sys.modules.keys()
     gc.freeze()
     gc.enable()
 
@@ -66,6 +71,12 @@ def fork_server() -> Iterator[ForkServer]:
     forking = ForkServer()
     yield forking
     forking.close()
+
+
+@pytest.fixture
+def loaded_with_files(request: pytest.FixtureRequest) -> set[str]:
+    """Those of the large libraries that were loaded when all test files had been read and no test had run."""
+    return request.session.stash[LOADED_WITH_FILES]
 
 
 @pytest.fixture

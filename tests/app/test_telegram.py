@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("aiogram")
-
-from interlock.app import telegram
 from interlock.config import Config, ConfigError, PersonSection
 from interlock.config.telegram import TelegramSection
+from lazily import lazily
+
+telegram = lazily("interlock.app.telegram")
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("O-13")]
 
@@ -28,7 +28,7 @@ async def test_people_are_known_by_their_numbers(tmp_path: Path, monkeypatch: py
     async def carry(_bot: Any, crowd: Any, *_rest: Any) -> None:
         carried.append(crowd)
 
-    monkeypatch.setattr(telegram, "run_bridge", carry)
+    monkeypatch.setattr("interlock.app.telegram.run_bridge", carry)
     monkeypatch.setenv("BOT", "7:token")
     people = {"42": PersonSection(key_env="KIM")}
     gate: Any = object()

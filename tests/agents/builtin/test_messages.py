@@ -6,25 +6,10 @@ import base64
 from typing import Any
 
 import pytest
-from pydantic_ai.messages import (
-    BinaryContent,
-    ModelRequest,
-    ModelResponse,
-    TextPart,
-    ThinkingPart,
-    ToolCallPart,
-    ToolReturnPart,
-    UserPromptPart,
-)
 
-from interlock.agents.builtin.messages import (
-    NO_RESULT,
-    assistant_message,
-    image,
-    result_message,
-    to_model,
-    user_message,
-)
+from lazily import lazily
+
+messages, ours = lazily("pydantic_ai.messages"), lazily("interlock.agents.builtin.messages")
 
 pytestmark = pytest.mark.req("B-1", "X-8")
 PNG = base64.b64encode(b"bytes").decode()
@@ -47,63 +32,63 @@ def result(call_id: str, content: Any = "done", **more: Any) -> dict[str, Any]:
 
 
 def test_requests_stand_together_up_to_the_next_answer() -> None:
-    found = to_model([user("hi"), {"role": "assistant", "content": [text("ok"), call("c", command="ls")]},
-                      result("c", [text("a"), text("b")]), user("and?")], {})
-    assert [type(one) for one in found] == [ModelRequest, ModelResponse, ModelRequest]
+    found = ours.to_model([user("hi"), {"role": "assistant", "content": [text("ok"), call("c", command="ls")]},
+                           result("c", [text("a"), text("b")]), user("and?")], {})
+    assert [type(one) for one in found] == [messages.ModelRequest, messages.ModelResponse, messages.ModelRequest]
     answer, request = found[1], found[2]
-    assert [type(part) for part in answer.parts] == [TextPart, ToolCallPart]
+    assert [type(part) for part in answer.parts] == [messages.TextPart, messages.ToolCallPart]
     [returned, prompt] = request.parts
-    assert isinstance(returned, ToolReturnPart)
-    assert isinstance(prompt, UserPromptPart)
+    assert isinstance(returned, messages.ToolReturnPart)
+    assert isinstance(prompt, messages.UserPromptPart)
     assert (returned.content, returned.tool_call_id, returned.outcome, prompt.content) == (
         "a\nb", "c", "success", "and?")
 
 
 @pytest.mark.parametrize(("message", "content", "outcome"), [
-    (result("c", ""), NO_RESULT, "success"), (result("c", "x", isError=True), "x", "failed"), (result("c", None),
-    NO_RESULT,
-                                                                                              "success")])
-def test_a_result_always_says_something(message: dict[str, Any], content: str, outcome: str) -> None:
-    [request] = to_model([message], {})
+    (result("c", ""), None, "success"), (result("c", "x", isError=True), "x", "failed"),
+    (result("c", None), None, "success")])
+def test_a_result_always_says_something(message: dict[str, Any], content: str | None, outcome: str) -> None:
+    [request] = ours.to_model([message], {})
     [part] = request.parts
-    assert isinstance(part, ToolReturnPart)
-    assert (part.content, part.outcome) == (content, outcome)
+    assert isinstance(part, messages.ToolReturnPart)
+    assert (part.content, part.outcome) == (ours.NO_RESULT if content is None else content, outcome)
 
 
 def test_an_answer_of_this_turn_goes_back_to_the_letter() -> None:
-    live = ModelResponse(parts=[ThinkingPart("hm", signature="s"), ToolCallPart("shell", {}, "c")])
-    [answer] = to_model([{"role": "assistant", "content": [call("c")]}], {"c": live})
+    live = messages.ModelResponse(parts=[messages.ThinkingPart("hm", signature="s"),
+                                         messages.ToolCallPart("shell", {}, "c")])
+    [answer] = ours.to_model([{"role": "assistant", "content": [call("c")]}], {"c": live})
     assert answer is live
 
 
 def test_what_was_thought_before_and_what_is_empty_is_not_sent() -> None:
     thought = {"role": "assistant", "content": [{"type": "thinking", "thinking": "hm"}, text("")]}
-    assert to_model([thought, user(""), user([]), {"role": "unheard_of", "content": "x"}], {}) == []
+    assert ours.to_model([thought, user(""), user([]), {"role": "unheard_of", "content": "x"}], {}) == []
 
 
 def test_arguments_that_are_no_object_are_sent_as_one() -> None:
-    [answer] = to_model([{"role": "assistant", "content": [{**call("c"), "arguments": "ls"}]}], {})
+    [answer] = ours.to_model([{"role": "assistant", "content": [{**call("c"), "arguments": "ls"}]}], {})
     [part] = answer.parts
-    assert isinstance(part, ToolCallPart)
+    assert isinstance(part, messages.ToolCallPart)
     assert part.args == {"input": "ls"}
 
 
-@pytest.mark.parametrize(("data", "found"), [
-    (PNG, BinaryContent(b"bytes", media_type="image/png")), (PNG[:4] + "\n" + PNG[4:], BinaryContent(b"bytes",
-    media_type="image/png")),
-    ("?", "[a picture, image/png, that cannot be read]"), ("", "[a picture, image/png, that cannot be read]"),
-    ("é", "[a picture, image/png, that cannot be read]"), (PNG[:-1], "[a picture, image/png, that cannot be read]"),
-])
-def test_a_picture_is_its_bytes_or_words_that_say_that_it_is_none(data: str, found: Any) -> None:
-    assert image(data, "image/png") == found
+@pytest.mark.parametrize("data", [PNG, PNG[:4] + "\n" + PNG[4:]])
+def test_a_picture_is_its_bytes(data: str) -> None:
+    assert ours.image(data, "image/png") == messages.BinaryContent(b"bytes", media_type="image/png")
+
+
+@pytest.mark.parametrize("data", ["?", "", "é", PNG[:-1]])
+def test_a_picture_that_cannot_be_read_is_words_that_say_so(data: str) -> None:
+    assert ours.image(data, "image/png") == "[a picture, image/png, that cannot be read]"
 
 
 def test_a_prompt_of_several_blocks_keeps_them_in_order() -> None:
-    [request] = to_model([user([text("see"), {"type": "image", "data": PNG}, text("")])], {})
+    [request] = ours.to_model([user([text("see"), {"type": "image", "data": PNG}, text("")])], {})
     [part] = request.parts
-    assert isinstance(part, UserPromptPart)
-    assert part.content == ["see", BinaryContent(b"bytes", media_type="image/png")]
-    assert to_model([user([text("alone")])], {})[0].parts[0].content == "alone"  # type: ignore[union-attr]
+    assert isinstance(part, messages.UserPromptPart)
+    assert part.content == ["see", messages.BinaryContent(b"bytes", media_type="image/png")]
+    assert ours.to_model([user([text("alone")])], {})[0].parts[0].content == "alone"  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(("blocks", "content"), [
@@ -112,18 +97,19 @@ def test_a_prompt_of_several_blocks_keeps_them_in_order() -> None:
     ([{"type": "audio"}], [text("[audio]")]), ([], []),
 ])
 def test_a_prompt_becomes_a_message_of_the_transcript(blocks: list[dict[str, Any]], content: Any) -> None:
-    assert user_message(blocks, 7) == {"role": "user", "content": content, "timestamp": 7}
+    assert ours.user_message(blocks, 7) == {"role": "user", "content": content, "timestamp": 7}
 
 
 def test_an_answer_becomes_one_message_without_its_thoughts() -> None:
-    parts = [TextPart("a"), TextPart("b"), ThinkingPart("hm"), ToolCallPart("shell", {}, "c"), TextPart("")]
-    made = assistant_message(parts, {"c": {"command": "ls"}}, "m", 7)
+    parts = [messages.TextPart("a"), messages.TextPart("b"), messages.ThinkingPart("hm"),
+             messages.ToolCallPart("shell", {}, "c"), messages.TextPart("")]
+    made = ours.assistant_message(parts, {"c": {"command": "ls"}}, "m", 7)
     assert made["content"] == [text("ab"), call("c", command="ls")]
     assert made["stopReason"] == "toolUse"
-    assert assistant_message([TextPart("a")], {}, "m", 7)["stopReason"] == "stop"
+    assert ours.assistant_message([messages.TextPart("a")], {}, "m", 7)["stopReason"] == "stop"
 
 
 def test_a_result_becomes_a_message() -> None:
-    made = result_message("c", "shell", "out", False, 7)
+    made = ours.result_message("c", "shell", "out", False, 7)
     assert (made["content"], made["isError"]) == ([text("out")], True)
-    assert result_message("c", "shell", "", True, 7)["content"] == []
+    assert ours.result_message("c", "shell", "", True, 7)["content"] == []

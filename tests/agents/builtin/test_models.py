@@ -9,7 +9,9 @@ import httpx2
 import pytest
 
 from interlock.agents.builtin.choice import ModelChoice
-from interlock.agents.builtin.models import make_model, read_timeout_s, settings_of, thinking_of, window_of
+from lazily import lazily
+
+models = lazily("interlock.agents.builtin.models")
 
 pytestmark = pytest.mark.req("B-1")
 
@@ -29,15 +31,15 @@ async def http(anyio_backend: str) -> AsyncIterator[httpx2.AsyncClient]:
 ])
 async def test_another_server_speaks_the_older_of_openais_apis(
         http: httpx2.AsyncClient, choice: ModelChoice, kind: str) -> None:
-    model = make_model(choice, http)
+    model = models.make_model(choice, http)
     assert (type(model).__name__, model.model_name) == (kind, "m")
 
 
 @pytest.mark.anyio
 async def test_a_window_is_as_configured_or_as_the_catalog_has_it(http: httpx2.AsyncClient) -> None:
-    model = make_model(ModelChoice("openai", "no-such-model", "", "k"), http)
-    assert window_of(model, 5_000) == 5_000
-    assert window_of(model, 0) == model.context_window
+    model = models.make_model(ModelChoice("openai", "no-such-model", "", "k"), http)
+    assert models.window_of(model, 5_000) == 5_000
+    assert models.window_of(model, 0) == model.context_window
 
 
 @pytest.mark.parametrize(("options", "level"), [
@@ -46,7 +48,7 @@ async def test_a_window_is_as_configured_or_as_the_catalog_has_it(http: httpx2.A
     ({"reasoningLevel": "none"}, False),
 ])
 def test_what_a_prompt_wants_thought(options: dict[str, Any], level: Any) -> None:
-    assert thinking_of(options) == level
+    assert models.thinking_of(options) == level
 
 
 @pytest.mark.parametrize(("options", "sentence"), [
@@ -56,19 +58,19 @@ def test_what_a_prompt_wants_thought(options: dict[str, Any], level: Any) -> Non
 ])
 def test_an_option_that_is_not_known_is_one_sentence(options: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence) as caught:
-        thinking_of(options)
+        models.thinking_of(options)
     assert len(str(caught.value)) < 200
 
 
 def test_retries_are_ours_and_what_is_not_wanted_is_not_set() -> None:
-    plain = settings_of(None, None, 10, 5)
+    plain = models.settings_of(None, None, 10, 5)
     assert plain.get("max_retries") == 0
     assert "max_tokens" not in plain
     assert "thinking" not in plain
-    full = settings_of(False, 100, 10, 5)
+    full = models.settings_of(False, 100, 10, 5)
     assert (full.get("max_tokens"), full.get("thinking")) == (100, False)
 
 
 def test_the_clients_own_limit_comes_after_ours() -> None:
-    assert read_timeout_s(10, 5) > 10
-    assert read_timeout_s(5, 10) > 10
+    assert models.read_timeout_s(10, 5) > 10
+    assert models.read_timeout_s(5, 10) > 10
