@@ -85,6 +85,57 @@ async def test_a_takeover_that_hangs_keeps_no_lease_from_being_renewed() -> None
         assert await town.leases.orphans(10) == []
 
 
+async def test_a_bus_that_does_not_answer_lets_no_gateway_that_comes_back_die_again() -> None:
+    async with street(1) as town:
+        (a,) = town.houses
+        bus, slow = a.bus, Slow(a.bus, "serve")
+        a.cluster.bus = slow  # type: ignore[assignment]
+        town.clock.advance(INSTANCE_LIFE_MS)
+        renewing = asyncio.create_task(a.cluster.renewal.once())
+        await slow.asked.wait()
+        town.clock.advance(INSTANCE_LIFE_MS)
+        slow.go_on.set()
+        await renewing
+        a.cluster.bus = bus
+        former = a.cluster.instance_id
+        await a.cluster.renewal.once()
+        assert a.cluster.instance_id == former
+        assert figure(a, "instance_deaths_total") == 1
+        await a.cluster.settled()
+
+
+async def test_who_asks_while_a_gateway_comes_back_waits_for_its_new_id() -> None:
+    """An id that has not joined is taken for dead: to act under it would let the gateway die again."""
+    async with street(1) as town:
+        (a,) = town.houses
+        leases, slow = town.leases, Slow(town.leases, "join")
+        a.cluster._leases = slow  # type: ignore[assignment]
+        town.clock.advance(INSTANCE_LIFE_MS)
+        renewing = asyncio.create_task(a.cluster.renewal.once())
+        await slow.asked.wait()
+        taking = asyncio.create_task(a.cluster.take(LaneName("default", "s-1")))
+        await asyncio.sleep(0)
+        slow.go_on.set()
+        await asyncio.gather(renewing, taking)
+        assert await leases.owner(LaneName("default", "s-1")) == a.cluster.instance_id
+        assert figure(a, "instance_deaths_total") == 1
+        await a.cluster.settled()
+
+
+async def test_a_gateway_that_cannot_join_again_tries_with_the_next_renewal() -> None:
+    async with street(1) as town:
+        (a,) = town.houses
+        leases = town.leases
+        a.cluster._leases = Away(leases, "join")  # type: ignore[assignment]
+        town.clock.advance(INSTANCE_LIFE_MS)
+        with pytest.raises(LedgerError, match="PostgreSQL is away"):
+            await a.cluster.renewal.once()
+        a.cluster._leases = leases
+        await a.cluster.renewal.once()
+        assert [one.instance_id for one in await leases.instances()] == [a.cluster.instance_id]
+        await a.cluster.settled()
+
+
 async def test_what_is_left_of_a_lease_is_shown_with_each_renewal() -> None:
     async with street(1) as town:
         (a,) = town.houses

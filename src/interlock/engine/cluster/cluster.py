@@ -136,13 +136,15 @@ class Cluster(Room):
             task.cancel()
 
     async def _come(self) -> None:
-        self.instance_id = "i_" + self._entropy(8).hex()
-        asked_s = asyncio.get_running_loop().time()
-        await self._leases.join(Instance(self.instance_id, self._address))
-        self.renewal.joined(asked_s)
+        instance_id = "i_" + self._entropy(8).hex()
+        # Before it joins: a bus that does not answer must not keep a lease that has begun from being renewed.
         for what, answer in self._answers.items():
-            self._serving.append(await self.bus.serve(self._of(self.instance_id, what), answer))
-        log.info("instance_joined", instance_id=self.instance_id)
+            self._serving.append(await self.bus.serve(self._of(instance_id, what), answer))
+        asked_s = asyncio.get_running_loop().time()
+        await self._leases.join(Instance(instance_id, self._address))
+        self.renewal.joined(asked_s)
+        self.instance_id = instance_id
+        log.info("instance_joined", instance_id=instance_id)
 
     async def _each_beat(self, step: Callable[[], Awaitable[float | None]]) -> None:
         """Do a step each second, or after the seconds that the last one returned."""
