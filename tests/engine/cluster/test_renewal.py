@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from clusters.street import House, Street, street
 from interlock.engine import due_sessions
 from interlock.engine.bridge.tenant_lane import house_id
 from interlock.engine.cluster import renewal
+from interlock.engine.cluster.takeover import Clocked
 from interlock.ports.leases import INSTANCE_LIFE_MS
 from interlock.ports.ledger import LaneName, LedgerError
 
@@ -292,6 +294,38 @@ async def test_what_a_gateway_that_died_meanwhile_could_not_pass_on_is_found_wit
             await beating
         assert a.cluster._passed_on == []
         assert await town.leases.orphans(10) == [lane]
+        await a.cluster.settled()
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_a_clock_that_begins_just_before_its_lane_is_claimed_goes_on(
+    monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    """An owner that lives without knowing that it is taken for dead takes commands until its lanes are claimed."""
+    async with street(2) as town:
+        a, b = town.houses
+        house, idle = LaneName("default", house_id("default")), LaneName("default", "s-idle")
+        await orphaned(town, b, house, idle)
+        holder = a.cluster._holder
+        assert holder is not None
+        clocked, looks = holder.clocked, list[int]()
+
+        async def look(lanes: Sequence[LaneName]) -> list[Clocked]:
+            looks.append(len(lanes))
+            if len(looks) == 2 and fails:
+                raise LedgerError("PostgreSQL is away.")
+            return [] if len(looks) == 1 else await clocked(lanes)
+
+        monkeypatch.setattr(holder, "clocked", look)
+        if fails:
+            with pytest.raises(LedgerError, match="PostgreSQL is away"):
+                await a.cluster.take_over()
+        else:
+            await a.cluster.take_over()
+            assert await town.leases.owner(idle) is None
+        await a.engine.lanes.due.settled()
+        assert looks == [2, 2]
+        assert a.engine.lanes.peek(house.name) is not None
         await a.cluster.settled()
 
 

@@ -1,8 +1,9 @@
 """Taking over the lanes of the dead: many with one claim, read later and a few at a time (C-4).
 
-A claim costs the same few statements for one lane as for CLAIM_LIMIT. Of a session only its clock is asked then: one
-without a clock becomes no one's, and is read when somebody asks for it. The others are read in the background, the
-nearest deadline first. A gateway that is behind claims nothing, and passes on what it has claimed and not read.
+A claim costs the same few statements for one lane as for CLAIM_LIMIT. Of a session only its clock is asked, and again
+after the claim if it has none: one without a clock becomes no one's, and is read when somebody asks for it. The others
+are read in the background, the nearest deadline first. A gateway that is behind claims nothing, and passes on what it
+has claimed and not read.
 """
 
 from __future__ import annotations
@@ -136,14 +137,30 @@ class Takeover:
         if mine != self._instance_id():
             return  # It was taken for dead meanwhile, so these are orphans again.
         now_s = asyncio.get_running_loop().time()
-        idle = [(lane, epoch) for lane, epoch in epochs.items() if lane not in clocked]
         for one in clocked.values():
             if one.lane in epochs:
                 self._claims[one.lane] = LaneClaim(epochs[one.lane], now_s)
                 heir.take_up(one)
         self.counted(sum(lane in epochs for lane in sessions), 0)
+        idle = {lane: epoch for lane, epoch in epochs.items() if lane not in clocked}
+        for one in await self._clocked_since(heir, [lane for lane in sessions if lane in idle]):
+            self._claims[one.lane] = LaneClaim(idle.pop(one.lane), now_s)
+            heir.take_up(one)
         if idle:
-            await self._leases.release(idle, mine)
+            await self._leases.release(list(idle.items()), mine)
+
+    async def _clocked_since(self, heir: Heir, lanes: Sequence[LaneName]) -> list[Clocked]:
+        """Return those of claimed lanes without a clock that have got one: their owner may live without knowing that it
+        is taken for dead, and could write until they were claimed. Raises LedgerError, TimeoutError."""
+        if not lanes:
+            return []
+        try:
+            async with asyncio.timeout(STEP_S):
+                return await heir.clocked(lanes)
+        except (LedgerError, TimeoutError):
+            for lane in lanes:
+                heir.take_up(Clocked(lane, 0.0))
+            raise
 
     async def pass_on(self, heir: Heir) -> None:
         """Let others have what was claimed, is due and was not read. Raises LedgerError."""
