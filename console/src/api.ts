@@ -49,18 +49,14 @@ export function who(): Whoami | null {
   return text === null ? null : (JSON.parse(text) as Whoami);
 }
 
-const VOTERS: ReadonlySet<string> = new Set(['approver', 'admin', 'owner']);
+/** Whether this person has one of these roles. */
+export function hasOne(...roles: string[]): boolean {
+  return who()?.roles.some((role) => roles.includes(role)) ?? false;
+}
 
 /** Whether this person may vote. */
 export function mayVote(): boolean {
-  return who()?.roles.some((role) => VOTERS.has(role)) ?? false;
-}
-
-const ADMINS: ReadonlySet<string> = new Set(['admin', 'owner']);
-
-/** Whether this person may change keys, runners and rules. */
-export function isAdmin(): boolean {
-  return who()?.roles.some((role) => ADMINS.has(role)) ?? false;
+  return hasOne('approver', 'admin', 'owner');
 }
 
 /** How far the gateway's clock is ahead of this device's. Its answers have whole seconds, and take a while. */
@@ -72,11 +68,19 @@ export function now(): number {
   return Date.now() + ahead_ms;
 }
 
+/** After this long without the beginning of an answer a read is given up, as if the gateway could not be reached: when
+ * the network changes under a connection, a request on it may never be answered. A change is not given up, since it may
+ * have been made. */
+const READ_TIMEOUT_MS = 30_000;
+
 async function send(path: string, options: RequestInit = {}): Promise<Response> {
   const headers = new Headers(options.headers);
   const sent = half();
   if (sent !== null) headers.set('Interlock-Browser', sent);
-  const answer = await fetch(path, {...options, headers, credentials: 'same-origin', cache: 'no-store'});
+  const giveUp = new AbortController();
+  const timer = setTimeout(() => { if (!options.method) giveUp.abort(new TypeError()); }, READ_TIMEOUT_MS);
+  const answer = await fetch(path, {...options, headers, credentials: 'same-origin', cache: 'no-store', signal: giveUp.signal})
+    .finally(() => { clearTimeout(timer); });
   const off_ms = Date.parse(answer.headers.get('Date') ?? '') - Date.now();
   ahead_ms = Math.abs(off_ms) > NOTABLE_MS ? off_ms : 0;
   if (answer.ok) return answer;

@@ -1,8 +1,9 @@
 /** What the person who is logged in may do in the views that are loaded late. */
-import {who} from './api';
+import {hasOne} from './api';
 
-function hasOne(...roles: string[]): boolean {
-  return who()?.roles.some((role) => roles.includes(role)) ?? false;
+/** Whether this person may change keys, runners and rules. */
+export function isAdmin(): boolean {
+  return hasOne('admin', 'owner');
 }
 
 /** Whether this person may read the audit log. */

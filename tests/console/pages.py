@@ -65,7 +65,12 @@ def page_of(browser: Any, stack: Stack, path: str = "/console/") -> Iterator[Any
             page.goto(f"{origin(stack)}{path}")
         if path == "/console/":
             page.get_by_role("heading", name="Waiting for you").wait_for()
-        yield page
+        try:
+            yield page
+        except BaseException as error:
+            for one in errors:
+                error.add_note(f"The page raised: {one}")
+            raise
         assert elsewhere == []
         assert errors == [], errors
         assert page.evaluate("window.ran") is None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Any, Literal
 
 import pytest
@@ -18,6 +18,8 @@ pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnin
 NO_CONNECTION = "There is no connection to the gateway"
 CHECK_MS, RETRY_MS = 25_000, 1_000
 """Of the page: a check finds a connection lost that brought nothing since the last one; so soon another is opened."""
+READ_TIMEOUT_MS = 30_000
+"""Of the page: a read whose answer has not begun by then is given up."""
 NUMBERED = f"""count => {{
     const found = (({SHOWN}).match(/\\d+/g) ?? []).map(Number);
     return found.length === count && found.every((one, at) => one === at);
@@ -171,7 +173,7 @@ def test_a_proxy_that_refuses_sockets_leaves_the_page_readable(browser: Any, sta
 def test_a_read_that_fails_is_repeated_once_the_gateway_is_reached_again(browser: Any, stack: Stack) -> None:
     approval = asked(stack, "write after-a-failure.txt 1", "after-a-failure")
     with page_of(browser, stack) as page:
-        page.route("**/v1/approvals?*", lambda route: route.abort(), times=1)
+        page.route("**/v1/approvals?*", once(UNANSWERED["abort"]))
         page.goto(f"{origin(stack)}/console/")
         page.locator(f"a[href='/console/a/{approval}']").wait_for()
         page.get_by_text(NO_CONNECTION).wait_for(state="detached")
@@ -179,7 +181,25 @@ def test_a_read_that_fails_is_repeated_once_the_gateway_is_reached_again(browser
 
 UNANSWERED = {"abort": lambda route: route.abort(), "fail": lambda route: route.fulfill(
     status=503, json={"code": "Unavailable", "detail": "The ledger cannot be read now."})}
-"""How a read fails once: without an answer, or with one that another attempt may do better than."""
+"""How a read fails: without an answer, or with one that another attempt may do better than."""
+
+
+def once(fail: Callable[[Any], None]) -> Callable[[Any], None]:
+    """Let the first request of a route fail, and those behind it pass.
+
+    The route stays, other than with Playwright's `times=1`: a view's reads may overlap, and the browser is not to
+    change what it intercepts while the second of them is on its way.
+    """
+    failed: list[Any] = []
+
+    def answer(route: Any) -> None:
+        if failed:
+            route.continue_()
+        else:
+            failed.append(route)
+            fail(route)
+
+    return answer
 
 
 @pytest.mark.parametrize("how", UNANSWERED)
@@ -187,8 +207,8 @@ def test_a_request_that_could_not_be_read_is_shown_without_another_visit(browser
     """Also when nothing else changes meanwhile: a phone that opens a notice may have no network for a moment."""
     approval = asked(stack, f"write unread-{how}.txt 1", f"unread-{how}")
     with page_of(browser, stack) as page:
-        page.route(f"**/v1/approvals/{approval}/input", UNANSWERED[how], times=1)
-        page.route(f"**/v1/approvals/{approval}", UNANSWERED[how], times=1)
+        page.route(f"**/v1/approvals/{approval}/input", once(UNANSWERED[how]))
+        page.route(f"**/v1/approvals/{approval}", once(UNANSWERED[how]))
         page.goto(f"{origin(stack)}/console/a/{approval}")
         page.get_by_role("button", name="Allow once", disabled=False).wait_for()
         assert f"unread-{how}" in page.locator("section pre").first.inner_text()
@@ -215,11 +235,26 @@ def test_a_session_that_could_not_be_read_is_shown_without_another_visit(browser
                                                                          how: str) -> None:
     session = ran(stack, "shell", "echo whole", f"session-{how}-{len(part)}")
     with page_of(browser, stack) as page:
-        page.route(f"**/v1/sessions/{session}{part}", UNANSWERED[how], times=1)
+        page.route(f"**/v1/sessions/{session}{part}", once(UNANSWERED[how]))
         page.goto(f"{origin(stack)}/console/sessions/{session}")
         page.locator(".tool", has_text="echo whole").wait_for()
         page.get_by_role("heading", name="echo whole").wait_for()
         page.get_by_role("alert").wait_for(state="detached")
+
+
+def test_a_read_that_is_never_answered_is_made_again(browser: Any, stack: Stack) -> None:
+    """Nothing fails a request on a connection whose network is gone, and no event follows in a session that is idle."""
+    session = ran(stack, "shell", "echo late", "session-never")
+    held: list[Any] = []
+    with page_of(browser, stack) as page:
+        page.clock.install()
+        page.route(f"**/v1/sessions/{session}/frames?*", once(held.append))
+        page.goto(f"{origin(stack)}/console/sessions/{session}")
+        page.get_by_role("heading", name="echo late").wait_for()
+        stack.until(lambda: bool(page.evaluate("1") and held))
+        assert page.locator(".tool").count() == 0
+        page.clock.run_for(READ_TIMEOUT_MS + RETRY_MS)
+        page.locator(".tool", has_text="echo late").wait_for()
 
 
 def test_thoughts_are_folded_and_what_is_hostile_in_them_is_text(browser: Any, stack: Stack, runner: ScriptedRunner
