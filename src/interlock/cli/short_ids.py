@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple, TypeVar
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 from interlock.cli.columns import WHOLE_ID
 from interlock.cli.exit_status import BY_STATE
@@ -18,6 +18,7 @@ from interlock.protocol.api.gateway import LIST_NODES
 from interlock.protocol.api.runners import LIST_RUNNERS
 from interlock.protocol.api.sessions import LIST_SESSIONS
 from interlock.protocol.resources import Approval, Command, Node, Session
+from interlock.sdk.exchange import RequestSpec
 from interlock.sdk.runner_names import runners_named
 from interlock.session.keys import BadKey, agent_of, canonical_key
 
@@ -106,6 +107,15 @@ async def approval_to_decide(
         raise usage(f"{LAST} is {only.id}, which this terminal has not shown.",
                     f"Read it with: interlock approvals {only.id}; then name it by its id.")
     return only
+
+
+def of_session(text: str, request: Callable[[str], RequestSpec[T]]
+               ) -> Callable[[GatewayLink], Coroutine[Any, Any, RequestSpec[T]]]:
+    """Make a request of the whole id of the session that `text` names, once a gateway is asked for it."""
+    async def looked_up(link: GatewayLink) -> RequestSpec[T]:
+        return request((await session(link, text)).session_id)
+
+    return looked_up
 
 
 async def session(link: GatewayLink, text: str) -> Session:

@@ -17,6 +17,7 @@ from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.options import SessionNamed
 from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.terminal import one_line, print_json, print_table, result, say
+from interlock.cli.verb_answer import print_answer
 from interlock.cli.verb_error import Trouble, usage
 from interlock.command.card.landing_request import UNASKED_LATER
 from interlock.command.card.permission_request import lines_of_approval
@@ -24,10 +25,11 @@ from interlock.command.staged_choice import chosen_input
 from interlock.protocol.answers import StagedChanges
 from interlock.protocol.api.approvals import GET_APPROVAL
 from interlock.protocol.api.commands import GET_COMMAND, SUBMIT_COMMAND
-from interlock.protocol.api.session_entries import DISCARD_CHANGES, GET_STAGED_CHANGES
+from interlock.protocol.api.session_entries import GET_STAGED_CHANGES
 from interlock.protocol.payloads import StagedFile
 from interlock.protocol.problems import Problem
 from interlock.protocol.resources import Approval, Command, Session
+from interlock.sdk.requests import sessions
 
 COLUMNS = Layout(text=("PATH", "NOTE"), extra=("SHA256", "MODE"), drop=("BYTES",), shorten=cut_middle)
 DIGEST_CHARS = 12
@@ -86,7 +88,13 @@ def discard(
     """
     if not files and not yes:
         raise usage("Nothing is named.", "Name files, or throw all away with --yes.")
-    return asyncio.run(_discard(session, files, where, json=json))
+    def show(after: Session) -> None:
+        result(after.session_id)
+        say(f"asked the runner to throw {'these files' if files else 'all staged changes'} away; see what is left: "
+            f"interlock changes {after.session_id}")
+
+    named = [name.removeprefix("./") for name in files] or None
+    return print_answer(where, short_ids.of_session(session, lambda id_: sessions.discard(id_, named)), show, json=json)
 
 
 async def _changes(named: str, where: Where, *, diff: bool, json: bool) -> int:
@@ -165,18 +173,3 @@ async def _asked(link: GatewayLink, session_id: str, found: StagedChanges) -> St
         raise Trouble(command.error.code, command.error.message, "The changes stay staged. See them with: interlock "
                       f"changes {session_id}")
     return await link.read(GET_STAGED_CHANGES.at(session_id), StagedChanges)
-
-
-async def _discard(named: str, files: tuple[str, ...], where: Where, *, json: bool) -> int:
-    async with GatewayLink(where) as link:
-        session = await short_ids.session(link, named)
-        path = DISCARD_CHANGES.at(session.session_id)
-        body = {"files": [name.removeprefix("./") for name in files]} if files else {}
-        after = decoded(await link.send(path, body), Session, path)
-        if json:
-            print_json(msgspec.json.encode(after))
-            return ExitStatus.DONE
-        result(after.session_id)
-        say(f"asked the runner to throw {'these files' if files else 'all staged changes'} away; see what is left: "
-            f"interlock changes {after.session_id}")
-        return ExitStatus.DONE
