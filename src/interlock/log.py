@@ -40,7 +40,7 @@ class _InForce:
 
 
 def redact_by(rules: Sequence[RedactionRule]) -> None:
-    """Have the lines from now on redacted by other rules."""
+    """Redact later lines by these rules."""
     _InForce.redaction = Redaction(rules)
 
 

@@ -28,7 +28,7 @@ _keeper: subprocess.Popen[bytes] | None = None
 
 
 def leave(pid: int, how: signal.Signals = signal.SIGKILL) -> None:
-    """Have a child of ours be ended by `how`, and after GRACE_S by SIGKILL, should this process be gone before."""
+    """Register a child to be ended by `how`, and after GRACE_S by SIGKILL, if this process ends before it."""
     _tell(b"leave %d %d %d\n" % (pid, how, started(pid)))
 
 

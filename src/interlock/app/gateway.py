@@ -118,15 +118,15 @@ async def run_gateway(
 
 
 def tune_collector() -> None:
-    """Have the cyclic collector look seldom: what passes through a gateway is freed by its counts, and a look at every
-    700 new objects took a sixth of the time of a frame. What is there at the start is never looked at again."""
+    """Run the cyclic collector seldom: what passes through a gateway is freed by its counts, and a run at every 700 new
+    objects took a sixth of the time of a frame. Objects that exist at the start are never examined again."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(YOUNG_OBJECTS, *gc.get_threshold()[1:])
 
 
 def _stop_on_signals() -> asyncio.Event:
-    """Have SIGINT and SIGTERM end the gateway also before the server listens for them itself.
+    """Return an event that SIGINT and SIGTERM set, also before the server handles them itself.
 
     uvicorn raises the signal that stopped it once more when it has stopped; then this only says again what is known.
     """

@@ -21,7 +21,7 @@ log = structlog.get_logger()
 
 
 def prepare_tokenizer(*, at_once: bool = False) -> LateTokenizer | None:
-    """Have tokens counted by the tokenizer from the first count on. None if it is not installed.
+    """Count tokens by the tokenizer from the first count on; returns it, None if it is not installed.
 
     Its ranks take 60 MB and up to seconds to load, so a process that counts nothing does not load them (Y-18). A
     gateway of a cluster loads them at once, before it joins: the loading holds the interpreter, on a thread too, and a

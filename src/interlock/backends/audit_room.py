@@ -39,7 +39,7 @@ class AuditRoom:
         self._notify = notify
 
     def expect(self, tenant_id: str, seq: int) -> None:
-        """Have a tenant's record `seq` be the one that is due."""
+        """Note that a tenant's record `seq` is the one that is due."""
         self._due[tenant_id] = seq
 
     async def commit(self, batch: WriteBatch, write: Callable[[WriteBatch], Awaitable[Receipt]]) -> Receipt:

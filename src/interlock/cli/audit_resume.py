@@ -27,7 +27,7 @@ def resume(
     reason: Annotated[str | None, Parameter(help="Why, for the audit log.")] = None,
     where: Here = NOWHERE,
 ) -> int:
-    """Have an audit log signed again that no kept checkpoint leads up to, as it is now.
+    """Resume signing an audit log, as it is now, that no kept checkpoint leads up to.
 
     Earlier checkpoints are set aside, and a record of the log says who accepted it. Before that, run
     `interlock audit verify`, and compare with a witness or an earlier export: what was lost or rewritten since

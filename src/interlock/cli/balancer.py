@@ -149,7 +149,7 @@ async def _pass_on_and_hear_out(source: socket.socket, target: socket.socket) ->
 
 
 def _reset(end: socket.socket) -> None:
-    """Have both sides know at once, and anyone who waits on it here."""
+    """Reset a connection, so that both sides, and a reader of it here, notice at once."""
     with suppress(OSError):
         end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         end.shutdown(socket.SHUT_RDWR)

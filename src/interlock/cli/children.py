@@ -120,7 +120,7 @@ class Child:
             await process.wait()
 
     def hang_up(self) -> None:
-        """Have it read the config again (G-1)."""
+        """Make the process read the config again (G-1)."""
         if self._process is not None and self._process.returncode is None:
             with suppress(ProcessLookupError):
                 self._process.send_signal(signal.SIGHUP)

@@ -19,7 +19,7 @@ from interlock.cli.verb_error import Trouble, usage
 
 
 def reload(*, state: State = None) -> int:
-    """Have gateway and runner read the config again; a file with mistakes is left alone, and said."""
+    """Make gateway and runner read the config again; a file with mistakes is reported, and the old settings stay."""
     where = Where(state=state)
     directory = where.directory()
     mistakes = mistakes_of(directory)

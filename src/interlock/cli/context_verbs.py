@@ -48,7 +48,7 @@ def use(
                                                'another; "" for the directory that you are in.')] = None,
     state: State = None,
 ) -> int:
-    """Have verbs go to another gateway from now on."""
+    """Make another gateway the one that verbs go to."""
     place = state_directory(state)
     if directory and not directory.startswith("/"):
         raise usage(f"The directory {directory!r} is not absolute.", "Write it as it is on the runner's host.")

@@ -162,7 +162,7 @@ class IssuerClient:
         return self._read(answer, IssuedTokens)
 
     def revoke(self, endpoint: str, client_id: str, refresh_token: str) -> None:
-        """Have the issuer forget a refresh token (RFC 7009). Raises Trouble."""
+        """Revoke a refresh token at its issuer (RFC 7009). Raises Trouble."""
         answer = self._ask("POST", endpoint, {"token": refresh_token, "token_type_hint": "refresh_token",
                                               "client_id": client_id})
         if answer.status != 200:

@@ -42,7 +42,7 @@ LIST = Layout(text=("FILE",), drop=("WHAT",), shorten=cut_middle)
 
 def install(*, print_: PrintOption = False, for_: ForOption = None, root: RootOption = None,
             force: ForceOption = False, state: State = None) -> int:
-    """Have this host start its paired runner."""
+    """Install the paired runner as a service of this host."""
     return service_install("runner", print_=print_, for_=for_, root=root, force=force, state=state)
 
 
@@ -58,7 +58,7 @@ def service_install(
     part: PartArgument, /, *, print_: PrintOption = False,
     for_: ForOption = None, root: RootOption = None, force: ForceOption = False, state: State = None,
 ) -> int:
-    """Have this host start `interlock up`, a gateway or a paired runner, as a service of this user."""
+    """Install `interlock up`, a gateway or a paired runner as a service of this user on this host."""
     where = Where(state=state)
     directory = where.directory()
     config = load_config(where)

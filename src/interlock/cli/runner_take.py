@@ -25,7 +25,7 @@ def take(
     to: Annotated[str, Parameter(help="Id of the gateway that is to control it, as `interlock doctor` shows there.")],
     state: StateOption = None,
 ) -> int:
-    """Have another gateway control a session of the runner that runs here."""
+    """Let another gateway control a session of the runner that runs here."""
     from interlock.runner.local import NoRunner, Take, ask
 
     directory = state_directory(state)

@@ -32,7 +32,7 @@ def compact(
     json: Annotated[bool, Parameter(help="Print the agent's report as one JSON document.")] = False,
     where: Here = NOWHERE,
 ) -> int:
-    """Have a session's conversation compacted, and wait until it is: its older part becomes a summary.
+    """Compact a session's conversation, and wait until it is done: its older part becomes a summary.
 
     Parameters
     ----------

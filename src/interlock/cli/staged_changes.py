@@ -150,7 +150,7 @@ async def _land(named: str, files: tuple[str, ...], comment: str | None, where: 
 
 
 async def _asked(link: GatewayLink, session_id: str, found: StagedChanges) -> StagedChanges:
-    """Have the runner ask whether what is staged lands, and return the changes with the question; without one if the
+    """Make the runner ask whether what is staged lands, and return the changes with the question; without one if the
     command ended first, as when a rule lets them land. Raises Trouble."""
     if not found.count:
         raise Trouble("Conflict", f"Nothing is staged in session {session_id}.", "See it with: interlock changes "

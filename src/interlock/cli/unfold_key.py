@@ -25,7 +25,7 @@ LOCAL_MODES, CONTROL_CHARACTERS = 3, 6
 
 @contextmanager
 def unfold_key(screen: Screen) -> Generator[None]:
-    """Have Ctrl-O unfold the screen's output, and fold it again; the terminal is left as it was found."""
+    """Let Ctrl-O unfold the screen's output, and fold it again; the terminal is left as it was found."""
     descriptor = _terminal()
     if descriptor is None:
         yield

@@ -144,7 +144,7 @@ AUDIT_VERBS: tuple[CliVerb, ...] = (
 CONFIG_VERBS: tuple[CliVerb, ...] = (
     CliVerb("check", "interlock.cli.config_verbs:check", "Check the config file.", ("interlock config check",)),
     CliVerb("show", "interlock.cli.config_verbs:show", "Show the settings in force.", ("interlock config show",)),
-    CliVerb("reload", "interlock.cli.config_reload:reload", "Have gateway and runner read the config again.",
+    CliVerb("reload", "interlock.cli.config_reload:reload", "Make gateway and runner read the config again.",
             ("interlock config reload",)),
     CliVerb("import", "interlock.cli.config_import:import_", "Import sessions, bindings, hooks and jobs from OpenClaw.",
             ("interlock config import ~/.openclaw/openclaw.json",)),
@@ -161,17 +161,17 @@ RUNNER_VERBS: tuple[CliVerb, ...] = (
             ("interlock runner unpair https://gate.example.org",)),
     CliVerb("take", "interlock.cli.runner_take:take", "Let another gateway control a session of this host's runner.",
             ("interlock runner take SESSION --to GATEWAY_ID",)),
-    CliVerb("install", "interlock.cli.install:install", "Have this host start its paired runner (systemd, launchd).",
+    CliVerb("install", "interlock.cli.install:install", "Install the paired runner as a service (systemd, launchd).",
             ("interlock runner install --root ~/work", "interlock runner install --print --for systemd")),
 )
 SERVICE = CliVerb("service", "interlock.cli.groups:service", "List what this host starts by itself; add or remove it.",
                   ("interlock service", "interlock service install up --root ~/work"))
 SERVICE_VERBS: tuple[CliVerb, ...] = (
     CliVerb("install", "interlock.cli.install:service_install",
-            "Have this host start `interlock up`, a gateway or a paired runner.",
+            "Install `interlock up`, a gateway or a paired runner as a service.",
             ("interlock service install up --root ~/work", "interlock service install gateway",
              "interlock service install up --print --for systemd")),
-    CliVerb("remove", "interlock.cli.install:service_remove", "Have this host no longer start it.",
+    CliVerb("remove", "interlock.cli.install:service_remove", "Remove the service: this host no longer starts it.",
             ("interlock service remove up",)),
 )
 SESSIONS = CliVerb("sessions", "interlock.cli.groups:sessions", "List sessions, or show one and its transcript.",
@@ -192,7 +192,7 @@ SESSIONS_VERBS: tuple[CliVerb, ...] = (
             ("interlock sessions archive @last",)),
     CliVerb("restore", "interlock.cli.session_lives:restore", "Restore an archived session.",
             ("interlock sessions restore 3f2a",)),
-    CliVerb("compact", "interlock.cli.session_compact:compact", "Have a session's agent compact its context.",
+    CliVerb("compact", "interlock.cli.session_compact:compact", "Let a session's agent compact its context.",
             ("interlock sessions compact agent:claude:main",
              'interlock sessions compact 3f2a "keep the open questions"')),
     CliVerb("release", "interlock.cli.session_release:release", "Move control of a session to another gateway.",

@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 
 def on_hangup(reload: Callable[[], object], end: Callable[[], object]) -> None:
-    """Have SIGHUP call `reload` in the running loop; where it came because the terminal that this was started from was
-    closed, `end`. What was started with the signal ignored (nohup) outlives its terminal."""
+    """Handle SIGHUP in the running loop: call `reload`, or `end` if the terminal that this was started from was closed.
+    A process that was started with the signal ignored (nohup) outlives its terminal."""
     had_terminal = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN and _has_terminal()
 
     def hangup() -> None:

@@ -14,7 +14,7 @@ class Signing:
         self._resumed: list[Callable[[], None]] = []
 
     def on_resumed(self, resumed: Callable[[], None]) -> None:
-        """Have `resumed` called when a tenant's log can be signed again."""
+        """Call `resumed` whenever a tenant's log can be signed again."""
         self._resumed.append(resumed)
 
     def reason(self, tenant_id: str) -> str | None:

@@ -214,7 +214,7 @@ class ChatInbox:
         self, principal: Principal, session_id: str, message: InboundMessage, key: str, instructions: str,
         remember: Remember
     ) -> Received:
-        """Have the conversation compacted; if that cannot be, the answer has the reason."""
+        """Start the compaction of the conversation; if it is refused, the answer has the reason."""
         shell = await self._lanes.lane(session_id)
         policy = shell.lane.state.entry.send_policy if shell is not None else None
         silent = not may_send(self._settings.sending, policy, message.chat, key)

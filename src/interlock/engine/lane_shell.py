@@ -109,7 +109,7 @@ class LaneShell:
         self._task = asyncio.create_task(self._run(), name=f"lane {lane.state.session_id}")
 
     def begin_under(self, hold: Hold | None) -> None:
-        """Have the first commit of a session of a key refused once another gateway opens that key."""
+        """Set the hold of a session's key: the first commit is refused once another gateway opens that key."""
         self._hold = hold
 
     def drop_link(self) -> None:
@@ -134,8 +134,8 @@ class LaneShell:
         await self._decided(given, link=link)
 
     def send(self, given: LaneInput, then: Callable[[Any], None] | None = None) -> None:
-        """Have an input decided after what waits. `then` is called with the answer once it is durable; not at all if it
-        is a Problem, or never becomes durable."""
+        """Queue an input, to be decided after those that wait. `then` is called with the durable answer; not at
+        all if it is a Problem, or never becomes durable."""
         reply: asyncio.Future[Any] | None = None
         if then is not None:
             reply = asyncio.get_running_loop().create_future()
@@ -365,7 +365,7 @@ class LaneShell:
         self._answer([*group, *self.inbox.take_all()], LaneMoved)
 
     def let_go(self) -> None:
-        """Have nothing more to do with the lane but to answer who waits in it."""
+        """Give the lane up; only those who wait in it are still answered."""
         self.broken = self.over = True
         self._lanes.forget(self)
         # Where its runner is attached nothing may touch it for long, and its clocks have to go on there.

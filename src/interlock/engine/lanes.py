@@ -355,7 +355,7 @@ class Lanes:
         await asyncio.gather(*(shell.leave() for shell in gone))
 
     def look_again(self) -> None:
-        """Have every lane see whether what waits in it may start now."""
+        """Make every lane check whether what waits in it may start now."""
         for shell in self.live():
             shell.send(StartLooked())
 

@@ -57,7 +57,7 @@ class Room(Protocol):
         ...
 
     def pass_on(self, lane: LaneName, epoch: int) -> None:
-        """Have another gateway go on with a lane, unless one has taken it already. Never blocks."""
+        """Let another gateway go on with a lane, unless one has taken it already. Never blocks."""
         ...
 
     def hold(self, tenant_id: str, name: str) -> AbstractAsyncContextManager[Hold | None]:
@@ -74,7 +74,7 @@ class Room(Protocol):
         ...
 
     def on_hint(self, kind: str, receive: Callable[[bytes], Awaitable[None] | None]) -> None:
-        """Have `receive` called when another gateway hints at it, and with b"" when a hint may have been lost."""
+        """Call `receive` for each hint of this kind from another gateway, and with b"" when one may have been lost."""
         ...
 
 

@@ -62,7 +62,7 @@ class Router:
         self._live = live
 
     def look_by(self, look: Callable[[], Awaitable[None]]) -> None:
-        """Have `look` find which runners are attached to other gateways, before one is chosen."""
+        """Set `look`, which finds the runners that are attached to other gateways, before one is chosen."""
         self._look = look
 
     async def look(self) -> None:

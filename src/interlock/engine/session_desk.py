@@ -35,7 +35,7 @@ class SessionDesk:
 
     async def compact(self, principal: Principal, session_id: str, instructions: str | None, remember: Remember
                       ) -> compaction.RequestedCompaction:
-        """Have a session's conversation compacted (T-6, Z-4)."""
+        """Start the compaction of a session's conversation (T-6, Z-4)."""
         await self._session(principal, session_id)
         shell = await self._lanes.need(session_id)
         return await ask_to_compact(self._compactor, shell, principal, instructions, remember)
@@ -79,7 +79,7 @@ class SessionDesk:
 
     async def discard(self, principal: Principal, session_id: str, files: list[str] | None, remember: Remember
                       ) -> SessionRecord:
-        """Have the runner throw staged changes away, all or the named files (H-17)."""
+        """Make the runner discard staged changes, all or the named files (H-17)."""
         return await self._change(SessionChange("discard", principal, {"files": files}), session_id, remember)
 
     async def _change(self, change: SessionChange | SessionPutAway, session_id: str, remember: Remember | None = None

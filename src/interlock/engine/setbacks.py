@@ -32,7 +32,7 @@ class Setbacks:
         return self._found.get(tenant_id)
 
     def ask_by(self, ask: Callable[[str], Awaitable[Findings]]) -> None:
-        """Have `ask` return what the other gateways of the cluster have found of a tenant."""
+        """Set `ask`, which returns what the other gateways of the cluster have found of a tenant."""
         self._ask = ask
 
     async def anywhere(self, tenant_id: str) -> RestoredLedger | None:

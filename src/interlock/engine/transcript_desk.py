@@ -146,7 +146,7 @@ class TranscriptDesk:
         return await asyncio.to_thread(leaving, await self.lines(record), self._redact)
 
     async def note_raw_export(self, principal: Principal, record: SessionRecord, media: str) -> None:
-        """Have the audit log know of an export that is not redacted, before it leaves (U-1)."""
+        """Record an export that is not redacted in the audit log, before it leaves (U-1)."""
         await self._ledger.commit(WriteBatch([AuditAppend(AuditDraft(
             tenant_id=record.tenant_id, at=iso(self._lanes.wall.now_ms()), who=principal.who, action=AUDIT_ACTION,
             session_id=record.session_id, meta={"op": "export", "view": "raw", "format": media}))]))

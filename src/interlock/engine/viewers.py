@@ -380,7 +380,7 @@ class Viewers:
         return topic.delivered if topic is not None else 0
 
     def follow(self, stream: str, n: int, reach: Callable[[int], Awaitable[None]]) -> None:
-        """Have viewers read a stream no farther than `reach` has reported; all up to `n` counts as delivered."""
+        """Let viewers read a stream no farther than `reach` has reported; all up to `n` counts as delivered."""
         topic = self.topics.get(stream)
         if topic is None:
             topic = self.topics[stream] = _Topic()

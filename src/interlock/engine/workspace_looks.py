@@ -43,9 +43,9 @@ class WorkspaceLooks:
 
     async def look(self, session: SessionRecord, access: WorkspaceAccess, start_commit: str | None = None
                    ) -> WorkspaceChanges:
-        """Have a session's runner look; `access` is the session's to its workspace, `start_commit`
-        what was checked out there as it began. Raises Problem, and Elsewhere if
-        another gateway has the runner."""
+        """Ask a session's runner what changed in its workspace, and return that; `access` is the session's to its
+        workspace, `start_commit` what was checked out there as it began. Raises Problem, and Elsewhere if another
+        gateway has the runner."""
         asked = next((one for one in self._asked.values() if one.session_id == session.session_id), None) \
             or self._ask(session, access, start_commit)
         answer = await asyncio.shield(asked.answer)

@@ -198,7 +198,7 @@ def _makers(principal: Principal) -> list[str]:
     makers = list(dict.fromkeys([named(principal.driver or principal.actor), *principal.key_makers]))
     if len(makers) > MAX_MAKERS:
         raise Problem("QuotaExceeded", f"A key has at most {MAX_MAKERS} people in the line of those who made it.",
-                      hint="Have somebody make it whose own key was made by an owner.")
+                      hint="Ask a person whose own key was made by an owner to make it.")
     return makers
 
 

@@ -91,8 +91,8 @@ class PushService:
 
     async def subscribe(self, principal: Principal, session_id: str, body: PushSubscriptionBody, remember: Remember
                         ) -> PushSubscription:
-        """Have the browser of a session notified, in place of what it was before. Raises Problem Conflict, Forbidden,
-        InvalidPayload or QuotaExceeded."""
+        """Subscribe the browser of a session to notices, in place of an earlier subscription. Raises Problem Conflict,
+        Forbidden, InvalidPayload or QuotaExceeded."""
         sender = self._sender()
         if not session_id:
             raise Problem("Forbidden", "Only a browser session can be notified: a key has no browser.",

@@ -250,9 +250,9 @@ class RawpEndpoint:
             await self._engine.seen(runner.tenant_id, runner.runner_id)
 
     async def _claim(self, present: Present) -> None:
-        """Have the runner attached here, and nowhere else any more. Raises LedgerError, and Closing for a hello that is
-        heard late: a gateway that stood still, or the network, held it while the runner went on to a newer link, and
-        what it says of sessions and turns is not so any more (C-7)."""
+        """Attach the runner here, and detach it elsewhere. Raises LedgerError, and Closing for a hello that arrives
+        late: a gateway that stood still, or the network, held it while the runner went on to a newer link, and what it
+        reports of sessions and turns is out of date (C-7)."""
         presence, runner_id = self._engine.presence, present.record.runner_id
         number = presence.bounded(runner_id, present.hello.link_number)
         present.number_link(number)

@@ -19,7 +19,7 @@ class Signal(Generic[P]):
         self._receivers: list[Callable[P, object]] = []
 
     def connect(self, receiver: Callable[P, object]) -> None:
-        """Have each later event sent to `receiver`; what it returns is ignored."""
+        """Send each later event to `receiver`; what it returns is ignored."""
         self._receivers.append(receiver)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> None:

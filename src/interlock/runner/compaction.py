@@ -30,7 +30,7 @@ def reported(journal: Journal, report: Compacted, reply_to: str) -> Frame:
 
 
 async def compact(agent: Compacts, journal: Journal, asked: Frame, request: SessionCompact) -> None:
-    """Have the agent compact its context, and answer `asked` with `session.compacted`, or with `session.error`
+    """Let the agent compact its context, and answer `asked` with `session.compacted`, or with `session.error`
     COMPACTION_FAILED, also if it is cancelled. The usage follows if the agent reports it: it counts towards the budget
     of the day as a turn's does (P-7)."""
     usages: list[TurnUsage] = []

@@ -225,7 +225,7 @@ class ClaudeConversation:
         self._mode_now = found
 
     async def compact(self, request: SessionCompact, spent: Spent) -> Compacted:
-        """Have it compact its context now, and report the usage. Raises CompactionFailed with its message."""
+        """Let the agent compact its context now; `spent` gets the usage. Raises CompactionFailed with its message."""
         updates = self._updates
         updates.request_compaction()
         try:

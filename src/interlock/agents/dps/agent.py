@@ -314,7 +314,7 @@ class DpsAgent:
                 await self._process.terminate()
 
     async def compact(self, request: p.SessionCompact, spent: Spent) -> p.Compacted:
-        """Have it compact its context; it does not report the usage. Raises CompactionFailed."""
+        """Let the agent compact its context; it does not report the usage. Raises CompactionFailed."""
         pipe = self._connected()
         waiting: asyncio.Future[p.Compacted] = asyncio.get_running_loop().create_future()
         self._compacting = (await pipe.send("control.session.compact", request), waiting)
@@ -347,7 +347,7 @@ class DpsAgent:
 
     # --- its process ---
     async def pause(self) -> None:
-        """Have it pause at its next boundary, or stop the process tree (C-6)."""
+        """Pause the agent at its next boundary, or stop the process tree (C-6)."""
         self._paused = True
         if self._features.pause == "boundary":
             if self._turn is not None:  # Before its prompt it would have no effect.

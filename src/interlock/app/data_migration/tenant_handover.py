@@ -295,10 +295,10 @@ async def commit_copy(connection: PostgresConnection) -> None:
 
 
 async def depart(move: TenantHandover) -> None:
-    """Have the source name the new place."""
+    """Make the source name the new place."""
     await move.depart()
 
 
 async def open_there(move: TenantHandover, report: TenantReport) -> None:
-    """Have the destination accept the tenant."""
+    """Make the destination accept the tenant."""
     await move.open_there(report)

@@ -262,7 +262,7 @@ def moved_checkpoint(to: Destination, report: TenantReport) -> bytes:
 
 
 async def mark_source(move: _Move) -> None:
-    """Have the source refuse the tenant and name the new place: the first of the three commits. Nothing is done if an
+    """Make the source refuse the tenant and name the new place: the first of the three commits. Nothing is done if an
     earlier call has done it."""
     if move.tenant.moved_to is None:
         marked = msgspec.structs.replace(move.tenant, moved_to=move.to.place)

@@ -196,7 +196,7 @@ class _Reader:
         self._loop = asyncio.get_running_loop()
 
     def put(self, body: bytes) -> None:
-        """Have a note delivered soon."""
+        """Queue a note for delivery."""
         if self._bus.away:
             return
         if len(self._waiting) >= WAITING_NOTES:

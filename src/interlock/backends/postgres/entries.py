@@ -98,7 +98,7 @@ class Entries:
         return sorted({(line.tenant_id, line.session_id) for line in lines if line.session_id not in self._known})
 
     def add_to(self, single: Single, lines: Sequence[TranscriptLine]) -> None:
-        """Have a statement append lines. Raises LedgerError, and NotAtOnce if a transcript may not have begun."""
+        """Make a statement append lines. Raises LedgerError, and NotAtOnce if a transcript may not have begun."""
         kept = _checked(lines)
         if self._unknown(kept):
             raise NotAtOnce("transcript")

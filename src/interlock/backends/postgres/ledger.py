@@ -135,7 +135,7 @@ class PostgresLedger(AuditedLedger, PostgresUpkeep, PostgresReading):
         await self._lane_readers.close()
 
     async def _free_space(self) -> None:
-        """Have the server give the space of what was erased free (U-4). It was forgotten all the same if it cannot."""
+        """Make the server free the space of what was erased (U-4). The data is erased even if that fails."""
         try:
             connection = await connect(self._settings)
         except Exception as error:  # noqa: BLE001 - the server does the same by itself, later

@@ -82,7 +82,7 @@ async def unacknowledged(connection: PostgresConnection, tenant_id: str, move_id
 
 
 async def freeze(connection: PostgresConnection, tenant_id: str, move_id: str, life_ms: int) -> None:
-    """Have no gateway change the tenant, for `life_ms` at the most. Raises HandoverOver if it is moved already."""
+    """Freeze the tenant for at most `life_ms`: no gateway changes it. Raises HandoverOver if it is moved already."""
     record = await _tenant(connection, tenant_id)
     if record is None or record.moved_to is not None or record.moving is not None:
         raise HandoverOver(f"The tenant {tenant_id} is being moved already, or was.")

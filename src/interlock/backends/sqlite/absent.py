@@ -20,7 +20,7 @@ class Absent:
         self._count = 0
 
     def add(self, key: str) -> None:
-        """Have the key never called absent again."""
+        """Add a key, which is never reported absent again."""
         if self._count >= KEYS:
             self._parts = [*self._parts, _part()]
             self._count = 0

@@ -72,7 +72,7 @@ class WriteBuffer:
         self._rows: dict[queries.BufferedTable, list[Sequence[Value]]] = {table: [] for table in tables}
 
     def add(self, table: queries.BufferedTable, row: Sequence[Value]) -> None:
-        """Have a row written later."""
+        """Keep a row for a later write."""
         self._rows[table].append(row)
 
     def write(self, table: queries.BufferedTable) -> None:

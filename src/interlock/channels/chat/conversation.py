@@ -90,7 +90,7 @@ class Conversation:
         self._detail: Verbosity = "off"
 
     def expect(self, command_id: str, spot: Spot, message_id: Id) -> None:
-        """Have a command's replies sent to a spot; that it is awaited is durable when this returns. Raises OSError."""
+        """Send a command's replies to a spot; that it is awaited is durable when this returns. Raises OSError."""
         if command_id not in self._place.commands:
             self._place.commands[command_id] = Awaited(spot, message_id)
             self._save()

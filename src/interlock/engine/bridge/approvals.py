@@ -54,8 +54,8 @@ def open_approval(
 
 
 def _ask_approvers(lane: Lane, approval: Approval) -> None:
-    """Have each webhook of the tenant ask, and its approvers' browsers, once an approval; in the opening's own
-    transaction, so that none is missed (P-8, J-18)."""
+    """Queue one notice of an approval for each webhook of the tenant, and for its approvers' browsers; in the
+    transaction that opens the approval, so that none is missed (P-8, J-18)."""
     names = [name for tenant_id, name in lane.limits.webhooks if tenant_id == approval.tenant_id]
     for name in [*names, DEVICES] if lane.limits.push else names:
         delivery = Delivery(id=f"dlv_{approval.id.removeprefix('apr_')}_{name}", tenant_id=approval.tenant_id,

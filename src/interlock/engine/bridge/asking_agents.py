@@ -62,7 +62,7 @@ def check_compact(lane: Lane, instructions: str | None) -> None:
 
 
 def compact(lane: Lane, principal: Principal, instructions: str | None) -> compaction.RequestedCompaction:
-    """Have the session's agent compact its own context (T-6); its `session.compacted`, or `session.error`, answers.
+    """Ask the session's agent to compact its own context (T-6); its `session.compacted`, or `session.error`, answers.
     Raises Problem."""
     state = lane.state
     check_compact(lane, instructions)

@@ -43,7 +43,7 @@ def ask_people(lane: Lane, record: CommandRecord, on: PolicySubject, verdict: Po
 
 
 def hold_queued(lane: Lane, policy: RuleSet, because: str) -> None:
-    """Have people decide on every waiting command that was let through because the agent was taken to ask."""
+    """Hold every queued command that was let through in the belief that its agent asks: people decide on it."""
     for record in queued(lane):
         if record.needs_asking:
             hold(lane, record, policy, because)

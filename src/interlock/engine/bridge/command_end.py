@@ -147,7 +147,7 @@ def _void_approvals(lane: Lane, command_id: str) -> None:
 
 
 def await_end(lane: Lane, command_id: str, cancel_id: str) -> None:
-    """Have a cancel wait for the command's end."""
+    """Let a cancel wait for the command's end."""
     lane.state.cancels.setdefault(command_id, []).append(cancel_id)
 
 

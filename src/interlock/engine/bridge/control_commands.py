@@ -64,7 +64,7 @@ def end_order(lane: Lane, order_id: str, error: tuple[str, str] | None = None) -
 
 
 def await_agent(lane: Lane, command_id: str, order_id: str) -> None:
-    """Have a pause or a resume wait for what the command's agent says."""
+    """Let a pause or a resume wait for what the command's agent reports."""
     lane.state.holds.setdefault(command_id, []).append(order_id)
 
 

@@ -64,7 +64,7 @@ def _prepared(lane: Lane) -> bool:
 
 
 def open_session(lane: Lane) -> None:
-    """Have the runner start the session's agent; it goes on with its conversation where it can."""
+    """Make the runner start the session's agent, which goes on with its conversation if it can."""
     state = lane.state
     frame = lane.control(
         "control.session.open",

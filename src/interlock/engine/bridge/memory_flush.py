@@ -33,7 +33,7 @@ def due(lane: Lane, window: int, tokens: int) -> bool:
 
 
 def start(lane: Lane) -> None:
-    """Have the flush wait as the next turn. It is counted now: one that fails is not tried again in this cycle."""
+    """Queue the flush as the next turn. It is counted now: one that fails is not tried again in this cycle."""
     rules, entry = lane.limits.compaction, lane.state.entry
     settings = rules.settings.memory_flush
     date = datetime.fromtimestamp(lane.wall / 1000, rules.zone).date().isoformat()

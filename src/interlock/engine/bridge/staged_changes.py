@@ -42,7 +42,7 @@ def check_staged(lane: Lane) -> None:
 
 
 def discard(lane: Lane, who: dict[str, str], files: list[str] | None) -> None:
-    """Have the runner throw staged changes away; its report says the outcome of it. Raises Problem."""
+    """Make the runner discard staged changes; its report has the outcome. Raises Problem."""
     lane.check_controlled()
     check_staged(lane)
     if lane.active is not None:

@@ -10,7 +10,7 @@ from interlock.protocol.records import CommandRecord
 
 
 def begin(lane: Lane, code: str, message: str) -> None:
-    """Have the runner end the session. A command whose turn is open fails with this error at the turn's end, so that
+    """Make the runner end the session. A command whose turn is open fails with this error at the turn's end, so that
     its result holds all of the answer; another one fails now."""
     state = lane.state
     state.note_error((code, message))

@@ -92,10 +92,10 @@ def fail_unasked(lane: Lane, record: CommandRecord) -> bool:
 
 
 def judged(lane: Lane, verdict: PolicyVerdict) -> PolicyVerdict:
-    """Have a person asked where a rule would allow, once the agent used a tool without a yes."""
+    """Return the verdict, or ask instead of allow once the agent has used a tool without approval."""
     return when_fallen(verdict, fell=lane.state.fell)
 
 
 def when_fallen(verdict: PolicyVerdict, *, fell: bool) -> PolicyVerdict:
-    """The outcome of a verdict about an agent that fell so."""
+    """Return the verdict, or ask instead of allow if the agent `fell`: it has used a tool without approval."""
     return PolicyVerdict("ask", ASKED_AGAIN) if fell and verdict.effect == "allow" else verdict

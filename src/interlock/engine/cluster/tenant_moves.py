@@ -33,7 +33,7 @@ class TenantMoves:
         self._looks = 0
 
     def learn_by(self, learn: Callable[[], Awaitable[None]]) -> None:
-        """Have `learn` close here what is closed by now, and read again what tenants have, after each change."""
+        """Call `learn` after each change: it closes what is closed by now, and reads again what tenants have."""
         self._learn = learn
 
     async def look(self) -> float:

@@ -274,7 +274,7 @@ class EventStream:
 
 
 def bound(scope: Scope) -> None:
-    """Have little wait in the kernel for a viewer that reads slowly: what waits here is counted, and can be dropped."""
+    """Bound what the kernel buffers for a viewer that reads slowly: what waits here is counted, and can be dropped."""
     way: Callable[[], None] | None = scope.get("state", {}).get("bound")
     if way is not None:
         way()

@@ -24,7 +24,7 @@ LAND_CHANGES = Operation(
     verb="land")
 DISCARD_CHANGES = Operation(
     "discardChanges", "POST", "/sessions/{session_id}/discard",
-    "Have the runner throw staged changes away; the session's stream says what became of them.",
+    "Make the runner discard staged changes; the session's stream has the outcome.",
     roles=OPERATORS, body=DiscardBody, body_optional=True, answers=Session,
     codes=("ApprovalRequired", "Conflict", "QuotaExceeded"),
     verb="discard")

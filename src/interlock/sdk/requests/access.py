@@ -84,7 +84,7 @@ def end_browser_session(browser_session_id: str, *, idempotency_key: str | None 
 
 def subscribe_to_push(endpoint: str, p256dh: str, auth: str, *,
                       idempotency_key: str | None = None) -> RequestSpec[PushSubscription]:
-    """Have the browser of this browser session notified. A key has no browser: it is refused."""
+    """Subscribe the browser of this browser session to notices. A key has no browser: it is refused."""
     body = PushSubscriptionBody(endpoint=endpoint, keys=PushKeys(p256dh=p256dh, auth=auth))
     return change(SUBSCRIBE_TO_PUSH, body=body, key=idempotency_key)
 

@@ -86,7 +86,7 @@ def close(session_id: str, *, reason: str = "asked for", idempotency_key: str | 
 
 def compact(session_id: str, *, instructions: str | None = None, idempotency_key: str | None = None
             ) -> RequestSpec[Compaction]:
-    """Have the agent compact its context; the session's frames have the outcome, after the cursor of the response."""
+    """Ask the agent to compact its context; the session's frames have the outcome, after the cursor of the response."""
     return change(COMPACT_SESSION, session_id, body=CompactBody(instructions=instructions), key=idempotency_key)
 
 

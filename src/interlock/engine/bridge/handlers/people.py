@@ -138,7 +138,7 @@ def check_compaction(lane: Lane, given: i.CompactionChecked) -> None:
 
 
 def compact_by_agent(lane: Lane, given: i.AgentCompaction) -> compaction.RequestedCompaction | Problem | None:
-    """Have the agent compact its context under policy (T-6); None if the gateway is to plan it."""
+    """Ask the agent to compact its context, under policy (T-6); None if the gateway is to plan it."""
     if given.planned_here and compaction.owns(lane.state):
         return None
     return under_policy(lane, lane.conditions.policy, compact_verb(given.principal, given.instructions),

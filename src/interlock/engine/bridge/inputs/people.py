@@ -189,7 +189,7 @@ class CompactionChecked(LaneInput, frozen=True):
 
 
 class AgentCompaction(LaneInput, frozen=True):
-    """Have the agent compact its own context, unless the gateway plans it (`planned_here`) (T-6)."""
+    """Ask the agent to compact its own context, unless the gateway plans it (`planned_here`) (T-6)."""
 
     principal: Principal
     instructions: str | None
