@@ -35,7 +35,7 @@ def asked(scripted: Any) -> Any:
 def test_it_says_what_went_of_each_tenant(asked: Any, capsys: pytest.CaptureFixture[str]) -> None:
     status, [body] = asked(older_than="8w")
     told = capsys.readouterr()
-    assert (status, body["older_than_ms"], body["dry_run"]) == (ExitStatus.DONE, 56 * DAY_MS, False)
+    assert (status, body) == (ExitStatus.DONE, {"older_than_ms": 56 * DAY_MS})
     rows = [line.split() for line in told.out.splitlines()]
     assert rows[0] == ["TENANT", "SESSIONS", "EVENTS", "FILES", "DELIVERIES"]
     assert rows[1] == ["default", "4", "120", "5", "6"]
@@ -46,7 +46,7 @@ def test_it_says_what_went_of_each_tenant(asked: Any, capsys: pytest.CaptureFixt
 
 def test_a_dry_run_only_counts_and_thirty_days_is_what_is_meant(asked: Any, capsys: pytest.CaptureFixture[str]) -> None:
     _, [body] = asked(answer({**GONE, "dry_run": True}), dry_run=True)
-    assert (body["older_than_ms"], body["dry_run"]) == (30 * DAY_MS, True)
+    assert body == {"older_than_ms": 30 * DAY_MS, "dry_run": True}
     assert "would be forgotten" in capsys.readouterr().err
 
 

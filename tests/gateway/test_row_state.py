@@ -73,7 +73,7 @@ async def test_what_a_gateway_wrote_does_not_differ_before_or_after_it_went_on(b
     assert differing(base) == []
     file = tmp_path / "later.db"
     shutil.copy(base.file, file)
-    gateway = Gateway(await open_ledger(file, SetClock()))
+    gateway = Gateway(await open_ledger(file, SetClock()), random.Random(1).randbytes)
     await gateway.meet()
     await gateway.engine.start()
     for session_id in base.sessions:
