@@ -14,7 +14,7 @@ from interlock.backends.bus_nats import link as link_module
 from interlock.backends.bus_nats.bus import NatsBus, open_bus
 from interlock.backends.bus_nats.parcels import PART_BYTES
 from interlock.backends.bus_nats.places import read_places
-from interlock.ports.bus import LostOver, NobodyThere
+from interlock.ports.bus import CutOff, LostOver, NobodyThere
 
 pytestmark = pytest.mark.anyio
 
@@ -35,6 +35,10 @@ class Server:
 
     async def start(self) -> None:
         self._running = await asyncio.to_thread(start_nats, self._directory, port=self.port)
+
+    def signal(self, number: signal.Signals) -> None:
+        assert self._running is not None
+        self._running.process.send_signal(number)
 
     async def stop(self) -> None:
         if self._running is not None:
@@ -194,3 +198,17 @@ async def test_what_is_subscribed_or_ended_while_the_server_is_away_is_so_when_i
     finally:
         await a.close()
         await b.close()
+
+
+async def test_an_answer_that_comes_after_a_probe_was_given_up_leaves_the_link_as_it_is(server: Server) -> None:
+    """nats-py breaks a link on which the answer to a cancelled flush comes."""
+    await server.start()
+    bus = await open_bus(read_places(server.url), "t")
+    lost = await gap(bus)
+    server.signal(signal.SIGSTOP)
+    with pytest.raises(CutOff):
+        await bus.probe(20)
+    server.signal(signal.SIGCONT)
+    await bus.probe(5_000)  # The answers before this one have come.
+    assert not lost.is_set()
+    await bus.close()

@@ -221,7 +221,18 @@ async def _flush(client: Client) -> None:
     """Return when the server has all that was said. The library's own question overtakes what waits to be written, so
     its first answer only says that this was written, and the second that it has come."""
     for _ in range(2):
-        await client.flush(FLUSH_TIMEOUT_S)
+        await ping(client, FLUSH_TIMEOUT_S)
+
+
+async def ping(client: Client, timeout_s: int) -> None:
+    """Return when the server has answered. Raises nats.errors.Error, OSError.
+
+    Whoever waits may be cancelled; the question may not: the library breaks the link when the answer to a cancelled
+    question comes.
+    """
+    question = asyncio.ensure_future(client.flush(timeout_s))
+    question.add_done_callback(lambda done: done.cancelled() or done.exception())  # It may fail once no one waits.
+    await asyncio.shield(question)
 
 
 async def _close(client: Client) -> None:
