@@ -289,8 +289,8 @@ async def _while_pending(link: GatewayLink, approval: Approval, question: Corout
 
 
 async def _end_of(link: GatewayLink, approval: Approval) -> Approval:
-    """Wait until an approval is no longer pending; return it as it then is. What goes wrong with the stream is no
-    answer, and left to the vote to report."""
+    """Wait until an approval has ended; return it as it then is. A stream that fails ends nothing: the vote reports
+    what is wrong."""
     if approval.command_id is not None:
         with suppress(Trouble):
             async for item in SseStream(link, GET_STATUS.at(approval.command_id)):

@@ -227,12 +227,12 @@ async def _flush(client: Client) -> None:
 async def ping(client: Client, timeout_s: int) -> None:
     """Return when the server has answered. Raises nats.errors.Error, OSError.
 
-    Whoever waits may be cancelled; the question may not: the library breaks the link when the answer to a cancelled
-    question comes.
+    The caller may be cancelled, the flush may not: the library breaks the link when the answer to a cancelled flush
+    comes.
     """
-    question = asyncio.ensure_future(client.flush(timeout_s))
-    question.add_done_callback(lambda done: done.cancelled() or done.exception())  # It may fail once no one waits.
-    await asyncio.shield(question)
+    flush = asyncio.ensure_future(client.flush(timeout_s))
+    flush.add_done_callback(lambda done: done.cancelled() or done.exception())  # It may fail after its caller is gone.
+    await asyncio.shield(flush)
 
 
 async def _close(client: Client) -> None:
