@@ -57,6 +57,8 @@ async def test_what_waits_can_be_put_off_and_comes_back_to_who_asked() -> None:
     reading.due.read_soon([lane(f"s{number}") for number in range(READ_TOGETHER * READ_AT_ONCE + 1)])
     await asyncio.sleep(0)
 
+    reading.due.read_soon([lane(f"s{READ_TOGETHER * READ_AT_ONCE}")])  # Once more, by its alarm.
+
     assert reading.due.put_off([lane("another")]) == []
     assert reading.due.put_off([lane(f"s{READ_TOGETHER * READ_AT_ONCE}")]) == [
         lane(f"s{READ_TOGETHER * READ_AT_ONCE}")]

@@ -73,8 +73,8 @@ class DueSessions:
         return len(self._unread)
 
     def put_off(self, lanes: Container[LaneName]) -> list[LaneName]:
-        """Do not read those of these sessions that wait to be read; returns them."""
-        put_off = [one for one in self._unread if one in lanes]
+        """Do not read those of these sessions that wait to be read; returns each once."""
+        put_off = list(dict.fromkeys(one for one in self._unread if one in lanes))
         self._unread = deque(one for one in self._unread if one not in lanes)
         self.take_clocks(put_off)
         return put_off

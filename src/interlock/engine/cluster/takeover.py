@@ -66,8 +66,8 @@ class Heir(Protocol):
         ...
 
     def put_off(self, lanes: Container[LaneName]) -> list[LaneName]:
-        """Forget those of these sessions that are due and whose reading has not begun; returns them. The others stay
-        due."""
+        """Forget those of these sessions that are due and whose reading has not begun; returns each once. The others
+        stay due."""
         ...
 
 
@@ -164,7 +164,7 @@ class Takeover:
 
     async def pass_on(self, heir: Heir) -> None:
         """Let others have what was claimed, is due and was not read. Raises LedgerError."""
-        lanes = [(lane, self._claims.pop(lane).epoch) for lane in dict.fromkeys(heir.put_off(self._claims))]
+        lanes = [(lane, self._claims.pop(lane).epoch) for lane in heir.put_off(self._claims)]
         if not lanes:
             return
         try:
