@@ -182,12 +182,9 @@ class NatsLink:
             ping_interval=PING_INTERVAL_S, error_cb=failed, closed_cb=closed, disconnected_cb=disconnected,
             reconnected_cb=reconnected)
         client.options.update(allow_reconnect=True, max_reconnect_attempts=-1)
-        for ear in [*self._ears]:
-            await self._listen(client, ear)
-        await _flush(client)
 
     async def _listen_all(self, client: Client) -> None:
-        """Subscribe what was added while the link was away: the library knows nothing of it."""
+        """Subscribe what this client does not have: all if it is new, else what was added while the link was away."""
         with suppress(nats.errors.Error, OSError):  # A link that breaks now comes back here.
             missed = [ear for ear in self._ears if ear.client is not client]
             for ear in missed:
