@@ -44,7 +44,8 @@ class Stack:
 
     def __init__(self, place: Path, config: str = "", fork_server: ForkServer | None = None,
                  on_file: bool = False) -> None:
-        """With `on_file` it is one gateway on a file, whatever is tried otherwise: for what is shown of that file."""
+        """With `on_file` it is one gateway on a file, whatever is tried otherwise: for what holds of that
+        file, or of a single gateway."""
         self.place = place
         self.state = place / "state"
         self.workspace = place / "workspace"

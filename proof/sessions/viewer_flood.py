@@ -96,7 +96,8 @@ def crowded(place: Path, streams: int, history: int, measured_s: float, allowed:
     script.write_text(TICKER)
     stack = Stack(place, f'\n[agents.ticker]\nadapter = "dps"\ncommand = "{sys.executable}"\n'
                          f'args = ["-I", "-S", "{script}"]\n'
-                         + (f"[rates]\nprincipal_streams = {allowed}\n" if allowed is not None else ""))
+                         + (f"[rates]\nprincipal_streams = {allowed}\n" if allowed is not None else ""),
+                  on_file=True)  # The limit and the memory are of one gateway.
     crowd: Crowd | None = None
     try:
         stack.up()
