@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cli.scripted import URL, Script, answer, link_to, problem
+from cli.scripted import answer, problem
 from cli.test_follower import approval
 from interlock.cli import audit_list
 from interlock.cli.exit_status import ExitStatus
-from interlock.cli.gateway_link import GatewayLink
-from interlock.cli.place import Where
 from interlock.cli.verb_error import Trouble
 from interlock.protocol.clock import parse_iso
 
@@ -29,20 +26,6 @@ def line(seq: int, **record: Any) -> dict[str, Any]:
 
 def page(*seqs: int, more: str = "") -> Any:
     return answer({"items": [line(seq) for seq in seqs], "next_cursor": more or "c", "has_more": bool(more)})
-
-
-@pytest.fixture
-def scripted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    def with_answers(answers: Any) -> tuple[Script, Where]:
-        script = Script(answers)
-
-        def link(_: Where) -> GatewayLink:
-            return link_to(script, tmp_path)
-
-        monkeypatch.setattr(audit_list, "GatewayLink", link)
-        return script, Where(state=tmp_path, url=URL)
-
-    return with_answers
 
 
 def test_records_are_listed_over_short_and_empty_pages(scripted: Any, capsys: pytest.CaptureFixture[str]) -> None:

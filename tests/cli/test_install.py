@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import plistlib
 import shlex
 import shutil
@@ -115,3 +116,8 @@ def test_up_is_not_started_beside_its_own_gateway_until_that_is_removed(
     listed = {line.split()[0]: line.split()[1] for line in capsys.readouterr().out.splitlines()}
     assert listed == {"PART": "FILE", "up": str(tmp_path / ".config/systemd/user/interlock-up.service"),
                       "gateway": "not", "runner": "not"}
+    services(json=True)
+    found = {one["part"]: one for one in json.loads(capsys.readouterr().out)["services"]}
+    assert found["up"] == {"part": "up", "file": str(tmp_path / ".config/systemd/user/interlock-up.service"),
+                           "installed": True, "what": "Interlock gateway and runner"}
+    assert not found["runner"]["installed"]

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from cli.scripted import Script, answer, link_to
+from cli.test_gateway_status import IDLE
 from interlock.cli.queue_reason import queue_reason
 from interlock.protocol.resources import Command
 
@@ -33,7 +34,7 @@ async def reason(state: Path, *, running: bool = False, drained: str | None = No
     node = {"node_id": "local", "device_name": "laptop", "status": status, "last_seen": AT, "capabilities": [],
             "active_sessions_count": 0, "config_versions": {}}
     script = Script({"GET /v1/commands": [commands], "GET /v1/edge/nodes": [answer({"nodes": [node]})],
-                     "GET /v1/status": [answer({"drains": [drain] if drained else []})]})
+                     "GET /v1/status": [answer({**IDLE, "drains": [drain] if drained else []})]})
     async with link_to(script, state) as link:
         return await queue_reason(link, msgspec.convert(command("cmd_b", "queued"), Command))
 

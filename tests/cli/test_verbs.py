@@ -12,7 +12,7 @@ import pytest
 from cli.scripted import URL, Script, answer, link_to, problem
 from cli.test_follower import AT, approval
 from interlock.app.data_migration.departure import mark
-from interlock.cli import decide, run, session_compact, session_release
+from interlock.cli import decide, gateway_link, run, session_compact, session_release
 from interlock.cli.doctor import HostFinding, examine
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink
@@ -33,9 +33,9 @@ def scripted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[
     def begin(answers: dict[str, list[Any]]) -> Script:
         script = Script(answers)
 
-        def link(_: Where) -> GatewayLink:
+        def link(_: Where, **_options: bool) -> GatewayLink:
             return link_to(script, tmp_path)
-        for verb in (decide, session_compact, session_release):
+        for verb in (decide, session_compact, gateway_link):
             monkeypatch.setattr(verb, "GatewayLink", link)
         return script
     return begin

@@ -29,7 +29,7 @@ from interlock.ports.agent import AgentSpec
 from interlock.probe.scratch import digest_of
 from interlock.protocol.api.gateway import LIST_NODES
 from interlock.protocol.hold import MEANINGS, Holding, phrase
-from interlock.protocol.resources import Node
+from interlock.sdk.requests.base import read
 
 COLUMNS = Layout(text=("BOX", "IS HELD"), extra=("ADAPTER",), drop=("RUNNER", "BOX"))
 
@@ -86,7 +86,7 @@ async def _offers(where: Where) -> tuple[list[dict[str, Any]], str | None]:
     """What the runners offer, and why it could not be asked where it could not."""
     try:
         async with GatewayLink(where) as link:
-            nodes = (await link.read(LIST_NODES.at(), dict[str, list[Node]])).get("nodes", [])
+            nodes = (await link.ask(read(LIST_NODES))).nodes
     except Trouble as trouble:
         return [], trouble.line()
     offered = [{"runner_id": node.node_id, "status": node.status, **agent} for node in nodes for agent in node.agents]

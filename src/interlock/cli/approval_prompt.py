@@ -25,7 +25,8 @@ from interlock.protocol.api.access import WHOAMI
 from interlock.protocol.api.approvals import ANSWER_QUESTION, PROPOSE_RULE, VOTE
 from interlock.protocol.api.operation import APPROVERS
 from interlock.protocol.api.policy import LIST_REMEMBERED_RULES
-from interlock.protocol.resources import Approval, Decision, RememberedRule
+from interlock.protocol.resources import Approval, Decision
+from interlock.sdk.requests.base import read
 
 Answering = Literal["ask", "yes", "elsewhere"]
 """How approvals are answered here: asked at the terminal, granted by `--yes`, or left to another place."""
@@ -132,24 +133,10 @@ async def say_remembered(link: GatewayLink, approval: Approval) -> None:
     """Show the rule that a vote left behind, and how it is taken back (A-9)."""
     if approval.remembered is None:
         return
-    answer = msgspec.json.decode(await link.get(LIST_REMEMBERED_RULES.at()), type=_Remembered)
+    answer = await link.ask(read(LIST_REMEMBERED_RULES))
     rule = next((one.rule for one in answer.rules if one.id == approval.remembered), dict[str, Any]())
     say(f"remembered as {approval.remembered}: {rule_line(rule)}; take it back with: interlock policy forget "
         f"{approval.remembered}", "dim")
-
-
-class _Remembered(msgspec.Struct):
-    rules: list[RememberedRule] = []
-
-
-class _Width(msgspec.Struct):
-    width: str
-    rule: dict[str, Any]
-
-
-class _Proposal(msgspec.Struct):
-    rule: dict[str, Any] = {}
-    widths: list[_Width] = []
 
 
 def elsewhere(approval: Approval) -> str:
@@ -324,7 +311,7 @@ class ApprovalPrompt:
     async def _agreed(self, approval: Approval, scope: str, answers: Answers) -> dict[str, Any] | None:
         """Show the rule before it is saved, in each width that fits the call; None if the person goes back."""
         try:
-            shown = await self._link.read(PROPOSE_RULE.at(approval.id), _Proposal, {"scope": scope})
+            shown = await self._link.ask(read(PROPOSE_RULE, approval.id, scope=scope))
         except Trouble as trouble:
             if trouble.code == "Unreachable":
                 raise

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Annotated, Any
@@ -14,22 +14,23 @@ from cyclopts import Parameter
 
 from interlock.cli import short_ids
 from interlock.cli.columns import Layout
-from interlock.cli.days import Day, read_day
-from interlock.cli.exit_status import ExitStatus
-from interlock.cli.gateway_link import GatewayLink, decoded
+from interlock.cli.days import read_day
+from interlock.cli.gateway_link import GatewayLink, ask_gateway, decoded
 from interlock.cli.options import Json
-from interlock.cli.place import NOWHERE, NOWHERE_BY_CONTEXT, Here, HereByContext, Where
-from interlock.cli.terminal import one_line, print_json, print_table, result, say
+from interlock.cli.place import NOWHERE, NOWHERE_BY_CONTEXT, Here, HereByContext
+from interlock.cli.terminal import one_line, print_table, result, say
 from interlock.cli.values import ago, milliseconds
+from interlock.cli.verb_answer import FoundRows, print_answer
 from interlock.cli.verb_error import Trouble, usage
 from interlock.command.card.permission_request import title_of_approval
 from interlock.protocol.answers import AuditLine, AuditPage
 from interlock.protocol.api.approvals import GET_APPROVAL
-from interlock.protocol.api.audit import GET_AUDIT_RECORD, READ_AUDIT
+from interlock.protocol.api.audit import READ_AUDIT
 from interlock.protocol.clock import iso, parse_iso
 from interlock.protocol.resources import Approval
+from interlock.sdk.exchange import RequestSpec
+from interlock.sdk.requests import audit
 
-PATH = READ_AUDIT.at()
 SHOWN = 50
 LIST_MAX = 10_000
 """The most that one call shows."""
@@ -37,7 +38,6 @@ PAGE = 500
 ACTS_MAX = 100
 """Approvals whose act a list of one day names."""
 DAY = Layout(text=("WHAT", "ABOUT", "WHO"), extra=("ABOUT",), drop=("STEP", "ACTION"))
-KINDS = {"session": short_ids.SESSION, "command": short_ids.COMMAND, "approval": short_ids.APPROVAL}
 COLUMNS = Layout(text=("ABOUT", "WHO"), drop=("ABOUT", "WHEN"))
 DIGEST = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{52}\b")
 """A SHA-256 in hexadecimal, of which a list shows the beginning."""
@@ -72,55 +72,64 @@ def records(
     day = read_day(on, datetime.now(UTC)) if on is not None else None
     start = iso(day.start_ms) if day else _instant(since, "--since")
     end = iso(day.end_ms) if day else _instant(until, "--until")
-    asked = {"actor": who, "action": action, "session": session, "command": command, "approval": approval,
-             "from": start, "to": end}
-    filters = {name: text for name, text in asked.items() if text is not None}
-    return asyncio.run(_list(filters, limit, where, day, json=json))
+
+    async def find(link: GatewayLink) -> tuple[FoundRows[AuditLine], dict[str, str], bool]:
+        wanted = audit.audit(
+            order="newest", actor=who, action=action, from_=start, to=end,
+            session=await short_ids.full_id(link, short_ids.SESSION, session),
+            command=await short_ids.full_id(link, short_ids.COMMAND, command),
+            approval=await short_ids.full_id(link, short_ids.APPROVAL, approval))
+        rows, more = await _newest(link, wanted, limit)
+        found = FoundRows("items", AuditLine, rows)
+        titled = day is not None and not json
+        return found, await _acts(link, map(_record, found.values())) if titled else {}, more
+
+    rows, acts, more = ask_gateway(where, find)
+
+    def show(found: list[AuditLine]) -> None:
+        if not found:
+            say("no record of that kind" + (f" on {day.name}" if day is not None else ""), "dim")
+            return
+        records = [(line.seq, _record(line)) for line in found]
+        lines = [_row(seq, record) for seq, record in records]
+        if day is None:
+            print_table(lines, ("RECORD", "WHEN", "WHO", "ACTION", "STEP", "ABOUT"), COLUMNS)
+        else:
+            say(day.name, "dim")
+            print_table([[seq, _clock(str(record.get("at"))), *rest, acts.get(str(record.get("approval_id")), "")]
+                         for (seq, _, *rest), (_, record) in zip(lines, records, strict=True)],
+                        ("RECORD", "AT", "WHO", "ACTION", "STEP", "ABOUT", "WHAT"), DAY)
+        if more:
+            say(f"the newest {len(found)}; more with --limit, one whole with: interlock audit show RECORD", "dim")
+
+    return rows.print(show, json=json)
 
 
 def show(seq: Annotated[int, Parameter(name="SEQ", help="The record's number.")], /, *, json: Json = False,
          where: Here = NOWHERE) -> int:
     """Show one record of the audit log, whole. That you read it is recorded, too."""
-    return asyncio.run(_show(seq, where, json=json))
+    def show(line: AuditLine) -> None:
+        result(msgspec.json.format(bytes(line.record), indent=2).decode())
+        for name, (_, value) in sorted((line.personal or {}).items()):
+            result(f"{name}: {one_line(value, 1_000)}")
+        say(f"hash {line.hash}", "dim")
+
+    return print_answer(where, audit.audit_record(seq), show, json=json)
 
 
-async def _list(asked: dict[str, str], limit: int, where: Where, day: Day | None, *, json: bool) -> int:
-    found: list[msgspec.Raw] = []
-    query = {**asked, "order": "newest"}
-    async with GatewayLink(where) as link:
-        for name, kind in KINDS.items():
-            if (named := await short_ids.full_id(link, kind, asked.get(name))) is not None:
-                query[name] = named
-        while True:
-            query["limit"] = str(min(PAGE, limit - len(found)))
-            page = await link.read(PATH, AuditPage, query)
-            found += page.items
-            if not page.has_more or len(found) >= limit or page.next_cursor == query.get("since"):
-                break
-            query["since"] = page.next_cursor
-        rows = [] if json else [decoded(bytes(one), AuditLine, PATH) for one in found]
-        records = [decoded(bytes(line.record), dict[str, Any], PATH) for line in rows]
-        acts = await _acts(link, records) if day is not None else {}
-    if json:
-        print_json(msgspec.json.encode({"items": found}))
-        return ExitStatus.DONE
-    if not found:
-        say("no record of that kind" + (f" on {day.name}" if day is not None else ""), "dim")
-        return ExitStatus.DONE
-    lines = [_row(line.seq, record) for line, record in zip(rows, records, strict=True)]
-    if day is None:
-        print_table(lines, ("RECORD", "WHEN", "WHO", "ACTION", "STEP", "ABOUT"), COLUMNS)
-    else:
-        say(day.name, "dim")
-        print_table([[seq, _clock(str(record.get("at"))), *rest, acts.get(str(record.get("approval_id")), "")]
-                     for (seq, _, *rest), record in zip(lines, records, strict=True)],
-                    ("RECORD", "AT", "WHO", "ACTION", "STEP", "ABOUT", "WHAT"), DAY)
-    if page.has_more:
-        say(f"the newest {len(found)}; more with --limit, one whole with: interlock audit show RECORD", "dim")
-    return ExitStatus.DONE
+async def _newest(link: GatewayLink, wanted: RequestSpec[AuditPage], limit: int) -> tuple[list[msgspec.Raw], bool]:
+    """Read at most `limit` records over the log's pages, and whether there are more. Raises Trouble."""
+    found, cursor = list[msgspec.Raw](), None
+    while True:
+        page = await link.ask(wanted.with_query(limit=str(min(PAGE, limit - len(found))),
+                                                **({"since": cursor} if cursor is not None else {})))
+        found += page.items
+        if not page.has_more or len(found) >= limit or page.next_cursor == cursor:
+            return found, page.has_more
+        cursor = page.next_cursor
 
 
-async def _acts(link: GatewayLink, records: list[dict[str, Any]]) -> dict[str, str]:
+async def _acts(link: GatewayLink, records: Iterable[dict[str, Any]]) -> dict[str, str]:
     """Return the title of each approval that the newest records name; none that this key may not read."""
     named = dict.fromkeys(str(one["approval_id"]) for one in records if one.get("approval_id"))
     found = dict[str, str]()
@@ -130,18 +139,8 @@ async def _acts(link: GatewayLink, records: list[dict[str, Any]]) -> dict[str, s
     return found
 
 
-async def _show(seq: int, where: Where, *, json: bool) -> int:
-    async with GatewayLink(where) as link:
-        raw = await link.get(GET_AUDIT_RECORD.at(str(seq)))
-    if json:
-        print_json(raw)
-        return ExitStatus.DONE
-    line = decoded(raw, AuditLine, PATH)
-    result(msgspec.json.format(bytes(line.record), indent=2).decode())
-    for name, (_, value) in sorted((line.personal or {}).items()):
-        result(f"{name}: {one_line(value, 1_000)}")
-    say(f"hash {line.hash}", "dim")
-    return ExitStatus.DONE
+def _record(line: AuditLine) -> dict[str, Any]:
+    return decoded(bytes(line.record), dict[str, Any], READ_AUDIT.at())
 
 
 def _row(seq: int, record: dict[str, Any]) -> list[str]:

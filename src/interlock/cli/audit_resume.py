@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from interlock.cli.exit_status import ExitStatus
-from interlock.cli.gateway_link import GatewayLink, decoded
-from interlock.cli.place import NOWHERE, Here, Where
+from interlock.cli.place import NOWHERE, Here
 from interlock.cli.terminal import is_terminal, one_line, print_sentence, say
 from interlock.cli.values import count
+from interlock.cli.verb_answer import ask
 from interlock.cli.verb_error import usage
-from interlock.protocol.answers import Resumed, SigningState
-from interlock.protocol.api.audit import RESUME_SIGNING, SHOW_SIGNING
-
-STATE, RESUME = SHOW_SIGNING.at(), RESUME_SIGNING.at()
+from interlock.protocol.answers import SigningState
+from interlock.protocol.api.audit import SHOW_SIGNING
+from interlock.sdk.requests.audit import resume_signing
+from interlock.sdk.requests.base import read
 
 
 def resume(
@@ -36,7 +35,7 @@ def resume(
     if accept is not None and (":" not in accept or not accept.partition(":")[0].isdigit()):
         raise usage(f"{accept} is not SIZE:ROOT.", "`interlock audit resume` prints what there is to accept.")
     if accept is None:
-        now = asyncio.run(_state(where))
+        now = ask(where, read(SHOW_SIGNING)).value()
         if now.unsigned is None:
             print_sentence("the audit log can be signed: there is nothing to resume")
             return ExitStatus.DONE
@@ -44,12 +43,10 @@ def resume(
         if not _is_accepted(now, accept):
             say("nothing was accepted")
             return ExitStatus.FAILED
-    return asyncio.run(_resume(accept, reason, where))
-
-
-async def _state(where: Where) -> SigningState:
-    async with GatewayLink(where) as link:
-        return await link.read(STATE, SigningState)
+    size, _, root = accept.partition(":")
+    done = ask(where, resume_signing(int(size), root.lower(), reason=reason or None)).value()
+    print_sentence(f"the log is signed again; it says who accepted the {count(done.accepted, 'record')} before")
+    return ExitStatus.DONE
 
 
 def _is_accepted(now: SigningState, offered: str) -> bool:
@@ -63,12 +60,3 @@ def _is_accepted(now: SigningState, offered: str) -> bool:
                     f"Compare it with what was kept elsewhere, then: interlock audit resume --accept {offered}")
     say("Accept these records as the log, and sign from here on? What was signed before is set aside.")
     return input("[y/N] ").strip().lower() in ("y", "yes")
-
-
-async def _resume(accept: str, reason: str | None, where: Where) -> int:
-    size, _, root = accept.partition(":")
-    body = {"size": int(size), "root": root.lower(), **({"reason": reason} if reason else {})}
-    async with GatewayLink(where) as link:
-        done = decoded(await link.send(RESUME, body), Resumed, RESUME)
-    print_sentence(f"the log is signed again; it says who accepted the {count(done.accepted, 'record')} before")
-    return ExitStatus.DONE

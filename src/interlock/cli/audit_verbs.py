@@ -14,24 +14,20 @@ from cyclopts import Parameter
 
 from interlock.cli.audit_proof import verify_proof
 from interlock.cli.exit_status import ExitStatus
-from interlock.cli.gateway_link import GatewayLink, decoded
+from interlock.cli.gateway_link import GatewayLink, ask_gateway
 from interlock.cli.place import NOWHERE, PUBLIC_KEY_FILE, Here, Where
 from interlock.cli.progress import so_far
 from interlock.cli.terminal import is_terminal, print_json, print_sentence, say, transient
 from interlock.cli.values import count
 from interlock.cli.verb_error import Trouble, usage
-from interlock.protocol.api.audit import ERASE_AUDIT, EXPORT_AUDIT
+from interlock.protocol.api.audit import EXPORT_AUDIT
 from interlock.protocol.extras import install
+from interlock.sdk.requests import audit
 
 ERASED_AT_ONCE = 500
 """Records that one request names."""
 MAX_LAST_LINE = 16_384
 """The checkpoint's line is not longer."""
-
-
-class _Erased(msgspec.Struct):
-    erased: list[int]
-    has_more: bool
 
 
 def export(
@@ -121,20 +117,21 @@ def erase(
         if input("[y/N] ").strip().lower() not in ("y", "yes"):
             say("nothing was erased")
             return ExitStatus.FAILED
-    return asyncio.run(_erase(records, who, where))
-
-
-async def _erase(records: tuple[int, ...], who: str | None, where: Where) -> int:
-    async with GatewayLink(where) as link:
-        erased = 0
-        for first in range(0, max(1, len(records)), ERASED_AT_ONCE):
-            has_more = True
-            while has_more:
-                body = {"who": who} if who else {"records": records[first : first + ERASED_AT_ONCE]}
-                answer = decoded(await link.send(ERASE_AUDIT.at(), body), _Erased, ERASE_AUDIT.at())
-                erased, has_more = erased + len(answer.erased), answer.has_more and bool(answer.erased)
+    erased = ask_gateway(where, lambda link: _erase(link, records, who))
     print_sentence(f"personal data of {count(erased, 'record')} erased")
     return ExitStatus.DONE
+
+
+async def _erase(link: GatewayLink, records: tuple[int, ...], who: str | None) -> int:
+    """Erase in as many requests as it takes; how many records had personal data. Raises Trouble."""
+    erased = 0
+    for first in range(0, max(1, len(records)), ERASED_AT_ONCE):
+        has_more = True
+        while has_more:
+            named = None if who else records[first : first + ERASED_AT_ONCE]
+            answer = await link.ask(audit.erase(records=named, who=who))
+            erased, has_more = erased + len(answer.erased), answer.has_more and bool(answer.erased)
+    return erased
 
 
 def _last_line(file: Path) -> bytes:

@@ -33,7 +33,8 @@ from interlock.protocol.api.messages import RECEIVE_MESSAGE
 from interlock.protocol.identifiers import AGENT_ID
 from interlock.protocol.inbound import Received
 from interlock.protocol.problems import not_offered
-from interlock.protocol.resources import Command, CommandState, Node
+from interlock.protocol.resources import Command, CommandState
+from interlock.sdk.requests.base import read
 from interlock.session.entry import verbosity
 
 CHANNEL = "terminal"
@@ -216,7 +217,7 @@ class _Talk:
         agent_id, key = self._agent_id, self._key
         if agent_id is None or key is None:
             return
-        nodes = (await link.read(LIST_NODES.at(), dict[str, list[Node]])).get("nodes", [])
+        nodes = (await link.ask(read(LIST_NODES))).nodes
         online = [node for node in nodes if node.status != "offline"]
         if any(offer.get("agent_id") == agent_id for node in online for offer in node.agents):
             return

@@ -34,15 +34,14 @@ from interlock.cli.values import count
 from interlock.cli.verb_error import Trouble
 from interlock.ports.agent import AgentSpec
 from interlock.probe.scratch import digest_of
-from interlock.protocol.answers import ClusterHealth, RestoredLedger, WebhookList
+from interlock.protocol.answers import ClusterHealth
 from interlock.protocol.api.gateway import GET_STATUS_OF_GATEWAY
 from interlock.protocol.api.webhooks import LIST_WEBHOOKS
 from interlock.protocol.box import phrase
-from interlock.protocol.drains import Drain
 from interlock.protocol.extras import CHAT_SERVICES
 from interlock.protocol.limits import MIB
-from interlock.protocol.resources import Node
 from interlock.runner.session_box import Boxing
+from interlock.sdk.requests.base import read
 
 LEAST_PYTHON = (3, 11)
 LEAST_FREE_BYTES = 512 * MIB
@@ -169,7 +168,7 @@ def _key(state: Path) -> HostFinding:
 async def _gateway(where: Where) -> list[HostFinding]:
     try:
         async with GatewayLink(where, patient=False) as link:
-            standing = await link.read(GET_STATUS_OF_GATEWAY.at(), _Standing)
+            standing = await link.ask(read(GET_STATUS_OF_GATEWAY))
             url, nodes, gateway_id = link.address.url, standing.runners, standing.gateway_id
             ways = await ways_to_approvers(link)
     except Trouble as trouble:
@@ -200,7 +199,7 @@ async def _gateway(where: Where) -> list[HostFinding]:
 async def ways_to_approvers(link: GatewayLink) -> list[HostFinding]:
     """Check that every webhook and notice delivers; [] for a key that may not see them. Raises Trouble."""
     try:
-        ways = (await link.read(LIST_WEBHOOKS.at(), WebhookList)).webhooks
+        ways = (await link.ask(read(LIST_WEBHOOKS))).webhooks
     except Trouble as trouble:
         if trouble.status is not ExitStatus.NOT_AUTHORISED:
             raise
@@ -220,15 +219,6 @@ def _cluster(cluster: ClusterHealth) -> Iterator[HostFinding]:
                       "Look at PostgreSQL, and at what `store` of `[cluster]` names.")
     yield HostFinding("bus", cluster.bus.reachable, shared_server(cluster.bus),
                       "Look at NATS, and at what `bus` of `[cluster]` names.")
-
-
-class _Standing(msgspec.Struct):
-    gateway_id: str = ""
-    runners: list[Node] = []
-    drains: list[Drain] = []
-    unsigned: str | None = None
-    restored: RestoredLedger | None = None
-    cluster: ClusterHealth | None = None
 
 
 def chats(state: Path) -> Iterator[HostFinding]:

@@ -329,10 +329,12 @@ class GatewayLink:
         return wait_s
 
 
-def ask_gateway(where: Where, ask: Callable[[GatewayLink], Coroutine[Any, Any, T]], *, patient: bool = True) -> T:
-    """Ask a gateway, one request after another and no streams; the result. For a gateway on this machine no event loop
-    is loaded: that takes longer than what a list asks (Y-18). Raises Trouble."""
-    link = GatewayLink(where, patient=patient, streams=False)
+def ask_gateway(where: Where, ask: Callable[[GatewayLink], Coroutine[Any, Any, T]], *, patient: bool = True,
+                plain: bool = True) -> T:
+    """Ask a gateway, one request after another; the result. For a gateway on this machine no event loop is loaded: that
+    takes longer than what a list asks (Y-18). What reads a stream, sends a file or sleeps needs one: then `plain` is
+    False. Raises Trouble."""
+    link = GatewayLink(where, patient=patient, streams=not plain)
 
     async def work() -> T:
         async with link:

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import msgspec
-
 from interlock.cli.cluster_health import cluster_lines
 from interlock.cli.drain_line import drained
-from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink, ask_gateway
 from interlock.cli.ledger_gaps import restored_lines
 from interlock.cli.options import Json
-from interlock.cli.place import NOWHERE, Here, Where
+from interlock.cli.place import NOWHERE, Here
 from interlock.cli.runner_line import runner_line, up_is_starting
 from interlock.cli.session_list import context, standing
-from interlock.cli.terminal import one_line, print_json, print_sentence
-from interlock.protocol.answers import ClusterHealth, RestoredLedger
+from interlock.cli.terminal import one_line, print_sentence
+from interlock.cli.verb_answer import VerbAnswer, answered
+from interlock.protocol.answers import Status
 from interlock.protocol.api.gateway import GET_STATUS_OF_GATEWAY
 from interlock.protocol.api.sessions import LIST_SESSIONS
-from interlock.protocol.drains import Drain
 from interlock.protocol.limits import PAGE_MAX
-from interlock.protocol.resources import Node, Session
+from interlock.protocol.resources import Session
+from interlock.sdk.requests.base import read
 
 LABEL_CELLS = 17
 """Width to which labels are padded."""
@@ -29,40 +27,20 @@ LABEL_CELLS = 17
 
 def status(*, json: Json = False, where: Here = NOWHERE) -> int:
     """Show what waits for you, what runs, and the gateway and its runners."""
-    return ask_gateway(where, lambda link: _status(link, where, json=json), patient=False)
+    async def find(link: GatewayLink) -> tuple[VerbAnswer[Status], list[Session]]:
+        return await answered(link, read(GET_STATUS_OF_GATEWAY)), await link.list(LIST_SESSIONS.at(), Session, most=1)
+
+    answer, newest = ask_gateway(where, find, patient=False)
+    starting = answer.link.is_local and up_is_starting(where.directory())
+
+    def show(now: Status) -> None:
+        for line in status_lines(now, newest, answer.link.address.url, starting=starting):
+            print_sentence(line, indent=LABEL_CELLS)
+
+    return answer.print(show, json=json)
 
 
-class _Status(msgspec.Struct):
-    """`GET /v1/status`, as far as it is shown."""
-
-    version: str = ""
-    state_dir: str = ""
-    store_path: str = ""
-    role: str = ""
-    commands: dict[str, int] = {}
-    approvals_pending: int = 0
-    sessions: int = 0
-    viewers: int = 0
-    runners: list[Node] = []
-    drains: list[Drain] = []
-    unsigned: str | None = None
-    restored: RestoredLedger | None = None
-    cluster: ClusterHealth | None = None
-
-
-async def _status(link: GatewayLink, where: Where, *, json: bool) -> int:
-    raw = await link.get(GET_STATUS_OF_GATEWAY.at())
-    newest = await link.list(LIST_SESSIONS.at(), Session, most=1)
-    address, starting = link.address, link.is_local and up_is_starting(where.directory())
-    if json:
-        print_json(raw)
-        return ExitStatus.DONE
-    for line in status_lines(msgspec.json.decode(raw, type=_Status), newest, address.url, starting=starting):
-        print_sentence(line, indent=LABEL_CELLS)
-    return ExitStatus.DONE
-
-
-def status_lines(now: _Status, newest: list[Session], url: str, *, starting: bool) -> Iterator[str]:
+def status_lines(now: Status, newest: list[Session], url: str, *, starting: bool) -> Iterator[str]:
     """Write the lines of `status`, each behind a label of `LABEL_CELLS`."""
     waiting = now.approvals_pending
     yield (f"waiting for you  {_many(waiting)} approval{'' if waiting == 1 else 's'} (interlock approvals)" if waiting

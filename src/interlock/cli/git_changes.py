@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from typing import Annotated
 
-import msgspec
 from cyclopts import Parameter
 
 from interlock.cli import short_ids
 from interlock.cli.columns import Layout, cut_middle
 from interlock.cli.diff_colours import painted, spans_of
-from interlock.cli.exit_status import ExitStatus
-from interlock.cli.gateway_link import GatewayLink
 from interlock.cli.options import SessionNamed
-from interlock.cli.place import NOWHERE, Here, Where
-from interlock.cli.terminal import has_colour, one_line, print_json, print_table, printable, result, say, write
+from interlock.cli.place import NOWHERE, Here
+from interlock.cli.terminal import has_colour, one_line, print_table, printable, result, say, write
+from interlock.cli.verb_answer import print_answer
 from interlock.cli.verb_error import Trouble
 from interlock.command.card.lines import CardLine, Style
 from interlock.protocol.answers import GitChanges
-from interlock.protocol.api.session_entries import GET_GIT_CHANGES
 from interlock.protocol.payloads import ChangedFile
+from interlock.sdk.requests import sessions
 
 COLUMNS = Layout(text=("PATH",), shorten=cut_middle)
 COMMIT_CHARS = 12
@@ -39,16 +36,11 @@ def diff(
 ) -> int:
     """Show what git finds changed in a session's workspace since it began, committed or not. The runner
     looks now."""
-    return asyncio.run(_diff(session, where, stat=stat, json=json))
+    return print_answer(where, short_ids.of_session(session, sessions.diff), lambda found: _show(found, stat=stat),
+                        json=json)
 
 
-async def _diff(named: str, where: Where, *, stat: bool, json: bool) -> int:
-    async with GatewayLink(where) as link:
-        session = await short_ids.session(link, named)
-        found = await link.read(GET_GIT_CHANGES.at(session.session_id), GitChanges)
-    if json:
-        print_json(msgspec.json.encode(found))
-        return ExitStatus.DONE
+def _show(found: GitChanges, *, stat: bool) -> None:
     if found.why_not:
         raise Trouble("Conflict", one_line(found.why_not, None))
     if not found.files:
@@ -58,7 +50,7 @@ async def _diff(named: str, where: Where, *, stat: bool, json: bool) -> int:
                     ("CHANGE", "PATH", "ADDED", "REMOVED"), COLUMNS)
     else:
         for file in found.files:
-            _show(file)
+            _show_file(file)
     if found.count > len(found.files):
         say(f"and {found.count - len(found.files)} more files")
     if found.partly:
@@ -70,14 +62,13 @@ async def _diff(named: str, where: Where, *, stat: bool, json: bool) -> int:
     if found.commit:
         branch = f" on {one_line(found.branch)}" if found.branch else ""
         say(f"compared with commit {found.commit[:COMMIT_CHARS]}{branch}", "dim")
-    return ExitStatus.DONE
 
 
 def _path(file: ChangedFile) -> str:
     return file.path if file.old_path is None else f"{file.old_path} => {file.path}"
 
 
-def _show(file: ChangedFile) -> None:
+def _show_file(file: ChangedFile) -> None:
     if not file.diff:
         result(f"{file.change}: {one_line(_path(file), None)}")
     elif has_colour(sys.stdout):

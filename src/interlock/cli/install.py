@@ -6,18 +6,19 @@ import os
 import plistlib
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 from interlock.cli.columns import Layout, cut_middle
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.loaded_config import load_config
-from interlock.cli.options import State
+from interlock.cli.options import Json, State
 from interlock.cli.pairings import pairings
 from interlock.cli.place import LOGS, Where, writable
 from interlock.cli.processes import checked_roots
-from interlock.cli.terminal import print_table, result, say
+from interlock.cli.terminal import result, say
+from interlock.cli.verb_answer import ListTable, print_value
 from interlock.cli.verb_error import Trouble, usage
 
 Kind = Literal["systemd", "launchd"]
@@ -37,7 +38,11 @@ PartArgument = Annotated[Part, Parameter(help="What is started: `interlock up`, 
 ForceOption = Annotated[bool, Parameter(help="Write over a file of another content.")]
 
 
-LIST = Layout(text=("FILE",), drop=("WHAT",), shorten=cut_middle)
+SERVICES = ListTable[dict[str, list[dict[str, Any]]]](
+    header=("PART", "FILE", "WHAT"),
+    rows=lambda found: [[one["part"], one["file"] if one["installed"] else "not installed", one["what"]]
+                        for one in found["services"]],
+    layout=Layout(text=("FILE",), drop=("WHAT",), shorten=cut_middle))
 
 
 def install(*, print_: PrintOption = False, for_: ForOption = None, root: RootOption = None,
@@ -46,12 +51,12 @@ def install(*, print_: PrintOption = False, for_: ForOption = None, root: RootOp
     return service_install("runner", print_=print_, for_=for_, root=root, force=force, state=state)
 
 
-def services() -> int:
+def services(*, json: Json = False) -> int:
     """List which parts this host starts by itself, and by which file."""
     found = [(part, place(part, _platform()).expanduser(), description) for part, description in PARTS.items()]
-    print_table([[part, str(path) if path.exists() else "not installed", description]
-                 for part, path, description in found], ("PART", "FILE", "WHAT"), LIST)
-    return ExitStatus.DONE
+    return print_value({"services": [
+        {"part": part, "file": str(path), "installed": path.exists(), "what": description}
+        for part, path, description in found]}, SERVICES.show, json=json)
 
 
 def service_install(

@@ -14,12 +14,11 @@ from interlock.cli.columns import Layout
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink, ask_gateway
 from interlock.cli.options import Json
-from interlock.cli.place import NOWHERE, Here, Where
+from interlock.cli.place import NOWHERE, Here
 from interlock.cli.seen_approvals import SeenApprovals
 from interlock.cli.session_list import WAITING, session_table
 from interlock.cli.task_members import task_members
 from interlock.cli.terminal import (
-    print_json,
     print_table,
     printable,
     result,
@@ -28,6 +27,7 @@ from interlock.cli.terminal import (
     write,
 )
 from interlock.cli.values import ago, between, count, until
+from interlock.cli.verb_answer import FoundRows, print_answer
 from interlock.cli.verb_error import Trouble, usage
 from interlock.command.card.permission_request import title_of_approval
 from interlock.protocol.api.approvals import GET_APPROVAL, GET_APPROVAL_INPUT, LIST_APPROVALS
@@ -35,6 +35,8 @@ from interlock.protocol.api.commands import GET_COMMAND, LIST_COMMANDS
 from interlock.protocol.api.sessions import GET_SESSION, LIST_SESSIONS
 from interlock.protocol.limits import PAGE_MAX
 from interlock.protocol.resources import Approval, ApprovalState, Command, CommandState, Session, SessionStanding
+from interlock.sdk.exchange import RequestSpec
+from interlock.sdk.requests.base import document, read
 
 TASKS = Layout(text=("PROMPT", "SESSION", "ERROR", "BY"), extra=("TYPE", "BY", "SESSION", "TOOK"),
                drop=("CREATED", "AGENT"))
@@ -68,7 +70,20 @@ def tasks(
     _check_state(only, get_args(CommandState))
     asked = {key: value for key, value in (("state", only), ("agent", agent), ("session", session), ("actor", by),
                                              ("type", None if all_ else "execute")) if value}
-    return ask_gateway(where, lambda link: _tasks(link, id_, asked, limit, json=json))
+    if id_ is not None:
+        async def one(link: GatewayLink) -> RequestSpec[dict[str, Any]]:
+            return document(GET_COMMAND.at((await short_ids.command(link, id_)).id), dict[str, Any])
+
+        return print_answer(where, one, lambda found: _print_members(task_members(found)), json=json)
+
+    async def find(link: GatewayLink) -> tuple[FoundRows[Command], dict[str, str | None]]:
+        raw = await link.pages(LIST_COMMANDS.at(), await _of_session(link, asked), limit)
+        titles = {} if json else {one.session_id: one.title for one in await link.list(
+            LIST_SESSIONS.at(), Session, most=PAGE_MAX)}
+        return FoundRows("commands", Command, raw), titles
+
+    rows, titles = ask_gateway(where, find)
+    return rows.print(lambda found: _show_tasks(found, titles, narrowed=bool(asked.keys() - {"type"})), json=json)
 
 
 def approvals(
@@ -97,7 +112,19 @@ def approvals(
         return ask_gateway(where, lambda link: _voted_bytes(link, id_))
     asked = {"state": only} if only else {} if all_ or by else {"state": "pending"}
     asked |= _given(agent=agent, session=session, by=by, q=search)
-    return ask_gateway(where, lambda link: _approvals(link, id_, asked, limit, where, json=json))
+    seen = SeenApprovals(where.directory())
+    if id_ is not None:
+        async def one(link: GatewayLink) -> RequestSpec[Approval]:
+            return read(GET_APPROVAL, (await short_ids.approval(link, id_)).id)
+
+        return print_answer(where, one, lambda approval: _show_approval(approval, seen), json=json)
+
+    async def find(link: GatewayLink) -> FoundRows[Approval]:
+        raw = await link.pages(LIST_APPROVALS.at(), await _of_session(link, asked), limit)
+        return FoundRows("approvals", Approval, raw)
+
+    nothing = "nothing waits for you" if asked.get("state") == "pending" else "no approvals of that kind"
+    return ask_gateway(where, find).print(lambda found: _show_approvals(found, seen, nothing), json=json)
 
 
 def sessions(
@@ -125,29 +152,31 @@ def sessions(
         raise usage(f"--active {active} shows nothing.", "Give a number of minutes from 1.")
     asked = _given(active=str(active) if active is not None else None, waiting="true" if waiting else None, state=only,
                    agent=agent, runner=runner, q=search)
-    return ask_gateway(where, lambda link: _sessions(link, id_, asked, limit, json=json))
+    if id_ is not None:
+        return print_answer(where, short_ids.of_session(id_, lambda whole: document(
+            GET_SESSION.at(whole), dict[str, Any])), _print_members, json=json)
+
+    async def find(link: GatewayLink) -> FoundRows[Session]:
+        on = {"runner": await short_ids.runner_id(link, runner)} if runner is not None else {}
+        return FoundRows("sessions", Session, await link.pages(LIST_SESSIONS.at(), {**asked, **on}, limit))
+
+    if asked.keys() == {"active"}:
+        nothing = f"no session was active in the last {count(int(asked['active']), 'minute')}"
+    elif asked:
+        nothing = "no session of that kind"
+    else:
+        nothing = "no sessions yet; open one with: interlock run AGENT \"…\""
+    return ask_gateway(where, find).print(lambda found: _show_sessions(found, limit, nothing), json=json)
+
 
 SHOWN_STATES = {"consumed": "allowed (used)", "void": "withdrawn (void)"}
 """States of an approval whose names on the wire do not show a person what became of it."""
 
 
-async def _tasks(link: GatewayLink, id_: str | None, asked: dict[str, str], limit: int, *, json: bool) -> int:
-    if id_ is not None:
-        path = GET_COMMAND.at((await short_ids.command(link, id_)).id)
-        if json:
-            return await _show(link, path, json=True)
-        _print_members(task_members(msgspec.json.decode(await link.get(path))))
-        return ExitStatus.DONE
-    raw = await link.pages(LIST_COMMANDS.at(), await _of_session(link, asked), limit)
-    titles = {} if json else {one.session_id: one.title for one in await link.list(
-        LIST_SESSIONS.at(), Session, most=PAGE_MAX)}
-    if json:
-        return _document("commands", raw)
-    found = [msgspec.json.decode(one, type=Command) for one in raw]
+def _show_tasks(found: list[Command], titles: dict[str, str | None], *, narrowed: bool) -> None:
     if not found:
-        narrowed = bool(asked.keys() - {"type"})
         say("no tasks" + (" of that kind" if narrowed else " yet; give one with: interlock run AGENT \"…\""), "dim")
-        return ExitStatus.DONE
+        return
     found.sort(key=lambda one: one.state != "pending_approval")
     header = ("TASK", "STATE", "TYPE", "AGENT", "PROMPT", "SESSION", "BY", "CREATED", "TOOK", "ERROR")
     rows = [[one.id, _state(one.state), one.type, one.target.agent_id or "", one.title or "",
@@ -157,7 +186,6 @@ async def _tasks(link: GatewayLink, id_: str | None, asked: dict[str, str], limi
         header, rows = header[:2] + header[3:], [row[:2] + row[3:] for row in rows]
     print_table(rows, header, TASKS if any(one.error for one in found) else TASKS._replace(
         extra=(*TASKS.extra, "ERROR")))
-    return ExitStatus.DONE
 
 
 def _other_than(prompt: str | None, title: str | None) -> str:
@@ -177,36 +205,28 @@ async def _voted_bytes(link: GatewayLink, id_: str) -> int:
     return ExitStatus.DONE
 
 
-async def _approvals(link: GatewayLink, id_: str | None, asked: dict[str, str], limit: int, where: Where, *,
-                     json: bool) -> int:
-    if id_ is not None:
-        from interlock.cli.approval_card import CardReading, show_result
-        from interlock.cli.approval_prompt import decided, elsewhere
+def _show_approval(approval: Approval, seen: SeenApprovals) -> None:
+    from interlock.cli.approval_card import CardReading, show_result
+    from interlock.cli.approval_prompt import decided, elsewhere
 
-        approval = await short_ids.approval(link, id_)
-        if json:
-            return await _show(link, GET_APPROVAL.at(approval.id), json=True)
-        show_result(CardReading(approval).all_rows())
-        SeenApprovals(where.directory()).add([approval.id])
-        say(elsewhere(approval) if approval.state == "pending" else decided(approval), "dim")
-        return ExitStatus.DONE
-    raw = await link.pages(LIST_APPROVALS.at(), await _of_session(link, asked), limit)
-    if json:
-        return _document("approvals", raw)
-    found = [msgspec.json.decode(one, type=Approval) for one in raw]
+    show_result(CardReading(approval).all_rows())
+    seen.add([approval.id])
+    say(elsewhere(approval) if approval.state == "pending" else decided(approval), "dim")
+
+
+def _show_approvals(found: list[Approval], seen: SeenApprovals, nothing: str) -> None:
     if not found:
-        say("nothing waits for you" if asked.get("state") == "pending" else "no approvals of that kind", "dim")
-        return ExitStatus.DONE
+        say(nothing, "dim")
+        return
     found.sort(key=lambda one: one.state != "pending")
     print_table([[one.id, _state(one.state), one.agent_id, one.tool_name or one.door,
                   title_of_approval(one),
                   until(one.expires_at) if one.state == "pending" else one.decided_by or ""] for one in found],
                 ("APPROVAL", "STATE", "AGENT", "TOOL", "WHAT", "TIME LEFT / BY"),
                 APPROVALS if all(one.state == "pending" for one in found) else DECIDED)
-    SeenApprovals(where.directory()).add(one.id for one in found if one.state == "pending")
+    seen.add(one.id for one in found if one.state == "pending")
     if any(one.state == "pending" for one in found):
         say("see one with: interlock approvals ID  ·  answer: interlock approve ID, interlock deny ID", "dim")
-    return ExitStatus.DONE
 
 
 async def _of_session(link: GatewayLink, asked: dict[str, str]) -> dict[str, str]:
@@ -219,38 +239,14 @@ def _given(**filters: str | None) -> dict[str, str]:
     return {name: value for name, value in filters.items() if value is not None}
 
 
-async def _sessions(link: GatewayLink, id_: str | None, asked: dict[str, str], limit: int, *, json: bool) -> int:
-    if id_ is not None:
-        return await _show(link, GET_SESSION.at((await short_ids.session(link, id_)).session_id), json=json)
-    if "runner" in asked:
-        asked = {**asked, "runner": await short_ids.runner_id(link, asked["runner"])}
-    raw = await link.pages(LIST_SESSIONS.at(), asked, limit)
-    if json:
-        return _document("sessions", raw)
-    found = [msgspec.json.decode(one, type=Session) for one in raw]
-    if not found and asked.keys() == {"active"}:
-        say(f"no session was active in the last {count(int(asked['active']), 'minute')}", "dim")
-        return ExitStatus.DONE
-    if not found and asked:
-        say("no session of that kind", "dim")
-        return ExitStatus.DONE
+def _show_sessions(found: list[Session], limit: int, nothing: str) -> None:
     if not found:
-        say("no sessions yet; open one with: interlock run AGENT \"…\"", "dim")
-        return ExitStatus.DONE
+        say(nothing, "dim")
+        return
     found.sort(key=lambda one: not one.state.startswith("waiting"))
     write(sys.stdout, session_table(found, terminal_width()) + "\n", safe=True)
-    if len(raw) == limit:
+    if len(found) == limit:
         say(f"the {limit} that changed last; more with: interlock sessions --limit {2 * limit}", "dim")
-    return ExitStatus.DONE
-
-
-async def _show(link: GatewayLink, path: str, *, json: bool) -> int:
-    raw = await link.get(path)
-    if json:
-        print_json(raw)
-    else:
-        _print_members(msgspec.json.decode(raw))
-    return ExitStatus.DONE
 
 
 def _print_members(members: dict[str, Any]) -> None:
@@ -262,11 +258,6 @@ def _print_members(members: dict[str, Any]) -> None:
         result(f"{key:<{width}}  {lines[0]}")
         for line in lines[1:]:
             result(f"{'':<{width}}  {line}")
-
-
-def _document(name: str, raw: list[msgspec.Raw]) -> int:
-    print_json(msgspec.json.encode({name: raw}))
-    return ExitStatus.DONE
 
 
 def _state(state: str) -> str:

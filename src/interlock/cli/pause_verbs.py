@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
-from typing import Annotated, Any
+from typing import Annotated, Literal
 
 import msgspec
 from cyclopts import Parameter
 
 from interlock.cli import short_ids
 from interlock.cli.drain_line import drained
-from interlock.cli.exit_status import ExitStatus
-from interlock.cli.gateway_link import GatewayLink, decoded
+from interlock.cli.gateway_link import GatewayLink, ask_gateway
 from interlock.cli.options import Json
 from interlock.cli.place import NOWHERE, Here, Where
-from interlock.cli.terminal import print_json, print_sentence, say
-from interlock.cli.verb_answer import print_answer
+from interlock.cli.terminal import print_sentence, say
+from interlock.cli.verb_answer import print_answer, print_value
 from interlock.cli.verb_error import Trouble, usage
 from interlock.protocol.answers import DrainList
-from interlock.protocol.api.commands import GET_COMMAND, GET_STATUS, SUBMIT_COMMAND
 from interlock.protocol.drains import DrainScope
 from interlock.protocol.resources import Command
 from interlock.sdk.exchange import RequestSpec
-from interlock.sdk.requests import gateway
+from interlock.sdk.requests import commands, gateway
 
 OBEYED_S = 10
 """How long the verb waits at most until an agent has paused or continued."""
@@ -39,7 +36,7 @@ def pause(
     where: Here = NOWHERE,
 ) -> int:
     """Pause a running command."""
-    return asyncio.run(_order("pause", id_, reason, where, json=json))
+    return _order("pause", id_, reason, where, json=json)
 
 
 def resume(
@@ -51,7 +48,7 @@ def resume(
     where: Here = NOWHERE,
 ) -> int:
     """Let a paused task continue."""
-    return asyncio.run(_order("resume", id_, reason, where, json=json))
+    return _order("resume", id_, reason, where, json=json)
 
 
 def drain(
@@ -79,34 +76,43 @@ def undrain(
     return _drain("undrain", scope, id_, None, where, json=json)
 
 
-async def _order(kind: str, text: str, reason: str | None, where: Where, *, json: bool) -> int:
-    async with GatewayLink(where) as link:
+class _Obeyed(msgspec.Struct):
+    """The order as far as it came within `OBEYED_S`, and what it is about."""
+
+    order: Command
+    command: Command
+
+
+def _order(kind: Literal["pause", "resume"], text: str, reason: str | None, where: Where, *, json: bool) -> int:
+    async def send(link: GatewayLink) -> _Obeyed:
         about = await short_ids.live_command(link, text)
-        body = {"type": kind, "target": {"command_id": about.id}, **({"reason": reason} if reason else {})}
-        order = decoded(await link.send(SUBMIT_COMMAND.at(), body), Command, SUBMIT_COMMAND.at())
-        order = await _ended(link, order)
-        about = await link.read(GET_COMMAND.at(about.id), Command)
-    if json:
-        print_json(msgspec.json.encode({"order": order, "command": about}))
-    if order.error is not None:
-        raise Trouble(order.error.code, f"{about.id} was not {kind}d: {order.error.message}",
-                      f"Look at it with: interlock tasks {about.id}")
-    if not json:
-        late = " · it stands at its agent's next step" if about.state == "pausing" else ""
-        print_sentence(f"{about.id} is {about.state}{late}")
-        if about.state == "paused":
-            say(f"continue with: interlock resume {about.id}", "dim")
-    return ExitStatus.DONE
+        request = commands.pause if kind == "pause" else commands.resume
+        order = await _ended(link, await link.ask(request(about.id, reason=reason or None)))
+        return _Obeyed(order, await link.ask(commands.show(about.id)))
+
+    def show(after: _Obeyed) -> None:
+        if after.order.error is not None:
+            return
+        late = " · it stands at its agent's next step" if after.command.state == "pausing" else ""
+        print_sentence(f"{after.command.id} is {after.command.state}{late}")
+        if after.command.state == "paused":
+            say(f"continue with: interlock resume {after.command.id}", "dim")
+
+    after = ask_gateway(where, send)
+    status = print_value(after, show, json=json)
+    if (error := after.order.error) is not None:
+        raise Trouble(error.code, f"{after.command.id} was not {kind}d: {error.message}",
+                      f"Look at it with: interlock tasks {after.command.id}")
+    return status
 
 
 async def _ended(link: GatewayLink, order: Command) -> Command:
     """The order as it ends, or as it is when nothing more is waited for."""
-    path, until = GET_COMMAND.at(order.id), time.monotonic() + OBEYED_S
-    asked: dict[str, str] = {}
+    until = time.monotonic() + OBEYED_S
+    cursor: str | None = None
     while order.ended_at is None and (left_s := int(until - time.monotonic())) > 0:
-        page = await link.read(GET_STATUS.at(order.id), dict[str, Any], {**asked, "wait": str(left_s)})
-        asked = {"since": page["next_cursor"]}
-        order = await link.read(path, Command)
+        cursor = (await link.ask(commands.status(order.id, since=cursor, wait=left_s))).next_cursor
+        order = await link.ask(commands.show(order.id))
     return order
 
 

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Annotated, Literal
 
-import msgspec
 from cyclopts import Parameter
 
 from interlock.cli import short_ids
 from interlock.cli.columns import Layout
-from interlock.cli.exit_status import ExitStatus
-from interlock.cli.gateway_link import GatewayLink
+from interlock.cli.gateway_link import GatewayLink, ask_gateway
 from interlock.cli.options import Json
-from interlock.cli.place import NOWHERE, Here, Where
+from interlock.cli.place import NOWHERE, Here
 from interlock.cli.progress import so_far
 from interlock.cli.rule_replay import replay_sessions, rules_in_force
-from interlock.cli.terminal import one_line, print_json, print_sentence, print_table, say
+from interlock.cli.terminal import one_line, print_sentence, print_table, say
 from interlock.cli.values import ago, count, rule_line
-from interlock.cli.verb_answer import ListTable, print_answer
+from interlock.cli.verb_answer import ListTable, print_answer, print_value
 from interlock.cli.verb_error import Trouble, usage
 from interlock.command.policy import RuleSet
 from interlock.protocol.answers import Explanation, PolicyRules, RuleList
@@ -135,7 +132,28 @@ def replay(
     if limit < 1:
         raise usage("--limit is a number of sessions, 1 or more.")
     policy = _candidate(file) if file is not None else None
-    return asyncio.run(_replay(policy, session, limit, where, changed=changed, json=json))
+    async def find(link: GatewayLink) -> tuple[int, list[ReplayedCall]]:
+        chosen = [await short_ids.session(link, session)] if session is not None else await link.list(
+            LIST_SESSIONS.at(), Session, None, limit)
+        calls: list[ReplayedCall] = []
+        async for call in replay_sessions(link, chosen, policy or await rules_in_force(link)):
+            calls.append(call)
+            so_far(f"{len(calls)} tool calls")
+        return len(chosen), calls
+
+    replayed, calls = ask_gateway(where, find)
+
+    def show(found: dict[str, list[ReplayedCall]]) -> None:
+        for call in found["calls"]:
+            print_sentence(_replayed_line(call))
+        differ = sum(call.changed for call in calls)
+        say(f"{count(len(calls), 'tool call')} in {count(replayed, 'session')}; {differ} would be decided otherwise",
+            "dim")
+        for name, sentence in NOT_KNOWN.items():
+            if of := sum(name in call.unknown for call in calls):
+                say(f"  {count(of, 'call')}: {sentence}", "dim")
+
+    return print_value({"calls": [call for call in calls if call.changed or not changed]}, show, json=json)
 
 
 def use(
@@ -194,33 +212,6 @@ def _candidate(file: Path) -> RuleSet:
         return RuleSet(config.load(file).policy.in_force)
     except config.ConfigError as error:
         raise usage(error.sentences[0], f"See all with: interlock config check --state {file.parent}") from None
-
-
-async def _replay(
-    policy: RuleSet | None, session: str | None, limit: int, where: Where, *, changed: bool, json: bool
-) -> int:
-    async with GatewayLink(where) as link:
-        if session is not None:
-            chosen = [await short_ids.session(link, session)]
-        else:
-            chosen = await link.list(LIST_SESSIONS.at(), Session, None, limit)
-        calls: list[ReplayedCall] = []
-        async for call in replay_sessions(link, chosen, policy or await rules_in_force(link)):
-            calls.append(call)
-            so_far(f"{len(calls)} tool calls")
-    shown = [call for call in calls if call.changed] if changed else calls
-    if json:
-        print_json(msgspec.json.encode({"calls": shown}))
-        return ExitStatus.DONE
-    for call in shown:
-        print_sentence(_replayed_line(call))
-    differ = sum(call.changed for call in calls)
-    say(f"{count(len(calls), 'tool call')} in {count(len(chosen), 'session')}; {differ} would be decided otherwise",
-        "dim")
-    for name, sentence in NOT_KNOWN.items():
-        if of := sum(name in call.unknown for call in calls):
-            say(f"  {count(of, 'call')}: {sentence}", "dim")
-    return ExitStatus.DONE
 
 
 def _replayed_line(call: ReplayedCall) -> str:

@@ -5,23 +5,17 @@ from __future__ import annotations
 import asyncio
 from typing import get_args
 
-import msgspec
-
 from interlock.cli.drain_line import drained
 from interlock.cli.exit_status import BY_STATE
 from interlock.cli.gateway_link import GatewayLink
 from interlock.protocol.api.commands import LIST_COMMANDS
 from interlock.protocol.api.gateway import GET_STATUS_OF_GATEWAY, LIST_NODES
-from interlock.protocol.drains import Drain
-from interlock.protocol.resources import Command, CommandState, Node
+from interlock.protocol.resources import Command, CommandState
+from interlock.sdk.requests.base import read
 
 _AT_WORK = [state for state in get_args(CommandState) if state not in BY_STATE
             and state not in ("queued", "pending_approval")]
 """The states of the one task of a session that others of it wait for."""
-
-
-class _Drains(msgspec.Struct):
-    drains: list[Drain] = []
 
 
 async def queue_reason(link: GatewayLink, command: Command) -> str | None:
@@ -34,10 +28,10 @@ async def queue_reason(link: GatewayLink, command: Command) -> str | None:
     if before is not None:
         return f"queued behind {before.id}, which is {before.state.replace('_', ' ')}"
     concerned = (None, session, command.target.runner_id, command.target.agent_id)
-    drains = (await link.read(GET_STATUS_OF_GATEWAY.at(), _Drains)).drains
+    drains = (await link.ask(read(GET_STATUS_OF_GATEWAY))).drains
     drain = next((one for one in drains if one.id in concerned), None)
     if drain is not None:
         return f"queued: {drained(drain)}"
-    nodes = (await link.read(LIST_NODES.at(), dict[str, list[Node]])).get("nodes", [])
+    nodes = (await link.ask(read(LIST_NODES))).nodes
     away = next((node for node in nodes if node.node_id == command.target.runner_id and node.status == "offline"), None)
     return f"queued until runner {away.device_name} is online again" if away is not None else None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable
-from typing import Any
 
 import msgspec
 
@@ -16,7 +15,8 @@ from interlock.protocol.api.gateway import LIST_NODES
 from interlock.protocol.api.policy import GET_POLICY
 from interlock.protocol.api.sessions import GET_FRAMES
 from interlock.protocol.policy_replay import ReplayedCall
-from interlock.protocol.resources import Command, Node, Session
+from interlock.protocol.resources import Command, Session
+from interlock.sdk.requests.base import read
 
 FRAMES_A_PAGE = "500"
 
@@ -32,22 +32,18 @@ class _Page(msgspec.Struct):
     has_more: bool
 
 
-class _Rules(msgspec.Struct):
-    rules: list[dict[str, Any]]
-
-
 async def rules_in_force(link: GatewayLink) -> RuleSet:
     """Read the gateway's rules, the remembered ones among them. Raises Trouble."""
-    listed = decoded(await link.get(GET_POLICY.at()), _Rules, GET_POLICY.at()).rules
-    read = {source: [msgspec.convert({name: value for name, value in one.items() if name != "source"}, Rule)
+    listed = (await link.ask(read(GET_POLICY))).rules
+    rules = {source: [msgspec.convert({name: value for name, value in one.items() if name != "source"}, Rule)
                      for one in listed if one["source"] == source] for source in ("config", "remembered")}
-    return RuleSet(read["config"], read["remembered"], remember_described=True)  # It lists what is in force.
+    return RuleSet(rules["config"], rules["remembered"], remember_described=True)  # It lists what is in force.
 
 
 async def replay_sessions(link: GatewayLink, sessions: Iterable[Session], policy: RuleSet
                           ) -> AsyncIterator[ReplayedCall]:
     """Judge the calls of recorded sessions by these rules. Raises Trouble."""
-    nodes = (await link.read(LIST_NODES.at(), dict[str, list[Node]])).get("nodes", [])
+    nodes = (await link.ask(read(LIST_NODES))).nodes
     async for call in recorded_calls.replay_sessions(_OverRest(link), sessions, policy, trusted_kinds(nodes)):
         yield call
 

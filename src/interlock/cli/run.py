@@ -37,7 +37,8 @@ from interlock.protocol.api.gateway import LIST_NODES
 from interlock.protocol.api.sessions import GET_SESSION, LIST_SESSIONS
 from interlock.protocol.identifiers import AGENT_ID
 from interlock.protocol.limits import MAX_BODY_BYTES, MIB
-from interlock.protocol.resources import Command, Node, OnBusy, Session, WorkspaceAccess
+from interlock.protocol.resources import Command, OnBusy, Session, WorkspaceAccess
+from interlock.sdk.requests.base import read
 from interlock.session.entry import verbosity
 from interlock.session.keys import BadKey, canonical_key
 
@@ -299,7 +300,7 @@ async def check_roots(link: GatewayLink, target: Mapping[str, Any], here: str) -
     if not link.is_local:
         return
     wanted = target.get("runner_id")
-    nodes = (await link.read(LIST_NODES.at(), dict[str, list[Node]])).get("nodes", [])
+    nodes = (await link.ask(read(LIST_NODES))).nodes
     roots = [list[str](offer.get("roots") or node.roots) for node in nodes for offer in node.agents
              if offer.get("agent_id") == target["agent_id"] and node.status != "offline"
              and wanted in (None, node.node_id)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from typing import Annotated, Any
 
@@ -10,15 +9,16 @@ import msgspec
 from cyclopts import Parameter
 
 from interlock.cli import short_ids
-from interlock.cli.exit_status import ExitStatus
-from interlock.cli.gateway_link import GatewayLink, decoded
+from interlock.cli.gateway_link import GatewayLink, ask_gateway
 from interlock.cli.options import SessionNamed
-from interlock.cli.place import NOWHERE, Here, Where
-from interlock.cli.terminal import print_json, print_sentence, printable, result, say
+from interlock.cli.place import NOWHERE, Here
+from interlock.cli.terminal import print_sentence, printable, result, say
+from interlock.cli.verb_answer import print_value
 from interlock.cli.verb_error import Trouble
-from interlock.protocol.api.sessions import COMPACT_SESSION, GET_FRAMES
+from interlock.protocol.api.sessions import GET_FRAMES
 from interlock.protocol.codes import Code
 from interlock.protocol.resources import Compaction, Notice
+from interlock.sdk.requests import sessions
 
 PATIENCE_S = 360.0
 """An agent may take five minutes; then it is left to its work."""
@@ -39,24 +39,19 @@ def compact(
     instructions
         What the summary must keep.
     """
-    return asyncio.run(_compact(session, " ".join(instructions).strip() or None, where, json=json))
-
-
-async def _compact(named: str, instructions: str | None, where: Where, *, json: bool) -> int:
-    async with GatewayLink(where) as link:
-        session = await short_ids.session(link, named)
-        path = COMPACT_SESSION.at(session.session_id)
-        body = {"instructions": instructions} if instructions else {}
-        asked = decoded(await link.send(path, body), Compaction, path)
+    async def work(link: GatewayLink) -> dict[str, Any]:
+        session_id = (await short_ids.session(link, session)).session_id
+        asked = await link.ask(sessions.compact(session_id, instructions=" ".join(instructions).strip() or None))
         say("the agent compacts its context …", "dim")
         report, sentence = await _answer_to(link, asked)
-    if json:
-        print_json(msgspec.json.encode({**report, "message": sentence}))
-        return ExitStatus.DONE
-    print_sentence(printable(sentence))
-    if report.get("summary"):
-        result(printable(str(report["summary"])))
-    return ExitStatus.DONE
+        return {**report, "message": sentence}
+
+    def show(report: dict[str, Any]) -> None:
+        print_sentence(printable(report["message"]))
+        if report.get("summary"):
+            result(printable(str(report["summary"])))
+
+    return print_value(ask_gateway(where, work), show, json=json)
 
 
 class _Frame(msgspec.Struct):

@@ -8,22 +8,27 @@ import os
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 from cyclopts import Parameter
 
 from interlock.cli import short_ids
 from interlock.cli.columns import Layout, cut_middle
 from interlock.cli.exit_status import ExitStatus
-from interlock.cli.gateway_link import GatewayLink
+from interlock.cli.gateway_link import GatewayLink, ask_gateway
 from interlock.cli.options import Json
 from interlock.cli.place import NOWHERE, Here, Where
-from interlock.cli.terminal import print_json, print_table, say
+from interlock.cli.terminal import say
 from interlock.cli.values import ago, size
+from interlock.cli.verb_answer import FoundRows, ListTable
 from interlock.cli.verb_error import Trouble, usage
 from interlock.protocol.api.sessions import GET_FILE, LIST_FILES
 from interlock.protocol.resources import SessionFile
 
-COLUMNS = Layout(text=("NAME", "TYPE"), extra=("FOR", "TYPE"), drop=("WHEN", "SIZE"), shorten=cut_middle)
+FILES = ListTable[list[SessionFile]](
+    header=("FILE", "NAME", "TYPE", "SIZE", "FOR", "WHEN"),
+    rows=lambda found: [[one.transfer_id, one.name, one.media_type, size(one.size), one.purpose, ago(one.created_at)]
+                        for one in found],
+    layout=Layout(text=("NAME", "TYPE"), extra=("FOR", "TYPE"), drop=("WHEN", "SIZE"), shorten=cut_middle),
+    empty="no files travelled in this session")
 
 
 def files(
@@ -34,7 +39,11 @@ def files(
     where: Here = NOWHERE,
 ) -> int:
     """List the files that travelled in a session."""
-    return asyncio.run(_files(session, where, json=json))
+    async def find(link: GatewayLink) -> FoundRows[SessionFile]:
+        session_id = (await short_ids.session(link, session)).session_id
+        return FoundRows("files", SessionFile, await link.pages(LIST_FILES.at(session_id)))
+
+    return ask_gateway(where, find).print(FILES.show, json=json)
 
 
 def save(
@@ -52,29 +61,11 @@ def save(
     return asyncio.run(_save(session, file, output, where))
 
 
-async def _list(link: GatewayLink, session_id: str) -> list[SessionFile]:
-    return await link.list(LIST_FILES.at(session_id), SessionFile)
-
-
-async def _files(session: str, where: Where, *, json: bool) -> int:
-    async with GatewayLink(where) as link:
-        found = await _list(link, (await short_ids.session(link, session)).session_id)
-    if json:
-        print_json(msgspec.json.encode({"files": found}))
-        return ExitStatus.DONE
-    if not found:
-        say("no files travelled in this session", "dim")
-        return ExitStatus.DONE
-    print_table([[one.transfer_id, one.name, one.media_type, size(one.size), one.purpose,
-                  ago(one.created_at)] for one in found], ("FILE", "NAME", "TYPE", "SIZE", "FOR", "WHEN"),
-                COLUMNS)
-    return ExitStatus.DONE
-
-
 async def _save(session: str, asked: str, output: Path | None, where: Where) -> int:
     async with GatewayLink(where) as link:
         session_id = (await short_ids.session(link, session)).session_id
-        found = [one for one in await _list(link, session_id) if one.transfer_id.startswith(asked)]
+        found = [one for one in await link.list(LIST_FILES.at(session_id), SessionFile)
+                 if one.transfer_id.startswith(asked)]
         if len(found) != 1:
             raise Trouble("NotFound", f"{'Several files begin' if found else 'No file begins'} with {asked!r}.",
                           f"List them with: interlock sessions files {session_id}")

@@ -6,18 +6,17 @@ import asyncio
 import time
 from typing import Annotated
 
-import msgspec
 from cyclopts import Parameter
 
 from interlock.cli import short_ids
-from interlock.cli.exit_status import ExitStatus
-from interlock.cli.gateway_link import GatewayLink, decoded
+from interlock.cli.gateway_link import GatewayLink, ask_gateway
 from interlock.cli.options import SessionNamed
-from interlock.cli.place import NOWHERE, Here, Where
-from interlock.cli.terminal import print_json, result, say
+from interlock.cli.place import NOWHERE, Here
+from interlock.cli.terminal import result, say
+from interlock.cli.verb_answer import print_value
 from interlock.cli.verb_error import Trouble
-from interlock.protocol.api.sessions import GET_SESSION, RELEASE_SESSION
 from interlock.protocol.resources import Session
+from interlock.sdk.requests import sessions
 
 PATIENCE_S = 10.0
 """The runner hands over behind what the session acts on at the moment, which takes no longer while it is there."""
@@ -33,25 +32,21 @@ def release(
     where: Here = NOWHERE,
 ) -> int:
     """Hand control of a session to another gateway of its runner; this one observes it from then on."""
-    return asyncio.run(_release(session, to, where, json=json))
-
-
-async def _release(named: str, to: str, where: Where, *, json: bool) -> int:
-    async with GatewayLink(where) as link:
-        session = await short_ids.session(link, named)
-        path = RELEASE_SESSION.at(session.session_id)
-        after = decoded(await link.send(path, {"to": to}), Session, path)
+    async def hand_over(link: GatewayLink) -> Session:
+        named = await short_ids.session(link, session)
+        after = await link.ask(sessions.release(named.session_id, to))
         until = time.monotonic() + PATIENCE_S
         while after.controller != to:
             if time.monotonic() > until:
-                raise Trouble("Timeout", f"The runner has not handed {session.session_id} to gateway {to}.",
+                raise Trouble("Timeout", f"The runner has not handed {named.session_id} to gateway {to}.",
                               "It does so only for a gateway that it is attached to; without it being online it waits. "
-                              f"Look at it with: interlock sessions {session.session_id}")
+                              f"Look at it with: interlock sessions {named.session_id}")
             await asyncio.sleep(POLL_S)
-            after = await link.read(GET_SESSION.at(session.session_id), Session)
-    if json:
-        print_json(msgspec.json.encode(after))
-        return ExitStatus.DONE
-    result(after.session_id)
-    say(f"gateway {to} controls it now; questions that wait are asked there again")
-    return ExitStatus.DONE
+            after = await link.ask(sessions.show(named.session_id))
+        return after
+
+    def show(after: Session) -> None:
+        result(after.session_id)
+        say(f"gateway {to} controls it now; questions that wait are asked there again")
+
+    return print_value(ask_gateway(where, hand_over, plain=False), show, json=json)

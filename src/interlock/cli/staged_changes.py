@@ -13,11 +13,11 @@ from interlock.cli import short_ids
 from interlock.cli.columns import Layout, cut_middle
 from interlock.cli.decide import Yes, decide
 from interlock.cli.exit_status import ExitStatus
-from interlock.cli.gateway_link import GatewayLink, decoded
+from interlock.cli.gateway_link import GatewayLink, ask_gateway, decoded
 from interlock.cli.options import SessionNamed
 from interlock.cli.place import NOWHERE, Here, Where
-from interlock.cli.terminal import one_line, print_json, print_table, result, say
-from interlock.cli.verb_answer import print_answer
+from interlock.cli.terminal import one_line, print_table, result, say
+from interlock.cli.verb_answer import VerbAnswer, answered, print_answer
 from interlock.cli.verb_error import Trouble, usage
 from interlock.command.card.landing_request import UNASKED_LATER
 from interlock.command.card.permission_request import lines_of_approval
@@ -30,6 +30,7 @@ from interlock.protocol.payloads import StagedFile
 from interlock.protocol.problems import Problem
 from interlock.protocol.resources import Approval, Command, Session
 from interlock.sdk.requests import sessions
+from interlock.sdk.requests.base import read
 
 COLUMNS = Layout(text=("PATH", "NOTE"), extra=("SHA256", "MODE"), drop=("BYTES",), shorten=cut_middle)
 DIGEST_CHARS = 12
@@ -47,7 +48,13 @@ def changes(
     where: Here = NOWHERE,
 ) -> int:
     """List what a session's agent staged and what has not landed."""
-    return asyncio.run(_changes(session, where, diff=diff, json=json))
+    async def find(link: GatewayLink) -> tuple[VerbAnswer[StagedChanges], Approval | None]:
+        answer = await answered(link, await short_ids.of_session(session, sessions.changes)(link))
+        waits = answer.value().approval_id if diff and not json else None
+        return answer, await link.ask(read(GET_APPROVAL, waits)) if waits is not None else None
+
+    answer, question = ask_gateway(where, find)
+    return answer.print(lambda found: _show(found, question), json=json)
 
 
 def land(
@@ -97,31 +104,22 @@ def discard(
     return print_answer(where, short_ids.of_session(session, lambda id_: sessions.discard(id_, named)), show, json=json)
 
 
-async def _changes(named: str, where: Where, *, diff: bool, json: bool) -> int:
-    async with GatewayLink(where) as link:
-        session = await short_ids.session(link, named)
-        found = await link.read(GET_STAGED_CHANGES.at(session.session_id), StagedChanges)
-        if json:
-            print_json(msgspec.json.encode(found))
-            return ExitStatus.DONE
-        if not found.count and not found.refused:
-            say(f"nothing is staged in session {session.session_id}")
-            return ExitStatus.DONE
-        rows = [(file.change, file.path, "" if file.change == "deleted" else str(file.size), file.mode,
-                 file.sha256[:DIGEST_CHARS], _note(file)) for file in found.files]
-        rows += [("never", file.path, "", "", "", file.why or "") for file in found.refused]
-        print_table(rows, ("CHANGE", "PATH", "BYTES", "MODE", "SHA256", "NOTE"), COLUMNS)
-        if found.count > len(found.files):
-            say(f"and {found.count - len(found.files)} more; sha256 {found.digest} covers all")
-        if found.approval_id is None:
-            say(f"not asked about now; to have it asked about: interlock land {session.session_id}")
-            return ExitStatus.DONE
-        if diff:
-            approval = await link.read(GET_APPROVAL.at(found.approval_id), Approval)
-            for line in lines_of_approval(approval):
-                result(line.text)
-        say(f"waits for a yes: interlock land {session.session_id} [FILES]", "bold", "waits for a yes:")
-        return ExitStatus.DONE
+def _show(found: StagedChanges, question: Approval | None) -> None:
+    if not found.count and not found.refused:
+        say(f"nothing is staged in session {found.session_id}")
+        return
+    rows = [(file.change, file.path, "" if file.change == "deleted" else str(file.size), file.mode,
+             file.sha256[:DIGEST_CHARS], _note(file)) for file in found.files]
+    rows += [("never", file.path, "", "", "", file.why or "") for file in found.refused]
+    print_table(rows, ("CHANGE", "PATH", "BYTES", "MODE", "SHA256", "NOTE"), COLUMNS)
+    if found.count > len(found.files):
+        say(f"and {found.count - len(found.files)} more; sha256 {found.digest} covers all")
+    if found.approval_id is None:
+        say(f"not asked about now; to have it asked about: interlock land {found.session_id}")
+        return
+    for line in lines_of_approval(question) if question is not None else ():
+        result(line.text)
+    say(f"waits for a yes: interlock land {found.session_id} [FILES]", "bold", "waits for a yes:")
 
 
 def _note(file: StagedFile) -> str:

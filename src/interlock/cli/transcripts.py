@@ -13,15 +13,15 @@ from cyclopts import Parameter
 from interlock.cli import short_ids
 from interlock.cli.columns import Layout
 from interlock.cli.exit_status import ExitStatus
-from interlock.cli.gateway_link import GatewayLink, decoded
+from interlock.cli.gateway_link import GatewayLink
 from interlock.cli.options import Json
 from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.terminal import one_line, print_json, print_sentence, print_table, printable, result, say
 from interlock.cli.transcript_sources import Source, file_named, read_file, transcript_of, write_new
 from interlock.cli.verb_error import Trouble, usage
-from interlock.protocol.api.transcripts import EXAMINE_TRANSCRIPT, REPAIR_TRANSCRIPT
 from interlock.protocol.clock import iso
 from interlock.protocol.transcripts import Report
+from interlock.sdk.requests import transcripts
 from interlock.session.doctor import examine, mend
 from interlock.session.entries import VERSION, Header
 from interlock.session.render import markdown, page, section_of
@@ -133,18 +133,12 @@ def doctor(source: Source, /, *, repair: Annotated[bool, Parameter(help="Write a
     return ExitStatus.DONE if report.sound or kept is not None else ExitStatus.FAILED
 
 
-class _Repaired(msgspec.Struct):
-    report: Report
-    kept: str | None
-
-
 async def _of_session(named: str, where: Where, *, repair: bool, json: bool) -> int:
     async with GatewayLink(where) as link:
         session_id = (await short_ids.session(link, named)).session_id
-        report, kept = await link.read(EXAMINE_TRANSCRIPT.at(session_id), Report), None
+        report, kept = await link.ask(transcripts.examine(session_id)), None
         if repair and not report.sound:
-            path = REPAIR_TRANSCRIPT.at(session_id)
-            repaired = decoded(await link.send(path, {}), _Repaired, path)
+            repaired = await link.ask(transcripts.repair(session_id))
             report, kept = repaired.report, repaired.kept
             say(f"repaired; the damaged file is kept as {kept}")
     _reported(report, kept, json=json)

@@ -1,7 +1,8 @@
 """What a verb does once its options are read: it sends one request, and prints the gateway's answer.
 
 A verb's module says what is its own: the request, which the library makes (`sdk.requests`), and what a person reads of
-the answer. Of a list that is a `ListTable`, of a change mostly one sentence.
+the answer. Of a list that is a `ListTable`, of a change mostly one sentence. A verb of several requests asks with
+`ask_gateway`, and prints the last answer, the rows it found, or the value that it made of them.
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+import msgspec
+
 from interlock.cli.columns import PLAIN, Layout
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.gateway_link import GatewayLink, ask_gateway
-from interlock.cli.gateway_reply import understood
+from interlock.cli.gateway_reply import decoded, understood
 from interlock.cli.place import Where
 from interlock.cli.terminal import print_json, print_table, say
 from interlock.sdk.exchange import RequestSpec
@@ -66,16 +69,51 @@ class VerbAnswer(Generic[T]):
         return ExitStatus.DONE
 
 
-def ask(where: Where, request: RequestSpec[T] | LookedUp[T]) -> VerbAnswer[T]:
-    """Send a request, and return its answer. Raises Trouble."""
+@dataclass(frozen=True)
+class FoundRows(Generic[T]):
+    """The rows of a list, read over its pages, as they were sent; `name` is their member in the JSON document."""
+
+    name: str
+    kind: type[T]
+    raw: Sequence[msgspec.Raw]
+
+    def values(self) -> list[T]:
+        """Understand them. Raises Trouble if they are not what a gateway answers."""
+        return [decoded(bytes(row), self.kind, self.name) for row in self.raw]
+
+    def print(self, show: Callable[[list[T]], None], *, json: bool) -> int:
+        """Print them: with `json` as they were sent, else by `show`. Returns the exit status. Raises Trouble."""
+        if json:
+            print_json(msgspec.json.encode({self.name: self.raw}))
+        else:
+            show(self.values())
+        return ExitStatus.DONE
+
+
+async def answered(link: GatewayLink, request: RequestSpec[T]) -> VerbAnswer[T]:
+    """Send one of several requests. Raises Trouble."""
+    return VerbAnswer(request, await link.raw(request), link)
+
+
+def ask(where: Where, request: RequestSpec[T] | LookedUp[T], *, plain: bool = True) -> VerbAnswer[T]:
+    """Send a request, and return its answer; `plain` as for `ask_gateway`. Raises Trouble."""
     async def send(link: GatewayLink) -> VerbAnswer[T]:
-        asked = await request(link) if callable(request) else request
-        return VerbAnswer(asked, await link.raw(asked), link)
+        return await answered(link, await request(link) if callable(request) else request)
 
-    return ask_gateway(where, send)
+    return ask_gateway(where, send, plain=plain)
 
 
-def print_answer(where: Where, request: RequestSpec[T] | LookedUp[T], show: Callable[[T], None], *, json: bool) -> int:
+def print_answer(where: Where, request: RequestSpec[T] | LookedUp[T], show: Callable[[T], None], *, json: bool,
+                 plain: bool = True) -> int:
     """Send a request and print its answer: with `json` as it was sent, else by `show`. Returns the exit status. Raises
     Trouble."""
-    return ask(where, request).print(show, json=json)
+    return ask(where, request, plain=plain).print(show, json=json)
+
+
+def print_value(value: T, show: Callable[[T], None], *, json: bool) -> int:
+    """Print what several requests came to: with `json` as one document, else by `show`. Returns the exit status."""
+    if json:
+        print_json(msgspec.json.encode(value))
+    else:
+        show(value)
+    return ExitStatus.DONE
