@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from interlock.engine import due_sessions
 from interlock.engine.due_sessions import READ_AT_ONCE, READ_TOGETHER, DueSessions
 from interlock.ports.ledger import LaneName
 
@@ -98,3 +99,46 @@ async def test_nothing_is_read_after_the_end() -> None:
     await reading.due.stop()
 
     assert reading.read == [[lane("a")]]
+
+
+async def test_a_session_that_cannot_be_read_keeps_no_other_from_being_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(due_sessions, "AGAIN_S", 0.001)
+    broken = lane("broken")
+    is_mended, read_at_last = False, asyncio.Event()
+    read: list[LaneName] = []
+
+    async def read_all(lanes: Sequence[LaneName]) -> None:
+        if broken in lanes and not is_mended:
+            raise ValueError("its state cannot be decoded")
+        read.extend(lanes)
+        if broken in lanes:
+            read_at_last.set()
+
+    due = DueSessions(read_all)
+    others = [lane(f"s{number}") for number in range(READ_TOGETHER)]
+    due.read_soon([broken, *others])
+    await due.settled()
+    assert sorted(read) == sorted(others)
+
+    is_mended = True
+    async with asyncio.timeout(30):
+        await read_at_last.wait()  # It was due again by itself.
+    await due.stop()
+
+
+async def test_reads_that_all_fail_leave_none_of_those_that_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(due_sessions, "AGAIN_S", 3_000.0)
+    asked: list[LaneName] = []
+
+    async def read(lanes: Sequence[LaneName]) -> None:
+        asked.extend(lanes)
+        raise TimeoutError
+
+    due = DueSessions(read)
+    names = [lane(f"s{number}") for number in range(READ_TOGETHER * (READ_AT_ONCE + 1))]
+    due.read_soon(names)
+    await due.settled()
+
+    assert set(asked) == set(names)
+    assert due.unread() == 0
+    await due.stop()

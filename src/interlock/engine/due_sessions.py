@@ -6,6 +6,8 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Container, Iterable, Sequence
 
+import structlog
+
 from interlock.ports.ledger import LaneName
 from interlock.ports.stored_lanes import SessionClock
 
@@ -14,10 +16,17 @@ READ_TOGETHER = 32
 """Lanes that are read together, in the round trips of one."""
 READ_AT_ONCE = 3
 """How many such reads go on side by side: connections stay free for what people ask."""
+AGAIN_S = 5.0
+"""A session whose reading failed for a reason of its own is read again after this."""
+log = structlog.get_logger("interlock.engine")
 
 
 class DueSessions:
-    """Calls `read` with sessions once they are due, a few at a time and the first that came first."""
+    """Calls `read` with sessions once they are due, a few at a time and the first that came first.
+
+    `read` answers for a ledger that fails. Whatever else it raises loses no session: those that were read together are
+    read one by one, so that one that cannot be read stops no other, and that one is due again after AGAIN_S.
+    """
 
     def __init__(self, read: Callable[[Sequence[LaneName]], Awaitable[None]]) -> None:
         self._read = read
@@ -64,9 +73,21 @@ class DueSessions:
         try:
             while self._unread:
                 count = min(READ_TOGETHER, len(self._unread))
-                await self._read(list(dict.fromkeys(self._unread.popleft() for _ in range(count))))
+                await self._read_each(list(dict.fromkeys(self._unread.popleft() for _ in range(count))))
         finally:
             self._reading -= 1
+
+    async def _read_each(self, lanes: Sequence[LaneName]) -> None:
+        """Read sessions together, or if that fails one by one."""
+        try:
+            await self._read(lanes)
+        except Exception:
+            log.exception("due_sessions_not_read", session_ids=[one.name for one in lanes])
+            if len(lanes) == 1:
+                self.wake(lanes[0], AGAIN_S)
+                return
+            for one in lanes:
+                await self._read_each([one])
 
     def unread(self) -> int:
         """How many sessions wait to be read."""
