@@ -8,15 +8,18 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from nats.aio.client import DEFAULT_PENDING_SIZE
 
 from interlock.app.own_servers import OwnServer, free_port, start_nats
 from interlock.backends.bus_nats import link as link_module
 from interlock.backends.bus_nats.bus import NatsBus, open_bus
 from interlock.backends.bus_nats.parcels import PART_BYTES
 from interlock.backends.bus_nats.places import read_places
-from interlock.ports.bus import CutOff, LostOver, NobodyThere
+from interlock.ports.bus import MAX_NOTE_BYTES, BusError, CutOff, LostOver, NobodyThere
 
 pytestmark = pytest.mark.anyio
+NOTES_THAT_FILL_A_SOCKET = 60
+"""Of MAX_NOTE_BYTES: many times what the kernel keeps of a loopback link."""
 
 
 @pytest.fixture(autouse=True)
@@ -212,3 +215,27 @@ async def test_an_answer_that_comes_after_a_probe_was_given_up_leaves_the_link_a
     await bus.probe(5_000)  # The answers before this one have come.
     assert not lost.is_set()
     await bus.close()
+
+
+@pytest.mark.parametrize("is_asking", [False, True], ids=["notes", "notes and a request"])
+async def test_a_bus_whose_server_stands_still_closes_and_leaves_no_task(server: Server, is_asking: bool) -> None:
+    """The library swallows a cancel of a task that waits until its bytes are written."""
+    await server.start()
+    tasks_before = asyncio.all_tasks()
+    bus = await open_bus(read_places(server.url), "t")
+    await bus.subscribe("x", lambda _: None)
+    client = bus._link.client  # pyright: ignore[reportPrivateUsage]
+    assert client is not None
+    server.signal(signal.SIGSTOP)
+    for _ in range(NOTES_THAT_FILL_A_SOCKET):
+        bus.publish("y", bytes(MAX_NOTE_BYTES))
+    while client.pending_data_size <= DEFAULT_PENDING_SIZE:
+        await asyncio.sleep(0)
+    asking = [asyncio.create_task(bus.request("z", b"", 60_000))] if is_asking else []
+    await asyncio.sleep(0)
+
+    await asyncio.wait_for(bus.close(), 10)
+
+    assert [type(answer) for answer in await asyncio.gather(*asking, return_exceptions=True)] == [BusError] * is_asking
+    await asyncio.sleep(0)
+    assert asyncio.all_tasks() == tasks_before

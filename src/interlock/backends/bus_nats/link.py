@@ -53,13 +53,23 @@ class NatsSubscription:
 
 
 class _Strict(Client):
-    """The library's client, which goes on in clear where a server does not ask for TLS, whatever its address says: then
-    anyone in between reads every credential."""
+    """The library's client, but for two of its habits. It goes on in clear where a server does not ask for TLS,
+    whatever its address says: then anyone in between reads every credential. And it swallows a cancel while a server
+    that stands still accepts no bytes: the cancelled task then continues, and whoever waits for its end waits for
+    ever."""
 
     async def _process_info(self, info: dict[str, Any], initial_connection: bool = False) -> None:
         if initial_connection and self.options.get("tls") is not None and not info.get("tls_required"):
             raise InClear
         await super()._process_info(info, initial_connection)
+
+    async def _flush_pending(self, force_flush: bool = False) -> Any:
+        task = asyncio.current_task()
+        before = task.cancelling() if task is not None else 0
+        written = await super()._flush_pending(force_flush)
+        if task is not None and task.cancelling() > before:
+            raise asyncio.CancelledError
+        return written
 
 
 class NatsLink:
