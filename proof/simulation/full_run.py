@@ -14,7 +14,7 @@ from proof.simulation.resource_use import Phases, needs, parts, table
 from proof.simulation.trial import trial
 from proof.simulation.world import FAILURES, Size
 
-FULL = Size(**FULL_COUNTS, failures=FAILURES_A_SECOND)
+FULL = Size(failures=FAILURES_A_SECOND)._replace(**FULL_COUNTS)
 
 
 def run(seed: int, rounds: int | None, **counts: float | None) -> bool:

@@ -12,10 +12,13 @@ import msgspec
 from interlock.command.audit_check import Tampering, verify_records
 from interlock.command.machine import INITIAL, MOVES, TERMINAL
 from interlock.engine.bridge.lane_state import LaneState
+from interlock.protocol.resources import Command
 from proof.simulation.clients import MARK
 from proof.simulation.world import World
 
 Check = Callable[[World], Iterator[str]]
+ALLOWED: frozenset[tuple[str, str]] = frozenset((state, to) for state, others in MOVES.items() for to in others)
+"""Each move of a command that the table of states has."""
 
 
 async def broken(world: World) -> list[str]:
@@ -41,11 +44,17 @@ def _commands(world: World) -> Iterator[str]:
     for record in records.values():
         command = record.command
         if command.type == "execute":
-            of_key[bytes(command.payload).decode().rsplit("~ ", 1)[-1][:21]] += 1
+            of_key[_client_name(command)] += 1
     yield from (f"{key} was done {count} times" for key, count in of_key.items() if count > 1)
     for runner in world.runners:
         yield from (f"{name} was started {count} times" for name, count in runner.started.items() if count > 1)
         yield from (f"{name} was started and is not there" for name in runner.started if name not in records)
+
+
+def _client_name(command: Command) -> str:
+    """What its client named an execute, in the text of its prompt (`Clients.execute`)."""
+    assert isinstance(command.payload, msgspec.Raw)
+    return bytes(command.payload).decode().rsplit("~ ", 1)[-1][:21]
 
 
 def _moves(world: World) -> Iterator[str]:
@@ -53,7 +62,7 @@ def _moves(world: World) -> Iterator[str]:
     for record in world.store.all_commands():
         command = record.command
         states = world.store.moves[command.id]
-        if states[0] not in INITIAL | {"running"} or any(to not in MOVES[state] for state, to in pairwise(states)):
+        if states[0] not in INITIAL | {"running"} or any(move not in ALLOWED for move in pairwise(states)):
             yield f"{command.id} went {states}"
         if command.state not in TERMINAL:
             yield f"{command.id} has not ended: it is {command.state} in {record.session_id}"
@@ -100,7 +109,7 @@ def _entries(world: World) -> Iterator[str]:
             continue
         lines = world.transcripts.lines(record.session_id, record.command.target.agent_id or "",
                                        record.command.tenant_id)
-        name = bytes(record.command.payload).decode().rsplit("~ ", 1)[-1][:21].encode()
+        name = _client_name(record.command).encode()
         # The title of an approval at the command door quotes the message too; only the message's own entry counts.
         messages = [line for line in lines if msgspec.json.decode(line)["type"] == "message"]
         if (count := sum(name in line for line in messages)) != 1:

@@ -144,7 +144,7 @@ class Store(MemoryLedger):
 
     def streams(self) -> list[str]:
         """The names of all streams."""
-        return list(self._streams._events)
+        return self._streams.names()
 
     def all_events(self, stream: str) -> list[Event]:
         """A whole stream."""
@@ -244,7 +244,7 @@ class LossyBus(LocalBus):
         self.loses = 0.0
         self.lost = 0
 
-    async def subscribe(self, subject: str, told: Callable[[bytes], None]) -> Subscription:
+    async def subscribe(self, subject: str, receive: Callable[[bytes], None]) -> Subscription:
         place = PLACE.get()
         last_s = 0.0
 
@@ -260,7 +260,7 @@ class LossyBus(LocalBus):
 
         def arrive(body: bytes) -> None:
             if not self.away:
-                told(body)
+                receive(body)
 
         return await super().subscribe(subject, late)
 
@@ -279,6 +279,9 @@ class LossyBus(LocalBus):
 
         async def there(body: bytes) -> bytes:
             # The one who is asked answers in its own place, which may be standing.
-            return await place.start(answer(body)) if place is not None else await answer(body)
+            return await place.start(answered(body)) if place is not None else await answer(body)
+
+        async def answered(body: bytes) -> bytes:
+            return await answer(body)
 
         return await super().serve(subject, there)

@@ -201,7 +201,8 @@ class Runner:
                 self._take(msgspec.json.decode(raw))
 
     def _take(self, frame: dict[str, Any]) -> None:
-        kind, payload = frame["type"], frame.get("payload") or {}
+        kind: str = frame["type"]
+        payload: dict[str, Any] = frame.get("payload") or {}
         if kind == "x-interlock.welcome":
             self._resume({one["session_id"]: one["last_durable_seq"] for one in payload["sessions"]})
         elif kind == "x-interlock.ack":

@@ -39,6 +39,10 @@ class Place:
 class SimulatedLoop(asyncio.SelectorEventLoop):
     """Runs what is ready, in the order in which it became so; then it is the time of the next timer."""
 
+    # What the loop of the standard library keeps, which it declares for no one: what is ready, and a heap of timers.
+    _ready: deque[Any]
+    _scheduled: list[Any]
+
     def __init__(self) -> None:
         super().__init__()
         self._at_s = 0.0
@@ -51,12 +55,12 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
     def wake(self, place: Place) -> None:
         """Let a place that stood go on where it was."""
         place.standing = False
-        self._ready.extend(place.parked)  # type: ignore[attr-defined]
+        self._ready.extend(place.parked)
         place.parked.clear()
 
     def _run_once(self) -> None:
         # The whole of the loop: nothing in a simulation waits for a socket.
-        ready, timers = self._ready, self._scheduled  # type: ignore[attr-defined]
+        ready, timers = self._ready, self._scheduled
         while timers and timers[0]._cancelled:
             heapq.heappop(timers)._scheduled = False
         if not ready:

@@ -7,7 +7,7 @@ import contextlib
 import logging
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from typing import Any
 
 import structlog
@@ -33,7 +33,7 @@ def trial(seed: int, size: Size, *, checks_epochs: bool = True, reached: Callabl
 
 
 @contextlib.contextmanager
-def alone(loop: SimulatedLoop) -> Iterator[None]:
+def alone(loop: SimulatedLoop) -> Generator[None]:
     """Have this loop be the one, and nothing logged: every failure in it is wanted."""
     before = structlog.get_config()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))

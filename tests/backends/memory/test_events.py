@@ -26,6 +26,7 @@ def test_events_are_read_behind_a_number_up_to_a_limit_and_streams_are_apart() -
     assert numbers(streams.newest_first("s/1")) == [4, 3, 2, 1]
     assert (streams.head("s/1"), streams.head("s/2"), streams.head("s/3")) == (4, 1, 0)
     assert streams.after("s/3", 0, 9) == []
+    assert streams.names() == ["s/1", "s/2"]
 
 
 def test_a_forgotten_beginning_leaves_the_numbers_of_the_rest() -> None:

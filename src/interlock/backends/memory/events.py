@@ -12,6 +12,10 @@ class Streams:
         self._events: dict[str, list[Event]] = {}
         self._forgotten: dict[str, int] = {}
 
+    def names(self) -> list[str]:
+        """Of all streams that an event was appended to, those first that began first."""
+        return list(self._events)
+
     def head(self, name: str) -> int:
         """The highest number that was given."""
         return self._forgotten.get(name, 0) + self.kept(name)
