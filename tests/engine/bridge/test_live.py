@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.engine.bridge.live import STALE_CLOCKS, LiveCommands, due_ms
+from interlock.engine.bridge.live import STALE_CLOCKS, LiveCommands, due_ms, standing
+from interlock.engine.bridge.tenant_lane import house_state as lane_state
 from interlock.protocol.records import CommandRecord
-from interlock.protocol.resources import Actor, Command, Target
+from interlock.protocol.resources import Actor, Command, CommandState, Target
 
 AT = "2026-11-21T10:00:00.000Z"
 STEP = st.tuples(st.integers(0, 9), st.one_of(st.none(), st.integers(0, 99)), st.sampled_from(["keep", "run", "drop"]))
@@ -36,3 +39,20 @@ def test_the_nearest_clock_is_the_least_of_all(steps: list[tuple[int, int | None
         assert live.due_ms == min((at for one in live.values() if (at := due_ms(one)) is not None), default=None)
         assert bool(live.interrupting) == ("cmd_0" in live)
     assert LiveCommands(live.values()).due_ms == live.due_ms
+
+
+@pytest.mark.req("G-7")
+@pytest.mark.parametrize(("fields", "found", "shown"), [
+    ({"opening": "open"}, [], "idle"),
+    ({"opening": "closed"}, [], "closed"),
+    ({"opening": "open"}, ["queued"], "queued"),
+    ({"opening": "open", "active": "cmd_0"}, ["running", "queued"], "running"),
+    ({"opening": "open", "active": "cmd_0"}, ["paused"], "paused"),
+])
+def test_a_session_is_listed_by_what_it_does_now(fields: dict[str, Any], found: list[CommandState], shown: str) -> None:
+    state = lane_state("house:t1", 0)
+    for name, value in fields.items():
+        setattr(state, name, value)
+    live = LiveCommands(msgspec.structs.replace(one, command=msgspec.structs.replace(one.command, state=to))
+                        for one, to in ((record(number, None), to) for number, to in enumerate(found)))
+    assert standing(state, live, []) == shown

@@ -18,7 +18,7 @@ from interlock.engine.bridge.conditions import Conditions
 from interlock.engine.bridge.contexts import Prepared
 from interlock.engine.bridge.effects import LaneEvent, LaneTransient, Out
 from interlock.engine.bridge.lane_state import LaneHome, LaneState, Limits
-from interlock.engine.bridge.live import LiveCommands, RecentIds, next_deadline
+from interlock.engine.bridge.live import LiveCommands, RecentIds, next_deadline, standing
 from interlock.engine.bridge.tenant_lane import is_house
 from interlock.engine.bridge.transcriber import FoldedFrame, Transcriber
 from interlock.ports.ledger import (
@@ -271,31 +271,28 @@ class Lane:
             seq=self.state.control_seq, timestamp=self.at, metadata=metadata or {},
         )
         raw = encode(frame)
-        self.out.writes.append(
-            PutControl(ControlRecord(session_id=self.state.session_id, seq=self.state.control_seq,
-                                     message_id=frame.message_id, body=raw), self.state.tenant_id)
-        )
-        if kind not in UNSEALED:
-            self.controls[self.state.control_seq] = raw
+        self._keep_control(frame, raw)
         shown = raw
         if self.keeps_objects and isinstance(payload, FileTransfer):
             shown = set_apart(frame, raw, self.out.objects)[1]
         self.append("M", shown, frame.message_id)
         self.transcribe_frame(frame)
-        self.unconfirmed[self.state.control_seq] = raw
         self.out.sends.append(raw)
         return frame
 
     def replace_control(self, frame: Frame) -> None:
         """Put another control frame in the place of one that the runner has not confirmed (D-7)."""
-        assert frame.seq is not None
         raw = encode(frame)
-        self.out.writes.append(
-            PutControl(ControlRecord(session_id=self.state.session_id, seq=frame.seq, message_id=frame.message_id,
-                                     body=raw), self.state.tenant_id)
-        )
-        self.controls[frame.seq] = raw
+        self._keep_control(frame, raw)
         self.append("M", raw, frame.message_id)
+
+    def _keep_control(self, frame: Frame, raw: bytes) -> None:
+        """Keep a control frame until the runner confirms it."""
+        assert frame.seq is not None
+        self.out.writes.append(PutControl(ControlRecord(session_id=self.state.session_id, seq=frame.seq,
+                                                        message_id=frame.message_id, body=raw), self.state.tenant_id))
+        if frame.type not in UNSEALED:
+            self.controls[frame.seq] = raw
         self.unconfirmed[frame.seq] = raw
 
     def notice(self, notice: Notice) -> None:
@@ -479,21 +476,8 @@ class Lane:
             for write in self.out.writes)
 
     def session_state(self) -> SessionStanding:
-        """One word for lists: what the session does now."""
-        if any(r.approval.state == "pending" and (r.approval.door == "tool" or r.approval.budget is not None
-                                                   or r.approval.workspace_files)
-               for r in self.approvals.values()):
-            return "waiting_approval"
-        if self.state.active is not None:
-            record = self.active
-            return "paused" if record is not None and record.command.state == "paused" else "running"
-        if self.state.compacting is not None or self.state.context.due in ("threshold", "overflow"):
-            return "compacting"
-        if self.state.controller and self.state.machine.phase == "turn":
-            return "running"
-        if self.commands:
-            return "queued"
-        return "idle" if self.state.opening == "open" else self.state.opening
+        """What the session does now."""
+        return standing(self.state, self.commands, self.approvals.values())
 
     def deadline_ms(self) -> int | None:
         """The next instant at which time alone decides something, None where nothing waits."""

@@ -1,4 +1,5 @@
-"""What a lane knows of its commands and messages without asking each of them, as every decision would have to."""
+"""What a lane knows of its commands and messages without asking each of them, as every decision would have to, and what
+follows from them and its approvals."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from interlock.engine.bridge.lane_state import LaneState
 from interlock.protocol.clock import parse_iso
 from interlock.protocol.limits import PROGRESS_INTERVAL_MS, RECENT_MESSAGE_IDS
 from interlock.protocol.records import ApprovalRecord, CommandRecord
+from interlock.protocol.resources import SessionStanding
 
 STALE_CLOCKS = 64
 """Clocks of what has changed since that are kept beyond those that run, before all are written again."""
@@ -69,6 +71,23 @@ def due_ms(record: CommandRecord) -> int | None:
     if record.running_since_ms is not None and record.remaining_ms is not None:
         due.append(record.running_since_ms + record.remaining_ms)
     return min(due, default=None)
+
+
+def standing(state: LaneState, commands: LiveCommands, approvals: Iterable[ApprovalRecord]) -> SessionStanding:
+    """One word for lists: what a session does now."""
+    if any(r.approval.state == "pending" and (r.approval.door == "tool" or r.approval.budget is not None
+                                               or r.approval.workspace_files) for r in approvals):
+        return "waiting_approval"
+    if state.active is not None:
+        active = commands.get(state.active)
+        return "paused" if active is not None and active.command.state == "paused" else "running"
+    if state.compacting is not None or state.context.due in ("threshold", "overflow"):
+        return "compacting"
+    if state.controller and state.machine.phase == "turn":
+        return "running"
+    if commands:
+        return "queued"
+    return "idle" if state.opening == "open" else state.opening
 
 
 def next_deadline(state: LaneState, commands: LiveCommands, approvals: Iterable[ApprovalRecord]) -> int | None:
