@@ -12,6 +12,8 @@ import sys
 import time
 import uuid
 from pathlib import Path
+from types import FrameType
+from typing import Any, NoReturn
 
 VARIABLES = ("RAWP_SESSION_ID", "RAWP_WORKSPACE_PATH", "RAWP_DPS_VERSION")
 COMPACTED = {
@@ -21,20 +23,20 @@ COMPACTED = {
 }
 
 
-def environment():
+def environment() -> str:
     """The variables of 17.2.1, and the directory that it was started in."""
     return json.dumps({name: os.environ.get(name) for name in VARIABLES} | {"cwd": str(Path.cwd())})
 
 
-def note(word):
+def note(word: str) -> None:
     """Write a word and the time into a file of this process."""
     with Path(f"{os.getpid()}.log").open("a") as file:
         file.write(f"{word} {time.time()}\n")
 
 
-def stay(die):
+def stay(die: bool) -> None:
     """Ignore SIGTERM, and note when it comes; or die of it at once."""
-    def on_term(_number, _frame):
+    def on_term(_number: int, _frame: FrameType | None) -> None:
         note("TERM")
         if die:
             os.kill(os.getpid(), signal.SIGKILL)
@@ -42,7 +44,7 @@ def stay(die):
     note("ready")
 
 
-def leave(kind, number):
+def leave(kind: str, number: int) -> None:
     """Exit with a status, or die of a signal."""
     if kind == "exit":
         os._exit(number)
@@ -50,7 +52,7 @@ def leave(kind, number):
     time.sleep(60)
 
 
-def run_exec(words):
+def run_exec(words: list[str]) -> None:
     """One prompt, one process."""
     if words[0] in ("exit", "signal"):
         print("working", flush=True)
@@ -66,14 +68,14 @@ def run_exec(words):
         print("x" * int(words[1]))
 
 
-def send(kind, payload, **metadata):
+def send(kind: str, payload: dict[str, Any], **metadata: Any) -> None:
     """Write one frame as a line."""
-    frame = {"type": kind, "message_id": str(uuid.uuid4()), "payload": payload}
+    frame: dict[str, Any] = {"type": kind, "message_id": str(uuid.uuid4()), "payload": payload}
     sys.stdout.write(json.dumps(frame | ({"metadata": metadata} if metadata else {})) + "\n")
     sys.stdout.flush()
 
 
-def receive():
+def receive() -> dict[str, Any]:
     """Read one frame; at the end of the input it leaves, unless it is one that stays."""
     line = sys.stdin.readline()
     if line:
@@ -84,12 +86,12 @@ def receive():
     sys.exit(0)
 
 
-def text(turn_id, said):
+def text(turn_id: str, said: str) -> None:
     """A block of text, whole."""
     send("agent.text.done", {"turn_id": turn_id, "block_id": str(uuid.uuid4()), "text": said})
 
 
-def end(turn_id, stop_reason):
+def end(turn_id: str, stop_reason: str) -> None:
     """The end of a turn, and its usage with each optional field left out."""
     send("session.turn.end", {"turn_id": turn_id, "stop_reason": stop_reason})
     send("session.usage", {"token_usage": {"input_tokens": 3, "output_tokens": 2},
@@ -98,7 +100,7 @@ def end(turn_id, stop_reason):
                            "time_to_reset": "2030-01-01T00:00:00Z"})
 
 
-def ask(turn_id):
+def ask(turn_id: str) -> None:
     """A tool call that is held (17.3.1): it leaves a file only after an allow."""
     call, asked = str(uuid.uuid4()), str(uuid.uuid4())
     send("tool.invoke.request", {"invocation_id": call, "turn_id": turn_id, "tool_name": "touch", "input": {"a": 1}})
@@ -116,9 +118,9 @@ def ask(turn_id):
                                 "output": "", "duration_ms": 1})
 
 
-def work(prompt, turns):
-    """One prompt: a turn or, for `stop tool_use`, two."""
-    words = prompt["text"].split()
+def work(prompt: dict[str, Any], turns: int) -> int:
+    """One prompt: a turn or, for `stop tool_use`, two. Returns how many turns there have been."""
+    words: list[str] = prompt["text"].split()
     turn_id = str(uuid.uuid4())
     send("session.turn.start", {"turn_id": turn_id, "turn_index": turns}, prompt_id=prompt["prompt_id"])
     stop = "end_turn"
@@ -153,7 +155,7 @@ def work(prompt, turns):
     return turns + 1
 
 
-def run_dps(words):
+def run_dps(words: list[str]) -> NoReturn:
     """Answer the open, then one prompt after another."""
     if words:
         stay(die=words[0] == "killed")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, cast
 
-from proof.independent_peers.peer_client import Answer
+from proof.independent_peers.peer_client import Answer, Document
 from proof.independent_peers.profile import Frame
 
 
@@ -45,9 +45,9 @@ class LossUntold(Break):
     def answer(self, method: str, path: str, answer: Answer) -> Answer:
         def without(value: Any) -> Any:
             if isinstance(value, dict):
-                return {name: without(inner) for name, inner in value.items()}
+                return {name: without(inner) for name, inner in cast(Document, value).items()}
             if isinstance(value, list):
-                return [without(inner) for inner in value
+                return [without(inner) for inner in cast(list[Any], value)
                         if not (isinstance(inner, dict) and "lost_frame_count" in json.dumps(inner))]
             return value
         return answer._replace(body=without(answer.body))
@@ -141,8 +141,8 @@ class GrantsUncounted(Break):
     noticed_by = ("pending_until_granted",)
 
     def answer(self, method: str, path: str, answer: Answer) -> Answer:
-        if isinstance(answer.body, dict) and answer.body.get("state") == "pending_approval":
-            return answer._replace(body={**answer.body, "state": "queued"})
+        if answer.fields.get("state") == "pending_approval":
+            return answer._replace(body={**answer.fields, "state": "queued"})
         return answer
 
 
@@ -154,10 +154,10 @@ class RetryDoubled(Break):
         self._seen: set[str] = set()
 
     def answer(self, method: str, path: str, answer: Answer) -> Answer:
-        if method == "POST" and path == "/commands" and isinstance(answer.body, dict):
-            name = str(answer.body.get("id"))
+        if method == "POST" and path == "/commands" and answer.fields:
+            name = str(answer.fields.get("id"))
             if name in self._seen:
-                return answer._replace(body={**answer.body, "id": "cmd_another"})
+                return answer._replace(body={**answer.fields, "id": "cmd_another"})
             self._seen.add(name)
         return answer
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 DPS: dict[str, Any] = {
     "session.history": {
@@ -132,7 +132,7 @@ def _dps(form: Any, value: Any, path: str) -> list[str]:
         if not isinstance(value, dict):
             return [f"{path} is not an object"]
         found: list[str] = []
-        for name, inner in form.items():
+        for name, inner in cast(dict[str, Any], form).items():
             if name in value:
                 found += _dps(inner, value[name], f"{path}.{name}")
             elif _required(inner):
@@ -141,13 +141,14 @@ def _dps(form: Any, value: Any, path: str) -> list[str]:
     if isinstance(form, list):
         if not isinstance(value, list):
             return [f"{path} is not a list"]
-        return [each for at, inner in enumerate(value) for each in _dps(form[0], inner, f"{path}[{at}]")]
+        return [each for at, inner in enumerate(cast(list[Any], value))
+                for each in _dps(form[0], inner, f"{path}[{at}]")]
     return _field(form, value, path)
 
 
 def _required(form: Any) -> bool:
     if isinstance(form, dict):
-        return any(_required(inner) for inner in form.values())
+        return any(_required(inner) for inner in cast(dict[str, Any], form).values())
     return "필수" in (form[0] if isinstance(form, list) else form)
 
 
@@ -186,17 +187,19 @@ def _racp(form: Any, value: Any, path: str) -> list[str]:
     if isinstance(form, dict):
         if not isinstance(value, dict):
             return [f"{path} is {value!r}, not an object"]
-        return [each for name, inner in form.items()
+        return [each for name, inner in cast(dict[str, Any], form).items()
                 for each in (_racp(inner, value[name], f"{path}.{name}") if name in value
                              else [f"{path}.{name} is missing"])]
     if isinstance(form, list):
         if not isinstance(value, list):
             return [f"{path} is not a list"]
-        return [each for at, inner in enumerate(value) if form for each in _racp(form[0], inner, f"{path}[{at}]")]
-    wanted = (int, float) if type(form) in (int, float) else type(form)
+        return [each for at, inner in enumerate(cast(list[Any], value)) if form
+                for each in _racp(form[0], inner, f"{path}[{at}]")]
+    like = cast(type[object], type(form))
+    wanted = (int, float) if like in (int, float) else like
     if not isinstance(value, wanted) or isinstance(value, bool) != isinstance(form, bool):
         return [f"{path} is {value!r}, not like {form!r}"]
-    if not isinstance(form, str):
+    if not isinstance(form, str) or not isinstance(value, str):
         return []
     if "|" in form and value not in form.split("|"):
         return [f"{path} is {value!r}, not {form}"]

@@ -19,7 +19,7 @@ against_gateway = partial(play, PLAYS)
 
 @against_gateway("17.1, 17.4", "gateway", "adapter_type process and sdk in the agent's metadata and features")
 async def both_adapter_types_are_taken(stage: Stage) -> str:
-    seen = []
+    seen: list[str] = []
     for kind in ("process", "sdk"):
         async with prompted(stage, adapter_type=kind) as (client, person, command):
             await client.end(await client.begin())
@@ -53,7 +53,7 @@ async def _asking(at: Turn, tool_name: str = "touch") -> tuple[str, Document]:
 
 @against_gateway("17.3.1", "gateway", "PERMISSION with context.tool_name; a person grants, another denies")
 async def a_permission_is_asked_for(stage: Stage) -> str:
-    did = []
+    did: list[str] = []
     for vote, wanted in (("grant", "allow"), ("deny", "deny")):
         async with turn(stage) as at:
             asked, approval = await _asking(at)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -59,7 +59,7 @@ class Turn(NamedTuple):
 
 
 @contextlib.asynccontextmanager
-async def prompted(stage: Stage, **features: Any) -> AsyncIterator[tuple[LocalClient, Person, Document]]:
+async def prompted(stage: Stage, **features: Any) -> AsyncGenerator[tuple[LocalClient, Person, Document]]:
     """A command that has reached the client as a prompt."""
     async with stage.client(**features) as (client, target):
         person = await stage.person()
@@ -69,7 +69,7 @@ async def prompted(stage: Stage, **features: Any) -> AsyncIterator[tuple[LocalCl
 
 
 @contextlib.asynccontextmanager
-async def turn(stage: Stage, **start: Any) -> AsyncIterator[Turn]:
+async def turn(stage: Stage, **start: Any) -> AsyncGenerator[Turn]:
     """A turn that has started."""
     async with prompted(stage) as (client, person, command):
         yield Turn(client, person, command, await client.begin(**start))
@@ -167,7 +167,7 @@ async def every_compaction_is_taken(stage: Stage) -> str:
 
 @against_gateway("7.2.1", "gateway", 'trigger "later", files_modified "x", no summary')
 async def a_misshapen_compaction_is_refused(stage: Stage) -> str:
-    good = {"summary": "s", "previous_token_count": 9, "current_token_count": 1, "preserved_elements": {},
+    good: Frame = {"summary": "s", "previous_token_count": 9, "current_token_count": 1, "preserved_elements": {},
             "trigger": "auto"}
     return await each_is_refused(stage, "session.compacted", [
         {**good, "trigger": "later"}, {**good, "preserved_elements": {"files_modified": "x"}},
@@ -204,7 +204,7 @@ async def usage_is_taken(stage: Stage) -> str:
             kept = await at.kept("session.usage")
             must(len(kept) == 2, f"{len(kept)} of 2 are kept")
             unless(each for payload in kept for each in forms.misfits("session.usage", payload))
-            found = (command["result"]["output"].get("usage") or {}) if command.get("result") else {}
+            found: Document = (command["result"]["output"].get("usage") or {}) if command.get("result") else {}
             counts.append(found.get("totalTokens", 0))
     must(min(counts) >= 12, f"the results count {counts} tokens, not 12 and more")
     return f"all kept; the results count {counts} tokens"

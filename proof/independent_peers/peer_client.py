@@ -8,7 +8,7 @@ import json
 import secrets
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from proof.independent_peers.profile import HEAR_S, Broken
 
@@ -23,9 +23,14 @@ class Answer(NamedTuple):
     headers: dict[str, str]
 
     @property
+    def fields(self) -> Document:
+        """The body if it is an object of JSON, else an empty one."""
+        return cast(Document, self.body) if isinstance(self.body, dict) else {}
+
+    @property
     def code(self) -> str:
         """The error code, "" where there is none."""
-        return str(self.body.get("code", "")) if isinstance(self.body, dict) else ""
+        return str(self.fields.get("code", ""))
 
 
 Tap = Callable[[str, str, Answer], Answer]

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
 from websockets.asyncio.server import ServerConnection, serve
@@ -31,7 +31,7 @@ class Master:
         self._stopping = False
 
     @contextlib.asynccontextmanager
-    async def listen(self) -> AsyncIterator[int]:
+    async def listen(self) -> AsyncGenerator[int]:
         """Listen on loopback for as long as the block lasts; gives the port."""
         async with serve(self._serve, "127.0.0.1", 0, subprotocols=[Subprotocol(profile.VERSION)], compression=None,
                          max_size=None) as server:

@@ -188,7 +188,7 @@ async def _use_tools(at: Turn, kind: str, stage: str) -> None:
     """Call tools of a kind until the stage is shown: a change of stage is an event at most once a second."""
     deadline = time.monotonic() + HEAR_S
     while True:
-        call = {"invocation_id": str(uuid.uuid4()), "turn_id": at.turn_id, "tool_name": kind, "input": {}}
+        call: Document = {"invocation_id": str(uuid.uuid4()), "turn_id": at.turn_id, "tool_name": kind, "input": {}}
         await at.client.send("tool.invoke.request", call, kind=kind)
         await at.client.send("tool.invoke.result", {"invocation_id": call["invocation_id"], "status": "ok",
                                                     "output_type": "text", "output": "x", "duration_ms": 1})

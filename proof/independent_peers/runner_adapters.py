@@ -140,7 +140,7 @@ async def exit_0_is_a_turns_end(stage: Stage) -> str:
 
 @against_runner("17.2.2 MUST", "runner", "exit 1, 2 and 127 of both kinds of process")
 async def exit_1_to_127(stage: Stage) -> str:
-    codes = set()
+    codes: set[str] = set()
     for agent in ("single", "staying"):
         for number in (1, 2, 127):
             _, end, errors = await _exit(stage, agent, f"exit {number}")
@@ -229,7 +229,7 @@ async def _asked(stage: Stage, agent: str, words: str) -> tuple[Session, Path, F
 
 async def _decided(stage: Stage, agent: str, words: str) -> str:
     """Allow, deny and time out: a file is written behind the first alone."""
-    names = set()
+    names: set[str] = set()
     for decided in ("allow", "deny", "timeout"):
         session, place, request = await _asked(stage, agent, words)
         names.add(request["context"]["tool_name"])

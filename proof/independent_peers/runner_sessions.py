@@ -66,7 +66,7 @@ async def a_loss_is_reported(stage: Stage) -> str:
     await stage.master.cut()
     (place / "go").touch()
     await turn_end(session)
-    status = session.histories[-1]["payload"]["buffer_status"] if session.histories else {}
+    status: Frame = session.histories[-1]["payload"]["buffer_status"] if session.histories else {}
     unless(each for history in session.histories for each in forms.misfits("session.history", history["payload"]))
     must(status.get("policy_applied") == "NONE", f"the buffer's status is {status}")
     lost = "later" not in texts(session)
@@ -115,7 +115,7 @@ async def usage_follows_each_turn(stage: Stage) -> str:
 @against_runner("7.5.2", "runner", "an agent that ends its turns for each reason of the list")
 async def each_stop_reason_arrives(stage: Stage) -> str:
     session, _ = await stage.session("staying")
-    seen = []
+    seen: list[str] = []
     for reason in ("end_turn", "max_tokens", "error", "awaiting_input", "tool_use"):
         await session.prompt(f"stop {reason}")
         seen.append((await turn_end(session))["stop_reason"])

@@ -8,7 +8,7 @@ import importlib.util
 import itertools
 import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -126,7 +126,7 @@ class Stage:
 
     @contextlib.asynccontextmanager
     async def client(self, agent_id: str | None = None, adapter_type: str = "process",
-                     **features: Any) -> AsyncIterator[tuple[LocalClient, dict[str, Any]]]:
+                     **features: Any) -> AsyncGenerator[tuple[LocalClient, dict[str, Any]]]:
         """A Local Client of its own, paired and linked, and the target that reaches it."""
         name = agent_id or f"peer-{next(self._numbers)}"
         code = (await self._owner.post("/runners/pairings", {"device_name": name})).body["code"]
@@ -160,7 +160,7 @@ def has_sdk() -> bool:
 
 
 @contextlib.asynccontextmanager
-async def stage(place: Path, broken: Break = HONEST) -> AsyncIterator[Stage]:
+async def stage(place: Path, broken: Break = HONEST) -> AsyncGenerator[Stage]:
     """Start gateway and runner, the one for our runner's peer, the other for our gateway's. Raises NotReady."""
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(WAITING_REQUESTS))
     master = Master()
