@@ -101,7 +101,7 @@ def main() -> None:
     elif asked.what == "cluster":
         from benchmarks.cluster import database_and_bus  # It needs what a single gateway does not.
 
-        report = database_and_bus.run(asked.seconds, database_and_bus.Given(asked.kills, asked.stops))
+        report = database_and_bus.run(asked.seconds, database_and_bus.RunSize(asked.kills, asked.stops))
         text = database_and_bus.table(report)
     else:
         report = machine_limits.run(asked.seconds)

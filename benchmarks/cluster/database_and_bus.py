@@ -59,7 +59,7 @@ class Row(NamedTuple):
     of: str
 
 
-class Given(NamedTuple):
+class RunSize(NamedTuple):
     """How much is measured beside what `seconds` says."""
 
     kills: int = 100
@@ -68,9 +68,9 @@ class Given(NamedTuple):
     """Of each of three runners, in each round."""
 
 
-def run(seconds: float, given: Given | None = None) -> dict[str, Any]:
+def run(seconds: float, size: RunSize | None = None) -> dict[str, Any]:
     """Measure; rounds of each alternate, medians are given."""
-    given = given or Given()
+    size = size or RunSize()
     share = seconds / (3 * ROUNDS + 1)
     with tempfile.TemporaryDirectory(prefix="interlock-bench-", dir=os.environ.get("INTERLOCK_BENCH_DIR")) as name:
         folder = Path(name)
@@ -78,11 +78,11 @@ def run(seconds: float, given: Given | None = None) -> dict[str, Any]:
         database, bus = start_postgres(folder, options=["max_connections=200"]), start_nats(folder)
         try:
             report = asyncio.run(_measure(database.url, bus.url, share))
-            report["sharing"] = _sharing(folder, database.url, bus.url, given.frames)
+            report["sharing"] = _sharing(folder, database.url, bus.url, size.frames)
         finally:
             database.stop()
             bus.stop()
-    report["failover"] = gateway_failover.failover(given.kills, given.stops) if given.kills or given.stops else {}
+    report["failover"] = gateway_failover.failover(size.kills, size.stops) if size.kills or size.stops else {}
     return report
 
 

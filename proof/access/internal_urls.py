@@ -44,11 +44,11 @@ def urls() -> Iterator[str]:
 async def trial() -> tuple[int, list[str]]:
     """Try each: (how many, what was not refused)."""
     wrong: list[str] = []
-    tried = 0
+    attempted = 0
 
     async def refused(outgoing: HttpOutgoing, url: str, what: str) -> None:
-        nonlocal tried
-        tried += 1
+        nonlocal attempted
+        attempted += 1
         try:
             answer = await outgoing.send("GET", url, headers={}, max_bytes=1_000, timeout_s=5)
         except UrlRefused:
@@ -72,7 +72,7 @@ async def trial() -> tuple[int, list[str]]:
         outgoing = HttpOutgoing(["127.0.0.1/32"])
         there.answers["/moved"] = (302, b"")
         answer = await outgoing.send("GET", there.url + "/moved", headers={}, max_bytes=1_000, timeout_s=5)
-        tried += 1
+        attempted += 1
         if answer.status != 302 or there.asked != {"/moved": 1}:
             wrong.append(f"a redirect: {answer.status}, asked {there.asked}")
         # A name that is looked up again would be asked at its second address.
@@ -85,11 +85,11 @@ async def trial() -> tuple[int, list[str]]:
         port = there.url.rpartition(":")[2]
         answer = await pinned.send("GET", f"http://there.example:{port}/keys", headers={}, max_bytes=100_000,
                                    timeout_s=5)
-        tried += 1
+        attempted += 1
         if answer.status != 200 or next(wanted) != ["169.254.169.254"]:
             wrong.append("a name was looked up twice")
         await refused(HttpOutgoing(["10.0.0.0/8"]), there.url + "/keys", "a network that is not the allowed one")
-    return tried, wrong
+    return attempted, wrong
 
 
 def _always(addresses: list[str]) -> Resolve:
@@ -101,7 +101,7 @@ def _always(addresses: list[str]) -> Resolve:
 
 def run(_seed: int, _rounds: int | None) -> bool:
     """Run the trial and print what it counted."""
-    tried, wrong = asyncio.run(trial())
-    print(f"{tried} URLs that lead inside, {len(wrong)} not refused")
+    attempted, wrong = asyncio.run(trial())
+    print(f"{attempted} URLs that lead inside, {len(wrong)} not refused")
     print("\n".join(wrong))
     return not wrong

@@ -150,7 +150,7 @@ def _names(asked: Sequence[str]) -> str:
         one if len(one) < NAME_CHARS else f"{one[:NAME_CHARS]}…" for one in asked)) or "nothing")
 
 
-def tried(name: str) -> Boxed:
+def attempt_agent(name: str) -> Boxed:
     """Try one agent. Raises Absent."""
     with tempfile.TemporaryDirectory(prefix="interlock-boxed-") as directory, running_model_server() as model:
         place = Path(directory).resolve()
@@ -180,7 +180,7 @@ def run(seed: int, rounds: int | None, agents: Sequence[str] = ()) -> bool:
     for name in agents or AGENTS:
         began = time.monotonic()
         try:
-            agent = tried(name)
+            agent = attempt_agent(name)
         except Absent as absent:
             print(f"{name}: skipped, {absent}", flush=True)
             skipped += 1

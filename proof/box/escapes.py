@@ -50,7 +50,7 @@ def beside(scoped: bool) -> Mapping[str, frozenset[str]]:
             "network": frozenset({"Connect to a socket by a path that is not hidden"})}
 
 
-Tried = Literal["none", "namespace", "landlock", "network"]
+WallKind = Literal["none", "namespace", "landlock", "network"]
 """A kind of wall; `network` is a mount namespace with a network of its own."""
 
 
@@ -64,7 +64,7 @@ class Cell(NamedTuple):
 class Seen(NamedTuple):
     """What was tried. `cells`: (escape, user, kind) → what came of it."""
 
-    cells: dict[tuple[str, str, Tried], Cell]
+    cells: dict[tuple[str, str, WallKind], Cell]
     missing: list[str]
     beside: Mapping[str, frozenset[str]]
 
@@ -85,8 +85,8 @@ class Seen(NamedTuple):
         second = ["", *self._part(network)] if network else []
         return "\n".join([*self._part(set(self.cells) - network), *second, *self.missing])
 
-    def _part(self, keys: set[tuple[str, str, Tried]]) -> list[str]:
-        columns: list[tuple[str, Tried]] = list(dict.fromkeys((user, kind) for name, user, kind in self.cells
+    def _part(self, keys: set[tuple[str, str, WallKind]]) -> list[str]:
+        columns: list[tuple[str, WallKind]] = list(dict.fromkeys((user, kind) for name, user, kind in self.cells
                                                               if kind != "none" and (name, user, kind) in keys))
         lines = ["| the agent tries to … | " + " | ".join(f"{user}, {kind}" for user, kind in columns) + " |",
                  "|---|" + "---|" * len(columns)]
@@ -95,7 +95,7 @@ class Seen(NamedTuple):
             lines.append(f"| {name[0].lower()}{name[1:]} | " + " | ".join(words) + " |")
         return lines
 
-    def _word(self, name: str, user: str, kind: Tried) -> str:
+    def _word(self, name: str, user: str, kind: WallKind) -> str:
         cell, bare = self.cells.get((name, user, kind)), self.cells.get((name, user, "none"))
         if cell is None:
             return ""
@@ -182,7 +182,7 @@ class Stage:
             yield pid, address
             other.communicate()
 
-    def tried(self, name: str, kind: Tried) -> Cell:
+    def attempt(self, name: str, kind: WallKind) -> Cell:
         """Try one escape behind a wall."""
         hidden = with_aliases([str(self.state)], Path("/proc/self/mountinfo").read_text())
         walls = Walls("namespace", hidden, network=()) if kind == "network" else Walls(kind, hidden)
@@ -258,16 +258,16 @@ def users() -> tuple[list[tuple[str, int, str]], list[str]]:
 
 def escape(only: list[str] | None = None) -> Seen:
     """Try every escape, as every user, behind no wall and behind each one that this host has."""
-    tried, missing = users()
+    present, missing = users()
     host = survey()
-    files: list[Tried] = ["none", *host.kinds]
-    network: list[Tried] = ["none", *(["network"] if host.network is None else [])]
-    cells: dict[tuple[str, str, Tried], Cell] = {}
-    for user, uid, python in tried:
+    files: list[WallKind] = ["none", *host.kinds]
+    network: list[WallKind] = ["none", *(["network"] if host.network is None else [])]
+    cells: dict[tuple[str, str, WallKind], Cell] = {}
+    for user, uid, python in present:
         with staged(uid, python) as stage:
             for name in only or hostile_program.ESCAPES:
                 for kind in network if hostile_program.ESCAPES[name][0] == "network" else files:
-                    cells[name, user, kind] = stage.tried(name, kind)
+                    cells[name, user, kind] = stage.attempt(name, kind)
     return Seen(cells, missing, beside(scope.is_there()))
 
 

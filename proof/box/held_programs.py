@@ -25,7 +25,7 @@ from interlock.box.walls import Kind, Walls
 from interlock.runner import supervisor
 from interlock.runner.process import encode_order
 from proof.box import hostile_starts
-from proof.box.escapes import Cell, Seen, Tried, users
+from proof.box.escapes import Cell, Seen, WallKind, users
 
 NOT_PROMISED = frozenset({"Write the file itself, without a program"})
 INNOCENT = "start what is allowed"
@@ -125,11 +125,11 @@ def placed(uid: int, python: str) -> Generator[Place]:
 
 def programs(only: list[str] | None = None) -> Seen:
     """Try every way, as every user, with nothing held and behind each kind of wall that this host has."""
-    tried, missing = users()
-    cells: dict[tuple[str, str, Tried], Cell] = {}
+    present, missing = users()
+    cells: dict[tuple[str, str, WallKind], Cell] = {}
     useless: list[str] = []
     kinds: tuple[Kind, ...] = survey().kinds
-    for user, uid, python in tried:
+    for user, uid, python in present:
         with placed(uid, python) as place:
             useless += [f"GOT NOWHERE: {user}, {kind}: the allowed program did not run" for kind in kinds
                         if not place.ran(INNOCENT, Walls(kind, programs=True))]

@@ -690,7 +690,7 @@ def connected_by_path() -> bytes:
         return link.recv(16)
 
 
-def tried(function: Callable[[], bytes | None]) -> str:
+def attempt(function: Callable[[], bytes | None]) -> str:
     """Run one escape in a process of its own, in a directory of its own."""
     reading, writing = os.pipe()
     place = f"{ORDERS['work']}/{function.__name__}"
@@ -715,4 +715,4 @@ def tried(function: Callable[[], bytes | None]) -> str:
 
 if __name__ == "__main__":
     ORDERS.update(json.loads(Path(sys.argv[1]).read_text()), parent=os.getppid())
-    print(json.dumps(tried(ESCAPES[sys.argv[2]][1])))
+    print(json.dumps(attempt(ESCAPES[sys.argv[2]][1])))

@@ -39,7 +39,7 @@ FREE = """
 name = "the proof's agent asks for nothing"
 effect = "allow"
 door = "tool"
-agent = "speaker"
+agent = "scripted"
 """
 
 

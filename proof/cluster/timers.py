@@ -30,7 +30,7 @@ BETWEEN_KILLS_S = (8.0, 16.0)
 """Long enough that most timers meet no death."""
 BETWEEN_JUMPS_S = 2.0
 CONFIG = f"""
-[agents.speaker]
+[agents.scripted]
 adapter = "dps"
 command = "{sys.executable}"
 args = ["-I", "-S", "{cancellable_agent.__file__}"]

@@ -112,7 +112,7 @@ class Trouble:
         """Run a new command to its end; returns the seconds that it took, at the least until `/readyz` agreed."""
         began = time.monotonic()
         command_id = ""
-        body = {"type": "execute", "target": {"agent_id": "speaker", "workspace": str(self._stack.workspace)},
+        body = {"type": "execute", "target": {"agent_id": "scripted", "workspace": str(self._stack.workspace)},
                 "payload": {"messages": [{"role": "user", "content": [
                     {"contentType": "text", "value": f"{name} 1 0"}]}]}, "close_session": True}
         while time.monotonic() - began < WAIT_S:

@@ -103,7 +103,7 @@ class Clients:
     def __init__(self, store: Store, choose: Callable[[], Gateway], draw: random.Random) -> None:
         self.acknowledged: dict[str, Submitted] = {}
         """By idempotency key."""
-        self.tried: set[str] = set()
+        self.attempted: set[str] = set()
         self.faults: list[str] = []
         self.answers: Counter[str] = Counter()
         self.votes: list[tuple[str, dict[str, Any]]] = []
@@ -125,7 +125,7 @@ class Clients:
     async def execute(self, tenant: str, session_id: str | None, key: str | None = None) -> None:
         """Give a command, in a session that is there or a new one."""
         name = self._name()
-        self.tried.add(name)
+        self.attempted.add(name)
         target = {"session_id": session_id} if session_id is not None else {"agent_id": AGENT}
         if key is not None:
             target["session_key"] = f"agent:{AGENT}:{key}"
@@ -138,7 +138,7 @@ class Clients:
     async def cancel(self, tenant: str, command_id: str) -> None:
         """Cancel a command."""
         name = self._name()
-        self.tried.add(name)
+        self.attempted.add(name)
         await self._give(tenant, name, {"type": "cancel", "target": {"command_id": command_id}}, "cancel")
 
     async def _give(self, tenant: str, name: str, body: Any, kind: str) -> None:

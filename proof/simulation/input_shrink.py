@@ -44,7 +44,7 @@ class _Shrinking:
         self.replays = 0
         self._decide = decide
 
-    def tried(self, units: Sequence[Unit | LaneSettings]) -> tuple[str | None, list[AnyLine]]:
+    def replay(self, units: Sequence[Unit | LaneSettings]) -> tuple[str | None, list[AnyLine]]:
         """Replay units: the first fault, and the lines up to it as they were decided."""
         self.replays += 1
         rules, again = LaneRules(self.start), LaneReplay(self.start, self._decide)
@@ -123,12 +123,12 @@ def shrink(lines: Sequence[AnyLine], decide: Decide = decide) -> Shrunk | None:
     if not one.start.whole:
         return None
     units = units_of(lines, decide)
-    fault, _ = one.tried(units)
+    fault, _ = one.replay(units)
     if fault is None:
         return None
     before = sum(isinstance(unit, Unit) for unit in units)
     kept = _smallest(one, units, fault)
-    _, least = one.tried(kept)
+    _, least = one.replay(kept)
     return Shrunk(least, fault, sum(isinstance(line, LaneDecision) for line in least), before, one.replays)
 
 
@@ -139,7 +139,7 @@ def _smallest(one: _Shrinking, units: list[Unit | LaneSettings], fault: str) -> 
         size = max(1, len(units) // parts)
         for first in range(0, len(units), size):
             rest = units[:first] + units[first + size:]
-            if any(isinstance(unit, Unit) for unit in rest) and one.tried(rest)[0] == fault:
+            if any(isinstance(unit, Unit) for unit in rest) and one.replay(rest)[0] == fault:
                 units, parts = rest, max(parts - 1, 2)
                 break
         else:

@@ -24,7 +24,7 @@ from proof.workload.viewers import Viewers
 TERMINAL = {"succeeded", "failed", "timed_out", "canceled", "rejected", "expired"}
 LIVE = ("pending_approval", "queued", "dispatched", "running", "canceling", "pausing", "paused", "resuming")
 CONFIG = f"""
-[agents.speaker]
+[agents.scripted]
 adapter = "dps"
 command = "{sys.executable}"
 args = ["-I", "-S", "{scripted_agent.__file__}"]
@@ -149,9 +149,9 @@ class Clients:
     def _submit(self, name: str, text: str, note: Note, number: int, stopping: threading.Event, *, lasting: bool
                 ) -> str | None:
         session = number % self.pace.sessions
-        target = {"agent_id": "speaker", "workspace": str(self.stack.workspace), **self.stack.target(session)}
+        target = {"agent_id": "scripted", "workspace": str(self.stack.workspace), **self.stack.target(session)}
         if lasting:
-            target["session_key"] = f"agent:speaker:clients-{session}"
+            target["session_key"] = f"agent:scripted:clients-{session}"
         body: dict[str, Any] = {
             "type": "execute", "target": target,
             "payload": {"messages": [{"role": "user", "content": [{"contentType": "text", "value": text}]}]}}

@@ -32,7 +32,7 @@ def repeat_until_answered(ask: Callable[[], httpx2.Response]) -> httpx2.Response
 def execute(stack: ClusterStack, lane: int, prompt: str, key: str, timeout_ms: int) -> str:
     """Give the agent of a lane's session a prompt; gives the command's id. Raises AssertionError for a refusal."""
     body = {"type": "execute", "timeout_ms": timeout_ms,
-            "target": {"agent_id": "speaker", "session_key": f"agent:speaker:lane-{lane}",
+            "target": {"agent_id": "scripted", "session_key": f"agent:scripted:lane-{lane}",
                        "workspace": str(stack.workspace), **stack.target(lane)},
             "payload": {"messages": [{"role": "user", "content": [{"contentType": "text", "value": prompt}]}]}}
     answer = repeat_until_answered(lambda: stack.post("/v1/commands", body, key))

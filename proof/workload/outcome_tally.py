@@ -86,7 +86,7 @@ class _Tally:
         stack.down()
         if not stack.clustered:
             for session_id in sessions:
-                path = stack.state / "agents" / "speaker" / "sessions" / f"{session_id}.jsonl"
+                path = stack.state / "agents" / "scripted" / "sessions" / f"{session_id}.jsonl"
                 if path.exists():
                     self._transcript(session_id, path.read_bytes().split(b"\n"))
         audit_ok, records, says = stack.audit_ok()

@@ -167,7 +167,7 @@ async def test_a_renewal_that_the_issuer_refuses_says_to_log_in_again(office: Of
     assert await office.who() == "user:corp:ann"
 
 
-class House:
+class TwoHosts:
     """A gateway over TLS without an issuer, and a person's machine elsewhere."""
 
     def __init__(self, base: Path) -> None:
@@ -180,34 +180,34 @@ class House:
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> Iterator[House]:
-    there = House(tmp_path)
+def hosts(tmp_path: Path) -> Iterator[TwoHosts]:
+    there = TwoHosts(tmp_path)
     yield there
     there.process.terminate()
     there.process.communicate(timeout=PATIENCE_S)
 
 
 @pytest.mark.req("Y-11")
-def test_a_one_time_code_logs_in_over_tls_and_the_login_is_ended_there(house: House) -> None:
-    code = house.gateway.call("console", "--no-open", "--role", "viewer", "--json")
+def test_a_one_time_code_logs_in_over_tls_and_the_login_is_ended_there(hosts: TwoHosts) -> None:
+    code = hosts.gateway.call("console", "--no-open", "--role", "viewer", "--json")
     link = json.loads(code.stdout)["url"] if code.returncode == 0 else ""
-    secret = link.rpartition("#")[2] or _code(house)
-    untrusted = house.desk.call("login", house.url, "--code", secret)
+    secret = link.rpartition("#")[2] or _code(hosts)
+    untrusted = hosts.desk.call("login", hosts.url, "--code", secret)
     assert untrusted.returncode == 6
     assert "--ca" in untrusted.stderr
-    ran = house.desk.call("login", f"{house.url}/console/#{secret}", "--on", "box", "--ca", str(house.pem.ca))
+    ran = hosts.desk.call("login", f"{hosts.url}/console/#{secret}", "--on", "box", "--ca", str(hosts.pem.ca))
     assert ran.returncode == 0, ran.stderr
-    assert house.desk.document("whoami")["key_id"]
-    [session] = house.gateway.document("console", "sessions")["items"]
+    assert hosts.desk.document("whoami")["key_id"]
+    [session] = hosts.gateway.document("console", "sessions")["items"]
     assert session["label"].startswith("interlock login on ")
-    again = house.desk.call("login", house.url, "--code", secret, "--ca", str(house.pem.ca))
+    again = hosts.desk.call("login", hosts.url, "--code", secret, "--ca", str(hosts.pem.ca))
     assert (again.returncode, "was used" in again.stderr) == (8, True)
-    assert house.desk.call("logout").returncode == 0
-    assert house.gateway.document("console", "sessions")["items"] == []
+    assert hosts.desk.call("logout").returncode == 0
+    assert hosts.gateway.document("console", "sessions")["items"] == []
 
 
-def _code(house: House) -> str:
+def _code(hosts: TwoHosts) -> str:
     """Make a code where the gateway was installed without the console."""
-    key = (house.gateway.state / "owner.key").read_text().strip()
-    with Interlock(house.url, key, tls=ssl.create_default_context(cafile=house.pem.ca)) as gateway:
+    key = (hosts.gateway.state / "owner.key").read_text().strip()
+    with Interlock(hosts.url, key, tls=ssl.create_default_context(cafile=hosts.pem.ca)) as gateway:
         return gateway.browsers.make_code(roles=["viewer"]).code

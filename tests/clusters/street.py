@@ -45,7 +45,7 @@ class Answer(NamedTuple):
     body: Any
 
 
-class House:
+class Member:
     """One gateway."""
 
     def __init__(self, street: Street, name: str) -> None:
@@ -130,7 +130,7 @@ class House:
         runner = Runner()
 
         async def send(message: Any) -> None:
-            runner.heard.put_nowait(message)
+            runner.sent.put_nowait(message)
 
         await self.rawp(_upgrade(), runner.said.get, send)
         begun, body = await runner.next(), await runner.next()
@@ -142,7 +142,7 @@ class House:
         runner = Runner()
 
         async def send(message: Any) -> None:
-            runner.heard.put_nowait(message)
+            runner.sent.put_nowait(message)
 
         serving = asyncio.create_task(self.rawp(_upgrade(), runner.said.get, send))
         try:
@@ -177,10 +177,10 @@ class Street:
         self.hooks: dict[str, ConfiguredHook] = {}
         self.keys = 0
         self._names = itertools.count()
-        self.houses = [self.build() for _ in range(count)]
+        self.members = [self.build() for _ in range(count)]
 
-    def build(self) -> House:
-        return House(self, "abcdefgh"[next(self._names)])
+    def build(self) -> Member:
+        return Member(self, "abcdefgh"[next(self._names)])
 
     async def open(self) -> None:
         await self.ledger.commit(WriteBatch([
@@ -189,19 +189,19 @@ class Street:
                           principal=Actor(type="user", id="owner"), created_ms=NOW)),
             Put(RunnerRecord(runner_id="local", tenant_id="default", device_name="host", created_ms=0,
                              token_sha256=hashlib.sha256(TOKEN.encode()).hexdigest(), last_seen_ms=0))]))
-        for house in self.houses:
-            await house.open()
+        for member in self.members:
+            await member.open()
 
-    async def beat(self, *houses: House, ms: int = 0) -> None:
+    async def beat(self, *members: Member, ms: int = 0) -> None:
         """Let time pass and those that are alive do what it brings."""
         self.clock.advance(ms)
-        for house in houses or self.houses:
-            await house.cluster.renewal.once()
-            await house.cluster.beat()
-            await house.cluster.take_over()
-            await house.engine.lanes.due.settled()
+        for member in members or self.members:
+            await member.cluster.renewal.once()
+            await member.cluster.beat()
+            await member.cluster.take_over()
+            await member.engine.lanes.due.settled()
 
-    async def fail_over(self, *left: House) -> None:
+    async def fail_over(self, *left: Member) -> None:
         """Time enough for the others to be taken for dead, and their lanes taken up."""
         for _ in range(4):
             await self.beat(*left, ms=1_000)
@@ -224,5 +224,5 @@ async def street(count: int = 3, policy: RuleSet | None = None, buses: Sequence[
     try:
         yield made
     finally:
-        for house in made.houses:
-            await house.shut()
+        for member in made.members:
+            await member.shut()

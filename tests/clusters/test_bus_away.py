@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from clusters.street import Answer, House, Street, street
+from clusters.street import Answer, Member, Street, street
 from engine.cluster.test_cluster import opened
 from interlock.app.own_servers import OwnServer, free_port, start_nats
 from interlock.backends.bus_nats import link as link_module
@@ -33,8 +33,8 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 class Person:
     """Gives commands at a gateway, and each again under its key while the answer says that a retry may help."""
 
-    def __init__(self, house: House, session_id: str) -> None:
-        self._house = house
+    def __init__(self, member: Member, session_id: str) -> None:
+        self._house = member
         self._session_id = session_id
         self.refused = asyncio.Event()
         self.refusals: list[Answer] = []
@@ -71,7 +71,7 @@ async def test_commands_go_on_over_outages_of_the_bus_and_each_is_there_once(tmp
     buses = [await open_bus(read_places(f"nats://127.0.0.1:{port}"), "away") for _ in range(2)]
     try:
         async with street(2, buses=buses) as town:
-            a, b = town.houses
+            a, b = town.members
             async with b.attached() as runner:
                 session_id = (await b.execute("first")).body["target"]["session_id"]
                 await opened(runner, session_id)
@@ -100,7 +100,7 @@ async def test_commands_go_on_over_outages_of_the_bus_and_each_is_there_once(tmp
 
 
 async def check(town: Street, person: Person) -> None:
-    a, b = town.houses
+    a, b = town.members
     listed: list[dict[str, Any]] = (await a.ask("GET", "/v1/commands?limit=200")).body["items"]
     assert len(person.accepted) == COMMANDS
     assert len(listed) == COMMANDS + OUTAGES + 1, "nothing is there twice"

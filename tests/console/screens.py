@@ -42,7 +42,7 @@ def config() -> str:
     """An agent that says its prompt, one that asks for the call that its prompt is, one that sends its updates, and a
     rule for signed votes."""
     found = RULE
-    for name, module in (("speaker", "speaking"), ("forger", "forging"), ("updater", "updating")):
+    for name, module in (("writer", "speaking"), ("forger", "forging"), ("updater", "updating")):
         start = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from tests.console import {module} as one; one.main()"
         found += (f'[agents.{name}]\nadapter = "acp"\ncommand = {json.dumps(sys.executable)}\n'
                   f'args = {json.dumps(["-c", start])}\n')
@@ -51,7 +51,7 @@ def config() -> str:
 
 def fill(stack: Stack) -> dict[str, tuple[str, str]]:
     """Have agents do something of each kind. The path of each screen, and what it shows once it is complete."""
-    ran(stack, "speaker", json.dumps(MARKDOWN), "spoken")
+    ran(stack, "writer", json.dumps(MARKDOWN), "spoken")
     ran(stack, "updater", json.dumps(PLANNED), "planned")
     ran(stack, "shell", "seq 40", "ran")
     edit = asked(stack, json.dumps(EDIT), "edit", "forger")

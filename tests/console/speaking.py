@@ -27,7 +27,7 @@ def main() -> None:
         message = read()
         match message.get("method"):
             case "initialize":
-                send(id=message["id"], result={"protocolVersion": 1, "agentInfo": {"name": "speaker", "version": "1"}})
+                send(id=message["id"], result={"protocolVersion": 1, "agentInfo": {"name": "writer", "version": "1"}})
             case "session/new":
                 send(id=message["id"], result={"sessionId": "s"})
             case "session/prompt":

@@ -49,7 +49,7 @@ CLEANED = """async ([url, payloads]) => {
 def stack(tmp_path_factory: pytest.TempPathFactory, fork_server: ForkServer) -> Generator[Stack]:
     """A gateway and a runner with an agent that says its prompt, and one that asks for the call that its prompt is."""
     config = ""
-    for name, module in (("speaker", "speaking"), ("forger", "forging")):
+    for name, module in (("writer", "speaking"), ("forger", "forging")):
         start = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from tests.console import {module} as one; one.main()"
         config += (f'[agents.{name}]\nadapter = "acp"\ncommand = {json.dumps(sys.executable)}\n'
                    f'args = {json.dumps(["-c", start])}\n')
@@ -87,7 +87,7 @@ def test_there_are_enough_of_them() -> None:
 
 
 def test_texts_of_an_agent(page: Any, stack: Stack) -> None:
-    session = ran(stack, "speaker", json.dumps(HOSTILE), "texts")
+    session = ran(stack, "writer", json.dumps(HOSTILE), "texts")
     page.goto(f"{origin(stack)}/console/sessions/{session}")
     page.wait_for_function("count => document.querySelectorAll('div.block[data-drawn]').length === count",
                            arg=len(HOSTILE))

@@ -51,7 +51,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory, fork_server: ForkServer) -> 
     words = json.dumps(["-c", f"import sys; sys.path.insert(0, {str(ROOT)!r}); from tests.console import speaking; "
                         "speaking.main()"])
     stack = Stack(tmp_path_factory.mktemp("markup"),
-                  f'[agents.speaker]\nadapter = "acp"\ncommand = {json.dumps(sys.executable)}\nargs = {words}\n',
+                  f'[agents.writer]\nadapter = "acp"\ncommand = {json.dumps(sys.executable)}\nargs = {words}\n',
                   fork_server)
     try:
         stack.up()
@@ -68,7 +68,7 @@ def page(browser: Any, stack: Stack) -> Iterator[Any]:
 
 def spoken(stack: Stack, text: str, name: str) -> str:
     """Have the agent write this; the id of its session."""
-    return ran(stack, "speaker", text, name)
+    return ran(stack, "writer", text, name)
 
 
 def test_markdown_is_formatted_and_its_links_name_where_they_lead(page: Any, stack: Stack) -> None:

@@ -11,7 +11,7 @@ import inspect
 import msgspec
 import pytest
 
-from gateway.raw_runner import House
+from gateway.raw_runner import Server
 from interlock.backends.memory.outbox import MemoryOutbox
 from interlock.gateway import server
 from interlock.protocol import payloads as p
@@ -40,10 +40,10 @@ async def until(condition: object) -> None:
 
 
 async def test_both_sides_find_a_silent_link_and_the_runner_comes_back() -> None:
-    house = House()
-    await house.pair()
+    served = Server()
+    await served.pair()
     listener = server.listen("127.0.0.1", 0)
-    gateway = server.make_server(house.endpoint, lambda: None, pings=server.Pings(INTERVAL_S, MISSED_S))
+    gateway = server.make_server(served.endpoint, lambda: None, pings=server.Pings(INTERVAL_S, MISSED_S))
     serving = asyncio.create_task(gateway.serve([listener]))
     relay = Relay()
     near = await relay.start()
@@ -53,23 +53,23 @@ async def test_both_sides_find_a_silent_link_and_the_runner_comes_back() -> None
     linking = asyncio.create_task(runner.link.run())
     try:
         await runner.state("attached")
-        await until(lambda: house.engine.presence.link_of("local") is not None)
-        first = house.engine.presence.link_of("local")
+        await until(lambda: served.engine.presence.link_of("local") is not None)
+        first = served.engine.presence.link_of("local")
 
         relay.stalled = True
         assert (await runner.state("detached")).sentence
-        await until(lambda: house.engine.presence.link_of("local") is None)
+        await until(lambda: served.engine.presence.link_of("local") is None)
         assert not linking.done(), "it goes on dialling"
 
         relay.stalled = False
         await runner.state("attached")
-        await until(lambda: house.engine.presence.link_of("local") not in (None, first))
+        await until(lambda: served.engine.presence.link_of("local") not in (None, first))
     finally:
         linking.cancel()
         gateway.should_exit = True
         near.close()
         await asyncio.gather(linking, serving, return_exceptions=True)
-        await house.engine.stop()
+        await served.engine.stop()
 
 
 def test_without_a_word_a_ping_goes_out_every_15_seconds_and_two_may_be_missed() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from clusters.street import Answer, House, Street, eventually, street
+from clusters.street import Answer, Member, Street, eventually, street
 from engine.conversation import Table
 from interlock.backends.memory.leases import MemoryLeases
 from interlock.engine import chats
@@ -63,14 +63,14 @@ async def settled(town: Street) -> None:
     """All that was said on the bus is heard and done."""
     for _ in range(200):
         await asyncio.sleep(0)
-        for house in town.houses:
-            await house.cluster.settled()
+        for member in town.members:
+            await member.cluster.settled()
 
 
-async def message(house: House, text: str) -> Answer:
-    return await house.ask("POST", "/v1/inbound", {
+async def message(member: Member, text: str) -> Answer:
+    return await member.ask("POST", "/v1/inbound", {
         "channel": "telegram", "chat_type": "direct", "account_id": "bot", "sender": "kim", "text": text,
-        "message_id": f"{text} at {house.name}"}, "")
+        "message_id": f"{text} at {member.name}"}, "")
 
 
 async def sessions_of_the_key(town: Street) -> list[str]:
@@ -82,7 +82,7 @@ async def sessions_of_the_key(town: Street) -> list[str]:
 async def test_one_session_reset_at_three_gateways_at_the_same_time_begins_once(
     town: Street, is_attached: bool
 ) -> None:
-    _, b, _ = town.houses
+    _, b, _ = town.members
     async with b.attached() as runner:
         await settled(town)
         first = (await b.execute(session_key=KEY)).body["target"]["session_id"]
@@ -97,7 +97,7 @@ async def test_one_session_reset_at_three_gateways_at_the_same_time_begins_once(
 @pytest.mark.req("I-1", "R-2")
 async def test_a_gateway_holds_the_key_of_no_session_that_another_one_has(monkeypatch: pytest.MonkeyPatch) -> None:
     async with street(2) as town:
-        a, b = town.houses
+        a, b = town.members
         async with b.attached():
             await settled(town)
             session_id = (await b.execute(session_key=KEY)).body["target"]["session_id"]
@@ -115,8 +115,8 @@ async def test_a_gateway_holds_the_key_of_no_session_that_another_one_has(monkey
 
 
 async def check_reset(town: Street, session_id: str) -> None:
-    answers = await asyncio.gather(*(house.ask("POST", f"/v1/sessions/{session_id}/reset", {})
-                                     for house in town.houses))
+    answers = await asyncio.gather(*(member.ask("POST", f"/v1/sessions/{session_id}/reset", {})
+                                     for member in town.members))
     assert sorted(answer.status for answer in answers) == [200, 409, 409], [answer.body for answer in answers]
     known = await sessions_of_the_key(town)
     assert len(known) == 2
@@ -127,21 +127,21 @@ async def check_reset(town: Street, session_id: str) -> None:
 
 @pytest.mark.req("R-2", "R-4")
 async def test_a_message_and_a_command_of_one_key_at_each_gateway_at_the_same_time_are_taken(town: Street) -> None:
-    async with town.houses[1].attached():
+    async with town.members[1].attached():
         await settled(town)
         answers = await asyncio.gather(*(
-            call for house in town.houses
-            for call in (message(house, "hello"), house.execute(session_key=KEY))))
+            call for member in town.members
+            for call in (message(member, "hello"), member.execute(session_key=KEY))))
         assert [answer.status for answer in answers] == [202] * 6, [answer.body for answer in answers]
         assert len(await sessions_of_the_key(town)) == 1
 
 
 @pytest.mark.req("I-1", "R-4")
 async def test_every_message_that_renews_a_key_at_its_gateway_begins_a_session_of_its_own(town: Street) -> None:
-    async with town.houses[1].attached():
+    async with town.members[1].attached():
         await settled(town)
-        await message(town.houses[1], "hello")
-        answers = await asyncio.gather(*(message(house, f"/new from {house.name}") for house in town.houses))
+        await message(town.members[1], "hello")
+        answers = await asyncio.gather(*(message(member, f"/new from {member.name}") for member in town.members))
         assert [answer.status for answer in answers] == [202] * 3, [answer.body for answer in answers]
         assert len({answer.body["session_id"] for answer in answers}) == 3
         assert len(await sessions_of_the_key(town)) == 4
@@ -156,7 +156,7 @@ async def test_the_old_sessions_work_ends_after_another_gateway_let_go_of_the_ke
 
     monkeypatch.setattr(chats, "BROKEN_WAIT_S", 0.0)
     async with street(2) as town:
-        a, b = town.houses
+        a, b = town.members
         async with b.attached():
             await settled(town)
             waiting = (await message(b, "hello")).body
@@ -172,12 +172,12 @@ async def test_the_old_sessions_work_ends_after_another_gateway_let_go_of_the_ke
             await eventually(lambda: is_ended(b, waiting["command_id"]))
 
 
-async def state_of(house: House, command_id: str) -> str:
-    return str((await house.ask("GET", f"/v1/commands/{command_id}")).body["state"])
+async def state_of(member: Member, command_id: str) -> str:
+    return str((await member.ask("GET", f"/v1/commands/{command_id}")).body["state"])
 
 
-async def is_ended(house: House, command_id: str) -> bool:
-    return await state_of(house, command_id) in ENDED
+async def is_ended(member: Member, command_id: str) -> bool:
+    return await state_of(member, command_id) in ENDED
 
 
 @pytest.mark.req("C-0")

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import msgspec
 import pytest
 
-from gateway.raw_runner import House, Runner
+from gateway.raw_runner import Runner, Server
 from interlock.engine.membership import Elsewhere
 from interlock.engine.presence import Links, facts_of
 from interlock.engine.workspace_looks import MAX_ASKED
@@ -23,8 +23,8 @@ LOOK, CHANGES = "x-interlock.workspace.look", "x-interlock.workspace.changes"
 
 
 @pytest.fixture
-async def house(anyio_backend: str) -> AsyncIterator[House]:
-    made = House()
+async def server(anyio_backend: str) -> AsyncIterator[Server]:
+    made = Server()
     await made.pair()
     yield made
     await made.engine.stop()
@@ -36,8 +36,8 @@ def session(name: str = "s1", runner_id: str = "local") -> SessionRecord:
                          usage={})
 
 
-def asking(house: House, name: str = "s1") -> asyncio.Task[p.WorkspaceChanges]:
-    return asyncio.create_task(house.engine.looks.look(session(name), "rw"))
+def asking(server: Server, name: str = "s1") -> asyncio.Task[p.WorkspaceChanges]:
+    return asyncio.create_task(server.engine.looks.look(session(name), "rw"))
 
 
 async def asked(runner: Runner) -> p.WorkspaceLook:
@@ -46,9 +46,9 @@ async def asked(runner: Runner) -> p.WorkspaceLook:
     return payload
 
 
-async def test_all_who_ask_for_a_session_at_once_get_the_answer_to_one_look(house: House) -> None:
-    async with house.attached(features=OFFERED) as runner:
-        first, second = asking(house), asking(house)
+async def test_all_who_ask_for_a_session_at_once_get_the_answer_to_one_look(server: Server) -> None:
+    async with server.attached(features=OFFERED) as runner:
+        first, second = asking(server), asking(server)
         look = await asked(runner)
         assert (look.session_id, look.agent_id, look.workspace) == ("s1", "shell", "/w")
         first.cancel()  # Who leaves takes nothing from the others.
@@ -58,44 +58,44 @@ async def test_all_who_ask_for_a_session_at_once_get_the_answer_to_one_look(hous
         runner.say(CHANGES, answer)
         runner.say(CHANGES, answer)  # A second one is none.
         assert await second == answer
-        again = asking(house)
+        again = asking(server)
         assert (await asked(runner)).request_id != look.request_id
         again.cancel()
 
 
-async def test_a_runner_that_leaves_or_does_not_offer_it_is_a_problem_of_one_sentence(house: House) -> None:
-    async with house.attached(features=OFFERED) as runner:
-        waiting = asking(house)
+async def test_a_runner_that_leaves_or_does_not_offer_it_is_a_problem_of_one_sentence(server: Server) -> None:
+    async with server.attached(features=OFFERED) as runner:
+        waiting = asking(server)
         await asked(runner)
     with pytest.raises(Problem, match="has left") as left:
         await waiting
     assert left.value.code == "Unavailable"
     with pytest.raises(Problem, match="is not connected"):
-        await house.engine.looks.look(session(), "rw")
-    async with house.attached():
+        await server.engine.looks.look(session(), "rw")
+    async with server.attached():
         with pytest.raises(Problem, match="does not offer to look at workspaces") as old:
-            await house.engine.looks.look(session(), "rw")
+            await server.engine.looks.look(session(), "rw")
     assert old.value.code == "UnsupportedCapability"
 
 
-async def test_a_runner_is_asked_for_few_workspaces_at_once(house: House) -> None:
-    async with house.attached(features=OFFERED) as runner:
-        waiting = [asking(house, f"s{number}") for number in range(MAX_ASKED)]
+async def test_a_runner_is_asked_for_few_workspaces_at_once(server: Server) -> None:
+    async with server.attached(features=OFFERED) as runner:
+        waiting = [asking(server, f"s{number}") for number in range(MAX_ASKED)]
         for _ in waiting:
             await asked(runner)
         with pytest.raises(Problem, match="is asked for 8 workspaces already"):
-            await house.engine.looks.look(session("one more"), "rw")
+            await server.engine.looks.look(session("one more"), "rw")
         for one in waiting:
             one.cancel()
 
 
-async def test_a_runner_of_another_gateway_is_asked_there(house: House) -> None:
-    async with house.attached(features=OFFERED):
+async def test_a_runner_of_another_gateway_is_asked_there(server: Server) -> None:
+    async with server.attached(features=OFFERED):
         pass
-    present = house.engine.presence.get("local")
+    present = server.engine.presence.get("local")
     assert present is not None
     row = RunnerLocation("local", "default", "there", "link", facts_of(present))
-    house.engine.presence.learn(Links([row], {"there"}, "here", whole=True))
+    server.engine.presence.learn(Links([row], {"there"}, "here", whole=True))
     with pytest.raises(Elsewhere) as there:
-        await house.engine.looks.look(session(), "rw")
+        await server.engine.looks.look(session(), "rw")
     assert there.value.instance_id == "there"

@@ -4,13 +4,13 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from gateway.raw_runner import House
+from gateway.raw_runner import Server
 from small_gateway.running import Gateway, running
 
 
 @pytest.fixture
-async def house(anyio_backend: str) -> AsyncIterator[House]:
-    made = House()
+async def server(anyio_backend: str) -> AsyncIterator[Server]:
+    made = Server()
     await made.pair()
     yield made
     await made.engine.stop()

@@ -28,12 +28,12 @@ class Runner:
 
     def __init__(self) -> None:
         self.said: asyncio.Queue[MutableMapping[str, Any]] = asyncio.Queue()
-        self.heard: asyncio.Queue[MutableMapping[str, Any]] = asyncio.Queue()
+        self.sent: asyncio.Queue[MutableMapping[str, Any]] = asyncio.Queue()
         self.said.put_nowait({"type": "websocket.connect"})
         self._ids = 0
 
     async def next(self) -> MutableMapping[str, Any]:
-        return await asyncio.wait_for(self.heard.get(), PATIENCE_S)
+        return await asyncio.wait_for(self.sent.get(), PATIENCE_S)
 
     async def frame(self, frame_type: str) -> Frame:
         """The next frame of this type; others are passed over."""
@@ -72,7 +72,7 @@ class Runner:
         self.say("x-interlock.hello", msgspec.structs.replace(hello, **changes))
 
 
-class House(Table):
+class Server(Table):
     """The engine's table with a real endpoint before it, and no one attached yet."""
 
     gateway_id = "g1"
@@ -128,7 +128,7 @@ class House(Table):
     @staticmethod
     def _into(runner: Runner) -> Any:
         async def send(message: MutableMapping[str, Any]) -> None:
-            runner.heard.put_nowait(message)
+            runner.sent.put_nowait(message)
 
         return send
 

@@ -32,11 +32,11 @@ async def seen_by(town: Street, tenant_id: str, role: str) -> Answer:
         Put(TenantRecord(tenant_id=tenant_id, name="", created_ms=0)),
         Put(KeyRecord(key_sha256=digest(key), key_id=f"key_{tenant_id}_{role}", tenant_id=tenant_id, role=role,
                       principal=Actor(type="user", id="ann"), created_ms=0))]))
-    return await town.houses[0].ask("GET", "/v1/status", authorization=f"Bearer {key}")
+    return await town.members[0].ask("GET", "/v1/status", authorization=f"Bearer {key}")
 
 
 async def test_an_operator_sees_the_gateways_and_both_servers(town: Street) -> None:
-    b = town.houses[1]
+    b = town.members[1]
     async with b.attached() as runner:
         await opened(runner, (await b.execute()).body["target"]["session_id"])
         await town.beat(ms=RENEW_EVERY_MS)
@@ -60,7 +60,7 @@ async def test_other_tenants_and_viewers_see_nothing_of_the_machines(town: Stree
 
 
 async def test_a_bus_that_is_away_is_one_sentence_in_status_and_shown_to_probes(town: Street) -> None:
-    a, _ = town.houses
+    a, _ = town.members
     assert (await a.ask("GET", "/readyz")).body["bus"] == "reachable"
     a.bus.cut_off()
     bus = (await a.ask("GET", "/v1/status")).body["cluster"]["bus"]
@@ -71,7 +71,7 @@ async def test_a_bus_that_is_away_is_one_sentence_in_status_and_shown_to_probes(
 
 
 async def test_figures_say_which_server_is_away(town: Street, monkeypatch: pytest.MonkeyPatch) -> None:
-    a, _ = town.houses
+    a, _ = town.members
     metrics = a.front.metrics
     assert a.front.cluster is not None
 
@@ -131,7 +131,7 @@ async def test_a_former_primary_that_takes_writes_is_one_sentence_in_status(
 async def test_a_request_that_needs_the_bus_is_answered_soon_while_that_is_away(
         town: Street, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(forwarder, "BUS_GIVE_UP_S", 0.05)  # The other bound, 20 s, stays: this test would wait for it.
-    a, b = town.houses
+    a, b = town.members
     async with b.attached() as runner:
         session_id = (await b.execute()).body["target"]["session_id"]
         await opened(runner, session_id)
@@ -150,7 +150,7 @@ async def test_a_request_that_needs_the_bus_is_answered_soon_while_that_is_away(
 async def test_a_status_is_answered_in_time_while_the_ledger_does_not(
         town: Street, monkeypatch: pytest.MonkeyPatch, waits: str) -> None:
     monkeypatch.setattr(status, "IN_TIME_S", 0.05)
-    a, _ = town.houses
+    a, _ = town.members
 
     async def never(*_args: object, **_named: object) -> None:
         await asyncio.Event().wait()
@@ -169,6 +169,6 @@ async def test_a_status_names_a_ledger_that_refuses(town: Street, monkeypatch: p
         raise LedgerError("It is gone.")
 
     monkeypatch.setattr(town.ledger, "commands", refuses)
-    answer = await town.houses[0].ask("GET", "/v1/status")
+    answer = await town.members[0].ask("GET", "/v1/status")
     assert (answer.status, answer.body["detail"]) == (
         503, "The ledger's PostgreSQL does not answer: nothing is taken until it does.")

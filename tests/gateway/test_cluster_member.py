@@ -24,13 +24,13 @@ def lost(session_id: str) -> MissingSession:
 
 
 async def test_every_gateway_shows_what_any_of_them_found_missing(town: Street) -> None:
-    a, b, c = town.houses
+    a, b, c = town.members
     assert (await c.ask("GET", "/v1/status")).body["restored"] is None
     a.engine.setbacks.session("default", lost("s1"))
     b.engine.setbacks.session("default", lost("s2"))
     b.engine.setbacks.session("other", lost("s3"))
-    for house in town.houses:
-        shown = (await house.ask("GET", "/v1/status")).body["restored"]
+    for member in town.members:
+        shown = (await member.ask("GET", "/v1/status")).body["restored"]
         assert {one["session_id"] for one in shown["sessions"]} == {"s1", "s2"}
         assert (shown["session_count"], shown["commands_closed"]) == (2, 2)
     other = await a.engine.setbacks.anywhere("other")
@@ -39,7 +39,7 @@ async def test_every_gateway_shows_what_any_of_them_found_missing(town: Street) 
 
 
 async def test_a_gateway_that_does_not_answer_is_left_out(town: Street, monkeypatch: pytest.MonkeyPatch) -> None:
-    a, b, c = town.houses
+    a, b, c = town.members
     a.engine.setbacks.session("default", lost("s1"))
     c.engine.setbacks.session("default", lost("s2"))
     b.bus.cut_off()
@@ -51,7 +51,7 @@ async def test_a_gateway_that_does_not_answer_is_left_out(town: Street, monkeypa
 
 
 async def test_a_ledger_that_refuses_leaves_what_was_found_here(town: Street, monkeypatch: pytest.MonkeyPatch) -> None:
-    a, b, _ = town.houses
+    a, b, _ = town.members
     a.engine.setbacks.session("default", lost("s1"))
     b.engine.setbacks.session("default", lost("s2"))
 

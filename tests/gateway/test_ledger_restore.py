@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from engine.conversation import USAGE
-from gateway.raw_runner import CAPABILITIES, House
+from gateway.raw_runner import CAPABILITIES, Server
 from gateway.test_checkpoints import signer
 from interlock.command.policy import Rule, RuleSet
 from interlock.engine.bridge.ledger_restore import CODE
@@ -24,21 +24,21 @@ NEXT_TURN = "1b0c8f6e-6c36-4a7c-9d4e-5a2f0f1d2c3b"
 
 
 @pytest.fixture
-async def house() -> Any:
-    house = House(policy=RuleSet([Rule(name="ask", effect="ask")]))
-    await house.pair()
-    yield house
-    await house.engine.stop()
+async def server() -> Any:
+    server = Server(policy=RuleSet([Rule(name="ask", effect="ask")]))
+    await server.pair()
+    yield server
+    await server.engine.stop()
 
 
-async def put_back(house: House, older: Any) -> None:
+async def put_back(server: Server, older: Any) -> None:
     """Stop the gateway and start one on an older copy of the ledger."""
-    await house.engine.stop()
-    house.ledger = older
-    house.begin()
+    await server.engine.stop()
+    server.ledger = older
+    server.begin()
 
 
-async def running(house: House, runner: Any, session_id: str) -> None:
+async def running(server: Server, runner: Any, session_id: str) -> None:
     """The runner starts the turn of the command, and its agent asks."""
     prompt = await runner.frame("control.prompt.request")
     runner.say("session.capabilities", p.Capabilities(dps_version="rawp-dps-1.0", features={"permission": "asks"}),
@@ -51,11 +51,11 @@ async def running(house: House, runner: Any, session_id: str) -> None:
     await runner.acked(3)
 
 
-async def approved(house: House) -> Any:
+async def approved(server: Server) -> Any:
     """A command that was allowed to start."""
-    command = await house.execute()
+    command = await server.execute()
     if command.approval_id:
-        await house.vote(command.approval_id, "grant")
+        await server.vote(command.approval_id, "grant")
     return command
 
 
@@ -64,118 +64,118 @@ def seen(session_id: str, **fields: Any) -> p.HelloSession:
                              "state": "idle", "controller": "g1", **fields})
 
 
-async def notices(house: House, session_id: str) -> list[str]:
-    events = await house.ledger.events("default", f"s/{session_id}", 0, 200)
+async def notices(server: Server, session_id: str) -> list[str]:
+    events = await server.ledger.events("default", f"s/{session_id}", 0, 200)
     return [json.loads(event.body)["message"] for event in events if event.kind == "notice"]
 
 
 @pytest.mark.req("C-7", "D-5", "U-1")
-async def test_a_command_whose_turn_ended_after_the_copy_is_closed_and_its_session_goes_on(house: House) -> None:
-    async with house.attached() as runner:
-        command = await approved(house)
+async def test_a_command_whose_turn_ended_after_the_copy_is_closed_and_its_session_goes_on(server: Server) -> None:
+    async with server.attached() as runner:
+        command = await approved(server)
         session_id = command.target.session_id
-        await running(house, runner, session_id)
-        older = copy.deepcopy(house.ledger)
-    await put_back(house, older)
-    assert await house.state(command.id) == "running"
+        await running(server, runner, session_id)
+        older = copy.deepcopy(server.ledger)
+    await put_back(server, older)
+    assert await server.state(command.id) == "running"
 
-    async with house.attached(seen(session_id)) as runner:
+    async with server.attached(seen(session_id)) as runner:
         closing = await runner.frame("control.session.close")
         assert closing.seq is not None
-        record = await house.ledger.command(command.id, "default")
+        record = await server.ledger.command(command.id, "default")
         assert record is not None
         assert record.command.error is not None
         assert (record.command.state, record.command.error.code) == ("failed", CODE)
-        assert not await house.ledger.approvals("default", "pending", None, 10)
-        told = await notices(house, session_id)
+        assert not await server.ledger.approvals("default", "pending", None, 10)
+        told = await notices(server, session_id)
         assert any("2 frames were lost" in one and "older copy" in one for one in told)
         assert not any("buffer was full" in one for one in told)
-        assert (await house.actions()).count("ledger_restored") == 1
-        found = house.engine.setbacks.of("default")
+        assert (await server.actions()).count("ledger_restored") == 1
+        found = server.engine.setbacks.of("default")
         assert found is not None
         assert [(one.session_id, one.frames, one.commands) for one in found.sessions] == [(session_id, 2, [command.id])]
 
         runner.say("session.closed", p.SessionClosed(reason="asked"), session_id=session_id, seq=6)
         await runner.acked(6)
-        shell = await house.lane(session_id)
+        shell = await server.lane(session_id)
         assert shell.lane.state.opening == "closed"
         assert shell.lane.active is None
 
 
 @pytest.mark.req("C-7", "D-5")
-async def test_what_is_missing_is_reported_once_however_often_the_runner_comes(house: House) -> None:
-    async with house.attached() as runner:
-        command = await approved(house)
+async def test_what_is_missing_is_reported_once_however_often_the_runner_comes(server: Server) -> None:
+    async with server.attached() as runner:
+        command = await approved(server)
         session_id = command.target.session_id
-        await running(house, runner, session_id)
-        older = copy.deepcopy(house.ledger)
-    await put_back(house, older)
+        await running(server, runner, session_id)
+        older = copy.deepcopy(server.ledger)
+    await put_back(server, older)
     for _ in range(3):
-        async with house.attached(seen(session_id, control_seq=4)):
+        async with server.attached(seen(session_id, control_seq=4)):
             pass
-    assert (await house.actions()).count("ledger_restored") == 1
-    assert sum("older copy" in one for one in await notices(house, session_id)) == 1
+    assert (await server.actions()).count("ledger_restored") == 1
+    assert sum("older copy" in one for one in await notices(server, session_id)) == 1
 
 
 @pytest.mark.req("C-7", "D-5")
-async def test_a_turn_that_still_runs_is_kept_and_its_answered_question_is_not_asked_again(house: House) -> None:
-    async with house.attached() as runner:
-        command = await approved(house)
+async def test_a_turn_that_still_runs_is_kept_and_its_answered_question_is_not_asked_again(server: Server) -> None:
+    async with server.attached() as runner:
+        command = await approved(server)
         session_id = command.target.session_id
-        await running(house, runner, session_id)
-        older = copy.deepcopy(house.ledger)
-    await put_back(house, older)
-    async with house.attached(seen(session_id, state="running", turn_id=TURN)) as runner:
-        assert await house.state(command.id) == "running"
-        assert not await house.ledger.approvals("default", "pending", None, 10)
+        await running(server, runner, session_id)
+        older = copy.deepcopy(server.ledger)
+    await put_back(server, older)
+    async with server.attached(seen(session_id, state="running", turn_id=TURN)) as runner:
+        assert await server.state(command.id) == "running"
+        assert not await server.ledger.approvals("default", "pending", None, 10)
         runner.say("session.turn.end", p.TurnEnd(turn_id=TURN, stop_reason="end_turn"), session_id=session_id, seq=6)
         runner.say("session.usage", USAGE, session_id=session_id, seq=7)
         await runner.acked(7)
-        assert await house.state(command.id) == "succeeded"
+        assert await server.state(command.id) == "succeeded"
 
 
 @pytest.mark.req("C-5", "C-7", "D-5")
-async def test_a_command_that_may_have_run_since_the_copy_is_not_run_again(house: House) -> None:
-    async with house.attached() as runner:
-        first = await approved(house)
+async def test_a_command_that_may_have_run_since_the_copy_is_not_run_again(server: Server) -> None:
+    async with server.attached() as runner:
+        first = await approved(server)
         session_id = first.target.session_id
-        await running(house, runner, session_id)
-        waiting = await house.execute("again", target=first.target)
-        older = copy.deepcopy(house.ledger)
-    await put_back(house, older)
-    async with house.attached(seen(session_id, control_seq=9, state="running", turn_id=NEXT_TURN)) as runner:
+        await running(server, runner, session_id)
+        waiting = await server.execute("again", target=first.target)
+        older = copy.deepcopy(server.ledger)
+    await put_back(server, older)
+    async with server.attached(seen(session_id, control_seq=9, state="running", turn_id=NEXT_TURN)) as runner:
         closing = await runner.frame("control.session.close")
         assert (closing.seq or 0) > 9  # A number that the runner has seen would be taken for an old frame.
-        record = await house.ledger.command(waiting.id, "default")
+        record = await server.ledger.command(waiting.id, "default")
         assert record is not None
         assert record.command.error is not None
         assert (record.command.state, record.command.error.code) == ("canceled", CODE)
 
 
 @pytest.mark.req("C-5", "C-7", "D-5")
-async def test_a_session_that_its_runner_has_forgotten_is_closed_and_nothing_of_it_runs_again(house: House) -> None:
-    async with house.attached() as runner:
-        first = await approved(house)
+async def test_a_session_that_its_runner_has_forgotten_is_closed_and_nothing_of_it_runs_again(server: Server) -> None:
+    async with server.attached() as runner:
+        first = await approved(server)
         session_id = first.target.session_id
-        await running(house, runner, session_id)
-        waiting = await house.execute("again", target=first.target)
-        older = copy.deepcopy(house.ledger)
-    await put_back(house, older)
+        await running(server, runner, session_id)
+        waiting = await server.execute("again", target=first.target)
+        older = copy.deepcopy(server.ledger)
+    await put_back(server, older)
     gone = p.ForgottenSession(session_id=session_id, acked_seq=9, control_seq=7)
-    async with house.attached(forgotten=[gone]) as runner:
+    async with server.attached(forgotten=[gone]) as runner:
         states = {}
         for command in (first, waiting):
-            record = await house.ledger.command(command.id, "default")
+            record = await server.ledger.command(command.id, "default")
             assert record is not None
             assert record.command.error is not None
             states[command.id] = (record.command.state, record.command.error.code)
         assert states == {first.id: ("failed", CODE), waiting.id: ("canceled", CODE)}
-        assert not await house.ledger.approvals("default", "pending", None, 10)
-        found = house.engine.setbacks.of("default")
+        assert not await server.ledger.approvals("default", "pending", None, 10)
+        found = server.engine.setbacks.of("default")
         assert found is not None
         assert [(one.session_id, one.frames) for one in found.sessions] == [(session_id, 6)]
-        later = await house.execute("after it", target=first.target)
-        await house.vote(later.approval_id or "", "grant")
+        later = await server.execute("after it", target=first.target)
+        await server.vote(later.approval_id or "", "grant")
         opening = await runner.frame("control.session.open")
         assert (opening.seq or 0) > 7  # A number that the runner has seen would be taken for an old frame.
         assert opening.metadata["last_durable_seq"] == 9
@@ -184,102 +184,102 @@ async def test_a_session_that_its_runner_has_forgotten_is_closed_and_nothing_of_
 
 
 @pytest.mark.req("C-7", "D-5")
-async def test_a_closed_session_of_an_older_ledger_numbers_on_from_what_its_runner_forgot(house: House) -> None:
-    async with house.attached() as runner:
-        command = await approved(house)
+async def test_a_closed_session_of_an_older_ledger_numbers_on_from_what_its_runner_forgot(server: Server) -> None:
+    async with server.attached() as runner:
+        command = await approved(server)
         session_id = command.target.session_id
         await runner.frame("control.prompt.request")
         runner.say("session.error", p.SessionError(error_code="X", fatal=True, message="no"), session_id=session_id,
                    seq=1)
         runner.say("session.closed", p.SessionClosed(reason="failed"), session_id=session_id, seq=2)
         await runner.acked(2)
-    await put_back(house, copy.deepcopy(house.ledger))
-    assert not await house.ledger.runner_sessions("local", "default"), "closed, so the link does not read it"
+    await put_back(server, copy.deepcopy(server.ledger))
+    assert not await server.ledger.runner_sessions("local", "default"), "closed, so the link does not read it"
     gone = p.ForgottenSession(session_id=session_id, acked_seq=30, control_seq=20)
-    async with house.attached(forgotten=[gone]) as runner:
-        later = await house.execute("after it", target=command.target)
-        await house.vote(later.approval_id or "", "grant")
+    async with server.attached(forgotten=[gone]) as runner:
+        later = await server.execute("after it", target=command.target)
+        await server.vote(later.approval_id or "", "grant")
         opening = await runner.frame("control.session.open")
         assert (opening.seq or 0) > 20
         assert opening.metadata["last_durable_seq"] == 30
         runner.say("session.capabilities", CAPABILITIES, session_id=session_id, seq=31)
         await runner.acked(31)
-        found = house.engine.setbacks.of("default")
+        found = server.engine.setbacks.of("default")
         assert found is not None
         assert [(one.session_id, one.frames) for one in found.sessions] == [(session_id, 28)]
 
 
 @pytest.mark.req("D-5")
-async def test_a_forgotten_session_that_the_ledger_has_is_no_finding(house: House) -> None:
-    async with house.attached() as runner:
-        command = await approved(house)
+async def test_a_forgotten_session_that_the_ledger_has_is_no_finding(server: Server) -> None:
+    async with server.attached() as runner:
+        command = await approved(server)
         session_id = command.target.session_id
-        await running(house, runner, session_id)
+        await running(server, runner, session_id)
     gone = p.ForgottenSession(session_id=session_id, acked_seq=3, control_seq=2)
-    async with house.attached(forgotten=[gone, p.ForgottenSession(session_id="old", acked_seq=9, control_seq=9)]):
-        record = await house.ledger.command(command.id, "default")
+    async with server.attached(forgotten=[gone, p.ForgottenSession(session_id="old", acked_seq=9, control_seq=9)]):
+        record = await server.ledger.command(command.id, "default")
         assert record is not None
         assert record.command.error is not None
         assert record.command.error.code == "AgentLost", "the runner must list what runs"
-    assert house.engine.setbacks.of("default") is None
+    assert server.engine.setbacks.of("default") is None
 
 
 @pytest.mark.req("D-5")
-async def test_a_session_that_the_ledger_does_not_have_is_listed_once(house: House) -> None:
+async def test_a_session_that_the_ledger_does_not_have_is_listed_once(server: Server) -> None:
     for _ in range(2):
-        async with house.attached(seen("gone")):
+        async with server.attached(seen("gone")):
             pass
-    found = house.engine.setbacks.of("default")
+    found = server.engine.setbacks.of("default")
     assert found is not None
     assert [(one.session_id, one.known) for one in found.sessions] == [("gone", False)]
     assert found.session_count == 1
 
 
 @pytest.mark.req("D-5")
-async def test_a_runner_that_has_what_the_ledger_has_is_no_finding(house: House) -> None:
-    async with house.attached() as runner:
-        command = await approved(house)
+async def test_a_runner_that_has_what_the_ledger_has_is_no_finding(server: Server) -> None:
+    async with server.attached() as runner:
+        command = await approved(server)
         session_id = command.target.session_id
-        await running(house, runner, session_id)
+        await running(server, runner, session_id)
     known = seen(session_id, last_seq_sent=3, acked_seq=3, control_seq=3, state="waiting_approval", turn_id=TURN)
-    async with house.attached(known):
-        assert await house.state(command.id) == "running"
-        assert len(await house.ledger.approvals("default", "pending", None, 10)) == 1
-    assert house.engine.setbacks.of("default") is None
-    assert "ledger_restored" not in await house.actions()
+    async with server.attached(known):
+        assert await server.state(command.id) == "running"
+        assert len(await server.ledger.approvals("default", "pending", None, 10)) == 1
+    assert server.engine.setbacks.of("default") is None
+    assert "ledger_restored" not in await server.actions()
 
 
 @pytest.mark.req("C-5", "U-3")
-async def test_a_log_that_ends_before_what_was_signed_closes_what_may_have_run(house: House, tmp_path: Path) -> None:
-    async with house.attached():
-        command = await house.execute()
-        first = signer(house.ledger, tmp_path)
+async def test_a_log_that_ends_before_what_was_signed_closes_what_may_have_run(server: Server, tmp_path: Path) -> None:
+    async with server.attached():
+        command = await server.execute()
+        first = signer(server.ledger, tmp_path)
         await first.sign_tenant("default")
-        older = copy.deepcopy(house.ledger)
+        older = copy.deepcopy(server.ledger)
         if command.approval_id:
-            await house.vote(command.approval_id, "grant")
+            await server.vote(command.approval_id, "grant")
         await first.sign_tenant("default")
-    await put_back(house, older)
-    logs = RestoredLogs(house.engine, signer(house.ledger, tmp_path))
+    await put_back(server, older)
+    logs = RestoredLogs(server.engine, signer(server.ledger, tmp_path))
     await logs.look()
-    found = house.engine.setbacks.of("default")
+    found = server.engine.setbacks.of("default")
     assert found is not None
     assert (found.records_signed or 0) > (found.records_kept or 0) > 0
-    assert "default" in house.engine.setbacks.held
+    assert "default" in server.engine.setbacks.held
     logs.close()
     await logs.settled()
-    assert "default" not in house.engine.setbacks.held
-    assert await house.state(command.id) == "canceled"
-    assert (await house.actions()).count("ledger_restored") == 1
-    await RestoredLogs(house.engine, signer(house.ledger, tmp_path)).look()
-    assert "default" not in house.engine.setbacks.held  # Closed once for each copy.
+    assert "default" not in server.engine.setbacks.held
+    assert await server.state(command.id) == "canceled"
+    assert (await server.actions()).count("ledger_restored") == 1
+    await RestoredLogs(server.engine, signer(server.ledger, tmp_path)).look()
+    assert "default" not in server.engine.setbacks.held  # Closed once for each copy.
 
 
 @pytest.mark.req("C-5", "U-3")
-async def test_a_log_that_is_as_long_as_what_was_signed_is_no_finding(house: House, tmp_path: Path) -> None:
-    async with house.attached():
-        command = await house.execute()
-        await signer(house.ledger, tmp_path).sign_tenant("default")
-    await RestoredLogs(house.engine, signer(house.ledger, tmp_path)).look()
-    assert house.engine.setbacks.of("default") is None
-    assert await house.state(command.id) in ("queued", "pending_approval", "dispatched")
+async def test_a_log_that_is_as_long_as_what_was_signed_is_no_finding(server: Server, tmp_path: Path) -> None:
+    async with server.attached():
+        command = await server.execute()
+        await signer(server.ledger, tmp_path).sign_tenant("default")
+    await RestoredLogs(server.engine, signer(server.ledger, tmp_path)).look()
+    assert server.engine.setbacks.of("default") is None
+    assert await server.state(command.id) in ("queued", "pending_approval", "dispatched")

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import structlog
 
-from gateway.raw_runner import House
+from gateway.raw_runner import Server
 from interlock import log
 from interlock.backends.memory.objects import MemoryObjects
 from interlock.backends.memory.outbox import MemoryOutbox
@@ -45,12 +45,12 @@ def lines(tmp_path: Path) -> Iterator[Any]:
 
 
 async def test_a_line_about_a_frame_names_tenant_session_command_and_frame(lines: Any) -> None:
-    house = House()
-    await house.pair()
-    async with house.session() as (runner, session_id, command_id):
+    server = Server()
+    await server.pair()
+    async with server.session() as (runner, session_id, command_id):
         runner.say("session.turn.start", p.TurnStart(turn_id=TURN, turn_index=0), session_id=session_id, seq=2,
                    metadata={"prompt_id": command_id})
-        house.engine.policy = Broken()
+        server.engine.policy = Broken()
         asked = {"interaction_id": "x", "interaction_type": "PERMISSION", "title": "ls",
                  "context": {"tool_name": "shell", "input": {"a": 1}}}
         runner.say("agent.interaction.request", asked, session_id=session_id, seq=3)

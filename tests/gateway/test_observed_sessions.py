@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from engine.conversation import OWNER, remember
-from gateway.raw_runner import House
+from gateway.raw_runner import Server
 from interlock.gateway import observed_sessions
 from interlock.gateway.rawp import RawpEndpoint
 from interlock.gateway.rest.answers import raw_answer
@@ -21,46 +21,46 @@ def planted(session_id: str, controller: str = "elsewhere") -> p.HelloSession:
                           agent_id="shell", workspace="/w")
 
 
-async def observed_ids(house: House) -> set[str]:
-    return {record.session_id for record in await house.ledger.sessions("default", 1_000)}
+async def observed_ids(server: Server) -> set[str]:
+    return {record.session_id for record in await server.ledger.sessions("default", 1_000)}
 
 
 @pytest.mark.parametrize("name", [
     "", "a b", "a/b", "a\nb", "nul\0", "zwölf", "💥", "house:default", "x" * 65, "?", "%2e"])
-async def test_an_id_that_is_no_plain_word_is_not_taken_up(house: House, name: str) -> None:
-    async with house.attached(planted(name), planted("plain", controller=name or "a b"), planted("good")):
-        assert await observed_ids(house) == {"good"}
+async def test_an_id_that_is_no_plain_word_is_not_taken_up(server: Server, name: str) -> None:
+    async with server.attached(planted(name), planted("plain", controller=name or "a b"), planted("good")):
+        assert await observed_ids(server) == {"good"}
 
 
 async def test_a_runner_can_name_so_many_sessions_and_the_rest_goes_on(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(observed_sessions, "NEW_SESSIONS", observed_sessions.NEW_SESSIONS._replace(burst=3))
-    house.endpoint = RawpEndpoint(house.engine, house.entropy)
-    async with house.attached(*[planted(f"s{number}") for number in range(10)]) as runner:
-        assert len(await observed_ids(house)) == 3
+    server.endpoint = RawpEndpoint(server.engine, server.entropy)
+    async with server.attached(*[planted(f"s{number}") for number in range(10)]) as runner:
+        assert len(await observed_ids(server)) == 3
         runner.say("x-interlock.control.changed", p.ControlChanged(gateway_id="elsewhere", agent_id="shell"),
                    session_id="one-more", seq=1)
-        command = await house.execute()
+        command = await server.execute()
         await runner.frame("control.prompt.request")
-        assert await observed_ids(house) == {"s0", "s1", "s2", command.target.session_id}
+        assert await observed_ids(server) == {"s0", "s1", "s2", command.target.session_id}
     again = [planted(f"again{number}") for number in range(10)]
-    async with house.attached(planted("s0"), *again):
-        assert len(await observed_ids(house)) == 4, "a new link is not a new allowance"
-    house.clock.advance(60_000)
-    async with house.attached(planted("s0"), *again):
-        assert len(await observed_ids(house)) == 5
+    async with server.attached(planted("s0"), *again):
+        assert len(await observed_ids(server)) == 4, "a new link is not a new allowance"
+    server.clock.advance(60_000)
+    async with server.attached(planted("s0"), *again):
+        assert len(await observed_ids(server)) == 5
 
 
-async def test_an_observed_session_is_not_closed_but_can_be_put_away(house: House) -> None:
-    async with house.attached(planted("one")):
+async def test_an_observed_session_is_not_closed_but_can_be_put_away(server: Server) -> None:
+    async with server.attached(planted("one")):
         with pytest.raises(Problem, match="gateway elsewhere controls session one") as refused:
-            await house.engine.sessions.close(OWNER, "one", "", remember)
+            await server.engine.sessions.close(OWNER, "one", "", remember)
         assert "interlock sessions archive one" in str(refused.value.hint)
-        await house.engine.sessions.archive(OWNER, "one", "nobody opened it", remember)
-        record = await house.ledger.session("one")
+        await server.engine.sessions.archive(OWNER, "one", "nobody opened it", remember)
+        record = await server.ledger.session("one")
         assert record is not None
-        assert house.engine.sessions.shown(record).entry["archivedAt"]
+        assert server.engine.sessions.shown(record).entry["archivedAt"]
 
 
 @pytest.mark.parametrize(("name", "written"), [

@@ -9,7 +9,7 @@ import json
 import msgspec
 import pytest
 
-from gateway.raw_runner import CAPABILITIES, TOKEN, House, warning
+from gateway.raw_runner import CAPABILITIES, TOKEN, Server, warning
 from interlock.ports.entities import RUNNERS
 from interlock.ports.ledger import Drop, Put, WriteBatch
 from interlock.protocol import payloads as p
@@ -25,32 +25,32 @@ def hashed(token: str) -> str:
     return hashlib.sha256(token.encode()).hexdigest()
 
 
-async def revoke(house: House) -> None:
-    record = await house.ledger.runner("local", house.record.tenant_id)
+async def revoke(server: Server) -> None:
+    record = await server.ledger.runner("local", server.record.tenant_id)
     assert record is not None
-    await house.ledger.commit(WriteBatch([Put(msgspec.structs.replace(record, revoked=True))]))
+    await server.ledger.commit(WriteBatch([Put(msgspec.structs.replace(record, revoked=True))]))
 
 
 @pytest.mark.req("L-6")
-async def test_a_live_link_is_closed_at_once_and_what_comes_after_does_not_count(house: House) -> None:
-    async with house.session() as (runner, session_id, _):
-        await revoke(house)
-        house.endpoint.shut_out("local", "the runner was revoked")
+async def test_a_live_link_is_closed_at_once_and_what_comes_after_does_not_count(server: Server) -> None:
+    async with server.session() as (runner, session_id, _):
+        await revoke(server)
+        server.endpoint.shut_out("local", "the runner was revoked")
         runner.say("agent.error", warning(), session_id=session_id, seq=2)
         assert await asyncio.wait_for(runner.closed(), 1) == (
             CloseCode.UNAUTHORIZED, "UNAUTHORIZED: the runner was revoked")
-        assert house.engine.presence.link_of("local") is None
-        assert await house.kinds(session_id) == ["session.capabilities"]
-    async with house.link() as again:
+        assert server.engine.presence.link_of("local") is None
+        assert await server.kinds(session_id) == ["session.capabilities"]
+    async with server.link() as again:
         assert (await again.next())["status"] == 401
 
 
 @pytest.mark.req("L-5", "D-1")
-async def test_an_older_link_that_wakes_after_a_newer_one_took_over_is_not_heard(house: House) -> None:
+async def test_an_older_link_that_wakes_after_a_newer_one_took_over_is_not_heard(server: Server) -> None:
     """What lay in a delayed link's buffers comes out when the newer one is at work: nothing of it counts."""
-    async with house.session() as (old, session_id, _):
+    async with server.session() as (old, session_id, _):
         known = p.HelloSession(session_id=session_id, last_seq_sent=1, control_seq=3, state="idle")
-        async with house.attached(known) as new:
+        async with server.attached(known) as new:
             old.say("agent.error", warning("late"), session_id=session_id, seq=2)
             old.say("x-interlock.ack", p.Ack(session_id=session_id, seq=99))
             old.say("x-interlock.heartbeat", p.RunnerHeartbeat(agents=[]))
@@ -58,19 +58,19 @@ async def test_an_older_link_that_wakes_after_a_newer_one_took_over_is_not_heard
             assert closed == (CloseCode.REPLACED, "the same runner opened a newer link")
             new.say("agent.error", warning("in time"), session_id=session_id, seq=2)
             await new.acked(2)
-            assert house.engine.presence.link_of("local") is not None
-    events = await house.ledger.events("default", f"s/{session_id}", 0, 100)
+            assert server.engine.presence.link_of("local") is not None
+    events = await server.ledger.events("default", f"s/{session_id}", 0, 100)
     said = [msgspec.json.decode(event.body)["payload"].get("message") for event in events if event.kind == "C"]
     assert said == [None, "in time"]
 
 
 @pytest.mark.req("L-5", "C-7")
-async def test_a_hello_that_is_heard_late_does_not_take_the_place_of_a_newer_one(house: House) -> None:
+async def test_a_hello_that_is_heard_late_does_not_take_the_place_of_a_newer_one(server: Server) -> None:
     """It lay in the buffers of a link that its runner has given up: what it says of sessions is not so any more."""
-    async with house.session() as (_, session_id, _):
+    async with server.session() as (_, session_id, _):
         pass
     known = p.HelloSession(session_id=session_id, last_seq_sent=1, control_seq=3, state="idle")
-    async with house.link() as late, house.link() as again, house.link() as new:
+    async with server.link() as late, server.link() as again, server.link() as new:
         assert [(await one.next())["type"] for one in (late, again, new)] == ["websocket.accept"] * 3
         new.hello(known, link_number=8)
         await new.frame("x-interlock.welcome")
@@ -79,12 +79,12 @@ async def test_a_hello_that_is_heard_late_does_not_take_the_place_of_a_newer_one
             assert await one.closed() == (CloseCode.OUTDATED, "a newer link of this runner is known, number 8")
         new.say("agent.error", warning("still here"), session_id=session_id, seq=2)
         await new.acked(2)
-    async with house.link() as late:
+    async with server.link() as late:
         assert (await late.next())["type"] == "websocket.accept"
         late.hello(known, link_number=6)
         assert (await late.closed())[0] == CloseCode.OUTDATED, "also when the newer one is gone"
-    assert house.engine.presence.link_of("local") is None
-    async with house.link() as newer:
+    assert server.engine.presence.link_of("local") is None
+    async with server.link() as newer:
         assert (await newer.next())["type"] == "websocket.accept"
         newer.hello(known, link_number=9)
         await newer.frame("x-interlock.welcome")
@@ -92,29 +92,29 @@ async def test_a_hello_that_is_heard_late_does_not_take_the_place_of_a_newer_one
 
 @pytest.mark.req("L-4")
 @pytest.mark.parametrize("number", [-1, LARGEST_SEQ + 1])
-async def test_a_number_that_no_runner_counts_up_to_is_refused(house: House, number: int) -> None:
-    async with house.link() as runner:
+async def test_a_number_that_no_runner_counts_up_to_is_refused(server: Server, number: int) -> None:
+    async with server.link() as runner:
         assert (await runner.next())["type"] == "websocket.accept"
         runner.hello(link_number=number)
         assert await runner.closed() == (CloseCode.OPENING, "hello cannot be read: a number is out of range")
 
 
 @pytest.mark.req("L-4")
-async def test_the_largest_number_that_a_runner_may_count_up_to_is_taken(house: House) -> None:
+async def test_the_largest_number_that_a_runner_may_count_up_to_is_taken(server: Server) -> None:
     known = p.HelloSession(session_id="s_1", last_seq_sent=LARGEST_SEQ, control_seq=0, state="idle")
-    async with house.link() as runner:
+    async with server.link() as runner:
         assert (await runner.next())["type"] == "websocket.accept"
         runner.hello(known, link_number=LARGEST_SEQ)
         await runner.frame("x-interlock.welcome")
 
 
 @pytest.mark.req("L-5")
-async def test_a_number_that_a_thief_claims_does_not_lock_the_runner_out(house: House) -> None:
+async def test_a_number_that_a_thief_claims_does_not_lock_the_runner_out(server: Server) -> None:
     """The thief has the runner's token, and claims the largest number that there is; the runner is told one that it can
     go on from, each time, and its link then takes the thief's place."""
     own = 57
     for _ in range(5):
-        async with house.link() as thief, house.link() as late, house.link() as runner:
+        async with server.link() as thief, server.link() as late, server.link() as runner:
             assert [(await one.next())["type"] for one in (thief, late, runner)] == ["websocket.accept"] * 3
             thief.hello(link_number=2**53 - 1)
             await thief.frame("x-interlock.welcome")
@@ -131,102 +131,102 @@ async def test_a_number_that_a_thief_claims_does_not_lock_the_runner_out(house: 
 
 
 @pytest.mark.req("L-5")
-async def test_a_link_that_is_replaced_while_it_is_still_being_attached_gets_no_lane(house: House) -> None:
-    async with house.session() as (_, session_id, _):
+async def test_a_link_that_is_replaced_while_it_is_still_being_attached_gets_no_lane(server: Server) -> None:
+    async with server.session() as (_, session_id, _):
         pass
     known = p.HelloSession(session_id=session_id, last_seq_sent=1, control_seq=3, state="idle")
-    async with house.link() as old, house.link() as new:
+    async with server.link() as old, server.link() as new:
         assert [(await one.next())["type"] for one in (old, new)] == ["websocket.accept"] * 2
         old.hello(known)
         new.hello(known)
         await new.frame("x-interlock.welcome")
         assert (await old.closed())[0] == CloseCode.REPLACED
-        shell = await house.lane(session_id)
+        shell = await server.lane(session_id)
         async with asyncio.timeout(5):
-            while house.engine.presence.link_of("local") is None:  # Its lanes are attached before the runner is.
+            while server.engine.presence.link_of("local") is None:  # Its lanes are attached before the runner is.
                 await asyncio.sleep(0.001)
-        assert shell.link is house.engine.presence.link_of("local")
+        assert shell.link is server.engine.presence.link_of("local")
 
 
-async def test_a_token_revoked_while_its_link_opens_gets_no_further(house: House) -> None:
-    async with house.link() as runner:
+async def test_a_token_revoked_while_its_link_opens_gets_no_further(server: Server) -> None:
+    async with server.link() as runner:
         assert (await runner.next())["type"] == "websocket.accept"
-        await revoke(house)
+        await revoke(server)
         runner.hello()
         code, _ = await runner.closed()
         assert code == CloseCode.UNAUTHORIZED
-    assert house.engine.presence.link_of("local") is None
+    assert server.engine.presence.link_of("local") is None
 
 
-async def edited(house: House, **changes: object) -> None:
+async def edited(server: Server, **changes: object) -> None:
     """Somebody writes a runner's row by SQL, so that the audit log has nothing of it."""
-    row = msgspec.structs.replace(house.record, **changes)
-    await house.ledger.commit(WriteBatch([Drop(RUNNERS, (row.runner_id,)), Put(row)]))
+    row = msgspec.structs.replace(server.record, **changes)
+    await server.ledger.commit(WriteBatch([Drop(RUNNERS, (row.runner_id,)), Put(row)]))
 
 
 @pytest.mark.req("H-5")
 @pytest.mark.parametrize("changes", [
     {"token_sha256": hashed("a stranger's")}, {"runner_id": "rnr_2", "token_sha256": hashed("a stranger's")},
 ], ids=["the token of a runner changed", "a runner inserted"])
-async def test_a_runner_that_only_the_database_knows_is_refused(house: House, changes: dict[str, str]) -> None:
-    await house.engine.adopt()
-    await edited(house, **changes)
-    async with house.link("a stranger's") as runner:
+async def test_a_runner_that_only_the_database_knows_is_refused(server: Server, changes: dict[str, str]) -> None:
+    await server.engine.adopt()
+    await edited(server, **changes)
+    async with server.link("a stranger's") as runner:
         assert (await runner.next())["status"] == 401
-    records = [json.loads(one.body) for one in await house.ledger.audit(OWNER_TENANT, 0, 100)]
+    records = [json.loads(one.body) for one in await server.ledger.audit(OWNER_TENANT, 0, 100)]
     assert [one["meta"]["about"] for one in records if one["action"] == "tampered"] == [
         f"runner/{changes.get('runner_id', 'local')}"]
 
 
 @pytest.mark.req("H-5")
-async def test_a_revoked_runner_that_the_database_has_back_is_refused(house: House) -> None:
-    await revoke(house)
-    await house.engine.adopt()
-    await edited(house, token_sha256=hashed(TOKEN))
-    async with house.link() as runner:
+async def test_a_revoked_runner_that_the_database_has_back_is_refused(server: Server) -> None:
+    await revoke(server)
+    await server.engine.adopt()
+    await edited(server, token_sha256=hashed(TOKEN))
+    async with server.link() as runner:
         assert (await runner.next())["status"] == 401
 
 
 @pytest.mark.req("H-5")
-async def test_a_row_that_is_edited_ends_the_link_when_tokens_are_compared(house: House) -> None:
-    await house.engine.adopt()
-    async with house.attached() as runner:
-        await house.endpoint.check_tokens()
-        assert house.engine.presence.link_of("local") is not None
-        await edited(house, token_sha256=hashed(TOKEN), tenant_id="other")
-        await house.endpoint.check_tokens()
+async def test_a_row_that_is_edited_ends_the_link_when_tokens_are_compared(server: Server) -> None:
+    await server.engine.adopt()
+    async with server.attached() as runner:
+        await server.endpoint.check_tokens()
+        assert server.engine.presence.link_of("local") is not None
+        await edited(server, token_sha256=hashed(TOKEN), tenant_id="other")
+        await server.endpoint.check_tokens()
         assert (await runner.closed())[0] == CloseCode.UNAUTHORIZED
 
 
 @pytest.mark.req("L-6")
-async def test_coming_and_going_is_noted_in_the_ledger(house: House) -> None:
-    before = await house.ledger.runner("local", house.record.tenant_id)
+async def test_coming_and_going_is_noted_in_the_ledger(server: Server) -> None:
+    before = await server.ledger.runner("local", server.record.tenant_id)
     assert before is not None
-    house.clock.advance(1_000)
-    async with house.attached() as runner:
-        await house.execute()
+    server.clock.advance(1_000)
+    async with server.attached() as runner:
+        await server.execute()
         await runner.frame("control.session.open")
-        seen = await house.ledger.runner("local", house.record.tenant_id)
+        seen = await server.ledger.runner("local", server.record.tenant_id)
         assert seen is not None
-        assert seen.last_seen_ms == house.clock.at_ms
-        house.clock.advance(500)
-    seen = await house.ledger.runner("local", house.record.tenant_id)
-    assert seen == msgspec.structs.replace(before, last_seen_ms=house.clock.at_ms)
+        assert seen.last_seen_ms == server.clock.at_ms
+        server.clock.advance(500)
+    seen = await server.ledger.runner("local", server.record.tenant_id)
+    assert seen == msgspec.structs.replace(before, last_seen_ms=server.clock.at_ms)
 
 
-async def test_a_session_of_another_runner_is_neither_told_of_nor_given(house: House) -> None:
-    async with house.session() as (_, session_id, _):
+async def test_a_session_of_another_runner_is_neither_told_of_nor_given(server: Server) -> None:
+    async with server.session() as (_, session_id, _):
         pass
-    stranger = msgspec.structs.replace(house.record, runner_id="rnr_2", token_sha256=hashed("second"))
-    await house.ledger.commit(WriteBatch([Put(stranger)]))
-    async with house.link("second") as runner:
+    stranger = msgspec.structs.replace(server.record, runner_id="rnr_2", token_sha256=hashed("second"))
+    await server.ledger.commit(WriteBatch([Put(stranger)]))
+    async with server.link("second") as runner:
         assert (await runner.next())["type"] == "websocket.accept"
         runner.hello(p.HelloSession(session_id=session_id, last_seq_sent=9, control_seq=0, state="idle"),
                      runner_id="rnr_2")
         welcome = await runner.frame("x-interlock.welcome")
         assert welcome.payload.sessions == []
         runner.say("session.capabilities", CAPABILITIES, session_id=session_id, seq=1)
-        shell = await house.engine.lanes.lane(session_id)
+        shell = await server.engine.lanes.lane(session_id)
         assert shell is not None
         assert shell.link is None
-    assert await house.kinds(session_id) == ["session.capabilities"]
+    assert await server.kinds(session_id) == ["session.capabilities"]

@@ -91,10 +91,10 @@ def test_entries_that_are_not_in_context_count_nothing() -> None:
 
 
 def test_reports_teach_how_a_model_counts_whatever_stands_beside_the_conversation() -> None:
-    learned = Calibration().heard(1_000, 9_000)  # 8,000 of them are instructions and tools.
+    learned = Calibration().adjusted(1_000, 9_000)  # 8,000 of them are instructions and tools.
     assert learned.factor == 1.0
     for turn in range(1, 30):
-        learned = learned.heard(1_000 + turn * 1_000, 9_000 + turn * 1_600)
+        learned = learned.adjusted(1_000 + turn * 1_000, 9_000 + turn * 1_600)
     assert learned.factor == pytest.approx(1.6, rel=0.01)
     assert learned.context(30_000 + 1_000) == learned.reported + learned.tokens(31_000 - learned.estimated)
     assert learned.forgotten().context(1_000) == learned.tokens(1_000)
@@ -104,6 +104,6 @@ def test_reports_teach_how_a_model_counts_whatever_stands_beside_the_conversatio
 def test_no_report_takes_the_factor_out_of_its_bounds(reports: list[tuple[int, int]]) -> None:
     learned = Calibration()
     for estimated, reported in reports:
-        learned = learned.heard(estimated, reported)
+        learned = learned.adjusted(estimated, reported)
     assert FACTOR_LEAST <= learned.factor <= FACTOR_MOST
     assert 0 <= learned.tokens(1_000) <= MAX_TOKENS

@@ -14,7 +14,7 @@ from typing import Protocol
 
 import msgspec
 
-from interlock.engine.bridge.tenant_lane import is_house
+from interlock.engine.bridge.tenant_lane import is_tenant_lane
 from interlock.engine.cluster.cluster import Cluster, Holder
 from interlock.engine.cluster.heartbeats import Knows, OthersBeats, OwnBeats
 from interlock.engine.cluster.takeover import Clocked
@@ -101,10 +101,10 @@ class Neighbours(Holder):
 
     async def clocked(self, lanes: Sequence[LaneName]) -> list[Clocked]:
         known, now_ms = self._engine.lanes, self._engine.clock.now_ms()
-        houses = [Clocked(one, 0.0) for one in lanes if is_house(one.name)]
-        found = await known.ledger.session_clocks([one for one in lanes if not is_house(one.name)])
+        of_tenants = [Clocked(one, 0.0) for one in lanes if is_tenant_lane(one.name)]
+        found = await known.ledger.session_clocks([one for one in lanes if not is_tenant_lane(one.name)])
         due = sorted((one.deadline_ms, one) for one in found if one.deadline_ms is not None)
-        return [*houses, *(Clocked(one.lane, known.delay_s(one.state, deadline_ms, now_ms), one)
+        return [*of_tenants, *(Clocked(one.lane, known.delay_s(one.state, deadline_ms, now_ms), one)
                            for deadline_ms, one in due)]
 
     def take_up(self, one: Clocked) -> None:

@@ -30,7 +30,7 @@ from interlock.engine.bridge.inputs.people import (
 )
 from interlock.engine.bridge.kernel import Decide, decide
 from interlock.engine.bridge.lane_state import LaneState, Limits
-from interlock.engine.bridge.tenant_lane import house_id
+from interlock.engine.bridge.tenant_lane import tenant_lane_id
 from interlock.engine.bridge.verbs import LaneVerb, said_in
 from interlock.engine.chats import ChatInbox
 from interlock.engine.cluster.cluster import Cluster
@@ -309,9 +309,9 @@ class Engine:
         return answered
 
     async def _permit_drain(self, principal: Principal, verb: str, body: DrainBody) -> None:
-        """Ask policy about a drain or its end: in its session's lane, else in the tenant's house. Raises Problem."""
+        """Ask policy about a drain or its end: in its session's lane, else in the tenant's lane. Raises Problem."""
         in_session = body.scope == "session" and body.id is not None
-        shell = await self.lanes.need(body.id if in_session and body.id else house_id(principal.tenant_id))
+        shell = await self.lanes.need(body.id if in_session and body.id else tenant_lane_id(principal.tenant_id))
         asked = LaneVerb(verb, principal, said_in(body), f"{body.scope} {body.id or ''}".strip(),
                          None if in_session else (body.id or "") if body.scope == "agent" else "")
         await shell.call(PolicyAsked(asked))

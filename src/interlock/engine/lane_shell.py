@@ -49,7 +49,7 @@ BROKEN_WAIT_S = 5.0
 log = structlog.get_logger()
 
 
-class House(Protocol):
+class LaneOwner(Protocol):
     """What a shell asks of those who keep all of them."""
 
     room: Room
@@ -85,7 +85,7 @@ class House(Protocol):
 class LaneShell:
     """Runs one lane: takes all jobs that wait, decides them together, commits once, publishes in order."""
 
-    def __init__(self, lane: Lane, epoch: int | None, lanes: House, link: LaneRunnerLink | None = None) -> None:
+    def __init__(self, lane: Lane, epoch: int | None, lanes: LaneOwner, link: LaneRunnerLink | None = None) -> None:
         """`epoch` is None where no one ever had the lane, and no one else can take it: its first commit begins it.
         `link` is that of the lane's runner, if it is attached."""
         self.lane = lane

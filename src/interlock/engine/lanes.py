@@ -20,7 +20,7 @@ from interlock.engine.bridge.kernel import Decide, decide
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.lane_state import LaneHome, LaneState, Limits
 from interlock.engine.bridge.mismatch import RowMismatch, examine, subjects
-from interlock.engine.bridge.tenant_lane import house_id, house_state, is_house
+from interlock.engine.bridge.tenant_lane import is_tenant_lane, tenant_lane_id, tenant_lane_state
 from interlock.engine.bridge.transcriber import Transcriber
 from interlock.engine.due_sessions import DueSessions
 from interlock.engine.inputs import LaneRunnerLink
@@ -229,7 +229,7 @@ class Lanes:
 
     async def _read(self, session_id: str, fresh: LaneState | None) -> LaneShell | None:
         # What is observed was named elsewhere: its lane may have been here before.
-        may_be_new = fresh is not None and not fresh.controller and not is_house(session_id)
+        may_be_new = fresh is not None and not fresh.controller and not is_tenant_lane(session_id)
         begun: int | None = None
         kept, found = list[ApprovalRecord](), None
         if may_be_new and fresh is not None and self.room.begins:  # Side by side: one round trip opens a session.
@@ -238,8 +238,8 @@ class Lanes:
                                                                      fresh.runner_id))
         else:
             record = await self.ledger.session(session_id)
-        if is_house(session_id):
-            fresh = house_state(session_id, self.clock.now_ms())
+        if is_tenant_lane(session_id):
+            fresh = tenant_lane_state(session_id, self.clock.now_ms())
         if record is None and fresh is None:
             return None
         tenant_id = record.tenant_id if record is not None else fresh.tenant_id if fresh is not None else ""
@@ -255,9 +255,9 @@ class Lanes:
             epoch = begun  # No one ever had this lane, so no one has written the session.
         # Read only now that no one else can write under this epoch: another gateway may have, or this one with a
         # commit that was in doubt until the lane was taken (OutcomeUnknown).
-        if begun is None and (self.room.shared or not named_here) and not is_house(session_id):
+        if begun is None and (self.room.shared or not named_here) and not is_tenant_lane(session_id):
             found = await self._reader.read(lane)
-        kept = await self.ledger.live_approvals(session_id, tenant_id) if is_house(session_id) else kept
+        kept = await self.ledger.live_approvals(session_id, tenant_id) if is_tenant_lane(session_id) else kept
         await self._settle_doubt()
         if found is not None:
             return self._shell(found, epoch)
@@ -366,7 +366,7 @@ class Lanes:
         read all of them side by side would let the most urgent wait for the last.
         """
         for tenant in await self.learn_tenants():
-            self.wake(LaneName(tenant.tenant_id, house_id(tenant.tenant_id)), 0.0)
+            self.wake(LaneName(tenant.tenant_id, tenant_lane_id(tenant.tenant_id)), 0.0)
         due = await self.ledger.due_sessions()
         self.due.read_soon(one.lane for one in due if one.state in AT_WORK)
         for one in due:
@@ -411,7 +411,8 @@ class Lanes:
         asked = list(lanes)
         known = self.due.take_clocks(asked)
         wanted = [one for one in asked if one.name not in self.shells]
-        locks = {one: self._loading.setdefault(one.name, asyncio.Lock()) for one in wanted if not is_house(one.name)}
+        locks = {one: self._loading.setdefault(one.name, asyncio.Lock())
+                 for one in wanted if not is_tenant_lane(one.name)}
         locks = {one: lock for one, lock in locks.items() if not lock.locked()}
         async with AsyncExitStack() as held:
             # A lock that is free may have been given up for one that waits. All go in one order, so that no two calls

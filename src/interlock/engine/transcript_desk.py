@@ -19,7 +19,7 @@ from interlock.engine.bridge.context_state import ContextState
 from interlock.engine.bridge.handlers.transcripts import AUDIT_ACTION
 from interlock.engine.bridge.inputs.people import EntryAdded, PolicyAsked, RepairBegun, RepairDone, TranscriptBegun
 from interlock.engine.bridge.lane_state import LaneState
-from interlock.engine.bridge.tenant_lane import house_id
+from interlock.engine.bridge.tenant_lane import tenant_lane_id
 from interlock.engine.bridge.verbs import LaneVerb
 from interlock.engine.lanes import Lanes
 from interlock.engine.router import Router
@@ -232,7 +232,7 @@ class TranscriptDesk:
         lines, report = await asyncio.to_thread(self._readable, source, self._header(fresh, None))
         details = {"agent_id": fresh.agent_id, "runner_id": fresh.runner_id, "workspace": fresh.workspace,
                 "content_sha256": source.sha256}
-        await self._ask(house_id(fresh.tenant_id), LaneVerb("import", principal, details, f"for {fresh.agent_id}",
+        await self._ask(tenant_lane_id(fresh.tenant_id), LaneVerb("import", principal, details, f"for {fresh.agent_id}",
                                                             fresh.agent_id))
         return await self._begin(principal, fresh, lines, {"op": "import"}, report, remember)
 
@@ -316,7 +316,7 @@ class TranscriptDesk:
         """Ask policy about what begins in a session to come: a yes is used up before, as a reset's is. Raises
         Problem."""
         shell = await self._lanes.lane(session_id)
-        assert shell is not None, "sessions are never removed, and a house is always there"
+        assert shell is not None, "sessions are never removed, and a tenant's lane is always there"
         await shell.call(PolicyAsked(verb))
 
     async def _settle(self, record: SessionRecord) -> None:

@@ -26,7 +26,7 @@ class Unreached(Exception):
 class Outgoing(Protocol):
     """Guarantees: a request goes to a public address over https, or to one that the config allows; the address that
     was checked is the one that is connected to; redirects and proxies of the environment are not followed; body and
-    time are bounded. Nothing else in the house makes requests to addresses that somebody names."""
+    time are bounded. Nothing else makes requests to addresses that somebody names."""
 
     def check(self, url: str) -> None:
         """Refuse what the URL alone shows to be wrong, without looking its name up. Raises UrlRefused."""

@@ -120,7 +120,7 @@ class EmptyBody(Body, frozen=True, kw_only=True):
 
 
 class Tenant(Resource, frozen=True, kw_only=True):
-    """A tenant: a house of its own for sessions, commands, runners, keys and audit."""
+    """A tenant, with sessions, commands, runners, keys and an audit log of its own."""
 
     tenant_id: str
     name: str

@@ -1,4 +1,4 @@
-"""A transcript as it leaves the house: what people and tools said is redacted, and nothing that names or orders (K-4).
+"""A transcript as it is exported: what people and tools said is redacted, and nothing that names or orders (K-4).
 
 Pure. A line in which nothing is redacted stays byte by byte what it was.
 """

@@ -144,7 +144,7 @@ class Calibration(msgspec.Struct, frozen=True, omit_defaults=True):
             return self.tokens(estimated)
         return min(self.reported + self.tokens(estimated - self.estimated), MAX_TOKENS)
 
-    def heard(self, estimated: int, reported: int) -> Calibration:
+    def adjusted(self, estimated: int, reported: int) -> Calibration:
         """Take a report of the context's tokens, beside its estimate. One that cannot be true is passed over."""
         if reported <= 0 or estimated <= 0 or reported > MAX_TOKENS:
             return self

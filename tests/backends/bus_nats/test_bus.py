@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -41,7 +42,10 @@ class Server:
 
     def signal(self, number: signal.Signals) -> None:
         assert self._running is not None
-        self._running.process.send_signal(number)
+        process = self._running.process
+        process.send_signal(number)
+        if number is signal.SIGSTOP:  # Until the last of its threads has stopped, it may still answer.
+            os.waitid(os.P_PID, process.pid, os.WSTOPPED)
 
     async def stop(self) -> None:
         if self._running is not None:

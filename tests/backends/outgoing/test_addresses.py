@@ -1,4 +1,4 @@
-"""Where a request of the gateway may go: no other machine of the house, however its address is written (K-4)."""
+"""Where a request of the gateway may go: no other machine of the network, however its address is written (K-4)."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from clusters.street import CAPABILITIES, House, Street, street
+from clusters.street import CAPABILITIES, Member, Street, street
 from interlock.backends.postgres.database import PostgresSettings
 from interlock.backends.postgres.leases import open_leases
 from interlock.backends.postgres.ledger import open_ledger
@@ -45,10 +45,10 @@ class StandingClock:
         return 0
 
 
-def most(house: House, name: str) -> int:
+def most(member: Member, name: str) -> int:
     """The most that an operation of this name waited for; those that were counted are forgotten."""
-    found = [spent.in_a_row for one, spent in house.spent if one == name]
-    house.spent = [(one, spent) for one, spent in house.spent if one != name]
+    found = [spent.in_a_row for one, spent in member.spent if one == name]
+    member.spent = [(one, spent) for one, spent in member.spent if one != name]
     assert found, f"no {name} was counted"
     return max(found)
 
@@ -65,7 +65,7 @@ async def test_reads_side_by_side_are_one_in_a_row() -> None:
 
 
 async def test_what_each_operation_waits_for(town: Street) -> None:
-    here, there = town.houses
+    here, there = town.members
     found: dict[str, int] = {}
     async with here.attached() as runner:
         found["attach, no session"] = most(here, "attach")
@@ -94,7 +94,7 @@ async def test_what_each_operation_waits_for(town: Street) -> None:
     assert {name: waited for name, waited in found.items() if waited > LIMITS[name]} == {}, found
 
 
-async def voted(owner: House, asked: House, session_id: str) -> int:
+async def voted(owner: Member, asked: Member, session_id: str) -> int:
     """Have a command held and grant it at a gateway; returns what the owner of its session waited for."""
     assert (await owner.execute(session_id=session_id)).status == 202
     approval, = (await owner.ask("GET", "/v1/approvals?state=pending")).body["items"]

@@ -11,7 +11,7 @@ import apsw
 import pytest
 
 from engine.conversation import USAGE, ManualClock
-from gateway.raw_runner import House
+from gateway.raw_runner import Server
 from gateway.test_ledger_restore import TURN, approved, put_back, running
 from interlock.app.own_servers import postgres_programs
 from interlock.backends.postgres.database import PostgresSettings
@@ -73,15 +73,15 @@ async def in_postgres(dumped: Path, settings: PostgresSettings, empty: str) -> S
 
 @pytest.mark.req("C-5", "C-7", "D-5")
 async def test_a_dump_from_before_a_session_ended_and_was_forgotten_runs_nothing_of_it_again(store: Store) -> None:
-    house = House(policy=RuleSet([Rule(name="ask", effect="ask")]))
-    house.ledger = store.ledger
-    house.begin()
-    await house.pair()
-    async with house.attached() as runner:
-        first = await approved(house)
+    server = Server(policy=RuleSet([Rule(name="ask", effect="ask")]))
+    server.ledger = store.ledger
+    server.begin()
+    await server.pair()
+    async with server.attached() as runner:
+        first = await approved(server)
         session_id = first.target.session_id
-        await running(house, runner, session_id)
-        waiting = await house.execute("again", target=first.target)
+        await running(server, runner, session_id)
+        waiting = await server.execute("again", target=first.target)
         store.dump()
         runner.say("x-interlock.interaction.resolved", RESOLVED,
                    session_id=session_id, seq=4)
@@ -89,16 +89,16 @@ async def test_a_dump_from_before_a_session_ended_and_was_forgotten_runs_nothing
         runner.say("session.usage", USAGE, session_id=session_id, seq=6)
         runner.say("session.closed", p.SessionClosed(reason="idle"), session_id=session_id, seq=7)
         await runner.acked(7)
-        assert await house.state(first.id) == "succeeded"
+        assert await server.state(first.id) == "succeeded"
     older = await store.restored()
     try:
-        await put_back(house, older)
-        assert [await house.state(one.id) for one in (first, waiting)] == ["running", "pending_approval"]
-        async with house.attached(forgotten=[p.ForgottenSession(session_id=session_id, acked_seq=7, control_seq=2)]):
+        await put_back(server, older)
+        assert [await server.state(one.id) for one in (first, waiting)] == ["running", "pending_approval"]
+        async with server.attached(forgotten=[p.ForgottenSession(session_id=session_id, acked_seq=7, control_seq=2)]):
             records = [await older.command(one.id, "default") for one in (first, waiting)]
             assert [(one.command.state, one.command.error.code) for one in records] == [
                 ("failed", CODE), ("canceled", CODE)]
             assert not await older.approvals("default", "pending", None, 10)
     finally:
-        await house.engine.stop()
+        await server.engine.stop()
         await older.close()

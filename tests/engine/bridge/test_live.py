@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.engine.bridge.live import STALE_CLOCKS, LiveCommands, due_ms, standing
-from interlock.engine.bridge.tenant_lane import house_state as lane_state
+from interlock.engine.bridge.tenant_lane import tenant_lane_state
 from interlock.protocol.records import CommandRecord
 from interlock.protocol.resources import Actor, Command, CommandState, Target
 
@@ -50,7 +50,7 @@ def test_the_nearest_clock_is_the_least_of_all(steps: list[tuple[int, int | None
     ({"opening": "open", "active": "cmd_0"}, ["paused"], "paused"),
 ])
 def test_a_session_is_listed_by_what_it_does_now(fields: dict[str, Any], found: list[CommandState], shown: str) -> None:
-    state = lane_state("house:t1", 0)
+    state = tenant_lane_state("house:t1", 0)
     for name, value in fields.items():
         setattr(state, name, value)
     live = LiveCommands(msgspec.structs.replace(one, command=msgspec.structs.replace(one.command, state=to))

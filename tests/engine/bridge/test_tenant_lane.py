@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from interlock.engine.bridge.tenant_lane import house_id, house_state, is_house
+from interlock.engine.bridge.tenant_lane import is_tenant_lane, tenant_lane_id, tenant_lane_state
 
 
 def test_a_tenants_lane_is_known_by_its_name() -> None:
-    assert is_house(house_id("t1"))
-    assert not is_house("01JAAAAAAAAAAAAAAAAAAAAAAA")
-    assert house_id("t1") != house_id("t2")
+    assert is_tenant_lane(tenant_lane_id("t1"))
+    assert not is_tenant_lane("01JAAAAAAAAAAAAAAAAAAAAAAA")
+    assert tenant_lane_id("t1") != tenant_lane_id("t2")
 
 
 def test_its_state_is_made_of_its_name_and_an_agent_in_it_asks() -> None:
-    state = house_state(house_id("t1"), 7)
+    state = tenant_lane_state(tenant_lane_id("t1"), 7)
 
-    assert (state.tenant_id, state.session_id, state.created_ms) == ("t1", house_id("t1"), 7)
+    assert (state.tenant_id, state.session_id, state.created_ms) == ("t1", tenant_lane_id("t1"), 7)
     assert (state.permission, state.opening, state.session_key) == ("asks", "closed", "")

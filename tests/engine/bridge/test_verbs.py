@@ -134,7 +134,7 @@ async def test_a_drain_waits_in_the_same_inbox_although_it_has_no_session() -> N
     approval_id = await held(draining())
     [shown] = await inbox(table)
     assert (shown.title, shown.agent_id, shown.session_id) == ("drain agent goose", "goose", "house:default")
-    assert await table.ledger.sessions("default", 10, None) == [], "a house is not a session"
+    assert await table.ledger.sessions("default", 10, None) == [], "a tenant's lane is not a session"
     table.begin()  # A kill -9: the question is still there, and so is its clock.
     await table.engine.start()
     await table.vote(approval_id, "grant", BOB)

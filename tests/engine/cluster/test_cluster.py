@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from clusters.street import CAPABILITIES, House, Street, eventually, street
+from clusters.street import CAPABILITIES, Member, Street, eventually, street
 from engine.conversation import USAGE
 from gateway.raw_runner import PATIENCE_S, Runner, warning
 from interlock.backends.bus_local.bus import Hub, LocalBus
@@ -46,8 +46,8 @@ async def settled(town: Street) -> None:
     """All that was said on the bus is heard and done."""
     for _ in range(20):
         await asyncio.sleep(0)
-        for house in town.houses:
-            await house.cluster.settled()
+        for member in town.members:
+            await member.cluster.settled()
 
 
 async def opened(runner: Runner, session_id: str, seq: int = 1) -> None:
@@ -63,15 +63,15 @@ async def events(town: Street, session_id: str) -> list[str]:
 
 @pytest.mark.req("M-1")
 async def test_a_command_given_to_any_gateway_runs_where_its_runner_is(town: Street) -> None:
-    a, b, c = town.houses
+    a, b, c = town.members
     async with b.attached() as runner:
         await settled(town)
-        answers = [await house.execute(f"by {house.name}") for house in (a, b, c)]
+        answers = [await member.execute(f"by {member.name}") for member in (a, b, c)]
         assert [answer.status for answer in answers] == [202, 202, 202]
         prompts = [(await runner.frame("control.prompt.request")).payload.text for _ in answers]
         assert prompts == ["by a", "by b", "by c"]
-        for answer, house in zip(answers, (c, a, b), strict=True):
-            shown = await house.ask("GET", answer.headers["location"])
+        for answer, member in zip(answers, (c, a, b), strict=True):
+            shown = await member.ask("GET", answer.headers["location"])
             assert shown.body["id"] == answer.body["id"]
         assert len(b.engine.lanes.live()) == 3
         assert not a.engine.lanes.live()
@@ -79,7 +79,7 @@ async def test_a_command_given_to_any_gateway_runs_where_its_runner_is(town: Str
 
 
 async def test_a_gateway_that_believes_a_runner_elsewhere_is_corrected_by_the_ledger(town: Street) -> None:
-    a, b, c = town.houses
+    a, b, c = town.members
     async with b.attached() as runner:
         await settled(town)
         session_id = (await b.execute()).body["target"]["session_id"]
@@ -95,13 +95,13 @@ async def test_a_gateway_that_believes_a_runner_elsewhere_is_corrected_by_the_le
 
 @pytest.mark.req("M-1", "M-2")
 async def test_a_request_repeated_at_another_gateway_is_answered_as_before_and_done_once(town: Street) -> None:
-    a, b, c = town.houses
+    a, b, c = town.members
     async with b.attached() as runner:
         await settled(town)
         key = "the-very-same-key-0001"
-        first, *others = await asyncio.gather(*(house.execute("once", key=key) for house in (a, b, c)))
-        for house in (a, b, c):
-            again = await house.execute("once", key=key)
+        first, *others = await asyncio.gather(*(member.execute("once", key=key) for member in (a, b, c)))
+        for member in (a, b, c):
+            again = await member.execute("once", key=key)
             assert again.status == 202
             assert again.body["id"] == (await a.ask("GET", "/v1/commands")).body["items"][0]["id"]
         assert {answer.status for answer in (first, *others)} <= {202, 409}
@@ -118,10 +118,10 @@ async def test_one_key_opened_at_three_gateways_at_the_same_time_is_one_session(
 ) -> None:
     # Reading the session beside the beginning of its lane, as on PostgreSQL, gives the others time to take the key.
     monkeypatch.setattr(MemoryLeases, "begins", begins)
-    a, b, c = town.houses
+    a, b, c = town.members
     async with b.attached():
         await settled(town)
-        answers = await asyncio.gather(*(house.execute(session_key="agent:shell:main") for house in (a, b, c)))
+        answers = await asyncio.gather(*(member.execute(session_key="agent:shell:main") for member in (a, b, c)))
         assert [answer.status for answer in answers] == [202, 202, 202]
         assert len({answer.body["target"]["session_id"] for answer in answers}) == 1
 
@@ -132,20 +132,20 @@ async def test_messages_of_one_chat_at_three_gateways_at_the_same_time_are_all_t
     town: Street, monkeypatch: pytest.MonkeyPatch, begins: bool
 ) -> None:
     monkeypatch.setattr(MemoryLeases, "begins", begins)
-    a, b, c = town.houses
+    a, b, c = town.members
     async with b.attached():
         await settled(town)
         for round_ in ("first", "second"):
-            answers = await asyncio.gather(*(house.ask("POST", "/v1/inbound", {
-                "channel": "telegram", "chat_type": "direct", "account_id": "bot", "sender": "kim", "text": house.name,
-                "message_id": f"{round_} {house.name}"}, "") for house in (a, b, c)))
+            answers = await asyncio.gather(*(member.ask("POST", "/v1/inbound", {
+                "channel": "telegram", "chat_type": "direct", "account_id": "bot", "sender": "kim", "text": member.name,
+                "message_id": f"{round_} {member.name}"}, "") for member in (a, b, c)))
             assert [answer.status for answer in answers] == [202, 202, 202], [answer.body for answer in answers]
             assert len({answer.body["session_id"] for answer in answers}) == 1
 
 
 @pytest.mark.req("R-2")
 async def test_who_opens_a_key_while_asleep_over_its_own_death_opens_nothing(town: Street) -> None:
-    a, b, c = town.houses
+    a, b, c = town.members
     name = "default/agent:shell:main"
     async with b.attached():
         await settled(town)
@@ -165,29 +165,29 @@ async def test_who_opens_a_key_while_asleep_over_its_own_death_opens_nothing(tow
 
 
 async def test_runners_are_listed_by_every_gateway_and_chosen_from_everywhere(town: Street) -> None:
-    a, b, c = town.houses
+    a, b, c = town.members
     early = await a.execute()
     assert (early.status, early.headers["retry-after"]) == (503, "2")
     assert early.body["detail"] == "runner local has not connected yet since this gateway started"
     async with c.attached():
-        for house in (a, b, c):
-            listed = (await house.ask("GET", "/v1/edge/nodes")).body["nodes"]
+        for member in (a, b, c):
+            listed = (await member.ask("GET", "/v1/edge/nodes")).body["nodes"]
             assert [(node["node_id"], node["status"]) for node in listed] == [("local", "online")]
-            assert (await house.ask("GET", "/v1/runners")).body["runners"][0]["status"] == "online"
+            assert (await member.ask("GET", "/v1/runners")).body["runners"][0]["status"] == "online"
         assert (await a.execute()).status == 202, "the only one online is at another gateway"
         shown = (await b.ask("GET", "/v1/sessions")).body["items"][0]
         assert shown["attached"]
     await settled(town)
     assert (await a.ask("GET", "/v1/edge/nodes")).body["nodes"][0]["status"] == "offline"
-    for house in (a, b, c):
-        left = await house.execute()
+    for member in (a, b, c):
+        left = await member.execute()
         assert (left.status, left.headers["retry-after"]) == (503, "2")
         assert left.body["detail"] == "runner local, which offers agent shell, is not connected at the moment"
 
 
 @pytest.mark.req("L-2", "L-4")
 async def test_a_runner_that_comes_to_another_gateway_brings_its_sessions(town: Street) -> None:
-    a, b, _ = town.houses
+    a, b, _ = town.members
     async with contextlib.AsyncExitStack() as links:
         first = await links.enter_async_context(a.attached())
         session_id = (await a.execute()).body["target"]["session_id"]
@@ -208,7 +208,7 @@ async def test_a_runner_that_comes_to_another_gateway_brings_its_sessions(town: 
 
 @pytest.mark.req("C-7", "L-5")
 async def test_a_hello_that_a_gateway_slept_over_does_not_take_the_runner_from_where_it_went(town: Street) -> None:
-    a, b, _ = town.houses
+    a, b, _ = town.members
     async with turn(b, link_number=2) as (runner, session_id):
         await settled(town)
         command = (await a.ask("GET", "/v1/commands")).body["items"][0]
@@ -227,7 +227,7 @@ async def test_a_hello_that_a_gateway_slept_over_does_not_take_the_runner_from_w
 
 @pytest.mark.req("D-1")
 async def test_an_owner_that_slept_over_its_own_death_writes_nothing_and_comes_back_as_another(town: Street) -> None:
-    a, b, c = town.houses
+    a, b, c = town.members
     async with contextlib.AsyncExitStack() as links:
         first = await links.enter_async_context(a.attached())
         command = (await a.execute()).body
@@ -254,7 +254,7 @@ async def test_an_owner_that_slept_over_its_own_death_writes_nothing_and_comes_b
 
 
 async def test_who_waits_in_a_lane_that_is_lost_is_answered_by_its_new_owner(town: Street) -> None:
-    a, b, c = town.houses
+    a, b, c = town.members
     session_id = ""
     async with a.attached() as runner:
         session_id = (await a.execute()).body["target"]["session_id"]
@@ -262,7 +262,7 @@ async def test_who_waits_in_a_lane_that_is_lost_is_answered_by_its_new_owner(tow
     await settled(town)
     a.bus.cut_off()
     await town.fail_over(b, c)
-    owner = next(house for house in (b, c) if house.engine.lanes.peek(session_id) is not None)
+    owner = next(member for member in (b, c) if member.engine.lanes.peek(session_id) is not None)
     a.bus.come_back()
     assert a.engine.lanes.peek(session_id) is not None, "it does not know yet"
     answer = await a.execute("asked at the former owner", session_id=session_id)
@@ -274,14 +274,14 @@ async def test_who_waits_in_a_lane_that_is_lost_is_answered_by_its_new_owner(tow
 
 @pytest.mark.req("C-4", "C-7")
 async def test_clocks_of_a_dead_gateways_sessions_run_on_at_another_within_5_s(town: Street) -> None:
-    a, b, c = town.houses
+    a, b, c = town.members
     async with a.attached() as runner:
         command = (await a.execute()).body
         await opened(runner, command["target"]["session_id"])
         await a.die()
         assert INSTANCE_LIFE_MS < 5_000
         await town.fail_over(b, c)
-        owners = [house for house in (b, c) if house.engine.lanes.peek(command["target"]["session_id"]) is not None]
+        owners = [member for member in (b, c) if member.engine.lanes.peek(command["target"]["session_id"]) is not None]
         assert len(owners) == 1
 
         async def detached() -> bool:
@@ -302,18 +302,18 @@ async def test_clocks_of_a_dead_gateways_sessions_run_on_at_another_within_5_s(t
 
 
 async def test_a_gateway_that_stops_gives_everything_back_at_once(town: Street) -> None:
-    a, b, c = town.houses
+    a, b, c = town.members
     async with a.attached() as runner:
         session_id = (await a.execute()).body["target"]["session_id"]
         await opened(runner, session_id)
     await a.shut()
-    town.houses.remove(a)
+    town.members.remove(a)
     await town.beat(b, c)
-    assert [house for house in (b, c) if house.engine.lanes.peek(session_id) is not None]
+    assert [member for member in (b, c) if member.engine.lanes.peek(session_id) is not None]
 
 
 async def test_a_gateway_cut_off_from_the_bus_says_so_and_reads_again_when_it_is_back(town: Street) -> None:
-    a, b, _ = town.houses
+    a, b, _ = town.members
     async with b.attached() as runner:
         session_id = (await b.execute()).body["target"]["session_id"]
         await opened(runner, session_id)
@@ -332,7 +332,7 @@ async def test_a_gateway_cut_off_from_the_bus_says_so_and_reads_again_when_it_is
 
 @pytest.mark.req("C-5", "A-9", "K-1", "L-3")
 async def test_what_changes_at_one_gateway_is_known_at_the_others_at_once(town: Street) -> None:
-    a, b, c = town.houses
+    a, b, c = town.members
     async with c.attached() as runner:
         await a.ask("POST", "/v1/drain", {"scope": "gateway"})
         await settled(town)
@@ -352,9 +352,9 @@ async def test_what_changes_at_one_gateway_is_known_at_the_others_at_once(town: 
 
 @pytest.mark.req("K-2")
 async def test_a_ticket_opens_one_stream_at_whatever_gateway(town: Street) -> None:
-    a, b, c = town.houses
+    a, b, c = town.members
     given = (await a.ask("POST", "/v1/stream-tickets", {"path": "/v1/events"})).body["ticket"]
-    spent = await asyncio.gather(*(house.front.access.tickets.spend(given, "/events") for house in (a, b, c)),
+    spent = await asyncio.gather(*(member.front.access.tickets.spend(given, "/events") for member in (a, b, c)),
                                  return_exceptions=True)
     assert sum(isinstance(one, Problem) and one.code == "Unauthorized" for one in spent) == 2
     good = next(one for one in spent if not isinstance(one, BaseException))
@@ -365,14 +365,14 @@ async def test_a_ticket_opens_one_stream_at_whatever_gateway(town: Street) -> No
 
 @pytest.mark.req("R-4")
 async def test_a_hook_that_knocks_at_any_gateway_is_told_once(town: Street) -> None:
-    a, b, c = town.houses
+    a, b, c = town.members
     town.hooks["ci"] = ConfiguredHook(name="ci", tenant_id="default", agent_id="shell", key="agent:shell:ci",
                                       auth="token",
                                       secret=b"s3cret-s3cret-s3cret", message="CI said:")
     async with b.attached():
         await settled(town)
-        told = [await house.ask("POST", "/v1/hooks/ci", {"run": 7}, authorization="Bearer s3cret-s3cret-s3cret")
-                for house in (a, b, c)]
+        told = [await member.ask("POST", "/v1/hooks/ci", {"run": 7}, authorization="Bearer s3cret-s3cret-s3cret")
+                for member in (a, b, c)]
         assert [answer.status for answer in told] == [202, 202, 202]
         assert len({answer.body["command_id"] for answer in told}) == 1
         refused = await a.ask("POST", "/v1/hooks/ci", {"run": 8}, authorization="Bearer another")
@@ -387,11 +387,11 @@ async def test_deliveries_of_a_hook_at_three_gateways_at_the_same_time_are_all_t
     town.hooks["ci"] = ConfiguredHook(name="ci", tenant_id="default", agent_id="shell", key="agent:shell:ci",
                                       auth="token",
                                       secret=b"s3cret-s3cret-s3cret", message="CI said:")
-    async with town.houses[1].attached():
+    async with town.members[1].attached():
         await settled(town)
         answers = await asyncio.gather(*(
-            house.ask("POST", "/v1/hooks/ci", {"by": house.name}, authorization="Bearer s3cret-s3cret-s3cret")
-            for house in town.houses))
+            member.ask("POST", "/v1/hooks/ci", {"by": member.name}, authorization="Bearer s3cret-s3cret-s3cret")
+            for member in town.members))
         assert [answer.status for answer in answers] == [202, 202, 202]
         assert len({answer.body["session_id"] for answer in answers}) == 1
 
@@ -399,45 +399,45 @@ async def test_deliveries_of_a_hook_at_three_gateways_at_the_same_time_are_all_t
 @pytest.mark.req("R-4")
 async def test_a_cron_job_that_all_gateways_look_at_is_told_once_where_its_runner_is(town: Street) -> None:
     job = CronJob("daily", "default", "shell", "agent:shell:cron:daily", "Good morning.", "*/5 * * * *", UTC, "UTC")
-    a, b, c = town.houses
-    for house in town.houses:
-        house.front.crons.configure([job])
-        await house.front.crons.look()
+    a, b, c = town.members
+    for member in town.members:
+        member.front.crons.configure([job])
+        await member.front.crons.look()
     async with c.attached():
         await settled(town)
         town.clock.advance(5 * 60_000)
-        for house in town.houses:  # No one is taken for dead meanwhile but by this clock.
-            await house.cluster.renewal.once()
+        for member in town.members:  # No one is taken for dead meanwhile but by this clock.
+            await member.cluster.renewal.once()
         async with b.attached():
             await settled(town)
-            for house in (a, b, c, a, b, c):
-                await house.front.crons.look()
+            for member in (a, b, c, a, b, c):
+                await member.front.crons.look()
             commands = (await a.ask("GET", "/v1/commands")).body["items"]
             assert len(commands) == 1
             assert b.engine.lanes.live()
-            shown = [await house.front.crons.listing("default") for house in town.houses]
+            shown = [await member.front.crons.listing("default") for member in town.members]
             assert shown[0] == shown[1] == shown[2]
             assert (shown[0][0].command_id, shown[0][0].missed) == (commands[0]["id"], 0)
 
 
 async def test_a_duty_is_one_gateways_until_that_is_dead(town: Street) -> None:
-    a, b, c = town.houses
-    assert [await house.cluster.leads("checkpoints") for house in (a, b, c, a)] == [True, False, False, True]
+    a, b, c = town.members
+    assert [await member.cluster.leads("checkpoints") for member in (a, b, c, a)] == [True, False, False, True]
     await a.die()
     await town.fail_over(b, c)
-    assert [await house.cluster.leads("checkpoints") for house in (c, b)] == [True, False]
+    assert [await member.cluster.leads("checkpoints") for member in (c, b)] == [True, False]
 
 
 # --- viewers ---
 class Reader:
     """Reads a stream at one gateway, to a list."""
 
-    def __init__(self, house: House, stream: str) -> None:
+    def __init__(self, member: Member, stream: str) -> None:
         self.items: list[Item] = []
-        self.task = asyncio.create_task(self._read(house, stream))
+        self.task = asyncio.create_task(self._read(member, stream))
 
-    async def _read(self, house: House, stream: str) -> None:
-        async with house.viewers.join("default", stream, 0) as viewer:
+    async def _read(self, member: Member, stream: str) -> None:
+        async with member.viewers.join("default", stream, 0) as viewer:
             async for burst in viewer:
                 self.items += burst
 
@@ -457,8 +457,8 @@ class Reader:
 
 
 @contextlib.asynccontextmanager
-async def reading(stream: str, *houses: House) -> AsyncIterator[list[Reader]]:
-    readers = [Reader(house, stream) for house in houses]
+async def reading(stream: str, *members: Member) -> AsyncIterator[list[Reader]]:
+    readers = [Reader(member, stream) for member in members]
     try:
         yield readers
     finally:
@@ -468,10 +468,10 @@ async def reading(stream: str, *houses: House) -> AsyncIterator[list[Reader]]:
 
 
 @contextlib.asynccontextmanager
-async def turn(house: House, **hello: Any) -> AsyncIterator[tuple[Runner, str]]:
+async def turn(member: Member, **hello: Any) -> AsyncIterator[tuple[Runner, str]]:
     """A runner at a gateway, in whose session a turn runs."""
-    async with house.attached(**hello) as runner:
-        session_id = (await house.execute()).body["target"]["session_id"]
+    async with member.attached(**hello) as runner:
+        session_id = (await member.execute()).body["target"]["session_id"]
         prompt = (await runner.frame("control.prompt.request")).payload
         runner.say("session.capabilities", CAPABILITIES, session_id=session_id, seq=1)
         runner.say("session.turn.start", p.TurnStart(turn_id=TURN, turn_index=0), session_id=session_id, seq=2,
@@ -491,7 +491,7 @@ def done(runner: Runner, session_id: str, seq: int, text: str, block: str = "b1"
 
 @pytest.mark.req("S-1", "S-3", "E-4")
 async def test_a_viewer_at_each_gateway_sees_the_same(town: Street) -> None:
-    a, b, c = town.houses
+    a, b, c = town.members
     async with turn(b) as (runner, session_id), reading(f"s/{session_id}", a, b, c) as readers:
         for at, piece in enumerate(("one ", "two ", "six ")):
             say(runner, session_id, 4 * at, piece)
@@ -507,7 +507,7 @@ async def test_a_viewer_at_each_gateway_sees_the_same(town: Street) -> None:
 
 @pytest.mark.req("S-3", "E-4")
 async def test_a_viewer_that_joins_at_another_gateway_is_given_the_text_so_far(town: Street) -> None:
-    a, b, _ = town.houses
+    a, b, _ = town.members
     async with turn(b) as (runner, session_id):
         say(runner, session_id, 0, "so far ")
         await eventually(lambda: _all([b.viewers.so_far(f"s/{session_id}")[1] != []]))
@@ -521,7 +521,7 @@ async def test_a_viewer_that_joins_at_another_gateway_is_given_the_text_so_far(t
 
 @pytest.mark.req("S-3", "E-4")
 async def test_notes_that_are_lost_delay_a_viewer_and_cost_it_nothing(town: Street) -> None:
-    a, b, _ = town.houses
+    a, b, _ = town.members
     async with turn(b) as (runner, session_id), reading(f"s/{session_id}", a) as (reader,):
         say(runner, session_id, 0, "heard ")
         await eventually(lambda: _all([reader.text() == "heard "]))
@@ -544,7 +544,7 @@ async def test_notes_that_are_lost_delay_a_viewer_and_cost_it_nothing(town: Stre
 
 @pytest.mark.req("S-1", "S-3")
 async def test_who_takes_a_session_over_tells_its_viewers_what_they_had_not_heard_before(town: Street) -> None:
-    a, b, _ = town.houses
+    a, b, _ = town.members
     async with turn(b) as (runner, session_id), reading(f"s/{session_id}", a) as (reader,):
         await eventually(lambda: _all([len(reader.numbers) > 1]))
         a.bus.cut_off()
@@ -563,7 +563,7 @@ async def test_who_takes_a_session_over_tells_its_viewers_what_they_had_not_hear
 
 @pytest.mark.req("S-3", "E-4")
 async def test_text_that_comes_late_is_not_told_after_the_end_of_its_block(town: Street) -> None:
-    a, b, _ = town.houses
+    a, b, _ = town.members
     async with turn(b) as (runner, session_id), reading(f"s/{session_id}", a) as (reader,):
         stream = f"s/{session_id}"
         before = await town.ledger.head("default", stream)
@@ -587,7 +587,7 @@ async def test_text_that_comes_late_is_not_told_after_the_end_of_its_block(town:
 
 @pytest.mark.req("S-3", "E-4")
 async def test_a_hole_in_the_text_is_filled_by_its_writer(town: Street) -> None:
-    a, b, _ = town.houses
+    a, b, _ = town.members
     async with turn(b) as (runner, session_id), reading(f"s/{session_id}", a) as (reader,):
         say(runner, session_id, 0, "one ")
         await eventually(lambda: _all([reader.text() == "one "]))
@@ -606,11 +606,11 @@ async def _all(conditions: Any) -> bool:
 
 @pytest.mark.req("S-1")
 async def test_the_tenants_feed_is_written_by_all_and_read_whole_at_each(town: Street) -> None:
-    a, b, c = town.houses
+    a, b, c = town.members
     async with a.attached(), reading("t/default", a, b, c) as readers:
         await settled(town)
-        for house in (c, b, a, c):
-            await house.execute()
+        for member in (c, b, a, c):
+            await member.execute()
         async with contextlib.AsyncExitStack() as elsewhere:
             session = (await a.ask("GET", "/v1/sessions")).body["items"][0]["session_id"]
             await elsewhere.enter_async_context(b.attached(
@@ -625,7 +625,7 @@ async def test_whoever_waits_for_an_answer_of_a_gateway_that_dies_over_it_waits_
     town: Street, monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(cluster, "STILL_THERE_S", 0.01)
-    a, b, _ = town.houses
+    a, b, _ = town.members
     heard = asyncio.Event()
 
     async def never(_body: bytes) -> bytes:
@@ -681,7 +681,7 @@ async def test_a_viewer_where_a_runner_was_sees_what_it_says_at_another_gateway(
     hub = Hub()
     late = LateHints(hub)
     async with street(buses=[late, LocalBus(hub), LocalBus(hub)]) as town, contextlib.AsyncExitStack() as stack:
-        a, b, _ = town.houses
+        a, b, _ = town.members
         former = await stack.enter_async_context(contextlib.AsyncExitStack())
         _, session_id = await former.enter_async_context(turn(a, link_number=1))
         stream = f"s/{session_id}"

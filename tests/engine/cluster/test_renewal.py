@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from clusters.street import House, Street, street
+from clusters.street import Member, Street, street
 from interlock.engine import due_sessions
-from interlock.engine.bridge.tenant_lane import house_id
+from interlock.engine.bridge.tenant_lane import tenant_lane_id
 from interlock.engine.cluster import renewal
 from interlock.engine.cluster.takeover import Clocked
 from interlock.ports.leases import INSTANCE_LIFE_MS
@@ -58,19 +58,19 @@ class Away:
         return call
 
 
-def figure(house: House, name: str) -> float | None:
-    return house.front.metrics.registry.get_sample_value(f"interlock_{name}")
+def figure(member: Member, name: str) -> float | None:
+    return member.front.metrics.registry.get_sample_value(f"interlock_{name}")
 
 
-async def orphaned(town: Street, house: House, *lanes: LaneName) -> None:
+async def orphaned(town: Street, member: Member, *lanes: LaneName) -> None:
     for lane in lanes:
-        await town.leases.take(lane, house.cluster.instance_id)
-    await town.leases.leave(house.cluster.instance_id)
+        await town.leases.take(lane, member.cluster.instance_id)
+    await town.leases.leave(member.cluster.instance_id)
 
 
 async def test_a_takeover_that_hangs_keeps_no_lease_from_being_renewed() -> None:
     async with street(2) as town:
-        a, b = town.houses
+        a, b = town.members
         await orphaned(town, b, LaneName("default", "s-1"), LaneName("default", "s-2"))
         slow = Slow(town.leases, "claim")
         a.cluster.takeover._leases = slow  # type: ignore[assignment]
@@ -89,7 +89,7 @@ async def test_a_takeover_that_hangs_keeps_no_lease_from_being_renewed() -> None
 
 async def test_a_bus_that_does_not_answer_lets_no_gateway_that_comes_back_die_again() -> None:
     async with street(1) as town:
-        (a,) = town.houses
+        (a,) = town.members
         bus, slow = a.bus, Slow(a.bus, "serve")
         a.cluster.bus = slow  # type: ignore[assignment]
         town.clock.advance(INSTANCE_LIFE_MS)
@@ -109,7 +109,7 @@ async def test_a_bus_that_does_not_answer_lets_no_gateway_that_comes_back_die_ag
 async def test_who_asks_while_a_gateway_comes_back_waits_for_its_new_id() -> None:
     """An id that has not joined is taken for dead: to act under it would let the gateway die again."""
     async with street(1) as town:
-        (a,) = town.houses
+        (a,) = town.members
         leases, slow = town.leases, Slow(town.leases, "join")
         a.cluster._leases = slow  # type: ignore[assignment]
         town.clock.advance(INSTANCE_LIFE_MS)
@@ -126,7 +126,7 @@ async def test_who_asks_while_a_gateway_comes_back_waits_for_its_new_id() -> Non
 
 async def test_a_gateway_that_cannot_join_again_tries_with_the_next_renewal() -> None:
     async with street(1) as town:
-        (a,) = town.houses
+        (a,) = town.members
         leases = town.leases
         a.cluster._leases = Away(leases, "join")  # type: ignore[assignment]
         town.clock.advance(INSTANCE_LIFE_MS)
@@ -140,7 +140,7 @@ async def test_a_gateway_that_cannot_join_again_tries_with_the_next_renewal() ->
 
 async def test_what_is_left_of_a_lease_is_shown_with_each_renewal() -> None:
     async with street(1) as town:
-        (a,) = town.houses
+        (a,) = town.members
         a.cluster.renewal.joined(asyncio.get_running_loop().time() - 2.0)
         await a.cluster.renewal.once()
         left_s = figure(a, "lease_margin_seconds_sum")
@@ -160,7 +160,7 @@ async def test_a_lease_that_is_not_renewed_is_logged_once_and_its_return_once(mo
     monkeypatch.setattr(renewal, "RENEW_EVERY_MS", 0)
     monkeypatch.setattr(renewal, "RETRY_S", 0.0)
     async with street(1) as town:
-        (a,) = town.houses
+        (a,) = town.members
         back = asyncio.Event()
 
         class Returning(Slow):
@@ -192,12 +192,12 @@ async def test_a_gateway_that_is_behind_claims_nothing_and_passes_on_what_it_has
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with street(3) as town:
-        a, b, c = town.houses
+        a, b, c = town.members
         monkeypatch.setattr(due_sessions, "READ_AT_ONCE", 0)
-        house, idle = LaneName("default", house_id("default")), LaneName("default", "s-idle")
-        await orphaned(town, c, house, idle)
+        member, idle = LaneName("default", tenant_lane_id("default")), LaneName("default", "s-idle")
+        await orphaned(town, c, member, idle)
         await a.cluster.take_over()
-        assert await town.leases.owner(house) == a.cluster.instance_id, "its clock has to go on"
+        assert await town.leases.owner(member) == a.cluster.instance_id, "its clock has to go on"
         assert await town.leases.owner(idle) is None, "without a clock it waits for somebody who asks"
         assert a.engine.lanes.due.unread() == 1
         assert figure(a, "lanes_taken_over_total") == 2
@@ -205,13 +205,13 @@ async def test_a_gateway_that_is_behind_claims_nothing_and_passes_on_what_it_has
         await a.cluster.take_over()
         assert a.engine.lanes.due.unread() == 0
         assert figure(a, "lanes_passed_on_total") == 1
-        assert await town.leases.orphans(10) == [house]
+        assert await town.leases.orphans(10) == [member]
         await a.cluster.take_over()
-        assert await town.leases.orphans(10) == [house], "it is behind still"
+        assert await town.leases.orphans(10) == [member], "it is behind still"
         monkeypatch.undo()
         await b.cluster.take_over()
         await b.engine.lanes.due.settled()
-        assert b.engine.lanes.peek(house.name) is not None
+        assert b.engine.lanes.peek(member.name) is not None
         for one in (a, b):
             await one.cluster.settled()
 
@@ -219,15 +219,15 @@ async def test_a_gateway_that_is_behind_claims_nothing_and_passes_on_what_it_has
 async def test_a_gateway_that_is_behind_still_reads_what_it_did_not_claim(monkeypatch: pytest.MonkeyPatch) -> None:
     """A lane that broke has its clock in this gateway alone: to put it off would end the clock."""
     async with street(2) as town:
-        a, b = town.houses
+        a, b = town.members
         monkeypatch.setattr(due_sessions, "READ_AT_ONCE", 0)
-        house, broken = LaneName("default", house_id("default")), LaneName("default", "s-broken")
-        await orphaned(town, b, house)
+        member, broken = LaneName("default", tenant_lane_id("default")), LaneName("default", "s-broken")
+        await orphaned(town, b, member)
         await a.cluster.take_over()
         a.engine.lanes.due.read_soon([broken])
         a.cluster.renewal.joined(asyncio.get_running_loop().time() - 2.5)
         await a.cluster.take_over()
-        assert await town.leases.orphans(10) == [house]
+        assert await town.leases.orphans(10) == [member]
         assert a.engine.lanes.due.unread() == 1
         assert a.engine.lanes.due.put_off([broken]) == [broken]
         await a.cluster.settled()
@@ -236,10 +236,10 @@ async def test_a_gateway_that_is_behind_still_reads_what_it_did_not_claim(monkey
 @pytest.mark.parametrize("is_done", [False, True])
 async def test_lanes_that_cannot_be_passed_on_are_read(monkeypatch: pytest.MonkeyPatch, is_done: bool) -> None:
     async with street(2) as town:
-        a, b = town.houses
+        a, b = town.members
         monkeypatch.setattr(due_sessions, "READ_AT_ONCE", 0)
-        house = LaneName("default", house_id("default"))
-        await orphaned(town, b, house)
+        member = LaneName("default", tenant_lane_id("default"))
+        await orphaned(town, b, member)
         await a.cluster.take_over()
         a.cluster.takeover._leases = Away(town.leases, "pass_on", is_done=is_done)  # type: ignore[assignment]
         a.cluster.renewal.joined(asyncio.get_running_loop().time() - 2.5)
@@ -248,9 +248,9 @@ async def test_lanes_that_cannot_be_passed_on_are_read(monkeypatch: pytest.Monke
         monkeypatch.undo()
         a.engine.lanes.due.read_soon([])
         await a.engine.lanes.due.settled()
-        shell = a.engine.lanes.peek(house.name)
+        shell = a.engine.lanes.peek(member.name)
         assert shell is not None
-        assert town.ledger.lanes[house] == shell.epoch
+        assert town.ledger.lanes[member] == shell.epoch
         assert figure(a, "lanes_passed_on_total") == 0
         await a.cluster.settled()
 
@@ -258,7 +258,7 @@ async def test_lanes_that_cannot_be_passed_on_are_read(monkeypatch: pytest.Monke
 @pytest.mark.parametrize("is_done", [False, True])
 async def test_a_lane_that_cannot_be_passed_on_or_given_back_is_with_the_next_beat(is_done: bool) -> None:
     async with street(2) as town:
-        a, _ = town.houses
+        a, _ = town.members
         passed, given = LaneName("default", "s-passed"), LaneName("default", "s-given")
         for lane in (passed, given):
             await town.leases.take(lane, a.cluster.instance_id)
@@ -278,7 +278,7 @@ async def test_a_lane_that_cannot_be_passed_on_or_given_back_is_with_the_next_be
 
 async def test_what_a_gateway_that_died_meanwhile_could_not_pass_on_is_found_without_it() -> None:
     async with street(2) as town:
-        a, _ = town.houses
+        a, _ = town.members
         lane = LaneName("default", "s-passed")
         await town.leases.take(lane, a.cluster.instance_id)
         a.cluster.pass_on(lane, 1)
@@ -303,9 +303,9 @@ async def test_a_clock_that_begins_just_before_its_lane_is_claimed_goes_on(
 ) -> None:
     """An owner that lives without knowing that it is taken for dead takes commands until its lanes are claimed."""
     async with street(2) as town:
-        a, b = town.houses
-        house, idle = LaneName("default", house_id("default")), LaneName("default", "s-idle")
-        await orphaned(town, b, house, idle)
+        a, b = town.members
+        member, idle = LaneName("default", tenant_lane_id("default")), LaneName("default", "s-idle")
+        await orphaned(town, b, member, idle)
         holder = a.cluster._holder
         assert holder is not None
         clocked, looks = holder.clocked, list[int]()
@@ -325,15 +325,15 @@ async def test_a_clock_that_begins_just_before_its_lane_is_claimed_goes_on(
             assert await town.leases.owner(idle) is None
         await a.engine.lanes.due.settled()
         assert looks == [2, 2]
-        assert a.engine.lanes.peek(house.name) is not None
+        assert a.engine.lanes.peek(member.name) is not None
         await a.cluster.settled()
 
 
 async def test_a_claim_whose_answer_is_lost_leaves_no_clock_behind() -> None:
     async with street(2) as town:
-        a, b = town.houses
-        house = LaneName("default", house_id("default"))
-        await orphaned(town, b, house)
+        a, b = town.members
+        member = LaneName("default", tenant_lane_id("default"))
+        await orphaned(town, b, member)
 
         class Lost(Slow):
             def __getattr__(self, name: str) -> Any:
@@ -349,16 +349,16 @@ async def test_a_claim_whose_answer_is_lost_leaves_no_clock_behind() -> None:
         with pytest.raises(LedgerError, match="the link broke"):
             await a.cluster.take_over()
         await a.engine.lanes.due.settled()
-        shell = a.engine.lanes.peek(house.name)
+        shell = a.engine.lanes.peek(member.name)
         assert shell is not None
-        assert town.ledger.lanes[house] == shell.epoch, "it is read under an epoch of its own"
+        assert town.ledger.lanes[member] == shell.epoch, "it is read under an epoch of its own"
         await a.cluster.settled()
 
 
 async def test_a_session_whose_runner_moved_is_passed_on_to_the_runners_gateway() -> None:
     """Found by the simulation: its queue's clock stopped, since no one asked for it where the runner was."""
     async with street(2) as town:
-        a, b = town.houses
+        a, b = town.members
         async with b.attached():
             await a.cluster.settled()
             session_id = (await a.execute()).body["target"]["session_id"]
@@ -371,5 +371,5 @@ async def test_a_session_whose_runner_moved_is_passed_on_to_the_runners_gateway(
         await a.cluster.take_over()
         await a.engine.lanes.due.settled()
         assert a.engine.lanes.peek(session_id) is not None, "its command waits in the queue, and its clock goes on"
-        for house in (a, b):
-            await house.cluster.settled()
+        for member in (a, b):
+            await member.cluster.settled()

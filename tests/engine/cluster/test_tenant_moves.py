@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from clusters.street import NOW, House, Street, street
+from clusters.street import NOW, Member, Street, street
 from interlock.gateway.credentials import digest
 from interlock.ports.leases import MoveStep, TenantMove
 from interlock.ports.ledger import Put, WriteBatch
@@ -31,8 +31,8 @@ def step(made: Street, name: MoveStep) -> TenantMove:
     return move
 
 
-async def whoami(house: House) -> tuple[int, Any, Any]:
-    answer = await house.ask("GET", "/v1/whoami", **KEY)
+async def whoami(member: Member) -> tuple[int, Any, Any]:
+    answer = await member.ask("GET", "/v1/whoami", **KEY)
     return answer.status, answer.headers.get("retry-after"), answer.headers.get("location")
 
 
@@ -40,52 +40,52 @@ async def test_each_gateway_closes_the_tenant_and_says_so_once() -> None:
     async with street(2) as made:
         await put(made, ACME)
         step(made, "announced")
-        for house in made.houses:
-            assert await house.cluster.tenant_moves.look() < 0.1, "from then on it looks often"
-            assert (await whoami(house))[0] == 200
+        for member in made.members:
+            assert await member.cluster.tenant_moves.look() < 0.1, "from then on it looks often"
+            assert (await whoami(member))[0] == 200
         assert made.leases.acknowledged == []
         await put(made, MOVING)
         move = step(made, "frozen")
-        for house in made.houses:
-            await house.cluster.tenant_moves.look()
-            await house.cluster.tenant_moves.look()
-            assert await whoami(house) == (503, "1", None)
-            assert house.engine.lanes.closed == {"acme"}
-        assert made.leases.acknowledged == [(move, house.cluster.instance_id) for house in made.houses]
+        for member in made.members:
+            await member.cluster.tenant_moves.look()
+            await member.cluster.tenant_moves.look()
+            assert await whoami(member) == (503, "1", None)
+            assert member.engine.lanes.closed == {"acme"}
+        assert made.leases.acknowledged == [(move, member.cluster.instance_id) for member in made.members]
 
 
 async def test_once_it_is_moved_it_is_named_and_a_tenant_that_came_is_served() -> None:
     async with street(1) as made:
-        house, = made.houses
+        member, = made.members
         await put(made, MOVING)
         step(made, "frozen")
-        await house.cluster.tenant_moves.look()
+        await member.cluster.tenant_moves.look()
         del made.leases.under_way["acme"]
         await put(made, msgspec.structs.replace(ACME, moved_to="https://b.example"))
-        assert await house.cluster.tenant_moves.look() >= 1.0
-        assert await whoami(house) == (421, None, "https://b.example")
+        assert await member.cluster.tenant_moves.look() >= 1.0
+        assert await whoami(member) == (421, None, "https://b.example")
         await put(made, msgspec.structs.replace(MOVING, known_as="gw_before"))
         step(made, "arrived")
-        await house.cluster.tenant_moves.look()
-        assert await whoami(house) == (503, "1", None)
-        assert house.engine.lanes.known_as("acme") == "gw_before"
-        assert house.engine.lanes.known_as("default") == "gw_1"
+        await member.cluster.tenant_moves.look()
+        assert await whoami(member) == (503, "1", None)
+        assert member.engine.lanes.known_as("acme") == "gw_before"
+        assert member.engine.lanes.known_as("default") == "gw_1"
         del made.leases.under_way["acme"]
         await put(made, msgspec.structs.replace(ACME, known_as="gw_before"))
-        await house.cluster.tenant_moves.look()
-        assert (await whoami(house))[0] == 200
+        await member.cluster.tenant_moves.look()
+        assert (await whoami(member))[0] == 200
 
 
 async def test_lanes_of_the_tenant_are_let_go_and_its_runner_is_asked_to_come_again() -> None:
     async with street(1) as made:
-        house, = made.houses
-        async with house.attached():
-            assert (await house.execute()).status == 202
-            assert house.engine.lanes.live()
+        member, = made.members
+        async with member.attached():
+            assert (await member.execute()).status == 202
+            assert member.engine.lanes.live()
             await made.ledger.commit(WriteBatch([Put(TenantRecord(
                 tenant_id="default", name="", created_ms=NOW, moving="m_1"))]))
             step(made, "frozen")
-            await house.cluster.tenant_moves.look()
-            assert house.engine.lanes.live() == []
-            status, body = await house.refused_link()
+            await member.cluster.tenant_moves.look()
+            assert member.engine.lanes.live() == []
+            status, body = await member.refused_link()
             assert (status, body["code"]) == (503, "Unavailable")

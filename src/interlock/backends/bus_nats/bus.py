@@ -89,13 +89,13 @@ class NatsBus(Bus):
         check_subject(subject, wide=True)
         self._refuse_when_closed()
 
-        async def heard(message: NatsMessage) -> None:
+        async def handle(message: NatsMessage) -> None:
             try:
                 receive(message.data)
             except Exception:
                 log.exception("bus_reader_failed", subject=subject)
 
-        return await self._hear(NatsSubscription(self._named(subject), heard))
+        return await self._subscribe(NatsSubscription(self._named(subject), handle))
 
     async def request(self, subject: str, body: bytes, timeout_ms: int) -> bytes:
         check_subject(subject)
@@ -122,7 +122,7 @@ class NatsBus(Bus):
         check_subject(subject)
         self._refuse_when_closed()
 
-        async def heard(message: NatsMessage) -> None:
+        async def handle(message: NatsMessage) -> None:
             if len(self._answering) >= UNDER_WAY:
                 await self._reply(message, b"", {STATUS: "busy"})
                 return
@@ -130,7 +130,7 @@ class NatsBus(Bus):
             self._answering.add(task)
             task.add_done_callback(self._answering.discard)
 
-        return await self._hear(NatsSubscription(self._named(subject), heard, SERVERS))
+        return await self._subscribe(NatsSubscription(self._named(subject), handle, SERVERS))
 
     def on_gap(self, missed: Callable[[], None]) -> None:
         self._gaps.append(missed)
@@ -184,9 +184,9 @@ class NatsBus(Bus):
         if self._closed:
             raise BusError("The bus was closed.")
 
-    async def _hear(self, ear: NatsSubscription) -> Subscription:
-        await self._link.add(ear)
-        return _Listening(self._link, ear)
+    async def _subscribe(self, subscription: NatsSubscription) -> Subscription:
+        await self._link.add(subscription)
+        return _Listening(self._link, subscription)
 
     async def _send_notes(self) -> None:
         while True:
@@ -273,9 +273,9 @@ class NatsBus(Bus):
 
 
 class _Listening(Subscription):
-    def __init__(self, link: NatsLink, ear: NatsSubscription) -> None:
+    def __init__(self, link: NatsLink, subscription: NatsSubscription) -> None:
         self._link = link
-        self._ear = ear
+        self._subscription = subscription
 
     async def end(self) -> None:
-        await self._link.drop(self._ear)
+        await self._link.drop(self._subscription)

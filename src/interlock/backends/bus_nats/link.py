@@ -37,15 +37,15 @@ class NatsMessage(Protocol):
     headers: dict[str, str] | None
 
 
-Heard = Callable[[NatsMessage], Awaitable[None]]
+MessageHandler = Callable[[NatsMessage], Awaitable[None]]
 
 
 class NatsSubscription:
-    """A subscription that outlives links. `queue` names those of whom one hears each message."""
+    """A subscription that outlives links. `queue` names those of whom one receives each message."""
 
-    def __init__(self, subject: str, heard: Heard, queue: str = "") -> None:
+    def __init__(self, subject: str, handle: MessageHandler, queue: str = "") -> None:
         self.subject = subject
-        self.heard = heard
+        self.handle = handle
         self.queue = queue
         self.client: Client | None = None
         """The client that has it; a client that connects again by itself keeps it."""
@@ -84,7 +84,7 @@ class NatsLink:
         self._missed = missed
         self._lost = lost
         self._client: Client | None = None
-        self._ears = set[NatsSubscription]()
+        self._subscriptions = set[NatsSubscription]()
         self._gave_up = asyncio.Event()
         self._closed = False
         self._task: asyncio.Task[None] | None = None
@@ -107,19 +107,19 @@ class NatsLink:
         client = self._client
         return client if client is not None and client.is_connected else None
 
-    async def add(self, ear: NatsSubscription) -> None:
-        """Hear from now on; when the link is away, from when it is back."""
-        self._ears.add(ear)
+    async def add(self, subscription: NatsSubscription) -> None:
+        """Subscribe from now on; if the link is away, from when it is back."""
+        self._subscriptions.add(subscription)
         client = self.client
         if client is not None:
-            with suppress(nats.errors.Error, OSError):  # A link that breaks now is made again, with this ear.
-                await self._listen(client, ear)
+            with suppress(nats.errors.Error, OSError):  # A link that breaks now is made again, with this subscription.
+                await self._subscribe(client, subscription)
                 await _flush(client)
 
-    async def drop(self, ear: NatsSubscription) -> None:
-        """Hear no more."""
-        self._ears.discard(ear)
-        sub, ear.at_server = ear.at_server, None
+    async def drop(self, subscription: NatsSubscription) -> None:
+        """End it."""
+        self._subscriptions.discard(subscription)
+        sub, subscription.at_server = subscription.at_server, None
         if sub is not None:
             with suppress(nats.errors.Error, OSError):
                 await sub.unsubscribe()  # While the link is away, too: the library would subscribe again with it.
@@ -196,26 +196,26 @@ class NatsLink:
     async def _listen_all(self, client: Client) -> None:
         """Subscribe what this client does not have: all if it is new, else what was added while the link was away."""
         with suppress(nats.errors.Error, OSError):  # A link that breaks now comes back here.
-            missed = [ear for ear in self._ears if ear.client is not client]
-            for ear in missed:
-                await self._listen(client, ear)
+            missed = [one for one in self._subscriptions if one.client is not client]
+            for subscription in missed:
+                await self._subscribe(client, subscription)
             if missed:
                 await _flush(client)
 
-    async def _listen(self, client: Client, ear: NatsSubscription) -> None:
-        if ear.client is client:
+    async def _subscribe(self, client: Client, subscription: NatsSubscription) -> None:
+        if subscription.client is client:
             return
-        ear.client = client
+        subscription.client = client
         subscribe = cast("Callable[..., Awaitable[Any]]", getattr(client, "subscribe"))  # noqa: B009 - half its types
         try:
-            sub = await subscribe(ear.subject, ear.queue, cb=ear.heard, pending_msgs_limit=WAITING_NOTES,
-                                  pending_bytes_limit=WAITING_BYTES)
+            sub = await subscribe(subscription.subject, subscription.queue, cb=subscription.handle,
+                                  pending_msgs_limit=WAITING_NOTES, pending_bytes_limit=WAITING_BYTES)
         except BaseException:
-            ear.client = None
+            subscription.client = None
             raise
-        ear.at_server = sub
-        if ear not in self._ears:  # It was dropped meanwhile.
-            await self.drop(ear)
+        subscription.at_server = sub
+        if subscription not in self._subscriptions:  # It was dropped meanwhile.
+            await self.drop(subscription)
 
     def _warn(self, error: Exception) -> None:
         """Say what is wrong once, until it is well again."""

@@ -1,4 +1,4 @@
-"""Which URLs and addresses an outgoing request may go to: no other machine of the house, and no metadata service."""
+"""Which URLs and addresses an outgoing request may go to: no other machine of the network, and no metadata service."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ def looked(lane: Lane, seen: ContextSnapshot) -> bool:
         return False  # Read again: something was appended meanwhile.
     state.context_estimated = context.reported is None
     if context.reported is not None:
-        context.calibration = context.calibration.heard(seen.estimated, context.reported)
+        context.calibration = context.calibration.adjusted(seen.estimated, context.reported)
         context.reported = None
     tokens = context.calibration.context(seen.estimated)
     state.context_tokens = tokens

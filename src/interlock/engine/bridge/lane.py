@@ -19,7 +19,7 @@ from interlock.engine.bridge.contexts import Prepared
 from interlock.engine.bridge.effects import LaneEvent, LaneTransient, Out
 from interlock.engine.bridge.lane_state import LaneHome, LaneState, Limits
 from interlock.engine.bridge.live import LiveCommands, RecentIds, next_deadline, standing
-from interlock.engine.bridge.tenant_lane import is_house
+from interlock.engine.bridge.tenant_lane import is_tenant_lane
 from interlock.engine.bridge.transcriber import FoldedFrame, Transcriber
 from interlock.ports.ledger import (
     Append,
@@ -121,7 +121,7 @@ class Lane:
         self.stream = session_stream(state.session_id)
         """The name of the session's stream."""
         self._feed = tenant_stream(state.tenant_id)
-        self.is_session = not is_house(state.session_id)
+        self.is_session = not is_tenant_lane(state.session_id)
         """Whether it is a session's, and not a tenant's own lane."""
 
     # --- what it holds beside its state ---

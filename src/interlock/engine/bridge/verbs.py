@@ -18,7 +18,7 @@ from interlock.protocol.records import ApprovalRecord, Principal
 
 T = TypeVar("T")
 MAX_HELD_VERBS = 100
-"""Approvals of verbs that are open in one session, or in a tenant's house, at one time."""
+"""Approvals of verbs that are open in one session, or in a tenant's lane, at one time."""
 _encoder = msgspec.json.Encoder(order="sorted")
 
 
@@ -85,12 +85,13 @@ def _held(lane: Lane) -> list[ApprovalRecord]:
 
 def _subject(lane: Lane, verb: LaneVerb, digest: str) -> PolicySubject:
     state = lane.state
-    house = verb.agent_id is not None
+    of_tenant = verb.agent_id is not None
     return PolicySubject(
         door="command", tenant_id=state.tenant_id, agent_id=verb.agent_id or state.agent_id,
-        origin=verb.principal.actor.type, permission="asks" if house else state.permission, at_ms=lane.wall,
-        command_type=verb.name, session_id=None if house else state.session_id, cost_usd=state.cost_usd, digest=digest,
-        runner_id=None if house else state.runner_id or None, workspace=None if house else state.workspace or None,
+        origin=verb.principal.actor.type, permission="asks" if of_tenant else state.permission, at_ms=lane.wall,
+        command_type=verb.name, session_id=None if of_tenant else state.session_id, cost_usd=state.cost_usd,
+        digest=digest, runner_id=None if of_tenant else state.runner_id or None,
+        workspace=None if of_tenant else state.workspace or None,
         person=person_of(verb.principal.actor, verb.principal.driver))
 
 
