@@ -182,27 +182,34 @@ def _show(found: Tree, path: list[int], *, full: bool) -> None:
 
 
 def _drawn(found: Tree, labels: dict[str, str], *, every: bool) -> list[str]:
-    """The tree as lines, without recursion: a chain of any length must not end the program."""
+    """Return the tree as lines: unless `every` is set, entries between its root, where branches part, labels and ends
+    are only counted. Without recursion: a chain of any length must not end the program."""
     children, leaf = found.children(), found.leaf
     drawn: list[str] = []
     waiting = [(place, 0) for place in reversed(children.get(None, []))]
+    passed = 0
     while waiting:
         place, depth = waiting.pop()
         below = children.get(place, [])
         node = found.nodes[place]
-        if every or depth == 0 or len(below) != 1 or node.id in labels or _parts(found, children, place):
+        if every or len(below) != 1 or node.id in labels or _begins(found, children, place):
+            if passed:
+                drawn.append("  " * depth + f"… {passed} more {'entry' if passed == 1 else 'entries'}")
+                passed = 0
             section = section_of(found.entry(place))
             text = one_line((section.prose or section.literal) if section is not None else "", 60)
             name = section.title if section is not None else node.type
             marks = [f"[{one_line(labels[node.id])}]"] if node.id in labels else []
             marks += ["← leaf"] if place == leaf else []
             drawn.append("  " * depth + " ".join([one_line(node.id), one_line(name), text, *marks]).rstrip())
+        else:
+            passed += 1
         waiting += [(child, depth + (len(below) > 1)) for child in reversed(below)]
     return drawn
 
 
-def _parts(found: Tree, children: dict[int | None, list[int]], place: int) -> bool:
-    """Whether a branch begins with this entry."""
+def _begins(found: Tree, children: dict[int | None, list[int]], place: int) -> bool:
+    """Return whether the tree or a branch begins with this entry."""
     parent = found.nodes[place].parent_id
     above = found.at.get(parent) if parent is not None else None
-    return len(children.get(above, [])) > 1
+    return above is None or len(children.get(above, [])) > 1
