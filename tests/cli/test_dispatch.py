@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -206,6 +207,26 @@ def test_what_no_verb_foresaw_is_one_line_and_a_file(
     kept = next(tmp_path.glob("interlock-error-*.log"))
     assert str(kept) in err
     assert "ZeroDivisionError: by hand" in kept.read_text()
+
+
+@pytest.mark.req("G-7")
+@pytest.mark.parametrize(("number", "line", "status"), [
+    (errno.EACCES, "error[Usage]: /s/gateway.key cannot be read or written: Permission denied. Check who owns it", 2),
+    (errno.EROFS, "error[Usage]: /s/gateway.key cannot be read or written: Read-only file system. Check who owns", 2),
+    (errno.ENOSPC, "error[NoRoom]: /s/gateway.key could not be written: No space left on device. Make room", 1),
+])
+def test_a_file_that_this_host_refuses_is_named_and_no_failure_of_ours(
+    number: int, line: str, status: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    def fail(*_: object, **__: object) -> int:
+        raise OSError(number, os.strerror(number), "/s/gateway.key")
+
+    monkeypatch.setattr("interlock.cli.gateway_status.status", fail)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert dispatch(["status"]) == status
+    assert capsys.readouterr().err.startswith(line)
+    assert list(tmp_path.glob("interlock-error-*")) == []
 
 
 @pytest.mark.req("G-7")

@@ -16,6 +16,8 @@ from interlock.cli.verb_error import Trouble, usage
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 """What writing to a disk that is full, or broken, ends with."""
+NOT_ALLOWED = (errno.EACCES, errno.EPERM, errno.EROFS)
+"""What a file of another user, or on a disk that is read-only, ends with."""
 BROKEN_PIPE = 141
 """What a shell reports for a program that a closed pipe ended."""
 
@@ -43,9 +45,22 @@ def dispatch(words: list[str]) -> int:
         return ending.code if isinstance(ending.code,
                                          int) else ExitStatus.DONE if ending.code is None else ExitStatus.FAILED
     except OSError as error:
-        return unwritten(error) if error.errno in NO_ROOM and error.filename is None else _surprised(error, words)
+        return _of_the_host(error) or _surprised(error, words)
     except Exception as error:  # noqa: BLE001 - the last resort of the process: said, kept in a file, never a traceback
         return _surprised(error, words)
+
+
+def _of_the_host(error: OSError) -> int | None:
+    """Report what this host refuses: room, or a file of another user; returns the exit status, None for all else."""
+    if error.filename is None:
+        return unwritten(error) if error.errno in NO_ROOM else None
+    name = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else str(error.filename)
+    if error.errno in NO_ROOM:
+        return _failed(Trouble("NoRoom", f"{name} could not be written: {error.strerror}.", "Make room on its disk."))
+    if error.errno in NOT_ALLOWED:
+        return _failed(usage(f"{name} cannot be read or written: {error.strerror}.",
+                             "Check who owns it; a verb that once ran as another user leaves files of that user."))
+    return None
 
 
 def unwritten(error: OSError) -> int:
