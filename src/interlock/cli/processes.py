@@ -174,7 +174,7 @@ def runner(
     except UnsafeUrl as error:
         raise usage(str(error)) from None
     except (OutboxError, ObjectsError) as error:
-        raise Trouble("OutboxUnusable", str(error), "Is another runner at work on this state directory?") from None
+        raise Trouble("OutboxUnusable", str(error)) from None
     return ExitStatus.DONE
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import stat
 from pathlib import Path
 
@@ -62,6 +63,31 @@ async def test_a_torn_page_is_found_at_the_start(tmp_path: Path) -> None:
     path.write_bytes(content)
     with pytest.raises(OutboxUnusable, match="damaged"):
         SqliteOutbox(path)
+
+
+async def test_a_file_that_another_program_holds_is_not_called_damaged(tmp_path: Path) -> None:
+    """Whoever moves a sound file away loses the frames that wait in it."""
+    path = tmp_path / "outbox.db"
+    await SqliteOutbox(path).close()
+    other = apsw.Connection(str(path))
+    other.execute("PRAGMA journal_mode = DELETE; BEGIN EXCLUSIVE").fetchall()
+    with pytest.raises(OutboxUnusable, match=r"cannot be read or written: .*locked.* leave it in its place"):
+        SqliteOutbox(path)
+    other.close()
+    await SqliteOutbox(path).close()
+
+
+async def test_a_disk_without_room_is_not_called_damage(tmp_path: Path) -> None:
+    """A file may grow to one byte here, which SQLite reports as it does a full disk."""
+    path = tmp_path / "outbox.db"
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1, limit[1]))
+    try:
+        with pytest.raises(OutboxUnusable, match=r"cannot be read or written: .*that the disk has room"):
+            SqliteOutbox(path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    await SqliteOutbox(path).close()
 
 
 async def test_a_foreign_and_a_newer_file_are_refused(tmp_path: Path) -> None:

@@ -114,6 +114,11 @@ class OutboxDatabase(Protocol):
     def close(self) -> None: ...
 
 
+NOT_OF_THE_CONTENT = (apsw.FullError, apsw.IOError, apsw.CantOpenError, apsw.ReadOnlyError, apsw.NoMemError,
+                      apsw.BusyError, apsw.LockedError)
+"""What SQLite raises about a disk, rights or another program: they say nothing of what the file holds."""
+
+
 class OutboxUnusable(OutboxError):
     """The file cannot serve as an outbox; the text names the file and the remedy."""
 
@@ -152,6 +157,10 @@ def open_file(path: Path) -> OutboxDatabase:
         _migrate(database, path)
     except apsw.Error as error:
         database.close()
+        if isinstance(error, NOT_OF_THE_CONTENT):
+            raise OutboxUnusable(f"The outbox {path} cannot be read or written: {error}. Check who owns it and its "
+                                 "directory, that the disk has room, and that no other program holds the file; leave "
+                                 "it in its place, since frames wait in it.") from error
         raise _damaged(path, str(error)) from error
     except OutboxUnusable:
         database.close()
