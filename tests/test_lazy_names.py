@@ -20,7 +20,7 @@ def test_every_public_name_of_a_lazy_package_is_there(package: str) -> None:
 
 
 def test_a_name_that_there_is_none_of_is_an_attribute_error() -> None:
-    lookup = lazy_names("interlock.sdk", {"interlock.sdk.exchange": ("Manners",)})
+    lookup = lazy_names("interlock.sdk", {"interlock.sdk.exchange": ("RetryPolicy",)})
     with pytest.raises(AttributeError, match=r"module 'interlock.sdk' has no attribute 'Manner'"):
         lookup("Manner")
 

@@ -28,7 +28,7 @@ from interlock.protocol.envelope import DPS_VERSION
 from interlock.protocol.frames import ENVELOPE, FRAMES, Direction, FrameType, Origin
 from interlock.protocol.problems import PROBLEMS
 from interlock.sdk import pages, problems, resources
-from interlock.sdk.exchange import ATTEMPTS, PATIENT_CODES, PAUSE_MAX_S, RETRY_AFTER_MAX_S, STREAM_GIVE_UP_S
+from interlock.sdk.exchange import ATTEMPTS, PAUSE_MAX_S, RETRY_AFTER_MAX_S, RETRYABLE_CODES, STREAM_GIVE_UP_S
 from interlock.sdk.methods import EventMethod, Every, Pieces
 from interlock.sdk.multiplexer import Watched
 from interlock.sdk.prompt_stream import PARTS
@@ -716,7 +716,7 @@ def sdk() -> str:
         ", ".join(f"`{code}`" for code in problems.BY_CODE) + ". [Each by its code](../how-to/errors.md).")]
     lines += ["## What is sent again", "", *paragraph(
         "A read, or a change under its key, whose connection was lost; and what was answered",
-        ", ".join(f"`{code}`" for code in sorted(PATIENT_CODES)) + f", after `Retry-After` (up to "
+        ", ".join(f"`{code}`" for code in sorted(RETRYABLE_CODES)) + f", after `Retry-After` (up to "
         f"{RETRY_AFTER_MAX_S:.0f} s). At most {ATTEMPTS} times, with growing pauses up to {PAUSE_MAX_S:.0f} s. Pairing",
         "a runner is sent once. Streams continue after their last durable event, for as long as a gateway is away, up",
         f"to {STREAM_GIVE_UP_S:.0f} s, and say `Lost` and `Reattached`.")]

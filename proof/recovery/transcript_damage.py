@@ -18,7 +18,7 @@ from interlock.ports.transcripts import TranscriptHeader
 from interlock.protocol.clock import iso
 from interlock.protocol.records import TranscriptLine
 from interlock.session.context import context
-from interlock.session.doctor import NOTES, examine, mend
+from interlock.session.doctor import NOTES, examine, repair
 from interlock.session.entries import Custom, Header, entry_line
 from interlock.session.tree import read_tree
 from proof import REPOSITORY
@@ -69,7 +69,7 @@ def _judge(data: bytes, counts: Counter[str], kinds: Counter[str], whole: bytes)
     tree = read_tree(data.split(b"\n"))
     context(tree)
     report = examine(data)
-    repaired = b"".join(line + b"\n" for line in mend(data, TOP, random.randbytes).lines)
+    repaired = b"".join(line + b"\n" for line in repair(data, TOP, random.randbytes).lines)
     after = examine(repaired)
     counts["files"] += 1
     counts["slow"] += time.monotonic() - began > PATIENCE_S

@@ -18,11 +18,11 @@ from interlock.protocol import payloads as p
 from interlock.protocol.frames import encode
 from interlock.protocol.limits import KIB, MAX_BLOCK_BYTES, MAX_FRAME_BYTES, MAX_TOOL_OUTPUT_BYTES, MIB
 from interlock.protocol.sizes import json_size
-from interlock.runner.session_context import Graces
+from interlock.runner.session_context import SessionTimeouts
 from runner.stage import PATIENCE_S, misbehaving, program, stage
 
 pytestmark = pytest.mark.anyio
-QUICK = Graces(cancel_s=0.2, end_s=0.2, drain_s=5)
+QUICK = SessionTimeouts(cancel_s=0.2, end_s=0.2, drain_s=5)
 EXEC = """
 import os, signal, sys, time
 word = sys.argv[-1].split()
@@ -166,7 +166,7 @@ async def test_a_process_that_fails_is_told_of(process: str, said: str, code: st
 
 @pytest.mark.req("A-4", "T-3")
 async def test_a_cancel_ends_what_ignores_it(adapter: str, agents: dict[str, AgentSpec], tmp_path: Path) -> None:
-    async with stage(tmp_path, agents, graces=QUICK) as scene:
+    async with stage(tmp_path, agents, timeouts=QUICK) as scene:
         await scene.open(adapter)
         await scene.prompt(words(adapter, "text:so hang"))
         await scene.next("agent.text.delta")
@@ -178,7 +178,7 @@ async def test_a_cancel_ends_what_ignores_it(adapter: str, agents: dict[str, Age
 
 @pytest.mark.req("A-4", "T-5")
 async def test_a_close_in_mid_turn_cancels_first(adapter: str, agents: dict[str, AgentSpec], tmp_path: Path) -> None:
-    async with stage(tmp_path, agents, graces=QUICK) as scene:
+    async with stage(tmp_path, agents, timeouts=QUICK) as scene:
         await scene.open(adapter)
         await scene.prompt(words(adapter, "text:so hang"))
         await scene.next("agent.text.delta")
@@ -194,7 +194,7 @@ async def test_a_close_in_mid_turn_cancels_first(adapter: str, agents: dict[str,
 async def test_a_prompt_that_outlives_its_timeout_is_cancelled(
     adapter: str, agents: dict[str, AgentSpec], tmp_path: Path
 ) -> None:
-    async with stage(tmp_path, agents, graces=QUICK._replace(backstop_s=0)) as scene:
+    async with stage(tmp_path, agents, timeouts=QUICK._replace(backstop_s=0)) as scene:
         await scene.open(adapter)
         await scene.prompt(words(adapter, "hang"), timeout_ms=50)
         assert (await scene.next("session.turn.end")).payload.stop_reason == "cancelled"

@@ -50,7 +50,7 @@ async def asked(port: int) -> str:
 
 async def test_each_connection_goes_to_the_next_one_that_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(balancing, "LOOK_S", 0.01)
-    monkeypatch.setattr(balancing, "PATIENCE_S", 0.2)
+    monkeypatch.setattr(balancing, "PROBE_TIMEOUT_S", 0.2)
     gateways = [Behind(name) for name in "abc"]
     ports = [await gateway.listen() for gateway in gateways]
     balancer = Balancer(ports, speaks_tls=False)

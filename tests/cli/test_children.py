@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.cli.children import DEATHS_MAX, DEATHS_WINDOW_S, MEND_PAUSE_MAX_S, MEND_PAUSE_S, Deaths
+from interlock.cli.children import DEATHS_MAX, DEATHS_WINDOW_S, RESTART_DELAY_MAX_S, RESTART_DELAY_S, Deaths
 from interlock.cli.verb_error import Trouble
 
 pytestmark = pytest.mark.req("G-3")
@@ -17,7 +17,7 @@ def test_a_process_that_dies_is_started_again_ever_later_and_given_up_at_last(tm
     log.write_text("it broke\n")
     deaths = Deaths("gateway", log)
     pauses = [deaths.pause(100.0 + n) for n in range(DEATHS_MAX - 1)]
-    assert pauses == [min(MEND_PAUSE_MAX_S, MEND_PAUSE_S * 2**n) for n in range(DEATHS_MAX - 1)]
+    assert pauses == [min(RESTART_DELAY_MAX_S, RESTART_DELAY_S * 2**n) for n in range(DEATHS_MAX - 1)]
     with pytest.raises(Trouble, match=f"The gateway ended {DEATHS_MAX} times within 60 s: it broke") as caught:
         deaths.pause(110.0)
     assert caught.value.remedy == f"See {log}"
@@ -26,7 +26,7 @@ def test_a_process_that_dies_is_started_again_ever_later_and_given_up_at_last(tm
 def test_deaths_long_ago_do_not_count(tmp_path: Path) -> None:
     deaths = Deaths("runner", tmp_path / "none.log")
     for n in range(3 * DEATHS_MAX):
-        assert deaths.pause(n * (DEATHS_WINDOW_S + 1)) == MEND_PAUSE_S
+        assert deaths.pause(n * (DEATHS_WINDOW_S + 1)) == RESTART_DELAY_S
 
 
 def test_a_process_that_is_given_up_without_a_log_says_so_too(tmp_path: Path) -> None:

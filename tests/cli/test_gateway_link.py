@@ -100,7 +100,7 @@ async def test_a_proxys_refusal_with_a_time_is_waited_for(tmp_path: Path) -> Non
 async def test_who_asks_what_is_wrong_now_is_not_kept_waiting(tmp_path: Path) -> None:
     (tmp_path / "owner.key").write_text("ilk_test\n")
     script = Script({"GET /v1/status": [refused(503, "Unavailable", "2")]})
-    async with GatewayLink(Where(state=tmp_path, url=URL), httpx2.MockTransport(script), patient=False) as link:
+    async with GatewayLink(Where(state=tmp_path, url=URL), httpx2.MockTransport(script), retries=False) as link:
         with pytest.raises(Trouble, match="Too many requests"):
             await link.get("/v1/status")
     assert len(script.asked) == 1

@@ -147,7 +147,7 @@ def test_control_is_handed_over_and_said_when_the_runner_has_done_it(
 def test_control_that_is_not_handed_over_is_an_error(
     scripted: Callable[..., Script], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session_release, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(session_release, "RELEASE_TIMEOUT_S", 0.0)
     scripted({"GET /v1/sessions": [LISTED], "POST /v1/sessions/s-1/release": [answer(SESSION)],
               "GET /v1/sessions/s-1": [answer(SESSION)]})
     with pytest.raises(Trouble, match="has not handed s-1 to gateway gw_nowhere"):

@@ -7,7 +7,7 @@ import pytest
 from command.audit_logs import SALT, draft, head_of, log, personal_log
 from interlock.command.audit import FIRST_PREV, record_line, seal
 from interlock.command.audit_lines import (
-    MAX_MENDED_BYTES,
+    MAX_REPAIRED_LINE_BYTES,
     flipped_bit,
     looks_like_checkpoint,
     number_of,
@@ -95,5 +95,5 @@ def test_two_flipped_bits_a_whole_line_and_a_long_one_have_none() -> None:
     two[-20] ^= 1
     assert flipped_bit(bytes(two), 2) is None
     assert flipped_bit(LINE, 3) is None
-    long = record_line(seal(draft(1, meta={"text": "x" * MAX_MENDED_BYTES}), 1, FIRST_PREV))
+    long = record_line(seal(draft(1, meta={"text": "x" * MAX_REPAIRED_LINE_BYTES}), 1, FIRST_PREV))
     assert flipped_bit(long.replace(b"xx", b"xy", 1), 1) is None

@@ -31,7 +31,7 @@ from interlock.conformance.with_master import WITH_MASTER
 from interlock.protocol.envelope import DPS_VERSION
 
 pytestmark = pytest.mark.anyio
-Manners = Callable[[ServerConnection], Awaitable[None]]
+RetryPolicy = Callable[[ServerConnection], Awaitable[None]]
 BY_NAME = {one.name: one for one in WITH_MASTER}
 
 
@@ -45,26 +45,26 @@ ACK = frame("x-interlock.ack", {"session_id": "s", "seq": 1})
 
 
 @asynccontextmanager
-async def master(manners: Manners) -> AsyncIterator[Player]:
-    """A player at a master of these manners."""
-    async with serve(manners, "127.0.0.1", 0, subprotocols=[Subprotocol(DPS_VERSION)]) as server:
+async def master(retries: RetryPolicy) -> AsyncIterator[Player]:
+    """A player at a master of these retries."""
+    async with serve(retries, "127.0.0.1", 0, subprotocols=[Subprotocol(DPS_VERSION)]) as server:
         port = next(iter(server.sockets)).getsockname()[1]
         yield Player(Dialling(f"ws://127.0.0.1:{port}/rawp", "token"), AsRunner("local"))
 
 
-async def found(manners: Manners, conversation: ConformanceConversation) -> ConformanceFinding:
-    async with master(manners) as player:
+async def found(retries: RetryPolicy, conversation: ConformanceConversation) -> ConformanceFinding:
+    async with master(retries) as player:
         return await player.play(conversation)
 
 
-def saying(*texts: str) -> Manners:
-    async def manners(connection: ServerConnection) -> None:
+def saying(*texts: str) -> RetryPolicy:
+    async def retries(connection: ServerConnection) -> None:
         await connection.recv()
         for text in texts:
             await connection.send(text)
         await connection.wait_closed()
 
-    return manners
+    return retries
 
 
 async def closing(connection: ServerConnection) -> None:
@@ -72,7 +72,7 @@ async def closing(connection: ServerConnection) -> None:
 
 
 @pytest.mark.req("L-4", "W-1", "E-4")
-@pytest.mark.parametrize(("manners", "name", "says"), [
+@pytest.mark.parametrize(("retries", "name", "says"), [
     (saying(ACK, WELCOME), "hello-welcome", "must be next"),
     (saying(WELCOME.replace(DPS_VERSION, "rawp-dps-9.9")), "hello-welcome", "payload.version is 'rawp-dps-9.9'"),
     (saying(WELCOME.replace('"gateway_id"', '"gateway"')), "hello-welcome", "$.payload.gateway_id"),
@@ -83,8 +83,8 @@ async def closing(connection: ServerConnection) -> None:
     (closing, "hello-first", "closed with 1000, not 4408"),
     (saying(WELCOME), "token", "the link was opened"),
 ])
-async def test_it_is_broken_and_says_where(manners: Manners, name: str, says: str) -> None:
-    finding = await found(manners, BY_NAME[name])
+async def test_it_is_broken_and_says_where(retries: RetryPolicy, name: str, says: str) -> None:
+    finding = await found(retries, BY_NAME[name])
     assert finding.outcome == "broken"
     assert says in finding.found
 

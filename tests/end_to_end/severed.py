@@ -51,7 +51,7 @@ class Stretch:
         """Reset the runner's end alone: to the gateway the link is there, and silent."""
         self._order(self._half_open)
 
-    def mend(self) -> None:
+    def repair(self) -> None:
         """Let new connections through again."""
         self._down = False
 

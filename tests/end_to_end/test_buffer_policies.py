@@ -29,7 +29,7 @@ def unbuffered(
         stack.up()
         yield stack, stretch
     finally:
-        stretch.mend()
+        stretch.repair()
         stack.down()
         stretch.close()
 
@@ -45,7 +45,7 @@ def test_what_none_loses_is_told_on_the_stream_and_in_the_result(unbuffered: tup
         assert stretch.await_refused(PATIENCE_S)
         (stack.workspace / "go").touch()
         stack.until(lambda: (stack.workspace / "said").exists())
-        stretch.mend()
+        stretch.repair()
         told = viewer.until(lambda event: event.get("notice", {}).get("code") == "Truncated")["notice"]
         ended = errand.ended()
     stream = stack.pages(f"/v1/sessions/{errand.session_id}/frames", "events", view="raw")

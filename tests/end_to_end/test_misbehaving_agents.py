@@ -95,7 +95,7 @@ def test_an_agent_that_leaves_with_0_in_the_middle_of_a_turn(stack: Stack, works
 
 
 class Stubborn:
-    """Those who end by force, which takes its graces: all are asked to end at once, each is looked at by itself."""
+    """Those who end by force, which takes its timeouts: all are asked to end at once, each is looked at by itself."""
 
     WORDS: ClassVar = {
         "hangs": "text:on hang",

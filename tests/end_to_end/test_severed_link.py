@@ -36,7 +36,7 @@ def far(tmp_path_factory: pytest.TempPathFactory, fork_server: ForkServer) -> It
         stack.up()
         yield stack, stretch
     finally:
-        stretch.mend()
+        stretch.repair()
         stack.down()
         stretch.close()
     left, (audit_ok, _, says) = stack.leftovers(), stack.audit_ok()
@@ -82,7 +82,7 @@ def test_a_link_that_is_reset_in_the_middle_of_output(far: tuple[Stack, Stretch]
         (place / "go").touch()
         assert stretch.await_refused(PATIENCE_S)
         assert errand.command()["state"] == "running"  # Losing the link is not losing the agent.
-        stretch.mend()
+        stretch.repair()
         viewer.until(lambda event: event.get("notice", {}).get("code") == "Reattached")
         viewer.until_text("line 300\n")
         (place / "end").touch()
@@ -112,7 +112,7 @@ def test_a_link_that_is_cut_again_and_again(far: tuple[Stack, Stretch], place: P
         for _ in range(4):
             seen = len(viewer.notices())
             stretch.cut()
-            stretch.mend()
+            stretch.repair()
             viewer.until(lambda _event, seen=seen: viewer.notices()[seen:].count("Reattached") > 0)
         viewer.until_text("line 300\n")
         (place / "end").touch()
@@ -133,7 +133,7 @@ def test_an_approval_outlives_the_link_and_is_answered_while_it_is_down(
         viewer.until(lambda event: event.get("notice", {}).get("code") == "Detached")
         assert errand.vote(decision, approval).status_code == 200
         assert not (place / "written").exists()
-        stretch.mend()
+        stretch.repair()
 
         errand.ended()
 
@@ -150,7 +150,7 @@ def test_a_cancel_while_the_link_is_down_is_done_when_it_is_back(far: tuple[Stac
         viewer.until(lambda event: event.get("notice", {}).get("code") == "Detached")
         cancel = errand.cancel()
         assert errand.command()["state"] == "canceling"
-        stretch.mend()
+        stretch.repair()
 
         assert errand.ended()["state"] == "canceled"
         assert cancel.ended()["state"] == "succeeded"

@@ -6,7 +6,7 @@ import pytest
 
 from clusters.street import NOW, street
 from interlock.engine.bridge.tenant_lane import tenant_lane_id
-from interlock.engine.cluster_sync import Neighbours
+from interlock.engine.cluster_sync import ClusterPeers
 from interlock.ports.ledger import LaneName, PutSession, WriteBatch
 from interlock.protocol.records import SessionRecord
 
@@ -24,7 +24,7 @@ async def test_of_claimed_sessions_the_one_with_the_nearest_deadline_is_the_firs
         here = town.members[0]
         await town.ledger.commit(WriteBatch([
             session("S1", NOW + 3_000), session("S2", NOW - 1_000), session("S3", None), session("S4", NOW + 2_000)]))
-        neighbours = Neighbours(here.engine, here.cluster, lambda _: None)
+        peers = ClusterPeers(here.engine, here.cluster, lambda _: None)
         lanes = [LaneName("default", one) for one in ("S1", "S2", "S3", "S4", tenant_lane_id("default"))]
-        found = await neighbours.clocked(lanes)
+        found = await peers.clocked(lanes)
         assert [one.lane.name for one in found] == [tenant_lane_id("default"), "S2", "S4", "S1"]

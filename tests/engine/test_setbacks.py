@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from interlock.engine.setbacks import SESSIONS_LISTED, TOLD_APART, Setbacks, merged
+from interlock.engine.setbacks import FINDINGS_KNOWN, SESSIONS_LISTED, Setbacks, merged
 from interlock.protocol.answers import MissingSession, RestoredLedger
 
 pytestmark = pytest.mark.req("H-5")
@@ -48,10 +48,10 @@ def test_sessions_beyond_those_that_are_named_count_once_too() -> None:
 
 def test_what_is_remembered_is_bounded() -> None:
     setbacks = Setbacks()
-    for number in range(TOLD_APART):
+    for number in range(FINDINGS_KNOWN):
         setbacks.session("acme", lost(number))
-    assert setbacks.session("acme", lost(TOLD_APART))
-    assert setbacks.session("acme", lost(TOLD_APART)), "beyond the bound each finding is news"
+    assert setbacks.session("acme", lost(FINDINGS_KNOWN))
+    assert setbacks.session("acme", lost(FINDINGS_KNOWN)), "beyond the bound each finding is news"
     assert not setbacks.session("acme", lost(0))
 
 

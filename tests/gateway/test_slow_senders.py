@@ -26,9 +26,9 @@ async def echo(scope: Any, receive: Any, send: Any) -> None:
 
 
 @asynccontextmanager
-async def listening(patience: SenderTimeouts) -> AsyncIterator[int]:
+async def listening(timeouts: SenderTimeouts) -> AsyncIterator[int]:
     listener = listen("127.0.0.1", 0)
-    server = make_server(echo, lambda: None, patience=patience)
+    server = make_server(echo, lambda: None, timeouts=timeouts)
     serving = asyncio.ensure_future(server.serve([listener]))
     yield port_of(listener)
     server.should_exit = True

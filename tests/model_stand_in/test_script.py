@@ -23,7 +23,7 @@ from interlock.model_stand_in.script import (
 @pytest.mark.parametrize(("prompt", "fields"), [
     ("hello", {}), ("[[tool: ls ]]", {"calls": (("", "ls"),)}),
     ("[[tool:a]] then [[call:write {\"p\":1}]]", {"calls": (("", "a"), ("write", '{"p":1}'))}),
-    ("[[do:edit {\"path\":\"a\"}]]", {"deed": ("edit", '{"path":"a"}')}), ("[[many:3]]", {"many": 3}),
+    ("[[do:edit {\"path\":\"a\"}]]", {"action": ("edit", '{"path":"a"}')}), ("[[many:3]]", {"many": 3}),
     ("[[say:a]][[say:b]]", {"says": ("a", "b")}), ("[[think:hm]]", {"thinks": "hm"}), ("[[empty]]", {"empty": True}),
     ("[[hang]][[cut]][[ends]][[length]]", {"hangs": True, "cut": True, "ends": True, "length": True}),
     ("[[flaky:503:2]]", {"flaky": (503, 2)}), ("[[room:9]]", {"room_chars": 9}), ("state", {"state": True}),

@@ -1,4 +1,4 @@
-"""Which tool the model stand-in calls for a deed, of agents that offer it in different ways."""
+"""Which tool the model stand-in calls for a action, of agents that offer it in different ways."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from interlock.model_stand_in.conversation import OfferedTool
-from interlock.model_stand_in.tool_choice import deed_call, delegate_call
+from interlock.model_stand_in.tool_choice import action_call, delegate_call
 
 DEFERRED = OfferedTool("tool_call", {"properties": {"name": {"type": "string"}, "arguments": {"type": "object"}}})
 FETCH = OfferedTool("web_fetch", {"properties": {"url": {"type": "string"}}, "required": ["url"]})
@@ -18,24 +18,24 @@ def sub_agent(name: str, *required: str, **properties: Any) -> OfferedTool:
 
 
 def test_a_tool_that_is_not_offered_at_once_is_called_through_the_one_that_is() -> None:
-    assert deed_call("fetch", [DEFERRED], {"url": "http://a/"}) == (
+    assert action_call("fetch", [DEFERRED], {"url": "http://a/"}) == (
         "tool_call", {"name": "web_fetch", "arguments": {"url": "http://a/", "prompt": "say it"}})
-    assert deed_call("mark", [DEFERRED], {"name": "a.txt"}) == (
+    assert action_call("mark", [DEFERRED], {"name": "a.txt"}) == (
         "tool_call", {"name": "mcp__interlock_check__leave_mark", "arguments": {"name": "a.txt"}})
-    assert deed_call("fetch", [DEFERRED, FETCH], {"url": "http://a/"}) == ("web_fetch", {"url": "http://a/"})
-    assert deed_call("write", [DEFERRED], {"path": "a", "content": "b"}) is None
-    assert deed_call("fetch", [], {"url": "http://a/"}) is None
+    assert action_call("fetch", [DEFERRED, FETCH], {"url": "http://a/"}) == ("web_fetch", {"url": "http://a/"})
+    assert action_call("write", [DEFERRED], {"path": "a", "content": "b"}) is None
+    assert action_call("fetch", [], {"url": "http://a/"}) is None
 
 
 def test_codex_writes_and_edits_by_a_patch_in_a_command() -> None:
     codex = OfferedTool("exec_command", {"properties": {"cmd": {"type": "string"}, "sandbox_permissions": {}}})
-    for deed, given, lines in (("write", {"path": "/w/a", "content": "one\ntwo\n"},
+    for action, given, lines in (("write", {"path": "/w/a", "content": "one\ntwo\n"},
                                 ["*** Add File: /w/a", "+one", "+two"]),
                                ("edit", {"path": "/w/a", "old": "one", "new": "1"},
                                 ["*** Update File: /w/a", "@@", "-one", "+1"])):
         patch = ["apply_patch <<'EOF'", "*** Begin Patch", *lines, "*** End Patch", "EOF", ""]
-        assert deed_call(deed, [codex], given) == ("exec_command", {"cmd": "\n".join(patch)})
-    assert deed_call("write", [OfferedTool("bash", {"properties": {"command": {}}})], {"path": "a"}) is None
+        assert action_call(action, [codex], given) == ("exec_command", {"cmd": "\n".join(patch)})
+    assert action_call("write", [OfferedTool("bash", {"properties": {"command": {}}})], {"path": "a"}) is None
 
 
 @pytest.mark.parametrize(("tool", "named"), [

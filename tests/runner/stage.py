@@ -30,7 +30,7 @@ from interlock.runner.interactions import LivePresence, Waits
 from interlock.runner.outflow import Outflow
 from interlock.runner.process import AgentProcess
 from interlock.runner.session_box import NO_BOX, Boxing
-from interlock.runner.session_context import Graces, Surroundings
+from interlock.runner.session_context import SessionTimeouts, Surroundings
 from interlock.runner.sessions import RunnerSessions
 from interlock.runner.uplink import Offer, TransientDelta
 from interlock.runner.uploads import shelve
@@ -39,7 +39,7 @@ from interlock.session.turn import TurnMachine
 MISBEHAVING = Path(__file__).parent.parent / "agents" / "misbehaving.py"
 PATIENCE_S = 30.0
 NOW_MS = 1_790_000_000_000
-PATIENT, USUAL = Waits(), Graces()
+PATIENT, USUAL = Waits(), SessionTimeouts()
 _numbers = itertools.count(1)
 
 
@@ -68,7 +68,7 @@ class Stage:
     """What a test plays on: `send` is the gateway's hand, `heard` what came to its ear, in order."""
 
     def __init__(self, workspace: Path, agents: dict[str, AgentSpec], outbox: MemoryOutbox, objects: MemoryObjects,
-                 waits: Waits, graces: Graces, outbox_bytes: int, boxing: Boxing = NO_BOX) -> None:
+                 waits: Waits, timeouts: SessionTimeouts, outbox_bytes: int, boxing: Boxing = NO_BOX) -> None:
         self.workspace = workspace
         self.outbox = outbox
         self.objects = objects
@@ -89,7 +89,7 @@ class Stage:
                 flow=self.outflow, objects=self.objects, clock=StillClock(), entropy=secrets.token_bytes,
                 presence=self.presence, spawn=AgentProcess.start,
                 offered=Offered(Offering(agents, [str(workspace)])), runner_id="stage",
-                environment=os.environ, waits=waits, graces=graces, boxing=boxing,
+                environment=os.environ, waits=waits, timeouts=timeouts, boxing=boxing,
             ),
             outbox,
         )
@@ -208,12 +208,12 @@ class Stage:
 
 @asynccontextmanager
 async def stage(workspace: Path, agents: dict[str, AgentSpec] | None = None, *, outbox: MemoryOutbox | None = None,
-                waits: Waits = PATIENT, graces: Graces = USUAL, machine: TurnMachine | None = None,
+                waits: Waits = PATIENT, timeouts: SessionTimeouts = USUAL, machine: TurnMachine | None = None,
                 outbox_bytes: int = OUTBOX_BYTES, objects: MemoryObjects | None = None,
                 boxing: Boxing = NO_BOX) -> AsyncIterator[Stage]:
     """A stage whose agents are gone when the test is."""
     made = Stage(workspace, agents or {"bad": misbehaving()}, outbox or MemoryOutbox(), objects or MemoryObjects(),
-                 waits, graces, outbox_bytes, boxing)
+                 waits, timeouts, outbox_bytes, boxing)
     made.machine = machine or made.machine
     flowing = asyncio.create_task(made.outflow.run())
     try:

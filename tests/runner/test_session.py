@@ -16,13 +16,13 @@ from interlock.protocol import payloads as p
 from interlock.protocol.limits import MIB
 from interlock.runner.interactions import Interactions, Waits
 from interlock.runner.journal import Journal
-from interlock.runner.session_context import Graces
+from interlock.runner.session_context import SessionTimeouts
 from interlock.runner.state import SessionState, TurnState
 from interlock.runner.turn_writer import TurnScribe
 from runner.stage import Stage, StillClock, misbehaving, raw_input, stage
 
 pytestmark = pytest.mark.anyio
-QUICK = Graces(cancel_s=0.2, end_s=0.2, drain_s=5, idle_s=900)
+QUICK = SessionTimeouts(cancel_s=0.2, end_s=0.2, drain_s=5, idle_s=900)
 
 
 async def ended(scene: Stage) -> p.SessionClosed:
@@ -213,7 +213,7 @@ async def test_pause_stops_the_process_and_a_cancel_wakes_it(tmp_path: Path) -> 
 
 @pytest.mark.req("A-4")
 async def test_an_idle_agent_is_closed(tmp_path: Path) -> None:
-    async with stage(tmp_path, graces=Graces(idle_s=0.05)) as scene:
+    async with stage(tmp_path, timeouts=SessionTimeouts(idle_s=0.05)) as scene:
         await scene.open("bad")
         assert "idle for too long" in (await ended(scene)).reason
         assert scene.sessions.vouch() == []
@@ -280,7 +280,7 @@ async def test_an_agent_waits_while_the_outbox_is_full(tmp_path: Path) -> None:
 
 @pytest.mark.req("T-1", "A-4")
 async def test_a_prompt_that_meets_the_close_is_sent_again(tmp_path: Path) -> None:
-    async with stage(tmp_path, graces=QUICK) as scene:
+    async with stage(tmp_path, timeouts=QUICK) as scene:
         await scene.open("bad")
         await asyncio.gather(scene.sessions.all[scene.session_id].close("idle"), scene.prompt("text:x"))
         error = await scene.next("session.error")

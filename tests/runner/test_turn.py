@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from interlock.protocol import payloads as p
-from interlock.runner.session_context import Graces
+from interlock.runner.session_context import SessionTimeouts
 from runner.stage import Stage, program, stage
 
 pytestmark = pytest.mark.anyio
-QUICK = Graces(cancel_s=0.2, end_s=0.2, drain_s=5, idle_s=900)
+QUICK = SessionTimeouts(cancel_s=0.2, end_s=0.2, drain_s=5, idle_s=900)
 
 
 async def ended(scene: Stage) -> p.SessionClosed:
@@ -20,7 +20,7 @@ async def ended(scene: Stage) -> p.SessionClosed:
 
 @pytest.mark.req("A-4", "A-2")
 async def test_an_agent_that_ignores_a_cancel_is_terminated(tmp_path: Path) -> None:
-    async with stage(tmp_path, graces=QUICK) as scene:
+    async with stage(tmp_path, timeouts=QUICK) as scene:
         await scene.open("bad")
         await scene.prompt("text:so hang")
         await scene.next("agent.text.delta")

@@ -97,9 +97,9 @@ async def test_between_two_turns_of_a_query_the_next_one_is_held(tmp_path: Path)
 
 @pytest.mark.req("C-1")
 async def test_the_runners_own_clock_says_that_it_was_the_clock(tmp_path: Path) -> None:
-    from runner.stage import Graces
+    from runner.stage import SessionTimeouts
 
-    async with stage(tmp_path, {"bad": misbehaving()}, graces=Graces(backstop_s=0)) as scene:
+    async with stage(tmp_path, {"bad": misbehaving()}, timeouts=SessionTimeouts(backstop_s=0)) as scene:
         await scene.open("bad")
         await scene.prompt("wait", timeout_ms=10)
         end = await scene.next("session.turn.end")

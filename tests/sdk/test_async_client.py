@@ -13,8 +13,8 @@ import pytest
 from interlock.sdk import (
     AsyncInterlock,
     Lost,
-    Manners,
     Reattached,
+    RetryPolicy,
     StillRunning,
     StreamEvent,
     Unreachable,
@@ -22,7 +22,7 @@ from interlock.sdk import (
 )
 from small_gateway.running import Gateway, running
 
-QUICK = Manners(draw=lambda: -1.0)
+QUICK = RetryPolicy(draw=lambda: -1.0)
 """Waits for nothing between attempts."""
 
 
@@ -80,7 +80,7 @@ class _Cut(httpx2.AsyncByteStream):
 @asynccontextmanager
 async def awaited(gateway: Gateway, transport: httpx2.AsyncBaseTransport | None = None, role: str = "owner"
                   ) -> AsyncIterator[AsyncInterlock]:
-    async with AsyncInterlock(gateway.base, f"ilk_default_{role}", manners=QUICK, transport=transport) as there:
+    async with AsyncInterlock(gateway.base, f"ilk_default_{role}", retries=QUICK, transport=transport) as there:
         yield there
 
 

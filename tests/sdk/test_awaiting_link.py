@@ -9,13 +9,13 @@ from typing import Any
 import httpx2
 import pytest
 
-from interlock.sdk import Manners, Unreachable, problems
+from interlock.sdk import RetryPolicy, Unreachable, problems
 from interlock.sdk.awaiting_link import AsyncLink
 from interlock.sdk.exchange import UPLOAD_BYTES
 from interlock.sdk.requests import commands, gateway, transcripts
 
 pytestmark = pytest.mark.anyio
-STEADY = Manners(attempts=3, draw=lambda: 1.0)
+STEADY = RetryPolicy(attempts=3, draw=lambda: 1.0)
 Answer = Callable[[httpx2.Request], httpx2.Response]
 
 

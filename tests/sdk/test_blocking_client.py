@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from interlock.sdk import Interlock, Manners, StreamEvent, Unreachable, problems
+from interlock.sdk import Interlock, RetryPolicy, StreamEvent, Unreachable, problems
 from small_gateway.running import Gateway, running
 
-QUICK = Manners(draw=lambda: -1.0)
+QUICK = RetryPolicy(draw=lambda: -1.0)
 """Waits for nothing between attempts."""
 
 
@@ -23,7 +23,7 @@ async def gateway(anyio_backend: str) -> AsyncIterator[Gateway]:
 
 def blocking(gateway: Gateway, talk: Callable[[Interlock], Any]) -> Any:
     def run() -> Any:
-        with Interlock(gateway.base, "ilk_default_owner", manners=QUICK) as there:
+        with Interlock(gateway.base, "ilk_default_owner", retries=QUICK) as there:
             return talk(there)
 
     return asyncio.to_thread(run)
@@ -61,7 +61,7 @@ async def test_a_stream_that_is_left_is_closed(gateway: Gateway) -> None:
 
 
 def test_nobody_there_is_one_sentence() -> None:
-    with Interlock("http://127.0.0.1:9", "ilk_k", manners=Manners(attempts=2, draw=lambda: -1.0)) as there, \
+    with Interlock("http://127.0.0.1:9", "ilk_k", retries=RetryPolicy(attempts=2, draw=lambda: -1.0)) as there, \
             pytest.raises(Unreachable, match="No gateway answers GET /v1/status"):
         there.status()
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from interlock.sdk import Manners, Unreachable, problems
+from interlock.sdk import RetryPolicy, Unreachable, problems
 from interlock.sdk.blocking_link import BlockingLink
 from interlock.sdk.exchange import UPLOAD_BYTES
 from interlock.sdk.follower import download
 from interlock.sdk.requests import commands, gateway, transcripts
 
-QUICK = Manners(attempts=3, draw=lambda: -1.0)
+QUICK = RetryPolicy(attempts=3, draw=lambda: -1.0)
 Answer = Callable[[httpx2.Request], httpx2.Response]
 
 
@@ -70,8 +70,8 @@ def test_a_file_is_sent_from_its_beginning_at_each_attempt(tmp_path: Path) -> No
 
 def test_a_long_answer_comes_in_pieces_and_a_refusal_of_one_is_raised() -> None:
     link = Far(ok(b"one\ntwo\n")).link()
-    assert b"".join(link.stream(download(transcripts.export("s"), link.manners))) == b"one\ntwo\n"
+    assert b"".join(link.stream(download(transcripts.export("s"), link.retries))) == b"one\ntwo\n"
     refused = Far(ok(b'{"code":"NotFound","detail":"none"}', 404)).link()
     with pytest.raises(problems.NotFound):
-        next(refused.stream(download(transcripts.export("s"), refused.manners)))
+        next(refused.stream(download(transcripts.export("s"), refused.retries)))
     refused.close()

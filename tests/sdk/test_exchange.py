@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from interlock.sdk import problems
-from interlock.sdk.exchange import ConnectionCut, HttpReply, Manners, RequestSpec, Rest, Send, exchange
+from interlock.sdk.exchange import ConnectionCut, HttpReply, RequestSpec, Rest, RetryPolicy, Send, exchange
 from interlock.sdk.requests import commands, gateway, runners
 
-STEADY = Manners(draw=lambda: 1.0)
+STEADY = RetryPolicy(draw=lambda: 1.0)
 CUT = ConnectionCut("reset by peer")
 OK = HttpReply(200, b'{"ok": true}')
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from interlock.sdk import problems
-from interlock.sdk.exchange import ConnectionCut, Give, HttpReply, Manners, Now, Open, ReadMore, Rest
+from interlock.sdk.exchange import ConnectionCut, Give, HttpReply, Now, Open, ReadMore, Rest, RetryPolicy
 from interlock.sdk.follower import EventParser, Following, Lost, Reattached, StreamEvent, follow
 
-STEADY = Manners(draw=lambda: 1.0)
+STEADY = RetryPolicy(draw=lambda: 1.0)
 OPENED = HttpReply(200, b"")
 OVER = HttpReply(204, b"")
 GONE = ConnectionCut("reset by peer")

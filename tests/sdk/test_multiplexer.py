@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from interlock.sdk import AsyncInterlock, Interlock, Lost, Manners, Reattached, StreamEnd, StreamEvent, problems
+from interlock.sdk import AsyncInterlock, Interlock, Lost, Reattached, RetryPolicy, StreamEnd, StreamEvent, problems
 from interlock.sdk.exchange import Connect, ConnectionCut, Give, HttpReply, Now, ReceiveMessage, Rest, SendMessage
 from interlock.sdk.multiplexer import Watched, watching
 from small_gateway.running import Gateway, running
 
 OPENED = HttpReply(101, b"")
 GONE = ConnectionCut("reset by peer")
-QUICK = Manners(draw=lambda: -1.0)
+QUICK = RetryPolicy(draw=lambda: -1.0)
 
 
 def feed(n: int, ref: str = "events", **more: Any) -> str:
@@ -33,7 +33,7 @@ class Conversation:
     """Plays the gateway: `play` gives what comes back in order; the clock goes on by what is rested."""
 
     def __init__(self, watched: Watched) -> None:
-        self.flow = watching(watched, Manners(draw=lambda: 1.0))
+        self.flow = watching(watched, RetryPolicy(draw=lambda: 1.0))
         self.heard: list[Any] = []
         self.said: list[Any] = []
         self.clock = 100.0
@@ -164,7 +164,7 @@ def cut(gateway: Gateway) -> None:
 @pytest.mark.req("S-1", "S-3")
 @pytest.mark.anyio
 async def test_the_awaiting_shell_watches_and_comes_back(gateway: Gateway) -> None:
-    async with AsyncInterlock(gateway.base, "ilk_default_owner", manners=QUICK) as there:
+    async with AsyncInterlock(gateway.base, "ilk_default_owner", retries=QUICK) as there:
         command = await there.commands.submit("hello", agent="shell")
         watch = there.watch()
         watch.command(command.id)
@@ -187,7 +187,7 @@ async def test_the_awaiting_shell_watches_and_comes_back(gateway: Gateway) -> No
 @pytest.mark.anyio
 async def test_the_blocking_shell_watches_too_and_takes_up_a_loop_that_was_left(gateway: Gateway) -> None:
     def talk() -> list[str]:
-        with Interlock(gateway.base, "ilk_default_owner", manners=QUICK) as there:
+        with Interlock(gateway.base, "ilk_default_owner", retries=QUICK) as there:
             command = there.commands.submit("hello", agent="shell")
             watch = there.watch()
             watch.command(command.id)
@@ -205,7 +205,7 @@ async def test_the_blocking_shell_watches_too_and_takes_up_a_loop_that_was_left(
 
 @pytest.mark.anyio
 async def test_a_key_that_is_not_known_is_refused_before_anything_is_heard(gateway: Gateway) -> None:
-    async with AsyncInterlock(gateway.base, "ilk_wrong", manners=QUICK) as there:
+    async with AsyncInterlock(gateway.base, "ilk_wrong", retries=QUICK) as there:
         watch = there.watch()
         watch.events()
         with pytest.raises(problems.Unauthorized):

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from interlock.protocol.limits import WAIT_MAX_S
-from interlock.sdk.exchange import Flow, Give, HttpReply, Manners, Now, Send
+from interlock.sdk.exchange import Flow, Give, HttpReply, Now, RetryPolicy, Send
 from interlock.sdk.pages import every, run, wait_for
 from interlock.sdk.problems import NotFound, StillRunning
 from interlock.sdk.requests import commands
 
-STEADY = Manners(draw=lambda: 1.0)
+STEADY = RetryPolicy(draw=lambda: 1.0)
 COMMAND = {"id": "cmd_1", "created_at": "t", "updated_at": "t", "tenant_id": "d", "actor": {"type": "user", "id": "a"},
            "type": "execute", "target": {}, "state": "succeeded", "timeout_ms": 1, "priority": 0}
 

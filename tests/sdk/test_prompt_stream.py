@@ -14,9 +14,9 @@ from interlock.sdk import (
     ApprovalPart,
     EndPart,
     Lost,
-    Manners,
     NoticePart,
     Reattached,
+    RetryPolicy,
     ToolEndPart,
     ToolOutputPart,
     ToolStartPart,
@@ -39,7 +39,7 @@ from interlock.sdk.prompt_stream import DRAIN_S, OnApproval, prompt_stream
 from interlock.sdk.requests import commands
 
 pytestmark = pytest.mark.req("Y-14")
-STEADY = Manners(draw=lambda: 1.0)
+STEADY = RetryPolicy(draw=lambda: 1.0)
 COMMAND = {"id": "cmd_1", "created_at": "t", "updated_at": "t", "tenant_id": "d", "actor": {"type": "user", "id": "a"},
            "type": "execute", "target": {"session_id": "s"}, "state": "queued", "timeout_ms": 1, "priority": 0}
 APPROVAL = {"id": "apr_1", "tenant_id": "d", "door": "tool", "state": "pending", "created_at": "t", "expires_at": "t",

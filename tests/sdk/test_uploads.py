@@ -7,11 +7,11 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from interlock.sdk import AsyncInterlock, Interlock, Manners, Unreachable
+from interlock.sdk import AsyncInterlock, Interlock, RetryPolicy, Unreachable
 from interlock.sdk.exchange import UPLOAD_BYTES
 
 URL = "http://127.0.0.1:7"
-QUICK = Manners(attempts=2, draw=lambda: -1.0)
+QUICK = RetryPolicy(attempts=2, draw=lambda: -1.0)
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ async def test_a_file_is_sent_whole_at_each_attempt(file: Path) -> None:
         seen.append((await request.aread(), request.headers["Content-Type"], request.headers["Idempotency-Key"]))
         raise httpx2.ReadError("the answer was lost")
 
-    async with AsyncInterlock(URL, "k", manners=QUICK, transport=httpx2.MockTransport(lose)) as gateway:
+    async with AsyncInterlock(URL, "k", retries=QUICK, transport=httpx2.MockTransport(lose)) as gateway:
         with pytest.raises(Unreachable):
             await gateway.transcripts.upload(file, "shell")
     assert seen == [(file.read_bytes(), "application/x-ndjson", seen[0][2])] * 2
@@ -44,7 +44,7 @@ def test_the_blocking_shell_sends_it_so_too(file: Path) -> None:
         seen.append(request.read())
         raise httpx2.ReadError("the answer was lost")
 
-    with Interlock(URL, "k", manners=QUICK, transport=httpx2.MockTransport(lose)) as gateway, \
+    with Interlock(URL, "k", retries=QUICK, transport=httpx2.MockTransport(lose)) as gateway, \
             pytest.raises(Unreachable):
         gateway.transcripts.upload(file, "shell")
     assert seen == [file.read_bytes()] * 2

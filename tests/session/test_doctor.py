@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from interlock.session.context import context
-from interlock.session.doctor import examine, mend
+from interlock.session.doctor import examine, repair
 from interlock.session.entries import Header, read_stub
 from interlock.session.tree import read_tree
 from session.trees import AT, file_of, lines_of, random_entries
@@ -22,7 +22,7 @@ TOP = Header(version=3, id="S", timestamp=AT, cwd="/w")
 
 
 def mended(data: bytes) -> bytes:
-    lines = mend(data, TOP, os.urandom).lines
+    lines = repair(data, TOP, os.urandom).lines
     assert examine(b"".join(line + b"\n" for line in lines)).sound
     return b"".join(line + b"\n" for line in lines)
 

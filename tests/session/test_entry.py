@@ -18,10 +18,10 @@ from interlock.session.entry import (
     is_known,
     lacking,
     patched,
+    prompt_overrides,
     refusing,
     shown,
     verbosity,
-    wishes,
     with_unknown,
 )
 
@@ -74,9 +74,9 @@ def test_the_next_session_keeps_what_people_set_and_starts_its_counts_again() ->
 
 
 def test_a_prompt_carries_what_the_agent_offers() -> None:
-    assert wishes(HELD, OFFERS) == ("m-1", None, {"thinking": "high"}, ("modelOverride", "thinkingLevel"))
-    assert wishes(HELD, {}).names == ("modelOverride", "thinkingLevel"), "an agent that does not say is asked"
-    assert wishes(SessionFields(), OFFERS) == (None, None, {}, ())
+    assert prompt_overrides(HELD, OFFERS) == ("m-1", None, {"thinking": "high"}, ("modelOverride", "thinkingLevel"))
+    assert prompt_overrides(HELD, {}).names == ("modelOverride", "thinkingLevel"), "an agent that does not say is asked"
+    assert prompt_overrides(SessionFields(), OFFERS) == (None, None, {}, ())
 
 
 @pytest.mark.parametrize(("features", "missing"), [
@@ -86,7 +86,7 @@ def test_a_prompt_carries_what_the_agent_offers() -> None:
 def test_what_the_agent_does_not_offer_is_not_sent_and_named_once(
         features: dict[str, Any], missing: tuple[str, ...]) -> None:
     assert lacking(HELD, features) == missing
-    assert set(wishes(HELD, features).names) == {"modelOverride", "thinkingLevel"} - set(missing)
+    assert set(prompt_overrides(HELD, features).names) == {"modelOverride", "thinkingLevel"} - set(missing)
     assert lacking(refusing(HELD, missing), features) == ()
 
 
@@ -96,17 +96,17 @@ def test_what_the_agent_does_not_offer_is_not_sent_and_named_once(
     ({"modes": ["plan"]}, "plan"), ({}, "plan"),
 ])
 def test_a_mode_is_asked_for_unless_the_agent_says_that_it_has_none(features: dict[str, Any], mode: str | None) -> None:
-    assert wishes(SessionFields(mode_override="plan"), features).mode == mode
+    assert prompt_overrides(SessionFields(mode_override="plan"), features).mode == mode
 
 
 def test_a_refused_override_is_tried_again_when_it_is_set_to_something_else() -> None:
     refused = refusing(refusing(HELD, ["modelOverride"]), ["modelOverride", "thinkingLevel"])
     assert refused.refused == ("modelOverride", "thinkingLevel")
-    assert wishes(refused, OFFERS).names == ()
+    assert prompt_overrides(refused, OFFERS).names == ()
     assert patched(refused, {"modelOverride": "m-1"})[0].refused == ("modelOverride", "thinkingLevel")
     again, _ = patched(refused, {"modelOverride": "m-2"})
     assert again.refused == ("thinkingLevel",)
-    assert wishes(again, OFFERS).model == "m-2"
+    assert prompt_overrides(again, OFFERS).model == "m-2"
 
 
 def test_fields_of_other_programs_are_kept_and_taken_away_by_null() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from interlock.session.entry_fields import BROKEN, broken_field, mended_entry
+from interlock.session.entry_fields import BROKEN, broken_field, repaired_entry
 from session.trees import random_entries
 
 pytestmark = pytest.mark.req("X-4")
@@ -45,7 +45,7 @@ def test_the_first_field_that_a_reader_would_miss_is_named(entry: dict[str, Any]
 ])
 def test_a_sound_entry_and_one_of_an_unknown_type_stay_as_they_are(entry: dict[str, Any]) -> None:
     assert broken_field(entry) is None
-    assert mended_entry(entry) is entry
+    assert repaired_entry(entry) is entry
 
 
 def test_every_entry_that_we_write_is_sound() -> None:
@@ -54,7 +54,7 @@ def test_every_entry_that_we_write_is_sound() -> None:
 
 @pytest.mark.parametrize("role", ["assistant", "toolResult"])
 def test_a_text_in_the_place_of_a_list_becomes_a_part(role: str) -> None:
-    mended = mended_entry(message(role=role, content="hi", toolCallId="c", toolName="ls"))
+    mended = repaired_entry(message(role=role, content="hi", toolCallId="c", toolName="ls"))
     assert mended["message"]["content"] == TEXT
     assert (mended["id"], mended["parentId"]) == ("a", "p")
     assert broken_field(mended) is None
@@ -63,12 +63,12 @@ def test_a_text_in_the_place_of_a_list_becomes_a_part(role: str) -> None:
 @pytest.mark.parametrize("entry", [message(role="user", content=7), message(role="toolResult", content="hi"),
                                    {"type": "message", "id": "a", "parentId": "p", "timestamp": "at"}])
 def test_anything_else_is_kept_whole_in_its_place_and_out_of_context(entry: dict[str, Any]) -> None:
-    mended = mended_entry(entry)
+    mended = repaired_entry(entry)
     assert (mended["type"], mended["customType"], mended["id"], mended["parentId"]) == ("custom", BROKEN, "a", "p")
     assert mended["data"]["type"] == "message"
     assert broken_field(mended) is None
-    assert mended_entry(mended) is mended
+    assert repaired_entry(mended) is mended
 
 
 def test_a_broken_entry_without_a_place_gets_none() -> None:
-    assert mended_entry({"type": "label"}) == {"type": "custom", "customType": BROKEN, "data": {"type": "label"}}
+    assert repaired_entry({"type": "label"}) == {"type": "custom", "customType": BROKEN, "data": {"type": "label"}}

@@ -21,7 +21,7 @@ from installed import require
 from interlock.backends.jsonl.transcripts import JsonlTranscripts
 from interlock.engine.transcript_desk import TranscriptDesk
 from interlock.session.context import ModelContext, context
-from interlock.session.doctor import examine, mend
+from interlock.session.doctor import examine, repair
 from interlock.session.entries import Header
 from interlock.session.tree import read_tree
 from session.test_transcript import long_turn
@@ -123,7 +123,7 @@ def test_a_file_that_pi_cannot_open_is_repaired_into_one_that_it_can(tmp_path: P
         data = file_of([said("a", None, message=user), said("b", "a", **fields), said("c", "b", message=user)])
         assert not examine(data).sound
         files.append(tmp_path / f"{number}.jsonl")
-        files[-1].write_bytes(b"".join(line + b"\n" for line in mend(data, top, os.urandom).lines))
+        files[-1].write_bytes(b"".join(line + b"\n" for line in repair(data, top, os.urandom).lines))
     for file, theirs in zip(files, pi("context", *files), strict=True):
         same(theirs, context(read_tree(file.read_bytes().split(b"\n"))))
         assert [one["content"] for one in theirs["messages"]] == ["hello", "hello"]

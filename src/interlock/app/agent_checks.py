@@ -132,11 +132,11 @@ def in_own_process(state: Path) -> RunCheck:
             os.setpriority(os.PRIO_PROCESS, process.pid, NICE)
         try:
             async with asyncio.timeout(CHECK_TIMEOUT_S):
-                _, said = await process.communicate()
+                _, errors = await process.communicate()
         finally:
             await _end(process)
         if process.returncode:
-            raise CheckFailed(said.decode("utf-8", "replace")[-STDERR_SHOWN_BYTES:].strip())
+            raise CheckFailed(errors.decode("utf-8", "replace")[-STDERR_SHOWN_BYTES:].strip())
     return run
 
 

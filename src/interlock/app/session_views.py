@@ -41,7 +41,7 @@ must not wait for the view."""
 PAGE_ROWS = 100
 LAST_S = 0.5
 """A view that takes longer to write is not written once more at the end; it is at the next start."""
-TOLD = 20
+LOGGED = 20
 """Maximum sentences of one text in the log; the number of the others follows."""
 EDITOR = Principal(tenant_id=OWNER_TENANT, actor=Actor(type="user", id=NAME), role="owner", key_id="")
 """Who may write in the state directory owns the gateway; the audit log says that it came by the file."""
@@ -79,7 +79,7 @@ class SessionViews:
         self._agents: dict[str, _Agent] = {}
         self._dirty: set[str] = set()
         self._stopping = asyncio.Event()
-        self._hurry = threading.Event()
+        self._ending = threading.Event()
         self._rest_until_ms = 0.0
         self._revision = 0
         self._spent_s = 0.0
@@ -93,7 +93,7 @@ class SessionViews:
     async def stop(self) -> None:
         """Write what is not written yet, unless that takes long, and end."""
         self._stopping.set()
-        self._hurry.set()
+        self._ending.set()
         if self._task is not None:
             await self._task
             self._task = None
@@ -196,8 +196,8 @@ class SessionViews:
         if taken:
             log.info(f"{NAME} was edited", agent_id=agent_id, entries=taken)
         if refused:
-            more = f" ({len(refused) - TOLD} more)" if len(refused) > TOLD else ""
-            log.warning(f"not everything in {NAME} was taken{more}", agent_id=agent_id, sentences=refused[:TOLD])
+            more = f" ({len(refused) - LOGGED} more)" if len(refused) > LOGGED else ""
+            log.warning(f"not everything in {NAME} was taken{more}", agent_id=agent_id, sentences=refused[:LOGGED])
 
     # --- writing ---
     async def _write(self) -> None:
@@ -223,7 +223,7 @@ class SessionViews:
     async def _write_one(self, agent_id: str, agent: _Agent) -> float:
         self._revision = max(self._engine.lanes.clock.now_ms(), self._revision + 1)
         pages = _Pages(self._engine, agent_id, self._directory(agent_id), self._revision,
-                       asyncio.get_running_loop(), self._hurry, self._stopwatch)
+                       asyncio.get_running_loop(), self._ending, self._stopwatch)
         began = self._stopwatch()
         seen = await asyncio.to_thread(agent.file.write, written(pages), agent.known)
         if seen is None:
@@ -237,13 +237,13 @@ class _Pages:
     """The entries of one agent, page by page, for a thread that writes them."""
 
     def __init__(self, engine: Engine, agent_id: str, directory: Path, revision: int, loop: asyncio.AbstractEventLoop,
-                 hurry: threading.Event, stopwatch: Callable[[], float]) -> None:
+                 ending: threading.Event, stopwatch: Callable[[], float]) -> None:
         self._engine = engine
         self._agent_id = agent_id
         self._directory = str(directory)
         self._revision = revision
         self._loop = loop
-        self._hurry = hurry
+        self._ending = ending
         self._stopwatch = stopwatch
         self.waited_s = 0.0
 
@@ -263,7 +263,7 @@ class _Pages:
                 return
             after = records[-1].session_key
             done = self._stopwatch()
-            self._hurry.wait(EASE * (done - read))
+            self._ending.wait(EASE * (done - read))
             self.waited_s += (read - began) + (self._stopwatch() - done)
 
 

@@ -16,7 +16,7 @@ from interlock.box.wall_setup import raise_walls
 
 SHELL = b"/bin/sh"
 SCRIPT = b"/bin/sh -c 'exit 7'; exit $?"
-AS_SAID = 7
+EXPECTED_STATUS = 7
 WAIT_S = 10.0
 POLL_MS = 10
 
@@ -52,7 +52,7 @@ def hold_one(walls: list[bytes]) -> str:
     finally:
         os.close(report)
         _end(pid)
-    if status != AS_SAID:
+    if status != EXPECTED_STATUS:
         return "a program that was allowed did not run"
     return "a program cannot be compared with what was allowed" if any(line[0] in "MN" for line in lines) else ""
 

@@ -16,7 +16,7 @@ from interlock.cli.verb_error import Trouble, usage
 if TYPE_CHECKING:
     from interlock.sdk import AsyncInterlock
 
-PATIENCE_S = 24 * 3600.0
+RECONNECT_MAX_S = 24 * 3600.0
 """An editor stays open over a night; a gateway that comes back within this time is followed again."""
 
 
@@ -59,13 +59,13 @@ async def _serve(where: Where, agent: str | None, runner: str | None, on_exit: L
 def _client(where: Where) -> AsyncInterlock:
     """Connect to the gateway as every verb does. Raises DoorError."""
     from interlock.doors.acp.door import AUTH_REQUIRED, DoorError
-    from interlock.sdk import AsyncInterlock, Manners
+    from interlock.sdk import AsyncInterlock, RetryPolicy
 
     try:
         address = locate(where)
         tls = trust.tls(address.url, where.directory(), address.ca)
         return AsyncInterlock(address.url, renewed_key(address, where), in_clear=True, tls=tls or True,
-                              manners=Manners(stream_give_up_s=PATIENCE_S))
+                              retries=RetryPolicy(stream_give_up_s=RECONNECT_MAX_S))
     except Trouble as trouble:
         raise DoorError(AUTH_REQUIRED, f"{trouble.sentence} {trouble.remedy}".strip(), {"code": trouble.code}) from None
     except ValueError as error:

@@ -227,7 +227,7 @@ def unread_comment(reading: CardReading) -> str:
     return f"not read to the end: {reading.progress}"
 
 
-def _wish(scope: str, width: str) -> dict[str, Any]:
+def _remembering(scope: str, width: str) -> dict[str, Any]:
     return {"scope": scope} if width == "exact" else {"scope": scope, "match": {"width": width}}
 
 
@@ -283,9 +283,9 @@ class ApprovalPrompt:
                     return await self._vote(approval, "deny", why)
                 case "s" | "a" as always if self._may_always(approval):
                     scope = "session" if always == "s" else "rule"
-                    wish = await self._agreed(approval, scope, answers)
-                    if wish is not None:
-                        return await self._vote(approval, "grant", more={"remember": wish})
+                    remembering = await self._agreed(approval, scope, answers)
+                    if remembering is not None:
+                        return await self._vote(approval, "grant", more={"remember": remembering})
                 case "?":
                     show_json(approval)
                 case _:
@@ -322,7 +322,7 @@ class ApprovalPrompt:
             covers = f" ({_WIDTHS[width]})" if width == "described" else ""
             say(f"this rule would be kept{covers}: {rule_line(shown.rule)}")
             agreed = await self._line("Allow it, and keep the rule? y = yes, anything else = back: ", answers)
-            return _wish(scope, width) if agreed in ("y", "yes") else None
+            return _remembering(scope, width) if agreed in ("y", "yes") else None
         say("one of these rules would be kept:")
         for number, offer in enumerate(shown.widths, 1):
             say(f"  {number} = {_WIDTHS.get(offer.width, offer.width)}: {rule_line(offer.rule)}")
@@ -330,7 +330,7 @@ class ApprovalPrompt:
         chosen = await self._line(f"Allow it, and keep which? {numbers}, anything else = back: ", answers)
         if chosen is None or not chosen.isdecimal() or not 1 <= int(chosen) <= len(shown.widths):
             return None
-        return _wish(scope, shown.widths[int(chosen) - 1].width)
+        return _remembering(scope, shown.widths[int(chosen) - 1].width)
 
     async def _ask_words(self, asked: Approval, answers: Answers) -> bool:
         say("the agent asks you", "bold")

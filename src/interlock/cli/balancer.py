@@ -13,7 +13,7 @@ from contextlib import suppress
 
 LOOK_S = 0.5
 """Each gateway is asked so often whether it still answers."""
-PATIENCE_S = 1.0
+PROBE_TIMEOUT_S = 1.0
 """One that takes longer is taken for dead until it answers again: its connections are cut, new ones go elsewhere."""
 CHUNK_BYTES = 65_536
 BACKLOG = 512
@@ -33,7 +33,7 @@ class _Behind:
     async def ask(self, *, speaks_tls: bool) -> None:
         """Look whether it answers; one that does not loses its connections."""
         try:
-            async with asyncio.timeout(PATIENCE_S):
+            async with asyncio.timeout(PROBE_TIMEOUT_S):
                 reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
                 try:
                     if not speaks_tls:

@@ -19,8 +19,8 @@ from interlock.protocol.limits import KIB, MIB
 
 STOP_GRACE_S = 25.0
 """SIGTERM to SIGKILL: above what a runner gives its agents."""
-MEND_PAUSE_S = 0.25
-MEND_PAUSE_MAX_S = 10.0
+RESTART_DELAY_S = 0.25
+RESTART_DELAY_MAX_S = 10.0
 DEATHS_MAX = 6
 DEATHS_WINDOW_S = 60.0
 """A process that dies so often within this is not started again."""
@@ -64,7 +64,7 @@ class Deaths:
         if len(recent) >= DEATHS_MAX:
             raise Trouble("InternalError", f"The {self._name} ended {len(recent)} times within "
                           f"{DEATHS_WINDOW_S:.0f} s: {last_words(self._log)}", f"See {self._log}")
-        return min(MEND_PAUSE_MAX_S, MEND_PAUSE_S * 2 ** (len(recent) - 1))
+        return min(RESTART_DELAY_MAX_S, RESTART_DELAY_S * 2 ** (len(recent) - 1))
 
 
 class Child:

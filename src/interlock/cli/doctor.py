@@ -167,7 +167,7 @@ def _key(state: Path) -> HostFinding:
 
 async def _gateway(where: Where) -> list[HostFinding]:
     try:
-        async with GatewayLink(where, patient=False) as link:
+        async with GatewayLink(where, retries=False) as link:
             standing = await link.ask(read(GET_STATUS_OF_GATEWAY))
             url, nodes, gateway_id = link.address.url, standing.runners, standing.gateway_id
             ways = await ways_to_approvers(link)

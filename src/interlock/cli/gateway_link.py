@@ -29,13 +29,13 @@ from interlock.sdk.exchange import (
     Flow,
     Give,
     HttpReply,
-    Manners,
     Open,
     ReadMore,
     RequestSpec,
     Rest,
+    RetryPolicy,
     Send,
-    patience,
+    retry_delay_s,
 )
 from interlock.sdk.place import KeySource, trusting_none
 
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-MANNERS = Manners()
+RETRY_POLICY = RetryPolicy()
 """How often and after how long a request is sent again: the library's rule, so that both do the same (M-1, K-3)."""
 WAIT_SHOWN_S = 2.0
 """A longer wait that the gateway asks for is announced."""
@@ -139,16 +139,16 @@ def unreachable(address: Address, why: str) -> Trouble:
 
 
 class GatewayLink:
-    """Requests to one gateway, sent by the library; what is printed of them, and how patient a person is, is decided
+    """Requests to one gateway, sent by the library; what is printed of them, and how long a person waits, is decided
     here. Finds the gateway again when it was restarted elsewhere."""
 
     def __init__(self, where: Where, transport: httpx2.AsyncBaseTransport | None = None, *,
                  sleep: Callable[[float], Awaitable[None]] | None = None,
-                 clock: Callable[[], float] = time.monotonic, patient: bool = True, streams: bool = True) -> None:
-        """Without `patient` a refusal that asks to come again is the answer: what is wrong now is what was asked.
+                 clock: Callable[[], float] = time.monotonic, retries: bool = True, streams: bool = True) -> None:
+        """Without `retries` a refusal that asks to try again is the answer: what is wrong now is what was asked.
         Without `streams` requests to this machine are sent without an event loop: see `ask_gateway`."""
         self._where = where
-        self._patient = patient
+        self._retries = retries
         self._shown = set[str]()
         """Sentences of refusals that were printed while the request is sent again."""
         self.address = locate(where)
@@ -173,7 +173,7 @@ class GatewayLink:
             from interlock.sdk.awaiting_link import AsyncLink
 
             tls = self._tls or (trusting_none() if urlsplit(self.address.url).hostname in LOOPBACK else True)
-            self._opened = AsyncLink(self.address.url, self._credential, MANNERS, in_clear=True, tls=tls,
+            self._opened = AsyncLink(self.address.url, self._credential, RETRY_POLICY, in_clear=True, tls=tls,
                                      transport=self._transport, sleep=self._sleep or asyncio.sleep, clock=self._clock)
         return self._opened
 
@@ -315,11 +315,11 @@ class GatewayLink:
         gateways behind one address the one that had the question has died, and another has the answer."""
         if isinstance(reply, ConnectionCut):
             if not asked.changes:
-                return MANNERS.pause(attempt) if reply.broke_off and attempt < READ_ATTEMPTS else None
+                return RETRY_POLICY.pause(attempt) if reply.broke_off and attempt < READ_ATTEMPTS else None
             if attempt == 1:
                 say("the connection to the gateway was lost; sending it again", "bold", "lost;")
-            return patience(asked, reply, attempt, MANNERS)
-        wait_s = patience(asked, reply, attempt, MANNERS) if self._patient else None
+            return retry_delay_s(asked, reply, attempt, RETRY_POLICY)
+        wait_s = retry_delay_s(asked, reply, attempt, RETRY_POLICY) if self._retries else None
         if wait_s is None:
             return None
         refused = refusal(reply.status, reply.body, asked.path)
@@ -329,12 +329,12 @@ class GatewayLink:
         return wait_s
 
 
-def ask_gateway(where: Where, ask: Callable[[GatewayLink], Coroutine[Any, Any, T]], *, patient: bool = True,
+def ask_gateway(where: Where, ask: Callable[[GatewayLink], Coroutine[Any, Any, T]], *, retries: bool = True,
                 plain: bool = True) -> T:
     """Ask a gateway, one request after another; the result. For a gateway on this machine no event loop is loaded: that
     takes longer than what a list asks (Y-18). What reads a stream, sends a file or sleeps needs one: then `plain` is
     False. Raises Trouble."""
-    link = GatewayLink(where, patient=patient, streams=not plain)
+    link = GatewayLink(where, retries=retries, streams=not plain)
 
     async def work() -> T:
         async with link:

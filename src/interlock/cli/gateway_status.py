@@ -30,7 +30,7 @@ def status(*, json: Json = False, where: Here = NOWHERE) -> int:
     async def find(link: GatewayLink) -> tuple[VerbAnswer[Status], list[Session]]:
         return await answered(link, read(GET_STATUS_OF_GATEWAY)), await link.list(LIST_SESSIONS.at(), Session, most=1)
 
-    answer, newest = ask_gateway(where, find, patient=False)
+    answer, newest = ask_gateway(where, find, retries=False)
     starting = answer.link.is_local and up_is_starting(where.directory())
 
     def show(now: Status) -> None:

@@ -91,12 +91,12 @@ def drop(state: Path, pairing: StoredPairing) -> None:
         (pairing.directory / PAIRED_FILE).unlink()
         pairing.token_file.unlink(missing_ok=True)
         return
-    heir = rest[0]
-    token = heir.token_file.read_bytes()
-    moved = msgspec.structs.replace(heir.paired, home=home_of(found))
+    successor = rest[0]
+    token = successor.token_file.read_bytes()
+    moved = msgspec.structs.replace(successor.paired, home=home_of(found))
     write_private(pairing.token_file, token)
     write_private(pairing.directory / PAIRED_FILE, msgspec.json.encode(moved))
-    shutil.rmtree(heir.directory)
+    shutil.rmtree(successor.directory)
 
 
 def _read(directory: Path) -> Paired | None:

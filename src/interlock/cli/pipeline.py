@@ -27,7 +27,7 @@ from interlock.doors.ci.summary import JobFacts, summary
 from interlock.protocol.answers import StagedChanges
 from interlock.protocol.problems import full_sentence
 from interlock.protocol.resources import Approval, Command, Session
-from interlock.sdk import AsyncInterlock, InterlockError, Manners, problems
+from interlock.sdk import AsyncInterlock, InterlockError, RetryPolicy, problems
 from interlock.sdk.requests import commands
 
 AWAY_S = 600.0
@@ -35,7 +35,8 @@ AWAY_S = 600.0
 ATTEMPTS = 160
 """Requests are sent again about as long."""
 EVIDENCE_S = 60.0
-"""How long a gateway may take to prove the records: one that cannot sign its log asks for patience, again and again."""
+"""How long a gateway may take to prove the records: one that cannot sign its log asks to try again later,
+again and again."""
 LEAVE_S = 6.0
 """GitHub ends a canceled step 7.5 s after its first signal."""
 CANCEL_REASON = "the pipeline's job was canceled"
@@ -68,7 +69,7 @@ async def drive(options: JobOptions, where: Where, environ: Mapping[str, str]) -
     tls = trust.tls(address.url, where.directory(), address.ca)
     try:
         client = AsyncInterlock(address.url, renewed_key(address, where), in_clear=True, tls=tls or True,
-                                manners=Manners(attempts=ATTEMPTS, stream_give_up_s=AWAY_S))
+                                retries=RetryPolicy(attempts=ATTEMPTS, stream_give_up_s=AWAY_S))
         first = AsyncInterlock(address.url, renewed_key(address, where), in_clear=True, tls=tls or True)
     except ValueError as error:
         raise usage(f"{error}.", "Give the URL with --url and the key in $INTERLOCK_KEY.") from None

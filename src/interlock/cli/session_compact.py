@@ -20,7 +20,7 @@ from interlock.protocol.codes import Code
 from interlock.protocol.resources import Compaction, Notice
 from interlock.sdk.requests import sessions
 
-PATIENCE_S = 360.0
+REPORT_TIMEOUT_S = 360.0
 """An agent may take five minutes; then it is left to its work."""
 POLL_S = "20"
 
@@ -76,7 +76,7 @@ class _Page(msgspec.Struct):
 async def _answer_to(link: GatewayLink, asked: Compaction) -> tuple[dict[str, Any], str]:
     """Read on until it is settled: the agent's report, {} where a hook wrote the summary, and what the gateway says of
     it. A report alone settles nothing: the gateway may drop it. Raises Trouble where it failed, or is not answered."""
-    until, cursor, report, waits = time.monotonic() + PATIENCE_S, asked.cursor, dict[str, Any](), False
+    until, cursor, report, waits = time.monotonic() + REPORT_TIMEOUT_S, asked.cursor, dict[str, Any](), False
     while time.monotonic() < until:
         page = await link.read(GET_FRAMES.at(asked.session_id), _Page, {"since": cursor, "wait": POLL_S})
         cursor = page.next_cursor
@@ -99,5 +99,5 @@ async def _answer_to(link: GatewayLink, asked: Compaction) -> tuple[dict[str, An
             if frame is not None and frame.type == "session.compacted" \
                     and frame.payload.get("request_id") == asked.request_id:
                 report = frame.payload
-    raise Trouble("Timeout", f"The agent has not answered within {PATIENCE_S:.0f} s; it may still.",
+    raise Trouble("Timeout", f"The agent has not answered within {REPORT_TIMEOUT_S:.0f} s; it may still.",
                   f"Look at it with: interlock sessions {asked.session_id}")

@@ -18,7 +18,7 @@ from interlock.cli.verb_error import Trouble
 from interlock.protocol.resources import Session
 from interlock.sdk.requests import sessions
 
-PATIENCE_S = 10.0
+RELEASE_TIMEOUT_S = 10.0
 """The runner hands over behind what the session acts on at the moment, which takes no longer while it is there."""
 POLL_S = 0.2
 
@@ -35,7 +35,7 @@ def release(
     async def hand_over(link: GatewayLink) -> Session:
         named = await short_ids.session(link, session)
         after = await link.ask(sessions.release(named.session_id, to))
-        until = time.monotonic() + PATIENCE_S
+        until = time.monotonic() + RELEASE_TIMEOUT_S
         while after.controller != to:
             if time.monotonic() > until:
                 raise Trouble("Timeout", f"The runner has not handed {named.session_id} to gateway {to}.",

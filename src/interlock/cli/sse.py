@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeAlias, cast
 
 import msgspec
 
-from interlock.cli.gateway_link import MANNERS, GatewayLink, decoded, unreachable
+from interlock.cli.gateway_link import RETRY_POLICY, GatewayLink, decoded, unreachable
 from interlock.cli.verb_error import Trouble
 from interlock.protocol.api.operation import SSE
 from interlock.sdk.exchange import ConnectionCut, Flow, Give, HttpReply, Now, Open, ReadMore, RequestSpec, Rest
@@ -91,7 +91,7 @@ class SseStream:
                 away.attempts += 1
                 if now - away.since > GIVE_UP_S:
                     raise cut.trouble from None
-                wait_s = max(MANNERS.pause(away.attempts), cut.trouble.retry_after_s or 0)
+                wait_s = max(RETRY_POLICY.pause(away.attempts), cut.trouble.retry_after_s or 0)
             except Trouble as trouble:
                 if trouble.code != "CursorExpired" or self.cursor is None:
                     raise

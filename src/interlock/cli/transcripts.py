@@ -22,7 +22,8 @@ from interlock.cli.verb_error import Trouble, usage
 from interlock.protocol.clock import iso
 from interlock.protocol.transcripts import Report
 from interlock.sdk.requests import transcripts
-from interlock.session.doctor import examine, mend
+from interlock.session import doctor as repairs
+from interlock.session.doctor import examine
 from interlock.session.entries import VERSION, Header
 from interlock.session.render import markdown, page, section_of
 from interlock.session.tree import Tree, read_tree
@@ -123,7 +124,7 @@ def doctor(source: Source, /, *, repair: Annotated[bool, Parameter(help="Write a
     if repair and not report.sound:
         place = output if output is not None else path.with_name(f"{path.stem}.repaired.jsonl")
         header = Header(version=VERSION, id=path.stem, timestamp=iso(round(path.stat().st_mtime * 1000)), cwd="")
-        lines = mend(data, header, os.urandom).lines
+        lines = repairs.repair(data, header, os.urandom).lines
         write_new(place, b"".join(line + b"\n" for line in lines))
         if not examine(read_file(place)).sound:
             raise Trouble("InternalError", f"{place} was written, and is not sound.", "Please report it.")

@@ -133,7 +133,7 @@ class UpCluster(Up):
             if (self._state / name).exists() and not link.exists():
                 link.symlink_to(self._state / name)
 
-    def _mended(self) -> Sequence[SupervisedChild]:
+    def _supervised(self) -> Sequence[SupervisedChild]:
         servers = [KeptServer(name, server) for name, server in zip(SERVERS, self._servers, strict=True)]
         return [*self._gateways, *servers]
 

@@ -107,7 +107,7 @@ class Up:
         keeping: list[asyncio.Task[None]] = []
         try:
             if await self._unless_stopped(self._start()):
-                keeping = [asyncio.create_task(keep_alive(one)) for one in self._mended()]
+                keeping = [asyncio.create_task(keep_alive(one)) for one in self._supervised()]
                 keeping.append(asyncio.create_task(self._keep_runner()))
                 keeping += [asyncio.create_task(keep_apart(child)) for child in self._aside]
                 await self._unless_stopped(first_failure(keeping))
@@ -155,7 +155,7 @@ class Up:
             stopping.cancel()
             await asyncio.gather(doing, stopping, return_exceptions=True)
 
-    def _mended(self) -> Sequence[SupervisedChild]:
+    def _supervised(self) -> Sequence[SupervisedChild]:
         """What is started again when it ends, beside the runner."""
         return self._gateways
 
@@ -228,7 +228,7 @@ class Up:
 
     async def _announced(self, gateway: Child, state: Path) -> str:
         """Wait until a gateway says where it listens."""
-        async with _patience("gateway", gateway):
+        async with _ReadyTimeout("gateway", gateway):
             while True:
                 running = gateway_file(state)
                 if running is not None and running.pid == gateway.pid:
@@ -238,7 +238,7 @@ class Up:
     async def _online(self) -> Node:
         """Wait until the gateway counts the runner as online."""
         gateway = OwnGateway(self._url, self._state)
-        async with _patience("runner", self._runner):
+        async with _ReadyTimeout("runner", self._runner):
             while True:
                 for node in await gateway.nodes():
                     if node.node_id == LOCAL_RUNNER and node.status != "offline":
@@ -267,7 +267,7 @@ def _not_started(child: Child, why: str) -> Trouble:
     return Trouble("StartFailed", f"The {child.name} did not start, {why}: {child.last_words()}", f"See {child.log}")
 
 
-class _patience:  # noqa: N801 - reads as what it does
+class _ReadyTimeout:
     """Bounds a wait for a child by READY_TIMEOUT_S, with a sentence in place of the exception."""
 
     def __init__(self, name: str, child: Child) -> None:

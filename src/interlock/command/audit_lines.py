@@ -13,8 +13,8 @@ from interlock.command.audit import CheckpointLine, ExportLine, checkpoint_line,
 from interlock.command.canonical import MAX_INTEGER, NotCanonical, is_plain
 from interlock.command.note import ORIGIN_PREFIX, Checkpoint, NotANote, parse_checkpoint
 
-MAX_MENDED_BYTES = 4_096
-"""In a longer line no flipped bit is looked for."""
+MAX_REPAIRED_LINE_BYTES = 4_096
+"""In a longer line a flipped bit is not searched for."""
 MAX_FRAMING_BYTES = 256
 """What stands before a record in its line is looked through so far, if the record cannot be found."""
 
@@ -101,7 +101,7 @@ def redacted_by(meta: Mapping[str, Any]) -> set[int]:
 
 def flipped_bit(line: bytes, place: int) -> int | None:
     """Find the one bit that, put back, makes a line the whole record `place` again; None where there is none."""
-    if len(line) > MAX_MENDED_BYTES:
+    if len(line) > MAX_REPAIRED_LINE_BYTES:
         return None
     return next((bit for bit in _suspects(line, place) if _is_whole(_with_bit(line, bit), place)), None)
 

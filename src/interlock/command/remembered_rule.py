@@ -34,27 +34,27 @@ class Offer(NamedTuple):
 
 
 def offers(
-    approval: Approval, subject: PolicySubject, decision: Decision, wish: Remembering, *, described: bool = False
+    approval: Approval, subject: PolicySubject, decision: Decision, remembering: Remembering, *, described: bool = False
 ) -> list[Offer]:
     """List the widths that fit this call, the narrowest first. `described`: the config lets a yes to a described call
     be remembered. Raises Problem if it cannot be remembered at all."""
     if subject.facts.described and decision == "grant":
         match = RuleMatch(width="described")
-        return [Offer("described", rule_of(approval, subject, decision, msgspec.structs.replace(wish, match=match),
-                                           described=described))]
-    found = [Offer("exact", rule_of(approval, subject, decision, wish))]
+        widened = msgspec.structs.replace(remembering, match=match)
+        return [Offer("described", rule_of(approval, subject, decision, widened, described=described))]
+    found = [Offer("exact", rule_of(approval, subject, decision, remembering))]
     for width in ("program", "below"):
         if _fields_of(width, subject) is not None:
             match = RuleMatch(width=width)
             try:
                 found.append(Offer(width, rule_of(approval, subject, decision, msgspec.structs.replace(
-                    wish, match=match))))
+                    remembering, match=match))))
             except Problem:
                 continue  # The call itself holds more than this width covers.
     return found
 
 
-def rule_of(approval: Approval, subject: PolicySubject, decision: Decision, wish: Remembering, *,
+def rule_of(approval: Approval, subject: PolicySubject, decision: Decision, remembering: Remembering, *,
             described: bool = False
             ) -> Rule:
     """Make the rule that a vote with `remember` leaves behind, shown before it is saved.
@@ -75,18 +75,18 @@ def rule_of(approval: Approval, subject: PolicySubject, decision: Decision, wish
     if approval.kind == "question":
         raise malformed("/remember", "a question is answered each time")
     effect: Effect = "allow" if decision == "grant" else "deny"
-    match = wish.match or RuleMatch()
+    match = remembering.match or RuleMatch()
     if effect == "allow":
-        _check_grant(subject, match, wish.scope, described=described)
+        _check_grant(subject, match, remembering.scope, described=described)
     fields: dict[str, Any] = {
         "tenant": approval.tenant_id, "door": approval.door, "agent": approval.agent_id,
         "tool": match.tool or (None if match.width == "described" else approval.tool_name),
-        "session": approval.session_id if wish.scope == "session" else None,
+        "session": approval.session_id if remembering.scope == "session" else None,
         "type": subject.command_type, "origin": subject.origin if approval.door == "command" else None,
         **(_narrow(subject) if effect == "allow" else {}), **_input_fields(match, subject),
     }
     try:
-        rule = Rule(name=_name(approval, wish), effect=effect, **fields)
+        rule = Rule(name=_name(approval, remembering), effect=effect, **fields)
     except ValueError as error:
         field, _, sentence = str(error).partition(": ")
         raise Problem("InvalidPayload", f"/remember/match/{field}: {sentence}",
@@ -211,6 +211,6 @@ def _below(subject: PolicySubject) -> dict[str, Any] | None:
     return {"path": f"{top}/**"}
 
 
-def _name(approval: Approval, wish: Remembering) -> str:
-    where = "in one session" if wish.scope == "session" else "always"
+def _name(approval: Approval, remembering: Remembering) -> str:
+    where = "in one session" if remembering.scope == "session" else "always"
     return f"{approval.tool_name or 'run'} of {approval.agent_id} {where}"

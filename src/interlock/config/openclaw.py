@@ -139,9 +139,9 @@ def _links(reading: _Reading, links: object) -> None:
 
 
 def _send_policy(reading: _Reading, policy: object) -> None:
-    said = _dict(policy)
+    found = _dict(policy)
     rules: list[Table] = []
-    for number, rule in enumerate(_list(said.get("rules"))):
+    for number, rule in enumerate(_list(found.get("rules"))):
         path, match = f"session.sendPolicy.rules[{number}]", _dict(_dict(rule).get("match"))
         ours: Table = {"action": _dict(rule).get("action")}
         for name, value in match.items():
@@ -158,8 +158,8 @@ def _send_policy(reading: _Reading, policy: object) -> None:
             reading.taken.append(path)
     if rules:
         reading.tables.setdefault("session", {}).setdefault("sendPolicy", {})["rules"] = rules
-    if said.get("default") in ("allow", "deny"):
-        reading.put("session.sendPolicy.default", ("session", "sendPolicy"), "default", said["default"])
+    if found.get("default") in ("allow", "deny"):
+        reading.put("session.sendPolicy.default", ("session", "sendPolicy"), "default", found["default"])
 
 
 def _rule_kind() -> type:

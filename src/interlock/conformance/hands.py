@@ -14,7 +14,7 @@ from interlock.conformance.with_master import AGENT
 from interlock.protocol.api.approvals import GET_APPROVAL, VOTE
 from interlock.protocol.api.commands import GET_STATUS, SUBMIT_COMMAND
 
-PATIENCE_S = 20.0
+ACTION_TIMEOUT_S = 20.0
 PRESENT_S = 5.0
 """Limit within which a welcomed runner is offered to people; until then a prompt is a conflict."""
 LOOK_S = 0.1
@@ -47,11 +47,11 @@ class ProgramHand:
         except OSError as error:
             raise HandFailed(f"{self._program[0]} cannot be run: {error}") from None
         try:
-            status = await asyncio.wait_for(ran.wait(), PATIENCE_S)
+            status = await asyncio.wait_for(ran.wait(), ACTION_TIMEOUT_S)
         except TimeoutError:
             ran.kill()
             await ran.wait()
-            raise HandFailed(f"{self._program[0]} {action} did not end within {PATIENCE_S:.0f} s") from None
+            raise HandFailed(f"{self._program[0]} {action} did not end within {ACTION_TIMEOUT_S:.0f} s") from None
         if status != 0:
             raise HandFailed(f"{self._program[0]} {action} ended with {status}")
 
@@ -66,7 +66,7 @@ class RestHand:
 
     async def do(self, action: str) -> None:
         """Send the action over REST; `allow` and `deny` wait for the approval that they answer."""
-        async with httpx2.AsyncClient(base_url=self._base, headers=self._headers, timeout=PATIENCE_S) as rest:
+        async with httpx2.AsyncClient(base_url=self._base, headers=self._headers, timeout=ACTION_TIMEOUT_S) as rest:
             try:
                 await self._do(rest, action)
             except httpx2.HTTPError as error:
@@ -85,7 +85,7 @@ class RestHand:
             await _post(rest, VOTE.at(approval["id"]), ballot)
 
     async def _approval(self, rest: httpx2.AsyncClient) -> Any:
-        cursor, deadline = "", time.monotonic() + PATIENCE_S
+        cursor, deadline = "", time.monotonic() + ACTION_TIMEOUT_S
         while time.monotonic() < deadline:
             since = {"since": cursor} if cursor else {}
             page = _json(await rest.get(GET_STATUS.at(self._command), params={"wait": 5, **since}))

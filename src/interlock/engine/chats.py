@@ -57,7 +57,7 @@ Remember = Callable[[Received], IdempotencyRecord]
 
 
 Compact = Callable[[Principal, str, str | None, Callable[[Any], IdempotencyRecord]], Awaitable[Any]]
-TOLD_IN_CHAT = frozenset({"Conflict", "UnsupportedCapability", "InvalidPayload", "ApprovalRequired", "Forbidden"})
+ANSWERED_IN_CHAT = frozenset({"Conflict", "UnsupportedCapability", "InvalidPayload", "ApprovalRequired", "Forbidden"})
 """Refusals of a word that are sent to the chat as an answer; what may pass is asked again."""
 
 
@@ -222,7 +222,7 @@ class ChatInbox:
         try:
             await self._ask_compact(principal, session_id, instructions or None, lambda _: remember(received))
         except Problem as problem:
-            if problem.code not in TOLD_IN_CHAT:
+            if problem.code not in ANSWERED_IN_CHAT:
                 raise
             received = msgspec.structs.replace(received, reply=None if silent else f"Not compacted: {problem.detail}.")
         return received

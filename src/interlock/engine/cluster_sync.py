@@ -56,7 +56,7 @@ class Joining(Protocol):
 _row = msgspec.msgpack.Decoder(RunnerLocation)
 
 
-class Neighbours(Holder):
+class ClusterPeers(Holder):
     """Joins an engine to a cluster. `on_replaced` is called with a runner that is attached elsewhere by now."""
 
     def __init__(self, engine: Joining, cluster: Cluster, on_replaced: Callable[[str], None]) -> None:

@@ -34,7 +34,7 @@ COUNTED = 1_000
 """Maximum number of missed times that are counted."""
 DUTY = "cron"
 SYSTEM = {"id": "gateway", "role": "system"}
-_PATIENT = ("Conflict", "Unavailable", "QuotaExceeded", "RateLimited")
+_RETRYABLE = ("Conflict", "Unavailable", "QuotaExceeded", "RateLimited")
 """Refusals that may be over in a minute: a runner that is not there yet, a full queue."""
 
 log = structlog.get_logger("interlock.cron")
@@ -197,7 +197,7 @@ class Crons:
         except (Elsewhere, LaneMoved):
             return  # It looks at its jobs too.
         except Problem as problem:
-            if problem.code in _PATIENT:
+            if problem.code in _RETRYABLE:
                 if self._waiting.get(place) != problem.detail:
                     log.warning("cron_cannot_begin", job=job.id, due=iso(due_ms), reason=problem.detail)
                 self._waiting[place] = problem.detail

@@ -31,10 +31,10 @@ from interlock.engine.bridge.inputs.people import (
 from interlock.engine.bridge.kernel import Decide, decide
 from interlock.engine.bridge.lane_state import LaneState, Limits
 from interlock.engine.bridge.tenant_lane import tenant_lane_id
-from interlock.engine.bridge.verbs import LaneVerb, said_in
+from interlock.engine.bridge.verbs import LaneVerb, verb_body
 from interlock.engine.chats import ChatInbox
 from interlock.engine.cluster.cluster import Cluster
-from interlock.engine.cluster_sync import Neighbours
+from interlock.engine.cluster_sync import ClusterPeers
 from interlock.engine.compactor import Compactor
 from interlock.engine.drains import Drains
 from interlock.engine.engine_status import EngineStatus
@@ -183,12 +183,12 @@ class Engine:
         return [Rule(name=f"{name.partition('/')[2]} differs from its audit record", effect="ask", tenant=tenant_id)
                 for tenant_id in sorted(tenants) for name in await self.rows.lost_denials(tenant_id, there)]
 
-    def join(self, cluster: Cluster, on_replaced: Callable[[str], None]) -> Neighbours:
+    def join(self, cluster: Cluster, on_replaced: Callable[[str], None]) -> ClusterPeers:
         """Work with the others of the cluster that is this engine's room; before `start`. `on_replaced` is called with
         a runner that attached elsewhere."""
-        neighbours = Neighbours(self, cluster, on_replaced)
-        self._router.look_by(neighbours.look_at_runners)
-        return neighbours
+        peers = ClusterPeers(self, cluster, on_replaced)
+        self._router.look_by(peers.look_at_runners)
+        return peers
 
     async def stop(self) -> None:
         """End all lanes; what was acknowledged is durable."""
@@ -312,7 +312,7 @@ class Engine:
         """Ask policy about a drain or its end: in its session's lane, else in the tenant's lane. Raises Problem."""
         in_session = body.scope == "session" and body.id is not None
         shell = await self.lanes.need(body.id if in_session and body.id else tenant_lane_id(principal.tenant_id))
-        asked = LaneVerb(verb, principal, said_in(body), f"{body.scope} {body.id or ''}".strip(),
+        asked = LaneVerb(verb, principal, verb_body(body), f"{body.scope} {body.id or ''}".strip(),
                          None if in_session else (body.id or "") if body.scope == "agent" else "")
         await shell.call(PolicyAsked(asked))
 

@@ -11,7 +11,7 @@ from interlock.protocol.answers import MissingSession, RestoredLedger
 
 SESSIONS_LISTED = 100
 """Sessions of a tenant that are named; the others are counted."""
-TOLD_APART = 10_000
+FINDINGS_KNOWN = 10_000
 """Findings of a tenant that are known again; one beyond them counts each time it is found."""
 
 Findings = Sequence[RestoredLedger]
@@ -62,7 +62,7 @@ class Setbacks:
         this = _apart(missing)
         if this in seen:
             return False
-        if len(seen) < TOLD_APART:
+        if len(seen) < FINDINGS_KNOWN:
             seen.add(this)
         found.session_count += 1
         found.commands_closed += len(missing.commands)

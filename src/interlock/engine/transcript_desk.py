@@ -28,14 +28,14 @@ from interlock.ports.ledger import AuditAppend, LaneName, Ledger, WriteBatch
 from interlock.ports.transcripts import TranscriptStore
 from interlock.protocol.clock import iso
 from interlock.protocol.identifiers import uuid4
-from interlock.protocol.limits import MAX_MENDED_BYTES, MIB
+from interlock.protocol.limits import MAX_REPAIRED_BYTES, MIB
 from interlock.protocol.problems import Place, Problem
 from interlock.protocol.records import AuditDraft, IdempotencyRecord, Principal, SessionRecord
 from interlock.protocol.resources import Target
 from interlock.protocol.transcripts import Report
 from interlock.session import tree_edits
 from interlock.session.context import ModelContext
-from interlock.session.doctor import examine, mend
+from interlock.session.doctor import examine, repair
 from interlock.session.entries import VERSION, Header
 from interlock.session.export_redaction import Leaving, Redact, leaving
 from interlock.session.keys import run_key
@@ -44,7 +44,7 @@ from interlock.session.tree import Tree
 
 T = TypeVar("T")
 
-MEND_AT_ONCE_BYTES = 4 * MIB
+REPAIR_INLINE_BYTES = 4 * MIB
 """A transcript up to here is imported from memory."""
 _state_decoder = msgspec.json.Decoder(LaneState)
 
@@ -238,19 +238,19 @@ class TranscriptDesk:
 
     def _readable(self, source: ImportSource, header: Header) -> tuple[Iterable[bytes], Report]:
         """What a session begins with, and what was found on the way. A long file is gone through line by line."""
-        if source.size <= MEND_AT_ONCE_BYTES:
-            return self._mended(source.whole(), header)
+        if source.size <= REPAIR_INLINE_BYTES:
+            return self._repaired(source.whole(), header)
         report = surveyed(source)
         if report.sound:
             return UnderHeader(header, source), report
-        if source.size <= MAX_MENDED_BYTES:
-            return self._mended(source.whole(), header)
+        if source.size <= MAX_REPAIRED_BYTES:
+            return self._repaired(source.whole(), header)
         found = ", ".join(f"{kind} {count}" for kind, count in report.counts.items())
         raise _wrong("/content", f"it has {source.size} bytes and is not sound ({found}), and only up to "
-                     f"{MAX_MENDED_BYTES} bytes are mended here; mend it first with `interlock sessions doctor FILE "
+                     f"{MAX_REPAIRED_BYTES} bytes are mended here; mend it first with `interlock sessions doctor FILE "
                      "--repair`")
 
-    def _mended(self, data: bytes, header: Header) -> tuple[Iterable[bytes], Report]:
+    def _repaired(self, data: bytes, header: Header) -> tuple[Iterable[bytes], Report]:
         try:
             found = tree_edits.import_lines(data, header, self._lanes.entropy)
         except tree_edits.NothingToImport as error:
@@ -292,7 +292,7 @@ class TranscriptDesk:
         reports: list[Report] = []
 
         def change(data: bytes) -> list[bytes] | None:
-            made = mend(data, header, self._lanes.entropy)
+            made = repair(data, header, self._lanes.entropy)
             reports.append(made.report)
             return None if made.report.sound else made.lines
 

@@ -57,7 +57,7 @@ USED_INTERVAL_MS = 60_000
 """When a session was last used is written this often at most."""
 NOTED_SESSIONS = 4_096
 """Sessions of which this gateway remembers when it last wrote that."""
-DOUBTED_AT_ONCE = 4
+SUSPECTS_AT_ONCE = 4
 """Logins from addresses above `refused_a_minute` that are looked up at a time."""
 
 Remember = Callable[[Any], IdempotencyRecord]
@@ -81,7 +81,7 @@ class BrowserSessions:
         self._entropy = entropy
         self._credentials = credentials
         self._rates = rates
-        self._doubted = asyncio.Semaphore(DOUBTED_AT_ONCE)
+        self._suspect_slots = asyncio.Semaphore(SUSPECTS_AT_ONCE)
         self._opening = asyncio.Lock()
         """Counting the open ones and adding one are done together, or the limits would not hold."""
         self._noted: OrderedDict[str, int] = OrderedDict()
@@ -250,7 +250,7 @@ class BrowserSessions:
 
     def _looking(self, source: str) -> AbstractAsyncContextManager[Any]:
         """Look a login up; those of an address that sends many bad ones a few at a time, and a good one is let in."""
-        return self._doubted if self._rates.is_refusing(source) else contextlib.nullcontext()
+        return self._suspect_slots if self._rates.is_refusing(source) else contextlib.nullcontext()
 
     def _wrong(self, source: str) -> Problem:
         """One answer for whatever is wrong. Raises Problem RateLimited in its place after too many of them."""

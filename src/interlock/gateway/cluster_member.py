@@ -13,7 +13,7 @@ import msgspec
 from starlette.types import ASGIApp
 
 from interlock.engine.cluster.cluster import Cluster
-from interlock.engine.cluster_sync import Neighbours
+from interlock.engine.cluster_sync import ClusterPeers
 from interlock.engine.engine import Engine
 from interlock.engine.setbacks import Findings
 from interlock.gateway.rawp import RawpEndpoint
@@ -30,11 +30,11 @@ _strings = msgspec.json.Decoder(list[str])
 _findings = msgspec.json.Decoder(RestoredLedger | None)
 
 
-def share(cluster: Cluster, engine: Engine, rawp: RawpEndpoint, front: Front, rest: ASGIApp) -> Neighbours:
+def share(cluster: Cluster, engine: Engine, rawp: RawpEndpoint, front: Front, rest: ASGIApp) -> ClusterPeers:
     """Join the parts; before the cluster and the engine start."""
-    neighbours = engine.join(cluster, rawp.replaced)
-    neighbours.on_let_go.connect(rawp.let_go)
-    rawp.join(neighbours)
+    peers = engine.join(cluster, rawp.replaced)
+    peers.on_let_go.connect(rawp.let_go)
+    rawp.join(peers)
     cluster.answer(WHAT, partial(answer_sent, rest))
     _share_credentials(cluster, front)
     _share_runners(cluster, rawp, front)
@@ -44,7 +44,7 @@ def share(cluster: Cluster, engine: Engine, rawp: RawpEndpoint, front: Front, re
     cluster.renewal.renewed.connect(front.metrics.renewed)
     cluster.takeover.counted.connect(front.metrics.took_over)
     cluster.on_death.connect(front.metrics.taken_for_dead)
-    return neighbours
+    return peers
 
 
 def _share_credentials(cluster: Cluster, front: Front) -> None:
@@ -53,7 +53,7 @@ def _share_credentials(cluster: Cluster, front: Front) -> None:
     cluster.on_hint("credentials", lambda _: credentials.look_again())
     tickets = front.access.tickets
     tickets.join(lambda: cluster.instance_id,
-                 lambda giver, asked: cluster.ask(giver, "ticket", asked, TICKET_WAIT_MS))
+                 lambda issuer, asked: cluster.ask(issuer, "ticket", asked, TICKET_WAIT_MS))
     cluster.answer("ticket", tickets.spend_for)
 
 

@@ -142,10 +142,10 @@ class SenderTimeouts(NamedTuple):
     body_s: float = BODY_TIMEOUT_S
 
 
-NORMAL_PATIENCE = SenderTimeouts()
+NORMAL_TIMEOUTS = SenderTimeouts()
 
 
-def protocol_class(patience: SenderTimeouts = NORMAL_PATIENCE) -> type[HttpConnection]:
+def protocol_class(timeouts: SenderTimeouts = NORMAL_TIMEOUTS) -> type[HttpConnection]:
     """Make uvicorn's protocol with these limits: it makes one for each connection, and passes nothing of ours."""
 
     class PatientProtocol(HttpConnection):
@@ -198,10 +198,10 @@ def protocol_class(patience: SenderTimeouts = NORMAL_PATIENCE) -> type[HttpConne
                 self._clock = None
             self._timed = self._awaited
             if self._awaited:
-                after_s = patience.head_s if self._awaited == "head" else patience.body_s
-                self._clock = self.loop.call_later(after_s, self._out_of_patience)
+                after_s = timeouts.head_s if self._awaited == "head" else timeouts.body_s
+                self._clock = self.loop.call_later(after_s, self._time_out)
 
-        def _out_of_patience(self) -> None:
+        def _time_out(self) -> None:
             self._clock = None
             if self.transport.is_closing():
                 return

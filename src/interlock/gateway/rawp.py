@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import structlog
 
 from interlock.engine.bridge.inputs.runner import ControlsRefused, RunnerAttached, RunnerDetached
-from interlock.engine.cluster_sync import Neighbours
+from interlock.engine.cluster_sync import ClusterPeers
 from interlock.engine.engine import Engine
 from interlock.engine.lane_shell import LaneShell
 from interlock.engine.membership import Elsewhere, LaneMoved
@@ -64,7 +64,7 @@ ATTACHED_TOGETHER = 32
 PORTIONS_AT_ONCE = 3
 """How many such portions go on side by side: each waits for several round trips in a row. Reads of many lanes have as
 many connections."""
-LIMITS_TOLD = {
+LIMITS_SENT = {
     "max_frame_bytes": MAX_FRAME_BYTES, "max_message_bytes": MAX_MESSAGE_BYTES, "ack_frames": ACK_FRAMES,
     "ack_delay_ms": ACK_DELAY_MS, "heartbeat_interval_ms": HEARTBEAT_INTERVAL_MS,
 }
@@ -87,11 +87,11 @@ class RawpEndpoint:
         self._tokens: dict[str, str] = {}
         """The hash of the token that each was let in with."""
         self._gaps: set[tuple[str, int]] = set()
-        self._neighbours: Neighbours | None = None
+        self._peers: ClusterPeers | None = None
 
-    def join(self, neighbours: Neighbours) -> None:
+    def join(self, peers: ClusterPeers) -> None:
         """Compare each link with those that runners open to the other gateways of the cluster."""
-        self._neighbours = neighbours
+        self._peers = peers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one runner until its link ends."""
@@ -228,8 +228,8 @@ class RawpEndpoint:
             await self._engine.seen(runner.tenant_id, runner.runner_id)
             intake = Intake(self._engine, present, inflow, partial(self._observe, present),
                             partial(self._take_refused, runner.runner_id))
-            if self._neighbours is not None:
-                intake.on_heartbeat.connect(self._neighbours.vouched)
+            if self._peers is not None:
+                intake.on_heartbeat.connect(self._peers.vouched)
             taking = intake.run(receive, batches=outflow.batch)
             if (ended := await outflow.shut_out_in(taking)) is not None:
                 raise Closing(*ended)
@@ -243,9 +243,9 @@ class RawpEndpoint:
             if self._engine.presence.detach(runner.runner_id, outflow, clock.now_ms()):
                 self._engine.looks.lose(runner.runner_id)
             self._detach_lanes(runner.runner_id, outflow, reopens=reopens)
-            if self._neighbours is not None:
+            if self._peers is not None:
                 with suppress(LedgerError):  # Then it is seen to be gone when this gateway is.
-                    await self._neighbours.detach(present)
+                    await self._peers.detach(present)
             log.info("runner detached", runner_id=runner.runner_id)
             await self._engine.seen(runner.tenant_id, runner.runner_id)
 
@@ -257,9 +257,9 @@ class RawpEndpoint:
         number = presence.bounded(runner_id, present.hello.link_number)
         present.number_link(number)
         newest = presence.greet(runner_id, number)
-        if newest is None and self._neighbours is not None:
+        if newest is None and self._peers is not None:
             try:
-                await self._neighbours.attach(present)
+                await self._peers.attach(present)
             except Overtaken as overtaken:
                 newest = overtaken.newest
                 presence.known_newest(runner_id, newest)
@@ -317,7 +317,7 @@ class RawpEndpoint:
         await _by_portions(named, compare)
         known_as = self._engine.lanes.known_as(present.record.tenant_id)
         outflow.send_now(self._link_frame("x-interlock.welcome", p.Welcome(
-            version=DPS_VERSION, link_id=present.link_id, gateway_id=known_as, limits=LIMITS_TOLD,
+            version=DPS_VERSION, link_id=present.link_id, gateway_id=known_as, limits=LIMITS_SENT,
             sessions=durable, features=[BATCH])), batch=BATCH in hello.features)
         await _by_portions(named, attach)
         present.connect(outflow)

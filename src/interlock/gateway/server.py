@@ -18,7 +18,7 @@ from interlock.gateway.a2a.endpoint import A2AEndpoint
 from interlock.gateway.a2a.task_pushes import TaskPushes
 from interlock.gateway.acp.endpoint import PATHS as ACP_PATHS
 from interlock.gateway.acp.endpoint import AcpEndpoint
-from interlock.gateway.connections import NORMAL_PATIENCE, SenderTimeouts, SocketConnection, protocol_class
+from interlock.gateway.connections import NORMAL_TIMEOUTS, SenderTimeouts, SocketConnection, protocol_class
 from interlock.gateway.mcp.endpoint import PATHS as MCP_PATHS
 from interlock.gateway.mcp.endpoint import McpEndpoint
 from interlock.gateway.rest import socket as socket_streams
@@ -33,7 +33,7 @@ from interlock.protocol.problems import Problem
 RAWP_PATH = "/rawp"
 STOP_GRACE_S = 5
 """Open answers are given this long to end after their streams were ended."""
-FAREWELL_TURNS = 16
+CLOSE_TURNS = 16
 """Turns of the loop between the end of the streams and that of the connections. A stream takes about five to send its
 end, however many there are; one that has to wait for its reader is closed without."""
 WS_QUEUE = 64
@@ -142,7 +142,7 @@ class GatewayServer(uvicorn.Server):
         """End what streams, then stop as uvicorn does, within STOP_GRACE_S. uvicorn closes WebSockets at once, so each
         stream gets its turns to send its last message first."""
         self._on_stop()
-        for _ in range(FAREWELL_TURNS):
+        for _ in range(CLOSE_TURNS):
             await asyncio.sleep(0)
         await super().shutdown(sockets)
 
@@ -158,7 +158,7 @@ NORMAL_PINGS = Pings()
 
 
 def make_server(app: ASGIApp, on_stop: Callable[[], None], tls: ssl.SSLContext | None = None,
-                pings: Pings = NORMAL_PINGS, patience: SenderTimeouts = NORMAL_PATIENCE) -> GatewayServer:
+                pings: Pings = NORMAL_PINGS, timeouts: SenderTimeouts = NORMAL_TIMEOUTS) -> GatewayServer:
     """Set up uvicorn as measured best: uvloop, httptools, sans-I/O WebSocket, no compression.
 
     One ping is under way at a time: it goes out every `pings.interval_s` and must be answered within its timeout,
@@ -166,7 +166,7 @@ def make_server(app: ASGIApp, on_stop: Callable[[], None], tls: ssl.SSLContext |
     `should_exit` of the server stops it.
     """
     config = uvicorn.Config(
-        cast("Any", app), loop="auto", http=protocol_class(patience), ws=SocketConnection,
+        cast("Any", app), loop="auto", http=protocol_class(timeouts), ws=SocketConnection,
         ws_max_size=MAX_MESSAGE_BYTES, ws_max_queue=WS_QUEUE, ws_ping_interval=pings.interval_s,
         ws_ping_timeout=pings.timeout_s,
         ws_per_message_deflate=False, lifespan="off", log_config=None, access_log=False, server_header=False,

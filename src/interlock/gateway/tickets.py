@@ -26,7 +26,7 @@ MAX_OWN_TICKETS = 100
 """Of these, what one principal may have."""
 
 
-_GIVER = re.compile(r"[A-Za-z0-9_]{1,64}")
+_ISSUER = re.compile(r"[A-Za-z0-9_]{1,64}")
 _asked = msgspec.msgpack.Decoder(tuple[str, str])
 _spent = msgspec.msgpack.Decoder(tuple[Principal, str])
 
@@ -57,20 +57,20 @@ class Tickets:
         if own >= MAX_OWN_TICKETS or len(self._open) >= MAX_TICKETS:
             raise Problem("QuotaExceeded", "Too many tickets are open.", hint="Each is over after 30 seconds.",
                           headers={"Retry-After": str(TICKET_LIFE_MS // 1000)})
-        giver = self._instance_id()
+        issuer = self._instance_id()
         secret = base64.urlsafe_b64encode(self._entropy(TICKET_BYTES)).rstrip(b"=").decode()
-        ticket = TICKET_PREFIX + (giver + "." if giver else "") + secret
+        ticket = TICKET_PREFIX + (issuer + "." if issuer else "") + secret
         self._open[digest(ticket)] = (now + TICKET_LIFE_MS, principal, path, token)
         return StreamTicket(ticket=ticket, path=path, expires_at=iso(self._clock.now_ms() + TICKET_LIFE_MS))
 
     async def spend(self, ticket: str, path: str) -> tuple[Principal, str]:
         """Take a ticket, with the token that it was made for: its stream ends with that one. It is spent by the first
         try, for whatever path, at whatever gateway. Raises Problem Unauthorized."""
-        giver, dot, _ = ticket.removeprefix(TICKET_PREFIX).partition(".")
-        if not dot or self._ask is None or giver == self._instance_id() or not _GIVER.fullmatch(giver):
+        issuer, dot, _ = ticket.removeprefix(TICKET_PREFIX).partition(".")
+        if not dot or self._ask is None or issuer == self._instance_id() or not _ISSUER.fullmatch(issuer):
             return self._spend(ticket, path)
         try:
-            spent = await self._ask(giver, msgspec.msgpack.encode((ticket, path)))
+            spent = await self._ask(issuer, msgspec.msgpack.encode((ticket, path)))
         except BusError:
             spent = b""  # The gateway that gave it is gone, and the ticket with it.
         if not spent:

@@ -20,7 +20,7 @@ from .script import (
     words_as_chunks,
 )
 from .shell_tool import shell_call
-from .tool_choice import deed_call, delegate_call
+from .tool_choice import action_call, delegate_call
 
 INPUT_TOKENS = 100
 OUTPUT_TOKENS = 20
@@ -103,13 +103,13 @@ def _answer(asked: ModelPrompt, before: int) -> ModelAnswer | HttpFailure:
         return HttpFailure(script.fail_status)
     if script.delegated is not None and asked.results == 0:
         return _delegating(asked, script.delegated)
-    if script.deed is not None and asked.results == 0:
-        return _doing(asked, *script.deed)
+    if script.action is not None and asked.results == 0:
+        return _doing(asked, *script.action)
     if script.question is not None and asked.results == 0:
         return _asking(asked, script.question)
     if asked.results < len(script.calls) * script.many:
         return _calling(asked, script)
-    if script.calls or script.deed is not None or script.delegated is not None or script.question is not None:
+    if script.calls or script.action is not None or script.delegated is not None or script.question is not None:
         return ModelAnswer(words_as_chunks(AFTER_TOOL), delay_seconds=script.delay_seconds)
     return ModelAnswer(_texts(script) or (() if script.hangs or script.cut else (GREETING,)),
                        delay_seconds=script.delay_seconds, thinking=script.thinks, hangs=script.hangs, cut=script.cut,
@@ -149,8 +149,8 @@ def _delegating(asked: ModelPrompt, command: str) -> ModelAnswer:
                                                                                                   compact(found[1])),))
 
 
-def _doing(asked: ModelPrompt, deed: str, given: str) -> ModelAnswer:
-    found = deed_call(deed, asked.tools, json.loads(given))
+def _doing(asked: ModelPrompt, action: str, given: str) -> ModelAnswer:
+    found = action_call(action, asked.tools, json.loads(given))
     return ModelAnswer(words_as_chunks(NO_TOOL)) if found is None else ModelAnswer((), (ModelCall(found[0],
                                                                                                   compact(found[1])),))
 

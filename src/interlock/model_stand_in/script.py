@@ -64,7 +64,7 @@ _WIDE = re.compile(r"\[\[wide:(\d+)\]\]")
 _DELAY = re.compile(r"\[\[delay:(\d+)\]\]")
 _FAIL = re.compile(r"\[\[fail:([45]\d\d)\]\]")
 _CALLED = re.compile(r"\[\[(?:tool:(.*?)|call:(\S+) (.*?))\]\]", re.DOTALL)
-_DEED = re.compile(r"\[\[do:(\w+) (\{.*?\})\]\]", re.DOTALL)
+_ACTION = re.compile(r"\[\[do:(\w+) (\{.*?\})\]\]", re.DOTALL)
 _MANY = re.compile(r"\[\[many:(\d+)\]\]")
 _SAY = re.compile(r"\[\[say:(.*?)\]\]", re.DOTALL)
 _THINK = re.compile(r"\[\[think:(.*?)\]\]", re.DOTALL)
@@ -86,7 +86,7 @@ class Script:
 
     calls: tuple[tuple[str, str], ...] = ()
     """(tool, arguments as text); a shell command has no tool: the offered shell tool is used."""
-    deed: tuple[str, str] | None = None
+    action: tuple[str, str] | None = None
     """(write, edit or fetch; the object with its values, as JSON)."""
     many: int = 1
     says: tuple[str, ...] = ()
@@ -117,9 +117,9 @@ def read_script(prompt: str) -> Script:
     many, thinks, flood = _MANY.search(prompt), _THINK.search(prompt), _FLOOD.search(prompt)
     flaky, room = _FLAKY.search(prompt), _ROOM.search(prompt)
     delegated, question = _AGENT.search(prompt), _ASK.search(prompt)
-    deed, wide = _DEED.search(prompt), _WIDE.search(prompt)
+    action, wide = _ACTION.search(prompt), _WIDE.search(prompt)
     return Script(
-        deed=(deed[1], deed[2]) if deed else None,
+        action=(action[1], action[2]) if action else None,
         calls=tuple((name, given.strip()) if name else ("", command.strip())
                     for command, name, given in _CALLED.findall(prompt)),
         many=min(int(many[1]), MAX_CALLS) if many else 1,

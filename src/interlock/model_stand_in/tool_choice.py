@@ -1,4 +1,4 @@
-"""Find the offered tool for a deed (write, edit, fetch), and its arguments."""
+"""Find the offered tool for an action (write, edit, fetch), and its arguments."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _DEFERRED = "tool_call"
 _BEHIND: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "fetch": ("web_fetch", ("url",)), "mark": ("mcp__interlock_check__leave_mark", ("name",)),
 }
-"""The tool called through it for a deed without an offered tool, and which of the deed's values it takes. The prompt of
+"""The tool called through it for an action without an offered tool, and which of its values it takes. The prompt of
 a fetch is filled in."""
 OUTSIDE = "outside"
-"""The deed of running {command} outside the agent's own sandbox."""
+"""The action of running {command} outside the agent's own sandbox."""
 _ESCALATION = "sandbox_permissions"
 DELEGATES = ("task", "agent", "delegate", "delegate_task", "spawn_agent", "invoke_agent", "subagent")
 _FIELDS: Mapping[str, tuple[str, ...]] = {
@@ -39,22 +39,24 @@ _FIELDS: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def deed_call(deed: str, tools: Iterable[OfferedTool], given: Mapping[str, str]) -> tuple[str, dict[str, Any]] | None:
-    """Return the name and arguments of the tool that does `deed` with {path, content, old, new, url, name}; None if
+def action_call(
+    action: str, tools: Iterable[OfferedTool], given: Mapping[str, str]
+) -> tuple[str, dict[str, Any]] | None:
+    """Return the name and arguments of the tool that does `action` with {path, content, old, new, url, name}; None if
     none is offered."""
-    if deed == OUTSIDE:
+    if action == OUTSIDE:
         return _outside(tools, given)
     tools = tuple(tools)
-    found = (_ending if deed in _OF_SERVERS else _find)(DEEDS.get(deed, ()), tools)
+    found = (_ending if action in _OF_SERVERS else _find)(DEEDS.get(action, ()), tools)
     if found is not None:
         return found.name, _fill(found.schema, given)
-    return _patched(deed, tools, given) or _deferred(deed, tools, given)
+    return _patched(action, tools, given) or _deferred(action, tools, given)
 
 
-def _patched(deed: str, tools: Iterable[OfferedTool], given: Mapping[str, str]) -> tuple[str, dict[str, Any]] | None:
+def _patched(action: str, tools: Iterable[OfferedTool], given: Mapping[str, str]) -> tuple[str, dict[str, Any]] | None:
     """Return a file change as the patch that Codex accepts in a command, for a model without a tool for it."""
     path, lines = given.get("path", ""), list[str]()
-    match deed:
+    match action:
         case "write":
             lines = [f"*** Add File: {path}", *(f"+{line}" for line in given.get("content", "").splitlines())]
         case "edit":
@@ -65,12 +67,12 @@ def _patched(deed: str, tools: Iterable[OfferedTool], given: Mapping[str, str]) 
     return shell_call(_sandboxed(tools), patch)
 
 
-def _deferred(deed: str, tools: Iterable[OfferedTool], given: Mapping[str, str]) -> tuple[str, dict[str, Any]] | None:
-    if deed not in _BEHIND or _find((_DEFERRED,), tools) is None:
+def _deferred(action: str, tools: Iterable[OfferedTool], given: Mapping[str, str]) -> tuple[str, dict[str, Any]] | None:
+    if action not in _BEHIND or _find((_DEFERRED,), tools) is None:
         return None
-    name, members = _BEHIND[deed]
+    name, members = _BEHIND[action]
     arguments = {member: given.get(member, "") for member in members}
-    return _DEFERRED, {"name": name, "arguments": arguments | ({"prompt": "say it"} if deed == "fetch" else {})}
+    return _DEFERRED, {"name": name, "arguments": arguments | ({"prompt": "say it"} if action == "fetch" else {})}
 
 
 def _outside(tools: Iterable[OfferedTool], given: Mapping[str, str]) -> tuple[str, dict[str, Any]] | None:

@@ -33,7 +33,7 @@ from interlock.agents.evidence import (
 from interlock.agents.registry import ADAPTERS, make_agent
 from interlock.model_stand_in import ModelServer, running_model_server
 from interlock.model_stand_in.shell_tool import shell_call
-from interlock.model_stand_in.tool_choice import OUTSIDE, deed_call, delegate_call
+from interlock.model_stand_in.tool_choice import OUTSIDE, action_call, delegate_call
 from interlock.ports.agent import (
     Agent,
     AgentPrompt,
@@ -385,7 +385,7 @@ def _offered(step: ProbeStep, scene: Scene, words: str = "") -> bool:
         case tool if tool in (SUB_AGENT, SUB_AGENT_TOOLS):
             found = delegate_call(tools, "")
         case tool:
-            found = deed_call(_DEEDS.get(tool, tool), tools, {})
+            found = action_call(_DEEDS.get(tool, tool), tools, {})
     return found is not None
 
 

@@ -26,7 +26,7 @@ TOOL_INPUT_HEAD_BYTES = 64 * KIB
 """What is kept of a tool input above MAX_TOOL_INPUT_BYTES (E-5)."""
 MAX_IMPORT_BYTES = 1024 * MIB
 """A transcript that is imported as a file of its own (X-6)."""
-MAX_MENDED_BYTES = 64 * MIB
+MAX_REPAIRED_BYTES = 64 * MIB
 """Above it only a sound transcript is imported: to mend one, all of it is in memory (X-4)."""
 MAX_SUMMARY_CHARS = 400_000
 """A compaction's summary that is longer is none: it would have to be summed up itself (Z-4)."""

@@ -45,8 +45,8 @@ class LinkRefusal(NamedTuple):
     def sentence(self) -> str:
         """For a person: what happened, what was said, what to do."""
         meaning = MEANINGS[self.code]
-        said = f" ({self.detail.rstrip('.')})" if self.detail else ""
-        return f"{meaning.sentence.rstrip('.')}{said}. {meaning.remedy}"
+        detail = f" ({self.detail.rstrip('.')})" if self.detail else ""
+        return f"{meaning.sentence.rstrip('.')}{detail}. {meaning.remedy}"
 
 
 class _RefusalBody(msgspec.Struct):

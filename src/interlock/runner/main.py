@@ -38,7 +38,7 @@ from interlock.runner.outflow import Outflow, OutflowStopped
 from interlock.runner.process import AgentProcess
 from interlock.runner.reaper import lives_mark, reap_leftovers
 from interlock.runner.session_box import NO_BOX, Boxing
-from interlock.runner.session_context import Graces, Surroundings
+from interlock.runner.session_context import SessionTimeouts, Surroundings
 from interlock.runner.sessions import RunnerSessions
 
 STOPPING_TIMEOUT_S = 20.0
@@ -106,7 +106,7 @@ async def run_runner(config: RunnerConfig, outbox: Outbox, objects: Objects,
         flow=outflow, objects=objects, clock=clock, entropy=secrets.token_bytes, presence=presence,
         spawn=partial(AgentProcess.start, descriptors=config.agent_descriptors),
         offered=offered, runner_id=mark, environment=os.environ,
-        graces=Graces(idle_s=config.agent_idle_ms / 1000), boxing=config.boxing,
+        timeouts=SessionTimeouts(idle_s=config.agent_idle_ms / 1000), boxing=config.boxing,
     )
     sessions = RunnerSessions(around, outbox)
     boot_id = uuid4(secrets.token_bytes(16))

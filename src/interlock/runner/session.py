@@ -277,7 +277,7 @@ class RunnerSession:
         journal, state = self.journal, self.state
         opened = state.begin_turn(prompt.turn_id, prompt.prompt_id, journal.now_ms, silent=prompt.settings.silent)
         start = p.TurnStart(turn_id=opened.turn_id, turn_index=state.next_turn_index, mode=mode)
-        turn = self._turn = RunnerTurn(agent, journal, opened, self._interactions, self._around.graces,
+        turn = self._turn = RunnerTurn(agent, journal, opened, self._interactions, self._around.timeouts,
                                        single_process=self._features.single_turn_process,
                                        asks=asks(agent, self._features), staged=self._staged, lands=lands)
         return turn, [
@@ -467,7 +467,7 @@ class RunnerSession:
             self._idle.cancel()
             self._idle = None
         if not cancel and self._agent is not None:
-            self._idle = asyncio.get_running_loop().call_later(self._around.graces.idle_s, self._close_idle)
+            self._idle = asyncio.get_running_loop().call_later(self._around.timeouts.idle_s, self._close_idle)
 
     def _close_idle(self) -> None:
         if not self.busy:

@@ -15,7 +15,7 @@ from interlock.runner.journal import Flow
 from interlock.runner.session_box import NO_BOX, Boxing
 
 
-class Graces(NamedTuple):
+class SessionTimeouts(NamedTuple):
     """Time limits of a session in seconds; shorter in tests."""
 
     cancel_s: float = CANCEL_GRACE_MS / 1000
@@ -43,5 +43,5 @@ class Surroundings(NamedTuple):
     runner_id: str
     environment: Mapping[str, str]
     waits: Waits = Waits()
-    graces: Graces = Graces()
+    timeouts: SessionTimeouts = SessionTimeouts()
     boxing: Boxing = NO_BOX

@@ -15,7 +15,7 @@ from interlock.runner.context_overflow import Overflow
 from interlock.runner.interactions import Interactions
 from interlock.runner.journal import Journal
 from interlock.runner.programs import KIND, TOOL
-from interlock.runner.session_context import Graces
+from interlock.runner.session_context import SessionTimeouts
 from interlock.runner.staged.turns import StagedTurns
 from interlock.runner.state import TurnState
 from interlock.runner.turn_writer import TurnScribe, merge_usage
@@ -32,14 +32,14 @@ class RunnerTurn:
     """A started turn. `run` returns when its end and its usage are written. One that `lands` does not prompt the agent,
     and asks people only whether staged changes land (H-17)."""
 
-    def __init__(self, agent: Agent, journal: Journal, turn: TurnState, interactions: Interactions, graces: Graces,
-                 *, single_process: bool, asks: bool = False, staged: StagedTurns | None = None,
-                 lands: bool = False) -> None:
+    def __init__(self, agent: Agent, journal: Journal, turn: TurnState, interactions: Interactions,
+                 timeouts: SessionTimeouts, *, single_process: bool, asks: bool = False,
+                 staged: StagedTurns | None = None, lands: bool = False) -> None:
         self._agent = agent
         self._journal = journal
         self._turn = turn
         self._interactions = interactions
-        self._graces = graces
+        self._timeouts = timeouts
         self._single_process = single_process
         self._staged = staged
         self._lands = lands
@@ -140,12 +140,12 @@ class RunnerTurn:
         await self._scribe.cancel("The turn was cancelled.")
         self._interactions.let_go()  # Only now: a yes held back by a pause must not start a tool any more.
         await self._agent.cancel()
-        grace_s = self._graces.cancel_s + (self._graces.end_s if self._single_process else 0)
+        grace_s = self._timeouts.cancel_s + (self._timeouts.end_s if self._single_process else 0)
         await asyncio.wait([asking], timeout=grace_s)
         if asking.done():
             return
         self._terminated = await self._agent.close()
-        await asyncio.wait([asking], timeout=self._graces.drain_s)
+        await asyncio.wait([asking], timeout=self._timeouts.drain_s)
         asking.cancel()
         await asyncio.wait([asking])
 
@@ -182,7 +182,7 @@ class RunnerTurn:
         """Cancel a turn that outlives its timeout, if the gateway, whose clock decides, did not."""
         if timeout_ms is None:
             return
-        left_s = timeout_ms / 1000 + self._graces.backstop_s
+        left_s = timeout_ms / 1000 + self._timeouts.backstop_s
         while left_s > 0:
             await asyncio.sleep(min(TICK_S, left_s))
             if self._journal.state.state not in STANDING:

@@ -25,7 +25,7 @@ FEATURES = {"image": "images", "audio": "audio", "file": "files", "video": "vide
 """Feature that an agent needs for a block of this type."""
 SHELF_WAIT_S = 0.5
 """Delay before a chunk that the object store did not accept is stored again."""
-SHELF_TOLD_S = 60.0
+SHELF_LOG_INTERVAL_S = 60.0
 """Interval of the log line while that lasts."""
 
 log = structlog.get_logger("interlock.uploads")
@@ -51,7 +51,7 @@ async def shelve(objects: Objects, frame: Frame, raw: bytes) -> tuple[Frame, byt
             kept = await objects.put([raw])
             break
         except ObjectsError as error:
-            if waited_s % SHELF_TOLD_S == 0:
+            if waited_s % SHELF_LOG_INTERVAL_S == 0:
                 log.warning("a file for an agent cannot be stored, and its session waits", error=str(error))
             waited_s += SHELF_WAIT_S
             await asyncio.sleep(SHELF_WAIT_S)

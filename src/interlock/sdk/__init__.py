@@ -16,7 +16,7 @@ from interlock.sdk import problems
 if TYPE_CHECKING:
     from interlock.sdk.async_client import AsyncInterlock
     from interlock.sdk.blocking_client import Interlock
-    from interlock.sdk.exchange import Manners
+    from interlock.sdk.exchange import RetryPolicy
     from interlock.sdk.follower import Lost, Reattached, StreamEvent, StreamItem
     from interlock.sdk.multiplexer import StreamEnd
     from interlock.sdk.problems import InterlockError, NotAGateway, Refused, StillRunning, Unreachable
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 __getattr__ = lazy_names(__name__, {
     "interlock.sdk.async_client": ("AsyncInterlock",),
     "interlock.sdk.blocking_client": ("Interlock",),
-    "interlock.sdk.exchange": ("Manners",),
+    "interlock.sdk.exchange": ("RetryPolicy",),
     "interlock.sdk.follower": ("Lost", "Reattached", "StreamEvent", "StreamItem"),
     "interlock.sdk.multiplexer": ("StreamEnd",),
     "interlock.sdk.problems": ("InterlockError", "NotAGateway", "Refused", "StillRunning", "Unreachable"),
@@ -60,12 +60,12 @@ __all__ = [
     "Interlock",
     "InterlockError",
     "Lost",
-    "Manners",
     "NotAGateway",
     "NoticePart",
     "PromptPart",
     "Reattached",
     "Refused",
+    "RetryPolicy",
     "StillRunning",
     "StreamEnd",
     "StreamEvent",

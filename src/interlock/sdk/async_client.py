@@ -12,13 +12,13 @@ import httpx2
 from interlock.protocol.resources import ExecutePayload
 from interlock.sdk import resources
 from interlock.sdk.awaiting_link import AsyncLink, AsyncWatch
-from interlock.sdk.exchange import Manners
+from interlock.sdk.exchange import RetryPolicy
 from interlock.sdk.methods import Awaiting
 from interlock.sdk.place import KeySource
 from interlock.sdk.prompt_stream import OnApproval, PromptPart, PromptTarget, prompt_stream
 from interlock.sdk.requests import commands
 
-_PATIENT = Manners()
+_RETRY_POLICY = RetryPolicy()
 
 
 class AsyncCommands(resources.CommandMethods, Awaiting):
@@ -84,10 +84,10 @@ class AsyncTenants(resources.TenantMethods, Awaiting):
 class AsyncInterlock(resources.GatewayMethods, Awaiting):
     __doc__ = resources.GatewayMethods.__doc__
 
-    def __init__(self, url: str | None = None, key: str | KeySource | None = None, *, manners: Manners = _PATIENT,
-                 in_clear: bool = False, tls: ssl.SSLContext | bool = True,
+    def __init__(self, url: str | None = None, key: str | KeySource | None = None, *,
+                 retries: RetryPolicy = _RETRY_POLICY, in_clear: bool = False, tls: ssl.SSLContext | bool = True,
                  transport: httpx2.AsyncBaseTransport | None = None) -> None:
-        link = AsyncLink(url, key, manners, in_clear=in_clear, tls=tls, transport=transport)
+        link = AsyncLink(url, key, retries, in_clear=in_clear, tls=tls, transport=transport)
         super().__init__(link)
         self.commands = AsyncCommands(link)
         self.approvals = AsyncApprovals(link)
@@ -114,7 +114,7 @@ class AsyncInterlock(resources.GatewayMethods, Awaiting):
         Raises: InterlockError. A prompt whose reader leaves continues.
         Example: `for part in gateway.stream("ls", agent="shell"): print(part)`.
         """
-        return self.link.stream(prompt_stream(commands.submit(prompt, **target), on_approval, self.link.manners))
+        return self.link.stream(prompt_stream(commands.submit(prompt, **target), on_approval, self.link.retries))
 
     def watch(self) -> AsyncWatch:
         """Follow any number of streams over one connection."""

@@ -12,13 +12,13 @@ import httpx2
 from interlock.protocol.resources import ExecutePayload
 from interlock.sdk import resources
 from interlock.sdk.blocking_link import BlockingLink, BlockingWatch
-from interlock.sdk.exchange import Manners
+from interlock.sdk.exchange import RetryPolicy
 from interlock.sdk.methods import Blocking
 from interlock.sdk.place import KeySource
 from interlock.sdk.prompt_stream import OnApproval, PromptPart, PromptTarget, prompt_stream
 from interlock.sdk.requests import commands
 
-_PATIENT = Manners()
+_RETRY_POLICY = RetryPolicy()
 
 
 class BlockingCommands(resources.CommandMethods, Blocking):
@@ -84,10 +84,10 @@ class BlockingTenants(resources.TenantMethods, Blocking):
 class Interlock(resources.GatewayMethods, Blocking):
     __doc__ = resources.GatewayMethods.__doc__
 
-    def __init__(self, url: str | None = None, key: str | KeySource | None = None, *, manners: Manners = _PATIENT,
-                 in_clear: bool = False, tls: ssl.SSLContext | bool = True,
+    def __init__(self, url: str | None = None, key: str | KeySource | None = None, *,
+                 retries: RetryPolicy = _RETRY_POLICY, in_clear: bool = False, tls: ssl.SSLContext | bool = True,
                  transport: httpx2.BaseTransport | None = None) -> None:
-        link = BlockingLink(url, key, manners, in_clear=in_clear, tls=tls, transport=transport)
+        link = BlockingLink(url, key, retries, in_clear=in_clear, tls=tls, transport=transport)
         super().__init__(link)
         self.commands = BlockingCommands(link)
         self.approvals = BlockingApprovals(link)
@@ -114,7 +114,7 @@ class Interlock(resources.GatewayMethods, Blocking):
         Raises: InterlockError. A prompt whose reader leaves continues.
         Example: `for part in gateway.stream("ls", agent="shell"): print(part)`.
         """
-        return self.link.stream(prompt_stream(commands.submit(prompt, **target), on_approval, self.link.manners))
+        return self.link.stream(prompt_stream(commands.submit(prompt, **target), on_approval, self.link.retries))
 
     def watch(self) -> BlockingWatch:
         """Follow any number of streams over one connection."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import httpx2
 
 from interlock.sdk import exchange as flows
-from interlock.sdk.exchange import ConnectionCut, Effect, Flow, HttpReply, Manners, RequestSpec
+from interlock.sdk.exchange import ConnectionCut, Effect, Flow, HttpReply, RequestSpec, RetryPolicy
 from interlock.sdk.multiplexer import Seen, Watched, watching
 from interlock.sdk.place import KeySource, SocketPlace, fresh_key, place, unopened
 
@@ -25,10 +25,10 @@ T = TypeVar("T")
 class BlockingLink:
     """One gateway, and how to reach it."""
 
-    def __init__(self, url: str | None, key: str | KeySource | None, manners: Manners, *, in_clear: bool,
+    def __init__(self, url: str | None, key: str | KeySource | None, retries: RetryPolicy, *, in_clear: bool,
                  tls: ssl.SSLContext | bool, transport: httpx2.BaseTransport | None) -> None:
         self._place = place(url, key, in_clear=in_clear)
-        self.manners = manners
+        self.retries = retries
         self._tls = tls
         self._http = httpx2.Client(
             timeout=httpx2.Timeout(flows.ANSWER_TIMEOUT_S, connect=flows.CONNECT_TIMEOUT_S),
@@ -43,7 +43,7 @@ class BlockingLink:
 
     def answer(self, ask: RequestSpec[T]) -> T:
         """Send one request, as often as that is safe. Raises InterlockError."""
-        return self.drive(flows.exchange(ask.with_key(fresh_key()), self.manners))
+        return self.drive(flows.exchange(ask.with_key(fresh_key()), self.retries))
 
     def drive(self, flow: Flow[T]) -> T:
         """Do what a flow wants until it has its result. Raises InterlockError."""
@@ -206,4 +206,4 @@ class BlockingWatch(Watched):
         self._link = link
 
     def __iter__(self) -> Generator[Seen]:
-        return self._link.stream(watching(self, self._link.manners))
+        return self._link.stream(watching(self, self._link.retries))

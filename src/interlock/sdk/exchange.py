@@ -36,11 +36,11 @@ PAUSE_MAX_S = 5.0
 UPLOAD_BYTES = 1024 * 1024
 """A file is sent in pieces of this size."""
 RETRY_AFTER_MAX_S = 60.0
-"""A gateway that asks for more patience is not waited for: the refusal is raised, with what it asked for."""
+"""A longer Retry-After is not waited for: the refusal is raised, with the delay that the gateway asked for."""
 STREAM_GIVE_UP_S = 600.0
 """A stream whose gateway is away for longer is given up."""
 
-PATIENT_CODES = frozenset({"RateLimited", "Unavailable", "IdempotencyKeyInUse"})
+RETRYABLE_CODES = frozenset({"RateLimited", "Unavailable", "IdempotencyKeyInUse"})
 """Refusals that say: nothing was changed, send the same again after a while (M-1, K-3)."""
 
 
@@ -179,13 +179,13 @@ class ConnectionCut(NamedTuple):
     """Whether there was a connection, and the answer that was awaited over it did not come, or not whole."""
 
 
-class Manners(NamedTuple):
-    """How patient one is."""
+class RetryPolicy(NamedTuple):
+    """How often a request is sent again, and for how long a stream is reopened."""
 
     attempts: int = ATTEMPTS
     stream_give_up_s: float = STREAM_GIVE_UP_S
     draw: Callable[[], float] = random.random
-    """Gives 0 to 1, so that many who lost one gateway do not all come back at once."""
+    """Returns 0 to 1: jitter, so that clients of one gateway do not all return at once."""
 
     def pause(self, attempt: int) -> float:
         """Seconds before attempt number `attempt` + 1: exponential, bounded, with jitter."""
@@ -203,33 +203,35 @@ def driven(flow: Flow[T], done: Callable[[Effect], Any]) -> T:
         came = done(effect)
 
 
-def exchange(ask: RequestSpec[T], manners: Manners) -> Flow[T]:
+def exchange(ask: RequestSpec[T], retries: RetryPolicy) -> Flow[T]:
     """Send until there is an answer. Raises InterlockError."""
     attempt = 0
     while True:
         attempt += 1
         reply: HttpReply | ConnectionCut = yield Send(ask)
-        wait = patience(ask, reply, attempt, manners)
+        wait = retry_delay_s(ask, reply, attempt, retries)
         if wait is None:
             return taken(ask, reply)
         yield Rest(wait)
 
 
-def patience(ask: RequestSpec[Any], reply: HttpReply | ConnectionCut, attempt: int, manners: Manners) -> float | None:
+def retry_delay_s(
+    ask: RequestSpec[Any], reply: HttpReply | ConnectionCut, attempt: int, retries: RetryPolicy
+) -> float | None:
     """Seconds after which the same is sent again, or None where this is the answer.
 
     Only what is safe is repeated: a lost connection where the key (or the method) makes a second one harmless, and
     refusals that say that nothing was done. Any other failure is raised at once.
     """
-    if attempt >= manners.attempts:
+    if attempt >= retries.attempts:
         return None
     if isinstance(reply, ConnectionCut):
-        return manners.pause(attempt) if ask.repeatable else None
-    if reply.status < 400 or reply.status in ask.also or not asks_for_patience(reply):
+        return retries.pause(attempt) if ask.repeatable else None
+    if reply.status < 400 or reply.status in ask.also or not is_retryable(reply):
         return None
     asked_s = seconds(reply.retry_after)
     if asked_s is None:
-        return manners.pause(attempt)
+        return retries.pause(attempt)
     return asked_s if asked_s <= RETRY_AFTER_MAX_S else None
 
 
@@ -237,13 +239,13 @@ class _Code(msgspec.Struct):
     code: str = ""
 
 
-def asks_for_patience(reply: HttpReply) -> bool:
+def is_retryable(reply: HttpReply) -> bool:
     try:
         code = msgspec.json.decode(reply.body, type=_Code).code
     except (msgspec.DecodeError, UnicodeDecodeError):
         # A proxy's page: 429 and 503 mean what HTTP says where it names the time.
         return reply.status in (429, 503) and seconds(reply.retry_after) is not None
-    return code in PATIENT_CODES
+    return code in RETRYABLE_CODES
 
 
 def taken(ask: RequestSpec[T], reply: HttpReply | ConnectionCut) -> T:

@@ -13,13 +13,13 @@ from interlock.sdk.exchange import (
     Flow,
     Give,
     HttpReply,
-    Manners,
     Now,
     Open,
     ReadMore,
     RequestSpec,
     Rest,
-    asks_for_patience,
+    RetryPolicy,
+    is_retryable,
     taken,
 )
 from interlock.sdk.problems import NotAGateway, Unreachable, refusal, seconds
@@ -70,7 +70,7 @@ class Following(Generic[T]):
     since: str | None
 
 
-def follow(asked: Following[Any], manners: Manners) -> Flow[None]:
+def follow(asked: Following[Any], retries: RetryPolicy) -> Flow[None]:
     """Yield what is received until the stream is over. Raises InterlockError: a refusal, or no answer for too long."""
     ask: RequestSpec[bytes] = RequestSpec("GET", asked.path, bytes, query=asked.query, accept=SSE,
                                           last_event_id=asked.since)
@@ -90,10 +90,10 @@ def follow(asked: Following[Any], manners: Manners) -> Flow[None]:
             why = yield from reader.read()
             ask = replace(ask, last_event_id=reader.cursor)
             away.broke(why or "the gateway ended the stream", received=reader.received)
-            yield from away.wait(reply, manners, f"The stream {ask.path}", clean=why is None)
+            yield from away.wait(reply, retries, f"The stream {ask.path}", clean=why is None)
         else:
             away.refused(reply)
-            yield from away.wait(reply, manners, f"The stream {ask.path}")
+            yield from away.wait(reply, retries, f"The stream {ask.path}")
 
 
 class Outage:
@@ -117,9 +117,10 @@ class Outage:
     def refused(self, reply: HttpReply | ConnectionCut) -> None:
         """Count an attempt without a connection. Raises InterlockError for an answer that a repetition will not change.
         """
-        if isinstance(reply, HttpReply) and not asks_for_patience(reply):
+        if isinstance(reply, HttpReply) and not is_retryable(reply):
             raise refusal(reply.status, reply.body, reply.retry_after)
-        self.broke(reply.why if isinstance(reply, ConnectionCut) else "the gateway asks for patience", received=False)
+        why = reply.why if isinstance(reply, ConnectionCut) else "the gateway asks to try again later"
+        self.broke(why, received=False)
 
     def report(self) -> Flow[None]:
         """Yield, once an outage, that the connection is lost."""
@@ -127,18 +128,19 @@ class Outage:
             self._reported = True
             yield Give(Lost(self._why))
 
-    def wait(self, reply: HttpReply | ConnectionCut, manners: Manners, what: str, *, clean: bool = False) -> Flow[None]:
+    def wait(self, reply: HttpReply | ConnectionCut, retries: RetryPolicy, what: str, *,
+             clean: bool = False) -> Flow[None]:
         """Wait before the next attempt; a `clean` end is not reported yet. Raises Unreachable for `what` after too long
         a time."""
         now: float = yield Now()
         self._since = now if self._since is None else self._since
         if not clean:
             yield from self.report()
-        if now - self._since > manners.stream_give_up_s:
+        if now - self._since > retries.stream_give_up_s:
             raise Unreachable(f"{what} could not be resumed: {self._why}")
         if self._attempts:
             asked_for = seconds(reply.retry_after) if isinstance(reply, HttpReply) else None
-            yield Rest(max(asked_for or 0, manners.pause(self._attempts)))
+            yield Rest(max(asked_for or 0, retries.pause(self._attempts)))
 
     def back(self) -> None:
         """End the outage: the connection is there again."""
@@ -179,7 +181,7 @@ def decoded(read: Callable[[str, bytes], Any], event: str, data: bytes) -> Any:
         raise NotAGateway(f"An event {event!r} of the stream is not of the form known here: {error}") from None
 
 
-def download(ask: RequestSpec[bytes], _manners: Manners) -> Flow[None]:
+def download(ask: RequestSpec[bytes], _retries: RetryPolicy) -> Flow[None]:
     """Yield a long answer piece by piece. Raises InterlockError, also where it broke off: what came is not whole."""
     reply: HttpReply | ConnectionCut = yield Open(ask)
     if isinstance(reply, ConnectionCut) or reply.status >= 400:

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
 from interlock.protocol.resources import Command
-from interlock.sdk.exchange import Flow, Manners, RequestSpec
+from interlock.sdk.exchange import Flow, RequestSpec, RetryPolicy
 from interlock.sdk.follower import Following, StreamItem, download, follow
 from interlock.sdk.pages import ListPage, every, run
 from interlock.sdk.place import fresh_key
@@ -69,9 +69,9 @@ class SingleRequest(_Method[P, T]):
 
 
 class Driven(Generic[P, T]):
-    """Several requests, one result. `begin` gives what makes the flow of the manners."""
+    """Several requests, one result. `begin` gives what makes the flow of the retries."""
 
-    def __init__(self, begin: Callable[P, Callable[[Manners], Flow[T]]]) -> None:
+    def __init__(self, begin: Callable[P, Callable[[RetryPolicy], Flow[T]]]) -> None:
         self.begin = begin
 
     @overload
@@ -83,7 +83,7 @@ class Driven(Generic[P, T]):
 
         @functools.wraps(self.begin)
         def call(*args: P.args, **kwargs: P.kwargs) -> Any:
-            return room.link.drive(self.begin(*args, **kwargs)(room.link.manners))
+            return room.link.drive(self.begin(*args, **kwargs)(room.link.retries))
 
         return call
 
@@ -103,7 +103,7 @@ class ToEnd(Generic[P]):
 
         @functools.wraps(self.ask)
         def call(*args: P.args, **kwargs: P.kwargs) -> Any:
-            return room.link.drive(run(self.ask(*args, **kwargs).with_key(fresh_key()), room.link.manners))
+            return room.link.drive(run(self.ask(*args, **kwargs).with_key(fresh_key()), room.link.retries))
 
         return call
 
@@ -123,7 +123,7 @@ class Every(Generic[P, T]):
 
         @functools.wraps(self.ask)
         def call(*args: P.args, **kwargs: P.kwargs) -> Any:
-            return room.link.stream(every(self.ask(*args, **kwargs), room.link.manners))
+            return room.link.stream(every(self.ask(*args, **kwargs), room.link.retries))
 
         return call
 
@@ -143,7 +143,7 @@ class EventMethod(Generic[P, T]):
 
         @functools.wraps(self.ask)
         def call(*args: P.args, **kwargs: P.kwargs) -> Any:
-            return room.link.stream(follow(self.ask(*args, **kwargs), room.link.manners))
+            return room.link.stream(follow(self.ask(*args, **kwargs), room.link.retries))
 
         return call
 
@@ -163,6 +163,6 @@ class Pieces(Generic[P]):
 
         @functools.wraps(self.ask)
         def call(*args: P.args, **kwargs: P.kwargs) -> Any:
-            return room.link.stream(download(self.ask(*args, **kwargs), room.link.manners))
+            return room.link.stream(download(self.ask(*args, **kwargs), room.link.retries))
 
         return call

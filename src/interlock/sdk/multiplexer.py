@@ -17,9 +17,9 @@ from interlock.sdk.exchange import (
     Flow,
     Give,
     HttpReply,
-    Manners,
     Now,
     ReceiveMessage,
+    RetryPolicy,
     SendMessage,
 )
 from interlock.sdk.follower import Following, Lost, Outage, Reattached, StreamEvent, decoded
@@ -144,7 +144,7 @@ class Stopping(Exception):
     """The gateway ends its streams; another will be there."""
 
 
-def watching(watched: Watched, manners: Manners) -> Flow[None]:
+def watching(watched: Watched, retries: RetryPolicy) -> Flow[None]:
     """Yield what is received until every stream is over. Raises InterlockError: a refusal of the connection itself, or
     no one there for too long."""
     away = Outage()
@@ -161,7 +161,7 @@ def watching(watched: Watched, manners: Manners) -> Flow[None]:
             away.broke(why, received=received)
         else:
             away.refused(reply)
-        yield from away.wait(reply, manners, f"The streams of {STREAM_SOCKET}")
+        yield from away.wait(reply, retries, f"The streams of {STREAM_SOCKET}")
 
 
 def _connection(watched: Watched) -> Flow[tuple[bool, str | None]]:

@@ -15,7 +15,7 @@ from interlock.protocol.api.commands import GET_COMMAND
 from interlock.protocol.api.sessions import GET_FRAMES, LIST_SESSIONS
 from interlock.protocol.frames import FRAMES
 from interlock.protocol.resources import Approval, Command, CommandBody, Notice, OnBusy, StatusEvent
-from interlock.sdk.exchange import Call, Effect, Flow, Give, Manners, Now, ReceiveMessage, RequestSpec, exchange
+from interlock.sdk.exchange import Call, Effect, Flow, Give, Now, ReceiveMessage, RequestSpec, RetryPolicy, exchange
 from interlock.sdk.follower import Lost, Reattached, StreamEvent
 from interlock.sdk.multiplexer import StreamEnd, Watched, watching
 from interlock.sdk.place import fresh_key
@@ -123,20 +123,20 @@ Decision: TypeAlias = bool | str | None
 OnApproval: TypeAlias = Callable[[Approval], Decision | Awaitable[Decision]]
 
 
-def prompt_stream(ask: RequestSpec[Command], on_approval: OnApproval | None, manners: Manners) -> Flow[None]:
+def prompt_stream(ask: RequestSpec[Command], on_approval: OnApproval | None, retries: RetryPolicy) -> Flow[None]:
     """Submit a prompt and give its parts, the last of which is `EndPart`. Raises InterlockError.
 
     A connection that breaks is resumed, with `Lost` and `Reattached` in between: text comes once and whole; of a
     running tool's output a piece may be missing then, which its `ToolEndPart` has. The prompt continues when its reader
     leaves.
     """
-    since = yield from _present(ask, manners)
-    command = yield from exchange(ask.with_key(fresh_key()), manners)
+    since = yield from _present(ask, retries)
+    command = yield from exchange(ask.with_key(fresh_key()), retries)
     watched, parts = Watched(), _Parts(command)
     watched.command(command.id)
     if command.target.session_id is not None:
         watched.session(command.target.session_id, since=since)
-    inner = watching(watched, manners)
+    inner = watching(watched, retries)
     came: Any = None
     while True:
         try:
@@ -146,45 +146,45 @@ def prompt_stream(ask: RequestSpec[Command], on_approval: OnApproval | None, man
         came = None
         if isinstance(effect, Give):
             for part in parts.of(effect.item):
-                yield Give((yield from _asked(part, on_approval, manners)) if isinstance(part, _Changed) else part)
+                yield Give((yield from _asked(part, on_approval, retries)) if isinstance(part, _Changed) else part)
         else:
             came = yield effect
         if parts.ended_s is None and parts.has_ended:
             parts.ended_s = yield Now()
-            parts.turn_id = (yield from exchange(read(GET_COMMAND, command.id), manners)).turn_id
+            parts.turn_id = (yield from exchange(read(GET_COMMAND, command.id), retries)).turn_id
         if parts.ended_s is not None and (yield from _drained(parts, effect)):
             inner.close()
             break
-    yield Give(EndPart((yield from exchange(read(GET_COMMAND, command.id), manners))))
+    yield Give(EndPart((yield from exchange(read(GET_COMMAND, command.id), retries))))
 
 
-def _present(ask: RequestSpec[Command], manners: Manners) -> Flow[str | None]:
+def _present(ask: RequestSpec[Command], retries: RetryPolicy) -> Flow[str | None]:
     """The cursor at the present end of the prompt's session; None if it has none yet."""
     target = msgspec.json.decode(ask.body or b"{}", type=CommandBody).target
     session_id = target.session_id
     if session_id is None and target.session_key is not None:
-        found = yield from exchange(read(LIST_SESSIONS, key=target.session_key, limit="1"), manners)
+        found = yield from exchange(read(LIST_SESSIONS, key=target.session_key, limit="1"), retries)
         session_id = found.items[0].session_id if found.items else None
     if session_id is None:
         return None
     frames = read(GET_FRAMES, session_id, last="0", limit="1")
-    return (yield from exchange(frames, manners)).next_cursor
+    return (yield from exchange(frames, retries)).next_cursor
 
 
-def _asked(changed: _Changed, on_approval: OnApproval | None, manners: Manners) -> Flow[ApprovalPart]:
+def _asked(changed: _Changed, on_approval: OnApproval | None, retries: RetryPolicy) -> Flow[ApprovalPart]:
     """Read an approval, have `on_approval` decide it if it is pending, and return it as it is then."""
-    approval = yield from exchange(approvals.show(changed.approval_id), manners)
+    approval = yield from exchange(approvals.show(changed.approval_id), retries)
     if approval.state != "pending" or on_approval is None:
         return ApprovalPart(approval)
     decision: Decision = yield Call(on_approval, approval)
     if decision is None:
         return ApprovalPart(approval)
     try:
-        approval = yield from exchange(_vote(approval, decision).with_key(fresh_key()), manners)
+        approval = yield from exchange(_vote(approval, decision).with_key(fresh_key()), retries)
     except Refused as refused:
         if refused.problem not in DECIDED:
             raise
-        approval = yield from exchange(approvals.show(approval.id), manners)
+        approval = yield from exchange(approvals.show(approval.id), retries)
     return ApprovalPart(approval)
 
 

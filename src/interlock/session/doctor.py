@@ -17,7 +17,7 @@ import msgspec
 from interlock.protocol.limits import MAX_JSON_DEPTH
 from interlock.protocol.transcripts import Finding, Kind, Report
 from interlock.session.entries import VERSION, Header, new_entry_id
-from interlock.session.entry_fields import broken_field, mended_entry
+from interlock.session.entry_fields import broken_field, repaired_entry
 from interlock.session.line_json import BOM, has_halves, legible, nests_too_deep
 from interlock.session.tree import Tree, harm_of, is_blank, read_node, read_object, read_tree
 from interlock.session.versions import upgraded
@@ -87,7 +87,7 @@ def examine(data: bytes) -> Report:
                   counts=dict(sorted(sheet.counts.items())), findings=sheet.findings)
 
 
-def mend(data: bytes, header: Header, entropy: Callable[[int], bytes]) -> TranscriptRepair:
+def repair(data: bytes, header: Header, entropy: Callable[[int], bytes]) -> TranscriptRepair:
     """Write a file's lines without what is wrong. `header` is used if the file has none."""
     report = examine(data)
     found = read_tree(data.split(b"\n")).header
@@ -189,7 +189,7 @@ def _salvaged(data: bytes) -> list[dict[str, Any]]:
             whole += _pieces(bare)
         elif node.type != "session":
             whole.append(read_object(bare) or {})
-    return [mended_entry(entry) for entry in whole]
+    return [repaired_entry(entry) for entry in whole]
 
 
 _OPENING = re.compile(r'\{\s*"')

@@ -144,7 +144,7 @@ def carried_over(entry: SessionFields) -> SessionFields:
                                    compaction_count=0, memory_flush_at=None, memory_flush_compaction_count=None)
 
 
-class Wishes(NamedTuple):
+class PromptOverrides(NamedTuple):
     """What overrides ask of the agent with each prompt, and the fields that ask it."""
 
     model: str | None
@@ -153,7 +153,7 @@ class Wishes(NamedTuple):
     names: tuple[str, ...]
 
 
-def wishes(entry: SessionFields, features: Mapping[str, Any]) -> Wishes:
+def prompt_overrides(entry: SessionFields, features: Mapping[str, Any]) -> PromptOverrides:
     """Return what a prompt carries; not what the agent has refused before, nor what it says that it does not offer."""
     lacks = {"modelOverride"} if features.get("model_switch") is False else set[str]()
     if features.get("prompt_options") is False:
@@ -164,12 +164,12 @@ def wishes(entry: SessionFields, features: Mapping[str, Any]) -> Wishes:
               if (value := getattr(entry, field)) is not None and name not in entry.refused and name not in lacks}
     options = {option: wanted[name] for name, option in (("thinkingLevel", "thinking"), ("reasoningLevel", "reasoning"))
                if name in wanted}
-    return Wishes(wanted.get("modelOverride"), wanted.get("modeOverride"), options, tuple(wanted))
+    return PromptOverrides(wanted.get("modelOverride"), wanted.get("modeOverride"), options, tuple(wanted))
 
 
 def lacking(entry: SessionFields, features: Mapping[str, Any]) -> tuple[str, ...]:
     """Name the overrides that the agent says it does not offer, and of which that was not said yet."""
-    sent = wishes(entry, features).names
+    sent = prompt_overrides(entry, features).names
     return tuple(name for name, field in _HONOURED.items()
                  if getattr(entry, field) is not None and name not in entry.refused and name not in sent)
 

@@ -69,7 +69,7 @@ def broken_field(entry: dict[str, Any]) -> str | None:
     return next((name for name, fits in fields_of_kind.items() if not fits(entry.get(name))), None)
 
 
-def mended_entry(entry: dict[str, Any]) -> dict[str, Any]:
+def repaired_entry(entry: dict[str, Any]) -> dict[str, Any]:
     """Make a broken entry one that can be read, in its place in the tree. A text where a list of parts belongs becomes
     a part; any other is kept whole in a `custom` entry, out of context. A sound entry stays as it is."""
     message = entry.get("message")

@@ -61,13 +61,13 @@ def message_tokens(message: Mapping[str, Any]) -> int:
     `branchSummary`, `compactionSummary` (sessions.md section 4). What is odd in it counts as its JSON."""
     match message.get("role"):
         case "bashExecution":
-            said = 0 if message.get("excludeFromContext") is True else \
+            tokens = 0 if message.get("excludeFromContext") is True else \
                 text_tokens(f"{message.get('command', '')}\n{message.get('output', '')}")
         case "branchSummary" | "compactionSummary":
-            said = text_tokens(str(message.get("summary", "")))
+            tokens = text_tokens(str(message.get("summary", "")))
         case _:
-            said = _content_tokens(message.get("content"))
-    return said + MESSAGE_TOKENS
+            tokens = _content_tokens(message.get("content"))
+    return tokens + MESSAGE_TOKENS
 
 
 def entry_tokens(entry: Mapping[str, Any]) -> int:
@@ -102,18 +102,18 @@ def _content_tokens(content: Any) -> int:
 def _part_tokens(part: Any) -> int:
     if not isinstance(part, dict):
         return text_tokens(_json(part))
-    said = cast("dict[str, Any]", part)
-    match said.get("type"):
+    block = cast("dict[str, Any]", part)
+    match block.get("type"):
         case "text":
-            return text_tokens(str(said.get("text", "")))
+            return text_tokens(str(block.get("text", "")))
         case "thinking":
-            return text_tokens(str(said.get("thinking", "")))
+            return text_tokens(str(block.get("thinking", "")))
         case "image":
             return IMAGE_TOKENS
         case "toolCall":
-            return text_tokens(f"{said.get('name', '')} {_json(said.get('arguments'))}") + MESSAGE_TOKENS
+            return text_tokens(f"{block.get('name', '')} {_json(block.get('arguments'))}") + MESSAGE_TOKENS
         case _:
-            return text_tokens(_json(said))
+            return text_tokens(_json(block))
 
 
 def _json(value: Any) -> str:

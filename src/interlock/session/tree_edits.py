@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from interlock.protocol.transcripts import Report
-from interlock.session.doctor import mend
+from interlock.session.doctor import repair
 from interlock.session.entries import BranchSummary, Custom, Draft, Header, Label, entry_line, new_entry_id
 from interlock.session.tree import Tree, read_tree
 
@@ -54,12 +54,12 @@ def fork(tree: Tree, leaf: int, header: Header, at: str, entropy: Callable[[int]
 
 
 def import_lines(data: bytes, header: Header, entropy: Callable[[int], bytes]) -> ImportedTranscript:
-    """Take in a transcript of versions 1 to 3, no matter who wrote it; what is damaged is mended. Raises
+    """Take in a transcript of versions 1 to 3, no matter who wrote it; what is damaged is repaired. Raises
     NothingToImport."""
-    mended = mend(data, header, entropy)
-    if len(mended.lines) < 2:
+    repaired = repair(data, header, entropy)
+    if len(repaired.lines) < 2:
         raise NothingToImport("it holds no entry of a transcript")
-    return ImportedTranscript([msgspec.json.encode(header), *mended.lines[1:]], mended.report)
+    return ImportedTranscript([msgspec.json.encode(header), *repaired.lines[1:]], repaired.report)
 
 
 def is_branch(entry: Mapping[str, Any]) -> bool:

@@ -12,7 +12,7 @@ from interlock.protocol.limits import MAX_CHILD_LINE_BYTES
 from interlock.shell_agent.agent import ShellAgent
 from interlock.shell_agent.connection import NotAcp, stdio
 
-FAREWELL_S = 1.0
+CLOSE_TIMEOUT_S = 1.0
 """Time for sending pending data after the end of input; the rest is dropped, since it may not be read."""
 STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
@@ -57,7 +57,7 @@ async def _serve() -> int | None:
         print(f"error: {broken}", file=sys.stderr)
     listening.cancel()
     try:
-        await asyncio.wait_for(connection.close(), FAREWELL_S)
+        await asyncio.wait_for(connection.close(), CLOSE_TIMEOUT_S)
     except TimeoutError:
         connection.abort()
     return stopped.result() if stopped.done() else -1 if broken is not None else None

@@ -62,7 +62,7 @@ def test_a_server_says_how_long_it_wants_to_be_left_alone() -> None:
 @pytest.mark.parametrize("kept", [None, 20, len(KEY)])
 @pytest.mark.req("K-4")
 def test_no_part_of_the_key_is_in_the_sentence_wherever_it_is_cut(kept: int | None) -> None:
-    limit = failures.MAX_SAID_CHARS
+    limit = failures.MAX_REASON_CHARS
     before = 0 if kept is None else limit - kept
     found = failures.failure_of(said(errors.ModelAuthenticationError, "x" * before + KEY + " is wrong"), CHOICE)
     assert "sk-s" not in found.sentence

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from interlock.ports.agent import AgentSpec
-from runner.stage import Graces, Stage, stage
+from runner.stage import SessionTimeouts, Stage, stage
 
 pytestmark = [pytest.mark.anyio, pytest.mark.needs("claude-sdk")]
 PROGRAM = Path(__file__).parent.parent / "odd_claude.py"
@@ -43,7 +43,7 @@ async def test_a_line_above_the_cap_fails_its_turn_and_not_the_next(odd: AgentSp
 
 @pytest.mark.req("A-4", "T-3")
 async def test_a_cancel_that_is_not_heard_ends_the_program(odd: AgentSpec, tmp_path: Path) -> None:
-    async with stage(tmp_path, {"odd": odd}, graces=Graces(cancel_s=0.2, end_s=0.2, drain_s=5)) as scene:
+    async with stage(tmp_path, {"odd": odd}, timeouts=SessionTimeouts(cancel_s=0.2, end_s=0.2, drain_s=5)) as scene:
         await scene.open("odd")
         await scene.prompt("hang")
         await scene.cancel()

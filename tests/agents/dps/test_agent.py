@@ -12,12 +12,12 @@ from interlock.agents.dps.spans import BlockSpan
 from interlock.ports.agent import AgentSpec
 from interlock.protocol import payloads as p
 from interlock.protocol.frames import InvalidFrame
-from interlock.runner.session_context import Graces
+from interlock.runner.session_context import SessionTimeouts
 from runner.stage import Stage, stage
 
 pytestmark = pytest.mark.anyio
 DPS = Path(__file__).parent.parent / "dps_words.py"
-QUICK = Graces(cancel_s=0.2, end_s=0.2, drain_s=5)
+QUICK = SessionTimeouts(cancel_s=0.2, end_s=0.2, drain_s=5)
 
 
 def words(*start: str) -> dict[str, AgentSpec]:
@@ -128,7 +128,7 @@ async def test_a_query_goes_on_after_tool_use_in_a_turn_of_its_own(tmp_path: Pat
 
 @pytest.mark.req("A-4", "T-1")
 async def test_a_cancel_names_its_own_turn_and_is_honoured(tmp_path: Path) -> None:
-    async with stage(tmp_path, words(), graces=QUICK._replace(cancel_s=20)) as scene:
+    async with stage(tmp_path, words(), timeouts=QUICK._replace(cancel_s=20)) as scene:
         await scene.open("dps")
         await scene.prompt("text:so wait")
         await scene.next("agent.text.delta")
@@ -197,7 +197,7 @@ async def test_a_compaction_that_was_asked_for_is_answered(tmp_path: Path) -> No
 
 @pytest.mark.req("T-1", "T-6", "A-4")
 async def test_nothing_else_is_begun_while_it_compacts_and_a_close_breaks_it_off(tmp_path: Path) -> None:
-    async with stage(tmp_path, words(), graces=QUICK) as scene:
+    async with stage(tmp_path, words(), timeouts=QUICK) as scene:
         await scene.open("dps")
         await scene.send("control.session.compact", p.SessionCompact(request_id="r1", instructions="hang"))
         await scene.prompt("text:no")

@@ -13,7 +13,7 @@ from interlock.backends.postgres import tenant_moves
 from interlock.backends.postgres.database import PostgresSettings
 from interlock.backends.postgres.leases import open_leases
 from interlock.backends.postgres.ledger import open_ledger
-from interlock.engine.bridge.tenant_lane import house_id
+from interlock.engine.bridge.tenant_lane import tenant_lane_id
 from interlock.ports.leases import Instance, TenantMove
 from interlock.ports.ledger import (
     Append,
@@ -96,7 +96,7 @@ async def test_nothing_of_a_frozen_tenant_is_written_and_others_go_on(store: Sto
     await store.freeze()
     with pytest.raises(Fenced):
         await store.say("acme")
-    for lane in (LaneName("acme", "S-acme"), LaneName("acme", house_id("acme"))):
+    for lane in (LaneName("acme", "S-acme"), LaneName("acme", tenant_lane_id("acme"))):
         with pytest.raises(TenantMoving, match="being moved"):
             await store.leases.take(lane, "i_1")
     with pytest.raises(TenantMoving, match="The tenant acme is being moved"):
@@ -126,7 +126,7 @@ async def test_a_tenant_that_is_opened_again_goes_on_under_newer_epochs(store: S
     with pytest.raises(Fenced):
         await store.say("acme")
     assert sorted(await store.leases.orphans(9)) == [
-        LaneName("acme", "S-acme"), LaneName("acme", house_id("acme"))], "another gateway has its clocks"
+        LaneName("acme", "S-acme"), LaneName("acme", tenant_lane_id("acme"))], "another gateway has its clocks"
     store.epochs["acme"] = (await store.leases.take(LaneName("acme", "S-acme"), "i_1")).epoch
     await store.say("acme")
     assert await store.leases.moves() == []

@@ -103,7 +103,7 @@ async def test_what_was_exported_is_imported(gateway: Gateway, session: str) -> 
 async def test_a_transcript_is_uploaded_piece_by_piece(
     gateway: Gateway, session: str, monkeypatch: pytest.MonkeyPatch, at_once: int
 ) -> None:
-    monkeypatch.setattr(transcript_desk, "MEND_AT_ONCE_BYTES", at_once)
+    monkeypatch.setattr(transcript_desk, "REPAIR_INLINE_BYTES", at_once)
     text = (await gateway.http.get(f"{session}/export")).content
     half = text.replace(b'"content":"', rb'"content":"\ud83d ', 1)
 
@@ -130,8 +130,8 @@ async def test_a_transcript_is_uploaded_piece_by_piece(
     mended = await gateway.http.post(path, content=half[:-9], headers=headers)
     assert (mended.status_code, mended.json()["report"]["counts"]["torn_tail"]) == (201, 1)
     headers["Idempotency-Key"] = "upload-key-2345678"
-    monkeypatch.setattr(transcript_desk, "MEND_AT_ONCE_BYTES", 0)
-    monkeypatch.setattr(transcript_desk, "MAX_MENDED_BYTES", 100)
+    monkeypatch.setattr(transcript_desk, "REPAIR_INLINE_BYTES", 0)
+    monkeypatch.setattr(transcript_desk, "MAX_REPAIRED_BYTES", 100)
     refused = await gateway.http.post(path, content=half[:-9], headers=headers)
     assert refused.status_code == 400
     assert "interlock sessions doctor FILE --repair" in refused.json()["detail"]

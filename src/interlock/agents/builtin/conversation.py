@@ -22,7 +22,7 @@ from interlock.agents.builtin.model_request import ModelTimeouts
 from interlock.agents.builtin.models import make_model, read_timeout_s, thinking_of, window_of
 from interlock.agents.builtin.shell import Shell
 from interlock.agents.builtin.summing_up import SummaryModel, SummedUp, check_goes_on, sum_up
-from interlock.agents.builtin.tools import Workshop, offered
+from interlock.agents.builtin.tools import ToolRunner, offered
 from interlock.agents.builtin.turn import AgentTurn, Setting
 from interlock.agents.builtin.words import INSTRUCTIONS, system
 from interlock.ports.agent import (
@@ -48,10 +48,10 @@ MODES = ("default", "act", "plan")
 class BuiltinConversation:
     """A model, a workspace, and the conversation so far."""
 
-    def __init__(self, opening: AgentStart, spawn: Spawn, choice: ModelChoice, patience: ModelTimeouts) -> None:
+    def __init__(self, opening: AgentStart, spawn: Spawn, choice: ModelChoice, timeouts: ModelTimeouts) -> None:
         """Raises ModelUnavailable if a package that the provider needs is not installed."""
         self._opening = opening
-        self._patience = patience
+        self._timeouts = timeouts
         self._models: dict[ModelChoice, Model] = {}
         self._http = self._new_http()
         self._choice = choice
@@ -65,11 +65,11 @@ class BuiltinConversation:
         """Whether the running or next prompt must end: a cancel may arrive before the prompt begins."""
         own = {name for name in (*opening.keys, opening.spec.api_key_env) if name}
         environment = {name: value for name, value in opening.environment.items() if name not in own}
-        self._workshop = Workshop(opening.workspace, Shell(spawn, environment, opening.workspace), opening.hidden)
+        self._tool_runner = ToolRunner(opening.workspace, Shell(spawn, environment, opening.workspace), opening.hidden)
         self._model(choice)
 
     def _new_http(self) -> httpx2.AsyncClient:
-        read_s = read_timeout_s(self._patience.first_event_s, self._patience.idle_s)
+        read_s = read_timeout_s(self._timeouts.first_event_s, self._timeouts.idle_s)
         return httpx2.AsyncClient(timeout=httpx2.Timeout(read_s, connect=CONNECT_S),
                                   event_hooks={"response": [merge_text]})
 
@@ -129,15 +129,15 @@ class BuiltinConversation:
         choice, mode, thinking = self._wanted
         model = self._model(choice)
         access = self._opening.workspace_access
-        found = "" if access == "none" else await self._workshop.instructions()
+        found = "" if access == "none" else await self._tool_runner.instructions()
         guide = INSTRUCTIONS.format(name=INSTRUCTIONS_FILE, text=found) if found else ""
         setting = Setting(
             model, choice, system(self._opening.workspace, access, mode, prompt.settings.system_append, guide),
-            offered(access, mode), thinking, self._patience,
+            offered(access, mode), thinking, self._timeouts,
         )
         figures = UsageSum(self._window(choice))
-        self._workshop.begin_turn(silent=prompt.settings.silent)
-        turn = AgentTurn(scribe, setting, self._workshop, figures, [*self._cache.messages, *self._unsent],
+        self._tool_runner.begin_turn(silent=prompt.settings.silent)
+        turn = AgentTurn(scribe, setting, self._tool_runner, figures, [*self._cache.messages, *self._unsent],
                          user_message(prompt.content, 0), lambda: str(uuid.uuid4()))
         try:
             return await turn.run(self._fitting, self._overflowing)
@@ -170,7 +170,7 @@ class BuiltinConversation:
                 self._take(cast("dict[str, Any]", context))
             except ContextMissing as missing:
                 raise CompactionFailed(str(missing)) from None
-        asker = SummaryModel(self._model(choice), choice, self._patience, self._window(choice), spent)
+        asker = SummaryModel(self._model(choice), choice, self._timeouts, self._window(choice), spent)
         return await sum_up(asker, request, self._cache)
 
     async def _overflowing(self, turn: AgentTurn, why: str) -> bool:
@@ -207,7 +207,7 @@ class BuiltinConversation:
         if self._running is not None:
             self._running.cancel()
             await asyncio.wait([self._running])
-        await self._workshop.close()
+        await self._tool_runner.close()
         await self._http.aclose()
 
 

@@ -23,7 +23,7 @@ from pydantic_ai.exceptions import (
 from interlock.agents.builtin.choice import NO_KEY, ModelChoice
 from interlock.protocol.codes import Code
 
-MAX_SAID_CHARS = 500
+MAX_REASON_CHARS = 500
 PASSING = (ModelRateLimitError, ModelUnavailableError, ModelServerError, ModelConnectionError, ModelRequestTimeout)
 
 
@@ -56,43 +56,43 @@ def _final(error: Exception) -> bool:
 
 
 def _what(error: Exception, choice: ModelChoice) -> str:
-    said = _said(error, choice.key)
+    reason = _reason(error, choice.key)
     status = f" ({error.status_code})" if isinstance(error, ModelHTTPError) else ""
     match error:
         case ModelContextWindowExceededError():
-            return f"cannot take so long a context{status}: {said}"
+            return f"cannot take so long a context{status}: {reason}"
         case ModelAuthenticationError():
-            return f"refused the API key{status}: {said} Set the right one where the runner is started."
+            return f"refused the API key{status}: {reason} Set the right one where the runner is started."
         case ModelNotFoundError():
-            return f"is not known to {choice.base_url or choice.provider}{status}: {said}"
+            return f"is not known to {choice.base_url or choice.provider}{status}: {reason}"
         case ModelQuotaExceededError():
-            return f"has no quota left{status}: {said}"
+            return f"has no quota left{status}: {reason}"
         case ModelRateLimitError():
-            return f"is asked too often{status}: {said}"
+            return f"is asked too often{status}: {reason}"
         case ModelUnavailableError() | ModelServerError():
-            return f"failed{status}: {said}"
+            return f"failed{status}: {reason}"
         case ModelRequestTimeout():
             return "did not answer in time."
         case TimeoutError():
             return "stopped in the middle of its answer."
         case ModelConnectionError():
-            return f"cannot be reached at {choice.base_url or choice.provider}: {said}"
+            return f"cannot be reached at {choice.base_url or choice.provider}: {reason}"
         case ModelAPIError():
-            return f"refused the request{status}: {said}"
+            return f"refused the request{status}: {reason}"
         case AgentRunError() | UserError():
-            return f"could not be asked: {said}"
+            return f"could not be asked: {reason}"
         case _:
-            return f"broke off its answer: {said}"
+            return f"broke off its answer: {reason}"
 
 
-def _said(error: Exception, key: str) -> str:
+def _reason(error: Exception, key: str) -> str:
     """Return the provider's own words, without the key: it is taken out before they are cut, or a part of it stayed."""
     body = getattr(error, "body", None)
-    said = _message(body) or str(error) or type(error).__name__
+    reason = _message(body) or str(error) or type(error).__name__
     if key not in ("", NO_KEY):
-        said = said.replace(key, "…")
-    said = " ".join(said.split())[:MAX_SAID_CHARS]
-    return said if said.endswith((".", "!", "?")) else f"{said}."
+        reason = reason.replace(key, "…")
+    reason = " ".join(reason.split())[:MAX_REASON_CHARS]
+    return reason if reason.endswith((".", "!", "?")) else f"{reason}."
 
 
 def _message(body: Any) -> str:

@@ -91,17 +91,17 @@ class _Attempt:
 
 
 async def ask(model: Model, choice: ModelChoice, wanted: RequestInput, sink: AnswerSink,
-              patience: ModelTimeouts) -> ModelResponse:
+              timeouts: ModelTimeouts) -> ModelResponse:
     """Return the whole answer. Raises RequestFailed."""
     for attempt in range(1, MAX_TRIES + 1):
         current = _Attempt(sink)
         try:
-            return await _once(model, wanted, current, patience)
+            return await _once(model, wanted, current, timeouts)
         except asyncio.CancelledError:
             raise
         except Exception as error:  # noqa: BLE001 - any exception of a provider's library becomes one sentence.
             failure = failure_of(error, choice)
-        wait_s = max(patience.again_s * 2 ** (attempt - 1), failure.again_s or 0)
+        wait_s = max(timeouts.again_s * 2 ** (attempt - 1), failure.again_s or 0)
         # Forwarded text cannot be taken back: a second answer would follow the beginning of the first.
         if current.partial or not failure.passing or attempt == MAX_TRIES or wait_s > MAX_WAIT_S:
             tries = f" It was asked {attempt} times." if attempt > 1 else ""
@@ -111,7 +111,7 @@ async def ask(model: Model, choice: ModelChoice, wanted: RequestInput, sink: Ans
     raise AssertionError("the last try returns or raises")
 
 
-async def _once(model: Model, wanted: RequestInput, current: _Attempt, patience: ModelTimeouts) -> ModelResponse:
+async def _once(model: Model, wanted: RequestInput, current: _Attempt, timeouts: ModelTimeouts) -> ModelResponse:
     parameters = ModelRequestParameters(
         function_tools=[ToolDefinition(name=tool.name, description=tool.description,
                                        parameters_json_schema=tool.parameters, strict=False) for tool in wanted.tools],
@@ -120,10 +120,10 @@ async def _once(model: Model, wanted: RequestInput, current: _Attempt, patience:
     messages = list(wanted.messages)
     if messages and messages[-1].kind == "request":
         messages[-1].instructions = wanted.instructions
-    settings = settings_of(wanted.thinking, wanted.max_tokens, patience.first_event_s, patience.idle_s)
+    settings = settings_of(wanted.thinking, wanted.max_tokens, timeouts.first_event_s, timeouts.idle_s)
     async with model_request_stream(model, messages, model_settings=settings, model_request_parameters=parameters,
                                     instrument=False) as stream:
-        async with aclosing(_pieces(stream, patience)) as pieces:
+        async with aclosing(_pieces(stream, timeouts)) as pieces:
             async for thought, piece in pieces:
                 await current.forward(thought, piece)
         response = stream.get()
@@ -141,18 +141,18 @@ def _check_finished(response: ModelResponse) -> None:
         raise Unfinished("the stream ended without reporting that it was complete")
 
 
-async def _pieces(stream: StreamedResponse, patience: ModelTimeouts) -> AsyncGenerator[tuple[bool, str], None]:
+async def _pieces(stream: StreamedResponse, timeouts: ModelTimeouts) -> AsyncGenerator[tuple[bool, str], None]:
     """Yield (thinking?, text) as it arrives. Raises TimeoutError if the stream is idle for too long."""
     events = aiter(stream)
     # The library limits the wait for the first event, and its error says what was waited for: it must strike first.
-    wait_s = read_timeout_s(patience.first_event_s, patience.idle_s)
+    wait_s = read_timeout_s(timeouts.first_event_s, timeouts.idle_s)
     while True:
         try:
             async with asyncio.timeout(wait_s):
                 event = await anext(events)
         except StopAsyncIteration:
             return
-        wait_s = patience.idle_s
+        wait_s = timeouts.idle_s
         match event:
             case PartStartEvent(part=TextPart(content=text)) | PartDeltaEvent(delta=TextPartDelta(content_delta=text)):
                 if text:

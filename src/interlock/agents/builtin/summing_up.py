@@ -60,7 +60,7 @@ class SummaryModel(NamedTuple):
 
     model: Model
     choice: ModelChoice
-    patience: ModelTimeouts
+    timeouts: ModelTimeouts
     window: int | None
     spent: Callable[[ModelResponse], object]
     """Counts each answer: the usage of a summary costs money as well (P-7)."""
@@ -220,7 +220,7 @@ async def _asked(asker: SummaryModel, conversation: str, task: str, previous: st
     if instructions:
         parts.append(f"What matters most to who asked for it: {instructions}")
     wanted = RequestInput([ModelRequest(parts=[UserPromptPart("\n\n".join(parts))])], SYSTEM, max_tokens=most)
-    response = await ask(asker.model, asker.choice, wanted, DEAF, asker.patience)
+    response = await ask(asker.model, asker.choice, wanted, DEAF, asker.timeouts)
     asker.spent(response)
     if response.finish_reason != "stop":
         # Half a summary would replace the conversation permanently (Z-4).

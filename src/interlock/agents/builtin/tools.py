@@ -80,7 +80,8 @@ class BuiltinTool(NamedTuple):
 
 def _schema(required: tuple[str, ...], **properties: tuple[str, str]) -> dict[str, Any]:
     return {"type": "object", "required": list(required), "additionalProperties": False,
-            "properties": {name: {"type": kind, "description": said} for name, (kind, said) in properties.items()}}
+            "properties": {name: {"type": kind, "description": description}
+                           for name, (kind, description) in properties.items()}}
 
 
 _PATH = ("string", "Relative to the workspace.")
@@ -183,7 +184,7 @@ Emit = Callable[[str], Awaitable[None]]
 T = TypeVar("T")
 
 
-class Workshop:
+class ToolRunner:
     """Runs allowed calls, inside the workspace."""
 
     def __init__(self, workspace: str, shell: Shell, hidden: Sequence[str] = ()) -> None:

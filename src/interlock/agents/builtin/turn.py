@@ -19,7 +19,7 @@ from interlock.agents.builtin.figures import UsageSum
 from interlock.agents.builtin.messages import assistant_message, parts_of, result_message, to_model
 from interlock.agents.builtin.model_request import AnswerSink, ModelTimeouts, RequestFailed, RequestInput, ask
 from interlock.agents.builtin.places import ToolFailed
-from interlock.agents.builtin.tools import BuiltinTool, ModelToolCall, ToolOutcome, Workshop, title, understood
+from interlock.agents.builtin.tools import BuiltinTool, ModelToolCall, ToolOutcome, ToolRunner, title, understood
 from interlock.ports.agent import AgentQuestion, GivenFile, Option, Scribe, TurnOutcome
 from interlock.protocol.codes import Code
 
@@ -45,7 +45,7 @@ class Setting(NamedTuple):
     instructions: str
     tools: list[BuiltinTool]
     thinking: ThinkingLevel | None
-    patience: ModelTimeouts
+    timeouts: ModelTimeouts
 
 
 class Overflowing(Protocol):
@@ -57,7 +57,7 @@ class Overflowing(Protocol):
 class AgentTurn:
     """A prompt in progress. `history` is the conversation before it; new messages are in `live`."""
 
-    def __init__(self, scribe: Scribe, setting: Setting, workshop: Workshop, figures: UsageSum,
+    def __init__(self, scribe: Scribe, setting: Setting, tool_runner: ToolRunner, figures: UsageSum,
                  history: list[Message], asked: Message, new_id: Callable[[], str]) -> None:
         self.history = history
         self.live: list[Message] = [asked]
@@ -65,7 +65,7 @@ class AgentTurn:
         self.scribe = scribe
         self.setting = setting
         self.figures = figures
-        self._workshop = workshop
+        self._tool_runner = tool_runner
         self._new_id = new_id
         self._ids = {str(part.get("id")) for message in history for part in parts_of(message)
                      if part.get("type") == "toolCall"}
@@ -120,7 +120,7 @@ class AgentTurn:
         wanted = RequestInput(to_model(messages, self.answers), self.setting.instructions, self.setting.tools,
                               self.setting.thinking)
         sink = AnswerSink(self.scribe.text, self.scribe.thinking, self._again)
-        return await ask(self.setting.model, self.setting.choice, wanted, sink, self.setting.patience)
+        return await ask(self.setting.model, self.setting.choice, wanted, sink, self.setting.timeouts)
 
     async def _again(self, sentence: str) -> None:
         await self.scribe.warn(Code.UPSTREAM_ERROR, sentence)
@@ -168,7 +168,7 @@ class AgentTurn:
     async def _done(self, invocation_id: str, call: ModelToolCall) -> ToolOutcome:
         if call.wrong is not None or call.tool is None:
             raise ToolFailed(call.wrong or "There is no such tool.")
-        self._workshop.check(call)
+        self._tool_runner.check(call)
         given = msgspec.json.encode(call.input)
         question = AgentQuestion(invocation_id, call.name, title(call), given, OPTIONS, call.tool.kind,
                                  takes_input=True)
@@ -183,7 +183,7 @@ class AgentTurn:
         async def emit(text: str) -> None:
             await self.scribe.tool_output(invocation_id, "stdout", text)
 
-        return await self._workshop.run(call, emit)
+        return await self._tool_runner.run(call, emit)
 
     async def _report(self, invocation_id: str, call: ModelToolCall, result: ToolOutcome) -> None:
         # A file's name may contain bytes that are not text: they would break the request, and the frame.

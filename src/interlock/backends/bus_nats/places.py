@@ -56,7 +56,7 @@ class NatsServers(NamedTuple):
 
     def refusal(self, error: Exception) -> str | None:
         """One sentence where the servers are there and this gateway and they will not do: time alone mends nothing."""
-        said = str(error).removeprefix("nats: ").strip("'").rstrip(".")
+        reason = str(error).removeprefix("nats: ").strip("'").rstrip(".")
         if isinstance(error, BusError):
             return str(error)
         if isinstance(error, InClear):
@@ -67,10 +67,10 @@ class NatsServers(NamedTuple):
                     f"({error.verify_message.rstrip('.')}): name its authority with ?ca=FILE, and the server as its "
                     "certificate does.")
         if isinstance(error, ssl.SSLError):
-            return (f"--bus: TLS with the NATS server at {self.shown()} fails ({error.reason or said}): where it wants "
-                    "a certificate of the gateway, name one with ?cert=FILE&key=FILE.")
-        if isinstance(error, nats.errors.Error) and any(word in said.lower() for word in ACCOUNT_WORDS):
-            return (f"--bus: the NATS server at {self.shown()} refuses this gateway ({said}): check the user and "
+            return (f"--bus: TLS with the NATS server at {self.shown()} fails ({error.reason or reason}): where it "
+                    "wants a certificate of the gateway, name one with ?cert=FILE&key=FILE.")
+        if isinstance(error, nats.errors.Error) and any(word in reason.lower() for word in ACCOUNT_WORDS):
+            return (f"--bus: the NATS server at {self.shown()} refuses this gateway ({reason}): check the user and "
                     "password or the token of the address, or the file that credentials, nkey or token names.")
         return None
 
@@ -79,10 +79,10 @@ class NatsServers(NamedTuple):
         """Why the servers could not be had, for a log."""
         if (known := self.refusal(error)) is not None:
             return known
-        said = str(error) or type(error).__name__
+        reason = str(error) or type(error).__name__
         if isinstance(error, ConnectionError) and self.tls is not None and not self.certified:
-            return f"{said}: if the server wants a certificate of the gateway, name one with ?cert=FILE&key=FILE"
-        return said
+            return f"{reason}: if the server wants a certificate of the gateway, name one with ?cert=FILE&key=FILE"
+        return reason
 
 
 def read_places(text: str) -> NatsServers:

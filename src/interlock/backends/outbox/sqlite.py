@@ -36,7 +36,7 @@ GROUP_JOBS = 256
 
 DISK_WAIT_S = 0.25
 """A group that the disk does not take is tried again so soon: it has no room, or does not work just now."""
-DISK_TOLD_S = 60.0
+DISK_LOG_INTERVAL_S = 60.0
 """While it lasts, the log says so this often."""
 _DISK = (apsw.FullError, apsw.IOError, apsw.CantOpenError, apsw.ReadOnlyError)
 
@@ -209,7 +209,7 @@ class SqliteOutbox:
                     for job in group:
                         job.error = failure
                     return
-                if waited_s % DISK_TOLD_S == 0:
+                if waited_s % DISK_LOG_INTERVAL_S == 0:
                     log.warning("the outbox cannot be written, and agents wait for it: check that its disk has room",
                                 path=str(self._path), error=type(error).__name__)
                 waited_s += DISK_WAIT_S

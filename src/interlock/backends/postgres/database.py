@@ -86,9 +86,9 @@ _open = cast("Callable[..., Awaitable[PostgresConnection]]", getattr(asyncpg, "c
 def read_settings(text: str) -> PostgresSettings:
     """Read an address: what libpq reads, and `pooled=1` for a server behind a pool of connections (pgbouncer)."""
     address, mark, query = text.partition("?")
-    said = query.split("&") if mark else []
-    rest = [one for one in said if one.partition("=")[0] != "pooled"]
-    return PostgresSettings(address + ("?" + "&".join(rest) if rest else ""), pooled="pooled=1" in said)
+    options = query.split("&") if mark else []
+    rest = [one for one in options if one.partition("=")[0] != "pooled"]
+    return PostgresSettings(address + ("?" + "&".join(rest) if rest else ""), pooled="pooled=1" in options)
 
 
 async def connect(settings: PostgresSettings) -> PostgresConnection:
@@ -167,7 +167,7 @@ class CountedConnection:
         self._connection.terminate()
 
 
-async def patiently(attempt: Callable[[], Awaitable[T]], wait_s: float | None = WAIT_FOR_SERVER_S) -> T:
+async def retrying(attempt: Callable[[], Awaitable[T]], wait_s: float | None = WAIT_FOR_SERVER_S) -> T:
     """Try until the server is there, for `wait_s` at the most; for ever with None. Raises LedgerError."""
     loop = asyncio.get_running_loop()
     deadline_s = None if wait_s is None else loop.time() + wait_s
@@ -228,12 +228,12 @@ class PostgresReaders:
 
     async def _read(self, sql: str, values: tuple[Any, ...]) -> list[Row]:
         if not self._room.locked() or any(isinstance(one, list) for one in values):
-            return await patiently(lambda: self._once(sql, values))
+            return await retrying(lambda: self._once(sql, values))
         asked = (sql, values)
         if (shared := self._unsent.get(asked)) is not None:
             with one_trip():
                 return list(await asyncio.shield(shared))
-        reading = patiently(lambda: self._once(sql, values, asked))
+        reading = retrying(lambda: self._once(sql, values, asked))
         shared = self._unsent[asked] = asyncio.create_task(reading, name="a read")
         self._shared.add(shared)
         shared.add_done_callback(self._has_read)

@@ -102,8 +102,8 @@ def in_words(error: BaseException) -> str:
         return "no server listens at its socket"
     if isinstance(error, OSError) and error.errno is not None:
         return os.strerror(error.errno)
-    said = " ".join(str(error).split()).rstrip(".")
-    return said or ("no answer in time" if isinstance(error, TimeoutError) else type(error).__name__)
+    reason = " ".join(str(error).split()).rstrip(".")
+    return reason or ("no answer in time" if isinstance(error, TimeoutError) else type(error).__name__)
 
 
 def _taken(error: asyncpg.UniqueViolationError) -> str:

@@ -193,7 +193,7 @@ class PostgresWriter:
             group = self._take_group()
             began = perf_counter()
             with trips.counting() as spent:
-                outcomes = await self._patiently(group)
+                outcomes = await self._retrying(group)
             spent.commits += 1
             for job in group:
                 job.spent.ended(0, spent)
@@ -215,7 +215,7 @@ class PostgresWriter:
             group.append(self._queue.popleft())
         return group
 
-    async def _patiently(self, group: list[_Job]) -> list[_Outcome]:
+    async def _retrying(self, group: list[_Job]) -> list[_Outcome]:
         """Commit a group, also over a restart of the server; anyone who has waited too long gets an error. A group
         that is refused over one of its batches is committed in halves, one after the other: the others neither fail
         with it nor wait long."""

@@ -23,7 +23,7 @@ WRITE_QUEUE_LIMIT = 4_096
 """Batches handed over and not yet answered; one more waits, in the order of the calls, until one is answered."""
 GROUP_LIMIT = 512
 """Batches in one transaction at the most, so that the first of a long queue does not wait for the last."""
-PATIENCE_SHARE, MAX_PATIENCE_S = 0.25, 0.001
+LINGER_SHARE, MAX_LINGER_S = 0.25, 0.001
 """A group waits for jobs that are likely to come: this share of the last commit's time, and at most this time."""
 
 Work = Callable[[Transaction], Any]
@@ -58,7 +58,7 @@ class SqliteWriter:
         self._open = True
         self._door = Lock()  # Nothing may be put behind the None that ends the thread.
         self._closed = False
-        self._expected, self._last_size, self._patience_s = 1, 1, 0.0
+        self._expected, self._last_size, self._linger_s = 1, 1, 0.0
         self._measured: Measured = lambda _batches, _seconds: None
         self._thread = Thread(target=self._serve, name="ledger-writer", daemon=True)
         self._thread.start()
@@ -125,7 +125,7 @@ class SqliteWriter:
         waiting = self._waiting
         if self._open and not waiting:
             self._take(self._queue.get())
-        until = perf_counter() + self._patience_s
+        until = perf_counter() + self._linger_s
         while self._open and len(waiting) < GROUP_LIMIT:
             try:
                 self._take(self._queue.get_nowait())
@@ -152,7 +152,7 @@ class SqliteWriter:
         # One that ran ahead belongs to those behind it.
         self._expected = fewer + more if fewer * 2 < more else more
         self._last_size = size
-        self._patience_s = min(MAX_PATIENCE_S, taken_s * PATIENCE_SHARE) if self._expected > 1 else 0.0
+        self._linger_s = min(MAX_LINGER_S, taken_s * LINGER_SHARE) if self._expected > 1 else 0.0
 
     def _commit(self, group: Sequence[_Job]) -> list[_Outcome]:
         """Commit a group together; when one of it fails by itself, commit the others."""

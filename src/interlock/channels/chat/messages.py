@@ -21,7 +21,7 @@ DIGEST_SHOWN = 16
 DECIDED = {"granted": "allowed", "consumed": "allowed", "expired": "not answered in time",
            "void": "withdrawn, since what asked for it is gone", "superseded": "replaced by a changed one"}
 """How an approval ended, if not by its state's own name."""
-SAID_ONCE = frozenset({"ToolsNotGated"})
+SHOWN_ONCE = frozenset({"ToolsNotGated"})
 HELP = ("Write what the agent should do. /new begins a new session, /status shows its state, /stop ends what runs, "
         "/compact makes a long conversation shorter. "
         "Requests that need approval are shown here, with buttons.")
@@ -131,7 +131,7 @@ def ending(command: Command, known: Collection[str] = (), *, verbose: bool = Fal
     """Return how a command ended, if its replies do not show it: None for success. Notices that apply to every command
     of the session, and are `known` there, are not repeated; informational ones need `verbose`."""
     lines = [notice.message if notice.code in VERBOSE_NOTICES else f"⚠️ {notice.message}" for notice in notices(command)
-            if (notice.code not in SAID_ONCE or notice.code not in known)
+            if (notice.code not in SHOWN_ONCE or notice.code not in known)
             and (verbose or notice.code not in VERBOSE_NOTICES)]
     lines += _denied(command)
     if command.state == "succeeded":

@@ -68,7 +68,7 @@ class SlackApp(ChatService):
 
     async def connect(self) -> str:
         """Check the bot's token and open the socket; `receive` raises for the app's token."""
-        me = await self._patiently(lambda: self._client().auth_test())
+        me = await self._retrying(lambda: self._client().auth_test())
         self._bot_id = str(me.get("user_id"))
         self._socket.start()
         return self._bot_id
@@ -94,21 +94,21 @@ class SlackApp(ChatService):
         if not str(chat_id).startswith(("U", "W")):
             return chat_id
         if chat_id not in self._chats:
-            opened = await self._patiently(lambda: self._client().conversations_open(users=str(chat_id)))
+            opened = await self._retrying(lambda: self._client().conversations_open(users=str(chat_id)))
             self._chats[chat_id] = str(opened.get("channel", {}).get("id"))
         return self._chats[chat_id]
 
     async def send(self, spot: Spot, text: str, *, answers: Id | None = None, buttons: Sequence[Button] = ()) -> Id:
         """Send a message. A card in a thread is also shown in the channel, so that people notice it."""
         thread = None if spot.topic_id is None else str(spot.topic_id)
-        sent = await self._patiently(lambda: self._client().chat_postMessage(
+        sent = await self._retrying(lambda: self._client().chat_postMessage(
             channel=str(spot.chat_id), text=preview(text), blocks=message_blocks(text, buttons), thread_ts=thread,
             reply_broadcast=True if buttons and thread is not None else None, unfurl_links=False, unfurl_media=False))
         return str(sent.get("ts"))
 
     async def edit(self, spot: Spot, message_id: Id, text: str) -> None:
         with suppress(ChatRefused):
-            await self._patiently(lambda: self._client().chat_update(
+            await self._retrying(lambda: self._client().chat_update(
                 channel=str(spot.chat_id), ts=str(message_id), text=preview(text), blocks=message_blocks(text)))
 
     async def show_typing(self, spot: Spot) -> None:
@@ -120,7 +120,7 @@ class SlackApp(ChatService):
         if spot is None:
             return
         with suppress(ChatRefused):
-            await self._patiently(lambda: self._client().chat_postEphemeral(
+            await self._retrying(lambda: self._client().chat_postEphemeral(
                 channel=str(spot.chat_id), user=str(press.user_id), text=preview(text),
                 blocks=message_blocks(text[:EPHEMERAL_CHARS]),
                 thread_ts=None if spot.topic_id is None else str(spot.topic_id)))
@@ -130,7 +130,7 @@ class SlackApp(ChatService):
         raise ChatRefused("Files cannot be sent from Slack; put the file where the agent can read it.")
 
     async def _socket_url(self) -> str:
-        opened = await self._patiently(lambda: self._client().apps_connections_open(app_token=self._tokens.app))
+        opened = await self._retrying(lambda: self._client().apps_connections_open(app_token=self._tokens.app))
         url = str(opened.get("url"))
         parts = urlsplit(url)
         if parts.scheme != "wss" and not (parts.scheme == "ws" and parts.hostname in LOOPBACK):
@@ -143,7 +143,7 @@ class SlackApp(ChatService):
             self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=TIMEOUT_S))
         return AsyncWebClient(self._tokens.bot, base_url=self._api_url, session=self._session, retry_handlers=[])
 
-    async def _patiently(self, ask: Callable[[], Awaitable[Any]]) -> Any:
+    async def _retrying(self, ask: Callable[[], Awaitable[Any]]) -> Any:
         pause_s = PAUSE_S
         while True:
             try:

@@ -74,15 +74,15 @@ class TelegramBot(ChatService):
         await self._bot.session.close()
 
     async def connect(self) -> str:
-        self._me = await self._patiently(self._bot.get_me)
+        self._me = await self._retrying(self._bot.get_me)
         return self._me.username or str(self._me.id)
 
     async def receive(self, *, wait: bool) -> list[ChatMessage | ButtonPress]:
         """Fetch updates; that confirms those before its offset."""
-        me = self._me or await self._patiently(self._bot.get_me)
+        me = self._me or await self._retrying(self._bot.get_me)
         while True:
             offset = None if self._last is None else self._last + 1
-            updates = await self._patiently(lambda offset=offset: self._bot.get_updates(
+            updates = await self._retrying(lambda offset=offset: self._bot.get_updates(
                 offset=offset, limit=UPDATES_A_LOOK, timeout=POLL_S if wait else 0, allowed_updates=ALLOWED,
                 request_timeout=POLL_S + int(ANSWER_TIMEOUT_S)))
             if updates:
@@ -97,7 +97,7 @@ class TelegramBot(ChatService):
         return chat_id
 
     async def send(self, spot: Spot, text: str, *, answers: Id | None = None, buttons: Sequence[Button] = ()) -> Id:
-        sent = await self._patiently(lambda: self._bot.send_message(
+        sent = await self._retrying(lambda: self._bot.send_message(
             spot.chat_id, text, message_thread_id=None if spot.topic_id is None else int(spot.topic_id),
             reply_markup=_keyboard(buttons), link_preview_options=LinkPreviewOptions(is_disabled=True),
             reply_parameters=None if answers is None else ReplyParameters(
@@ -106,7 +106,7 @@ class TelegramBot(ChatService):
 
     async def edit(self, spot: Spot, message_id: Id, text: str) -> None:
         with suppress(ChatRefused):
-            await self._patiently(lambda: self._bot.edit_message_text(text, chat_id=spot.chat_id,
+            await self._retrying(lambda: self._bot.edit_message_text(text, chat_id=spot.chat_id,
                                                                       message_id=int(message_id)))
 
     async def show_typing(self, spot: Spot) -> None:
@@ -116,13 +116,13 @@ class TelegramBot(ChatService):
 
     async def answer_press(self, press: ButtonPress, text: str) -> None:
         with suppress(ChatRefused):
-            await self._patiently(lambda: self._bot.answer_callback_query(press.press_id, text[:ALERT_CHARS],
+            await self._retrying(lambda: self._bot.answer_callback_query(press.press_id, text[:ALERT_CHARS],
                                                                           show_alert=True))
 
     async def fetch(self, wanted: FileWanted, limit_bytes: int) -> bytes | None:
         if wanted.size > limit_bytes:
             return None
-        data = await self._patiently(lambda: self._download(wanted.file_id))
+        data = await self._retrying(lambda: self._download(wanted.file_id))
         return data if len(data) <= limit_bytes else None
 
     async def _download(self, file_id: str) -> bytes:
@@ -130,7 +130,7 @@ class TelegramBot(ChatService):
         await self._bot.download(file_id, destination=into)
         return into.getvalue()
 
-    async def _patiently(self, ask: Callable[[], Awaitable[T]]) -> T:
+    async def _retrying(self, ask: Callable[[], Awaitable[T]]) -> T:
         pause_s = PAUSE_S
         while True:
             try:

@@ -44,8 +44,8 @@ def title(asked: ReceivedRequest) -> str:
     if found.urls:
         return one_line(f"{name} {found.urls[0]}", TITLE_CHARS)
     if asked.described:
-        said = asked.title or next(iter(found.shown), "")
-        return one_line(f"{name}, described as: {said}" if said else name, TITLE_CHARS)
+        described = asked.title or next(iter(found.shown), "")
+        return one_line(f"{name}, described as: {described}" if described else name, TITLE_CHARS)
     if found.paths:
         return one_line(f"{name} {found.paths[0]}", TITLE_CHARS)
     if found.rest:
@@ -88,9 +88,9 @@ def agents_words(asked: ReceivedRequest) -> str:
     if landing is not None and asked.title == landing.runners_title:
         return ""
     found = parts(asked)
-    said = [text for text in dict.fromkeys([asked.title, *found.words]) if text.strip()]
+    described = [text for text in dict.fromkeys([asked.title, *found.words]) if text.strip()]
     shown = {*found.lines, asked.tool_name, title(asked), *found.urls, *found.paths}
-    return one_line(" · ".join(text for text in said if text not in shown), WORDS_CHARS)
+    return one_line(" · ".join(text for text in described if text not in shown), WORDS_CHARS)
 
 
 def lines(asked: ReceivedRequest, context: int | None = None) -> list[CardLine]:
@@ -100,12 +100,12 @@ def lines(asked: ReceivedRequest, context: int | None = None) -> list[CardLine]:
     if (landing := landing_request(asked)) is not None:
         shown = _landing_lines(landing, _landing_edits(found))
         texts = [text for text in found.shown if not text.startswith(_DIFF)]
-        said = [asked.title] if asked.title not in ("", landing.runners_title) else []
+        described = [asked.title] if asked.title not in ("", landing.runners_title) else []
     else:
         shown = [*_commands(found), *(line for edit in found.edits for line in _edit(edit, context))]
         shown += [line for member in found.rest for text in labelled(*member) for line in _split(text)]
-        said, texts = _said(asked, found), found.shown
-    shown += [line for text in said for line in _quoted(text)]
+        described, texts = _descriptions(asked, found), found.shown
+    shown += [line for text in described for line in _quoted(text)]
     shown += [line for text in texts for line in _split(text)]
     if found.unreadable is not None:
         shown += [CardLine("The input is not a JSON object:", "note"), *_split(found.unreadable)]
@@ -187,7 +187,7 @@ def _landing_edits(found: Parts) -> list[FileEdit]:
     return [*found.edits, *(FileEdit(head.removeprefix(_DIFF), body, patch=True) for head, _, body in diffs)]
 
 
-def _said(asked: ReceivedRequest, found: Parts) -> list[str]:
+def _descriptions(asked: ReceivedRequest, found: Parts) -> list[str]:
     """The agent's own words, whole, but for those that repeat what the request shows."""
     known = {*found.lines, *found.urls, *found.paths, asked.tool_name, title(asked)}
     first = [] if asked.title in known else [asked.title]

@@ -76,7 +76,7 @@ def fail(lane: Lane, record: CommandRecord, code: str, message: str, *, exit_cod
     if record.command.state == "canceling" and code in ("RUNNER_RESTARTED", "AgentLost", "SIGNAL_EXIT", "PROCESS_EXIT"):
         end_canceled(lane, record)
         return
-    output = _said(lane, record, exit_code) if record.command.started_at else None
+    output = _turn_output(lane, record, exit_code) if record.command.started_at else None
     end_command(lane, record, "failed", SYSTEM, output=output, error=(code, message))
 
 
@@ -97,7 +97,7 @@ def end_canceled(lane: Lane, record: CommandRecord, reason: str = "") -> None:
         by = record.canceled_by or ("its runner" if reason else "the agent or its runner")
         record = lane.move(record, "canceling", {"id": lane.state.runner_id, "role": "runner"},
                            canceled_by=by, running_since_ms=None)
-    output = _said(lane, record) if record.command.started_at else None
+    output = _turn_output(lane, record) if record.command.started_at else None
     if record.cancel_cause in ("timeout", "pause_ttl"):
         why = (f"it did not end within {record.command.timeout_ms} ms" if record.cancel_cause == "timeout"
                else "it was paused for too long")
@@ -132,7 +132,7 @@ def requeue(lane: Lane, record: CommandRecord, meta: Mapping[str, Any] = Mapping
                   prompt_seq=None, queue_deadline_ms=lane.now + lane.limits.queue_ttl_ms, detach_deadline_ms=None)
 
 
-def _said(lane: Lane, record: CommandRecord, exit_code: int | None = None) -> Output:
+def _turn_output(lane: Lane, record: CommandRecord, exit_code: int | None = None) -> Output:
     """What the turn said up to its end, whatever the end was."""
     return lane.fold.output(lane.state.session_id, record.command.notices, exit_code=exit_code)
 

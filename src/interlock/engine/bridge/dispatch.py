@@ -10,7 +10,7 @@ from interlock.engine.bridge import compaction, held, trusted_files
 from interlock.engine.bridge.budgets import may_start
 from interlock.engine.bridge.command_end import end_command
 from interlock.engine.bridge.contexts import Travelling, travelling, without_prompt
-from interlock.engine.bridge.entries import with_wishes
+from interlock.engine.bridge.entries import with_overrides
 from interlock.engine.bridge.files import send_files
 from interlock.engine.bridge.lane import SYSTEM, Lane
 from interlock.engine.bridge.prompts import prompt_content
@@ -92,7 +92,7 @@ def _send_prompt(lane: Lane, record: CommandRecord) -> None:
         silent=record.origin == "flush", only_if_asks=record.needs_asking, only_in_box=record.needs_box,
     )
     lands = payload.input_type == "landing"
-    payload = payload if lands else with_wishes(lane, payload)
+    payload = payload if lands else with_overrides(lane, payload)
     context = None if lands else _context(lane, again=command.attempt > 0)
     if command.attempt == 0 and not lands:
         # the prompt is in the transcript before the agent can run; sent again, it is not asked again.

@@ -91,23 +91,23 @@ def has_left(lane: Lane) -> None:
     lane.out.writes.append(lane.snapshot())
 
 
-def with_wishes(lane: Lane, prompt: PromptRequest) -> PromptRequest:
+def with_overrides(lane: Lane, prompt: PromptRequest) -> PromptRequest:
     """Put the overrides on a prompt that sets nothing else itself, and report once what the agent does not offer."""
     entry, features = lane.state.entry, lane.state.features
     missing = entries.lacking(entry, features)
     if missing:
         _tell_refused(lane, missing, f"{lane.state.agent_id} does not offer it")
-    wish = entries.wishes(entry, features)
+    overrides = entries.prompt_overrides(entry, features)
     named = {"modelOverride": prompt.model, "modeOverride": prompt.mode}
-    lane.state.wished = [name for name in wish.names if not named.get(name)]
-    if not wish.names:
+    lane.state.wished = [name for name in overrides.names if not named.get(name)]
+    if not overrides.names:
         return prompt
-    options = {**wish.options, **(prompt.options or {})}
-    return msgspec.structs.replace(prompt, model=prompt.model or wish.model, mode=prompt.mode or wish.mode,
+    options = {**overrides.options, **(prompt.options or {})}
+    return msgspec.structs.replace(prompt, model=prompt.model or overrides.model, mode=prompt.mode or overrides.mode,
                                    options=options or None)
 
 
-def give_up_wishes(lane: Lane, record: CommandRecord, sentence: str) -> bool:
+def give_up_overrides(lane: Lane, record: CommandRecord, sentence: str) -> bool:
     """The agent refused a prompt for what it was to be set to. True where overrides had asked for that: it is said
     once, and the prompt goes out without them."""
     wished, lane.state.wished = lane.state.wished, []

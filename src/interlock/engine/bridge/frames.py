@@ -30,7 +30,7 @@ from interlock.engine.bridge.budget_decisions import review
 from interlock.engine.bridge.budgets import begin_turn, report_overrun, take_usage
 from interlock.engine.bridge.command_end import MAX_REASON_CHARS, end_canceled, end_command, fail, requeue
 from interlock.engine.bridge.denials import MAX_TITLE_CHARS, keep_denial
-from interlock.engine.bridge.entries import give_up_wishes
+from interlock.engine.bridge.entries import give_up_overrides
 from interlock.engine.bridge.files import PassedOver, drop_files, passed_over, take_file
 from interlock.engine.bridge.held import take_asking, take_box
 from interlock.engine.bridge.lane import SYSTEM, Lane
@@ -358,7 +358,7 @@ def _session_error(lane: Lane, frame: Frame, payload: p.SessionError, policy: Ru
             lane.control("control.turn.cancel", p.TurnCancel(reason="its prompt was refused"))
             fail(lane, record, payload.error_code, payload.message)
         return
-    given_up = payload.error_code == Code.UNSUPPORTED_CAPABILITY and give_up_wishes(lane, record, payload.message)
+    given_up = payload.error_code == Code.UNSUPPORTED_CAPABILITY and give_up_overrides(lane, record, payload.message)
     if payload.error_code == Code.SESSION_NOT_FOUND:
         lane.state.context.sent = None  # What it had of the conversation is gone: all of it goes with the prompt again.
     if busy and lane.state.machine.phase == "idle":

@@ -38,7 +38,7 @@ class LaneVerb(NamedTuple):
         return _encoder.encode({"verb": self.name, **where, **self.said})
 
 
-def said_in(body: msgspec.Struct) -> dict[str, Any]:
+def verb_body(body: msgspec.Struct) -> dict[str, Any]:
     """Return a body's fields as JSON values, without the idempotency key and without what is null.
 
     Fields that stay bytes (`payload`) are decoded too: by JSON, since `to_builtins` cannot.

@@ -12,7 +12,7 @@ from interlock.doors.acp.surface import Surface
 from interlock.gateway.acp.web_socket import WebSocketPipes
 from interlock.gateway.internal_transport import internal_client
 from interlock.gateway.rest.socket import STALLED, UNAUTHORIZED
-from interlock.gateway.rest.streams import FAREWELL_S, abort, bound
+from interlock.gateway.rest.streams import END_TIMEOUT_S, abort, bound
 
 REPORT_CHARS = 4_000
 """What is logged of one report of the door: parts of it are the client's."""
@@ -55,7 +55,7 @@ async def serve_connection(rest: ASGIApp, scope: Scope, receive: Receive, send: 
 
 async def _close(send: Send, code: int, reason: str) -> None:
     try:
-        async with asyncio.timeout(FAREWELL_S):
+        async with asyncio.timeout(END_TIMEOUT_S):
             await send({"type": "websocket.close", "code": code, "reason": reason})
     except (TimeoutError, OSError):
         return  # The client has left, or reads nothing: the connection's end is all that it gets.

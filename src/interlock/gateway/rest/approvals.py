@@ -145,8 +145,8 @@ async def proposal(call: ApiRequest) -> ASGIApp:
     decision = call.choice("decision") or "grant"
     subject = subject_of_approval(record, call.front.clock.now_ms())
     width = call.choice("width")
-    wish = Remembering(scope=cast("Any", scope))
-    found = offers(record.approval, subject, cast("Any", decision), wish,
+    remembering = Remembering(scope=cast("Any", scope))
+    found = offers(record.approval, subject, cast("Any", decision), remembering,
                    described=call.front.desk.policy.remember_described)
     chosen = next((offer.rule for offer in found if offer.width == (width or found[0].width)), None)
     if chosen is None:

@@ -56,6 +56,6 @@ class Denials:
 
 def personal_of(request: HTTPConnection) -> dict[str, str]:
     """Return what a request shows of the person behind it, for the part of a record that can be erased (U-4)."""
-    said = {"ip": request.client.host if request.client is not None else "",
+    facts = {"ip": request.client.host if request.client is not None else "",
             "user_agent": SECRETS.text(request.headers.get("user-agent", "")[:MAX_USER_AGENT])}
-    return {name: text for name, text in said.items() if text}
+    return {name: text for name, text in facts.items() if text}

@@ -29,7 +29,7 @@ HOPS = "interlock.hops"
 ADMITTED = "interlock.admitted"
 """Set in a request that this gateway itself sends for a connection it has let in: the credential of that connection,
 which is looked up and counted like one that a request carries."""
-DOUBTED_AT_ONCE = 4
+SUSPECTS_AT_ONCE = 4
 """Credentials from addresses above `refused_a_minute` that are looked up at a time."""
 RECEIVED_MS = "interlock.received_ms"
 """Where a request's scope keeps the wall time at which it was received."""
@@ -46,7 +46,7 @@ class Authentication:
         self._clock = front.clock
         self._denials = denials
         self._cookie = cookie_name(front.facts.gateway_id)
-        self._doubted = asyncio.Semaphore(DOUBTED_AT_ONCE)
+        self._suspect_slots = asyncio.Semaphore(SUSPECTS_AT_ONCE)
 
     async def known(self, scope: Scope) -> Principal:
         """Raises Problem Unauthorized, RateLimited, and what an issuer's failure makes."""
@@ -114,7 +114,7 @@ class Authentication:
         if not self._access.rates.is_refusing(source):
             yield
             return
-        async with self._doubted:
+        async with self._suspect_slots:
             yield
 
 

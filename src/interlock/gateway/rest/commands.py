@@ -68,8 +68,8 @@ def seek(call: ApiRequest) -> Awaitable[Route] | None:
 
 async def waited(call: ApiRequest, answer: ASGIApp) -> ASGIApp:
     """`Prefer: wait=N` (RFC 7240): 200 once the command has ended within N seconds. Raises Problem Timeout."""
-    wishes = headers_of(call.request.scope).get(b"prefer")
-    wait_s = preferred_wait_s(wishes) if wishes else None
+    preferences = headers_of(call.request.scope).get(b"prefer")
+    wait_s = preferred_wait_s(preferences) if preferences else None
     if wait_s is None or not isinstance(answer, HttpResponse) or answer.status != 202:
         return answer
     location = answer.header(b"location")
@@ -103,10 +103,10 @@ def _ignored(body: CommandBody) -> dict[str, str]:
     return {"Interlock-Ignored-Fields": ", ".join(names)} if names else {}
 
 
-def preferred_wait_s(wishes: Sequence[str]) -> int | None:
+def preferred_wait_s(preferences: Sequence[str]) -> int | None:
     """Read `wait` of `Prefer`, at most WAIT_MAX_S; None if it is absent or not a number: then it has no effect."""
-    for wish in ",".join(wishes).split(","):
-        name, _, value = wish.partition(";")[0].partition("=")
+    for preference in ",".join(preferences).split(","):
+        name, _, value = preference.partition(";")[0].partition("=")
         if name.strip().lower() == "wait" and re.fullmatch(r"[0-9]{1,9}", value.strip().strip('"')):
             return min(WAIT_MAX_S, int(value.strip().strip('"')))
     return None

@@ -30,7 +30,7 @@ def _refused(*codes: str) -> dict[str, Any]:
             "content": {"application/problem+json": {"schema": {"$ref": COMPONENTS + "Problem"}}}}
 
 
-def _said(description: str, form: str) -> dict[str, Any]:
+def _response(description: str, form: str) -> dict[str, Any]:
     return {"description": description, "content": {"application/json": {"schema": {"$ref": COMPONENTS + form}}}}
 
 
@@ -38,8 +38,8 @@ def _health(name: str, summary: str, form: str = "Health") -> dict[str, Any]:
     return {"get": {
         "operationId": name, "tags": ["gateway"], "summary": summary, "security": [],
         "responses": {
-            "200": _said("It is.", form), "421": _refused("MisdirectedRequest"), "403": _refused("Forbidden"),
-            **({"503": _said("It is not.", form)} if form != "Health" else {}),
+            "200": _response("It is.", form), "421": _refused("MisdirectedRequest"), "403": _refused("Forbidden"),
+            **({"503": _response("It is not.", form)} if form != "Health" else {}),
         },
     }}
 
@@ -68,7 +68,7 @@ RAW_PATHS: dict[str, Any] = {
         "requestBody": {"required": True, "description": "Whatever the sender sends.", "content": {
             "*/*": {"schema": {"type": "string", "format": "binary"}}}},
         "responses": {
-            "202": _said("It is a command of the session that the hook names.", "Received"),
+            "202": _response("It is a command of the session that the hook names.", "Received"),
             "400": _refused("InvalidPayload"), "401": _refused("Unauthorized"), "403": _refused("Forbidden"),
             "413": _refused("PayloadTooLarge"), "421": _refused("MisdirectedRequest"),
             "422": _refused("IdempotencyKeyReused"), "429": _refused("RateLimited", "QuotaExceeded"),

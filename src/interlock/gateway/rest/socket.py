@@ -23,7 +23,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from interlock.engine.viewers import Behind
 from interlock.gateway.rest.answers import encode, problem_document
-from interlock.gateway.rest.streams import FAREWELL_S, KEEP_ALIVE, SEND_STALL_S, EventStream, abort, bound
+from interlock.gateway.rest.streams import END_TIMEOUT_S, KEEP_ALIVE, SEND_STALL_S, EventStream, abort, bound
 from interlock.protocol.api.operation import STREAM_SOCKET
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import Principal
@@ -96,7 +96,7 @@ class Socket:
             await asyncio.wait((reading, self._gone, losing), return_when=asyncio.FIRST_COMPLETED)
             if losing.done():
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(FAREWELL_S):
+                    async with asyncio.timeout(END_TIMEOUT_S):
                         await self._send({"type": "websocket.close", "code": UNAUTHORIZED,
                                           "reason": "the credential is accepted no more"})
                 return

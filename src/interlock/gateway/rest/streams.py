@@ -32,7 +32,7 @@ REFUSED = (b'event: unauthorized\ndata: {"code":"Unauthorized","detail":"The cre
 """The last event of a stream whose credential was revoked, or is over."""
 BEAT_SOON_S = 0.001
 """Maximum delay of a keep-alive that is due, for a reader that is still busy."""
-FAREWELL_S = 1.0
+END_TIMEOUT_S = 1.0
 """How long sending that to such a stream may take."""
 
 log = structlog.get_logger("interlock.gateway")
@@ -231,7 +231,7 @@ class EventStream:
             if sending.done():
                 sending.result()
             elif losing.done():
-                await _say_farewell(sending, send)
+                await _end_between_writes(sending, send)
         except TimeoutError:
             log.info("viewer_stalled", path=scope["path"])
             await abort(scope)
@@ -296,11 +296,11 @@ async def _disconnect(receive: Receive) -> None:
         pass
 
 
-async def _say_farewell(sending: asyncio.Task[None], send: Send) -> None:
+async def _end_between_writes(sending: asyncio.Task[None], send: Send) -> None:
     """End a stream between two of its writes."""
     sending.cancel()
     await asyncio.gather(sending, return_exceptions=True)
-    async with asyncio.timeout(FAREWELL_S):
+    async with asyncio.timeout(END_TIMEOUT_S):
         await send({"type": "http.response.body", "body": REFUSED, "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 

@@ -55,7 +55,7 @@ def submit(
     """Submit a task: a prompt for an agent. Returns it as it was accepted, or with `wait_s` as it ended; Timeout is
     raised if that takes longer (30 s at most), and the task continues. `approvals` is how many people at least must
     approve it before it starts; `tools` names the only tools that it may use, on each of which policy decides."""
-    payload = prompt if isinstance(prompt, ExecutePayload) else _said(prompt, tools)
+    payload = prompt if isinstance(prompt, ExecutePayload) else _payload(prompt, tools)
     return _given(CommandBody(
         type="execute", target=Target(agent_id=agent, session_id=session_id, session_key=session_key,
                                       runner_id=runner_id, workspace=workspace),
@@ -65,7 +65,7 @@ def submit(
     ), wait_s, idempotency_key)
 
 
-def _said(text: str, tools: Sequence[str]) -> ExecutePayload:
+def _payload(text: str, tools: Sequence[str]) -> ExecutePayload:
     message = UserMessage(role="user", content=[ContentPart(contentType="text", value=text)])
     return ExecutePayload(messages=[message], tools=list(tools))
 

@@ -22,7 +22,7 @@ from interlock.engine.bridge import (
 from interlock.engine.bridge.dispatch import open_session
 from interlock.engine.bridge.inputs import people as i
 from interlock.engine.bridge.lane import Lane
-from interlock.engine.bridge.verbs import LaneVerb, said_in, under_policy
+from interlock.engine.bridge.verbs import LaneVerb, under_policy, verb_body
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import Principal, SessionRecord
 from interlock.protocol.resources import Approval, Command, CommandBody
@@ -41,7 +41,7 @@ def submit(lane: Lane, given: i.CommandSubmitted) -> Command | Problem:
     if body.type == "cancel":  # Which needs no one's yes (C-2).
         return cancellation.submit_cancel(lane, principal, body)
     order = _ORDERS[body.type]
-    return under_policy(lane, lane.conditions.policy, LaneVerb(body.type, principal, said_in(body)),
+    return under_policy(lane, lane.conditions.policy, LaneVerb(body.type, principal, verb_body(body)),
                         lambda: order(lane, principal, body))
 
 
