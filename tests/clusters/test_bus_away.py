@@ -25,7 +25,7 @@ COMMANDS, WORKERS, OUTAGES = 48, 4, 3
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """An outage of a tenth of a second is then what one of a minute is."""
     monkeypatch.setattr(link_module, "RECONNECT_WAIT_S", 0.02)
-    monkeypatch.setattr(forwarder, "GIVE_UP_S", 0.1)
+    monkeypatch.setattr(forwarder, "BUS_GIVE_UP_S", 0.1)
     monkeypatch.setattr(forwarder, "AGAIN_S", 0.02)
     monkeypatch.setattr(forwarder, "ANSWER_WAIT_MS", 1_000)
 

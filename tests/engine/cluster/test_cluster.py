@@ -23,7 +23,7 @@ from interlock.engine.cron import CronJob
 from interlock.engine.membership import Elsewhere
 from interlock.engine.stream_items import Durable, Item, TransientItem
 from interlock.gateway.hooks import ConfiguredHook
-from interlock.ports.bus import BusError, Subscription
+from interlock.ports.bus import BusError, BusTimeout, Subscription
 from interlock.ports.leases import INSTANCE_LIFE_MS
 from interlock.ports.ledger import Append, Fenced, WriteBatch
 from interlock.protocol import payloads as p
@@ -642,6 +642,41 @@ async def test_whoever_waits_for_an_answer_of_a_gateway_that_dies_over_it_waits_
     with pytest.raises(BusError, match="died over it"):
         await asyncio.wait_for(asking, PATIENCE_S)
     await serving.end()
+
+
+async def test_an_answer_that_has_come_waits_for_no_ledger(town: Street, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether the other gateway lives is read from the ledger, which may be what is slow."""
+    monkeypatch.setattr(cluster, "STILL_THERE_S", 0.0)
+    a, b, _ = town.houses
+    looks, go_on = asyncio.Event(), asyncio.Event()
+
+    async def never() -> list[Any]:
+        looks.set()
+        return await asyncio.get_running_loop().create_future()
+
+    async def slow(_body: bytes) -> bytes:
+        await go_on.wait()
+        return b"done"
+
+    monkeypatch.setattr(town.leases, "instances", never)
+    serving = await b.bus.serve(a.cluster.subject(f"gateway.{b.cluster.instance_id}.slow"), slow)
+    asking = asyncio.create_task(a.cluster.ask(b.cluster.instance_id, "slow", b"", 60_000))
+    await asyncio.wait_for(looks.wait(), PATIENCE_S)
+    go_on.set()
+
+    assert await asyncio.wait_for(asking, PATIENCE_S) == b"done"
+    await serving.end()
+
+
+async def test_a_question_has_an_end_whatever_the_bus_does(town: Street, monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b, _ = town.houses
+
+    async def never(*_args: object) -> bytes:
+        return await asyncio.get_running_loop().create_future()
+
+    monkeypatch.setattr(a.bus, "request", never)
+    with pytest.raises(BusTimeout, match=r"did not answer within 0\.01 s"):
+        await asyncio.wait_for(a.cluster.ask(b.cluster.instance_id, "slow", b"", 10), PATIENCE_S)
 
 
 class LateHints(LocalBus):

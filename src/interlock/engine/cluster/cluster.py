@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager, suppress
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 import structlog
@@ -21,7 +21,7 @@ from interlock.engine.cluster.takeover import DUTY_LANES, KEY_LANES, ORPHANS_SEE
 from interlock.engine.cluster.tenant_moves import TenantMoves
 from interlock.engine.membership import Elsewhere, Hold, Room
 from interlock.engine.viewers import Viewers
-from interlock.ports.bus import Bus, BusError, Subscription
+from interlock.ports.bus import Bus, BusError, BusTimeout, Subscription
 from interlock.ports.clock import Entropy
 from interlock.ports.leases import RENEW_EVERY_MS, Gone, Instance, Leases, LinkChanges, RunnerLocation
 from interlock.ports.ledger import FIRST_EPOCH, LaneName, Ledger, LedgerError
@@ -29,7 +29,7 @@ from interlock.ports.outage_log import OutageLog
 from interlock.ports.signals import Signal
 
 STILL_THERE_S = 0.5
-"""Anyone who waits longer for another gateway's answer looks so often whether that one is still there."""
+"""Anyone who waits longer for another gateway's answer looks this often whether that one is still there."""
 LOOK_EVERY_BEATS = 10
 """Beats after which everything that a lost note would have reported is read again."""
 LOOK_AGAIN_S = 0.1
@@ -317,18 +317,32 @@ class Cluster(Room):
         self._answers[what] = answer
 
     async def ask(self, instance_id: str, what: str, body: bytes, timeout_ms: int) -> bytes:
-        """Ask another gateway. Raises BusError, also once it is dead: one that is killed with the question in its hands
-        never answers, and its sessions are others' long before `timeout_ms`."""
+        """Ask another gateway. Raises BusError: BusTimeout after `timeout_ms`, whatever the bus and the ledger do, and
+        before that once the gateway is dead. One that is killed with the question in its hands never answers, and its
+        sessions are others' long before `timeout_ms`."""
         asking = asyncio.ensure_future(self.bus.request(self._of(instance_id, what), body, timeout_ms))
-        asking.add_done_callback(_seen)
+        dying = asyncio.create_task(self._until_dead(instance_id), name="is it there")
         try:
-            while not (await asyncio.wait({asking}, timeout=STILL_THERE_S))[0]:
-                with suppress(LedgerError):
-                    if instance_id not in await self.alive():
-                        raise BusError(f"gateway {instance_id} died over it")
-            return asking.result()
+            for one in (asking, dying):
+                one.add_done_callback(_seen)
+            await asyncio.wait({asking, dying}, timeout=timeout_ms / 1000, return_when=asyncio.FIRST_COMPLETED)
+            if asking.done():
+                return asking.result()
+            if dying.done():
+                dying.result()
+                raise BusError(f"The gateway {instance_id} died over it.")
+            raise BusTimeout(f"The gateway {instance_id} did not answer within {timeout_ms / 1000:g} s.")
         finally:
             asking.cancel()
+            dying.cancel()
+
+    async def _until_dead(self, instance_id: str) -> None:
+        """Return once a gateway is not there. A ledger that does not answer says nothing about it."""
+        while True:
+            await asyncio.sleep(STILL_THERE_S)
+            with suppress(LedgerError):
+                if instance_id not in await self.alive():
+                    return
 
     async def ask_owner(self, lane: LaneName, what: str, body: bytes, timeout_ms: int) -> bytes | None:
         if self.epoch_of(lane.name) is not None:
@@ -397,7 +411,7 @@ class Cluster(Room):
             await asyncio.gather(*self._unread, return_exceptions=True)
 
 
-def _seen(asking: asyncio.Future[bytes]) -> None:
-    """Look at how a question ended that no one waits for any more: the bus may be closed while it is given up."""
-    if not asking.cancelled():
-        asking.exception()
+def _seen(ended: asyncio.Future[Any]) -> None:
+    """Look at how a task ended that no one waits for any more: the bus may be closed while it is given up."""
+    if not ended.cancelled():
+        ended.exception()

@@ -19,15 +19,20 @@ from interlock.engine.membership import Elsewhere, LaneMoved
 from interlock.gateway.rest.answers import HttpResponse
 from interlock.gateway.rest.authentication import CREDENTIAL, HOPS
 from interlock.gateway.rest.service import Ask
-from interlock.ports.bus import BusError, CutOff, LostOver
+from interlock.ports.bus import BusError, CutOff, LostOver, NobodyThere
 from interlock.protocol.problems import Problem
 
 WHAT = "rest"
 """Under this a gateway answers requests that others send it."""
 ANSWER_WAIT_MS = 15_000
-"""Timeout of another gateway's answer; one that is alive answers far sooner."""
-GIVE_UP_S = 20.0
-"""A request that no gateway could take within this is answered 503: longer than the lease of a dead one lasts."""
+"""Timeout of one answer of another gateway; one that is alive answers far sooner. Then it is asked again, since its
+answer may be what was lost."""
+FORWARD_DEADLINE_S = 20.0
+"""A request that has to be done at another gateway is answered within this, all attempts and hops together: with the
+outcome, or with a 503. Longer than the lease of a dead gateway lasts, shorter than clients wait (30 s and more)."""
+HOP_S = 0.5
+"""A gateway that is asked has this much less left than the one that asks: so its 503, which says more, is the
+answer."""
 BUS_GIVE_UP_S = 2.0
 """A request that needs the bus while that is away from this gateway is answered 503 after this: a bus that restarts
 within it costs no answer (decision 47)."""
@@ -35,7 +40,7 @@ AGAIN_S = 0.25
 """Before a gateway that could not be asked is asked again, or its lanes are to be had."""
 AWAY_RETRY_S = 2
 """When what could not be sent to its gateway is to be tried again: it has waited here for
-BUS_GIVE_UP_S or GIVE_UP_S already."""
+BUS_GIVE_UP_S or FORWARD_DEADLINE_S already."""
 MAX_HOPS = 4
 """A lane that moves is followed so often."""
 LEFT_OUT = frozenset({b"authorization", b"host", b"content-length", b"transfer-encoding", b"connection", b"prefer",
@@ -54,6 +59,12 @@ class ForwardedRequest(msgspec.Struct, array_like=True):
     source: str
     body: bytes
     hops: int
+    within_ms: int = round(FORWARD_DEADLINE_S * 1000)
+    """How long the gateway that asks waits for the answer; one of an earlier version does not say so."""
+
+
+WITHIN_S = "interlock.within_s"
+"""In the scope of a request that another gateway sent: how long that one waits for the answer."""
 
 
 class Answered(msgspec.Struct, array_like=True):
@@ -81,51 +92,92 @@ class Forwarding:
         if self._ask is None:
             return await here(False)
         loop = asyncio.get_running_loop()
-        until = loop.time() + GIVE_UP_S
-        hops, failed = scope.get(HOPS, 0), BusError("it moves from gateway to gateway")
+        deadline = until = loop.time() + min(FORWARD_DEADLINE_S, scope.get(WITHIN_S, FORWARD_DEADLINE_S))
+        hops, failed, in_doubt = scope.get(HOPS, 0), BusError("It moves from gateway to gateway."), False
         guess = hops == 0
         while loop.time() < until and hops < MAX_HOPS:
             try:
-                return await here(guess)
+                # Whoever sent it here, or asks for the first time, waits no longer than for any request.
+                return await (here(guess) if guess or hops else _by(deadline, here(False)))
             except LaneMoved:
                 continue
             except Elsewhere as there:
                 try:
-                    return await self._there(self._ask, there.instance_id, scope, body, hops + 1)
+                    return await self._there(self._ask, there.instance_id, scope, body, hops + 1, deadline)
                 except BusError as error:
+                    in_doubt = in_doubt or not isinstance(error, NobodyThere)
                     if isinstance(error, CutOff | LostOver) and not isinstance(failed, CutOff | LostOver):
                         until = min(until, loop.time() + BUS_GIVE_UP_S)
                     failed = error
                     log.info("gateway_not_reached", instance_id=there.instance_id, error=str(error))
+            except _TooLate as error:
+                failed, in_doubt = error, True
+                break
             guess = False
             await asyncio.sleep(AGAIN_S)
-        raise _unavailable(failed)
+        raise _unavailable(failed, in_doubt=in_doubt)
 
-    async def _there(self, ask: Ask, instance_id: str, scope: Scope, body: bytes, hops: int) -> ASGIApp:
+    async def _there(self, ask: Ask, instance_id: str, scope: Scope, body: bytes, hops: int,
+                     deadline: float) -> ASGIApp:
         headers = [(bytes(name), bytes(value)) for name, value in scope["headers"] if bytes(name) not in LEFT_OUT]
         # A hook shows its own secret, in whichever header it has; all others are let in with a bearer token.
         shown = [b"Bearer " + scope[CREDENTIAL].encode()] if CREDENTIAL in scope else [
             bytes(value) for name, value in scope["headers"] if bytes(name) == b"authorization"]
         headers += [(b"authorization", value) for value in shown]
         source = str(scope["client"][0]) if scope.get("client") else ""
-        sent = ForwardedRequest(scope["method"], scope["path"], scope["query_string"], headers, source, body, hops)
-        raw = await ask(instance_id, WHAT, msgspec.msgpack.encode(sent), ANSWER_WAIT_MS)
+        left_s = deadline - asyncio.get_running_loop().time()
+        wait_ms = min(ANSWER_WAIT_MS, max(0, round(left_s * 1000)))
+        sent = ForwardedRequest(scope["method"], scope["path"], scope["query_string"], headers, source, body, hops,
+                                wait_ms)
+        raw = await ask(instance_id, WHAT, msgspec.msgpack.encode(sent), wait_ms)
         answered = _answered.decode(raw)
         headers = [(name, value) for name, value in answered.headers if name != b"content-length"]
         return HttpResponse(answered.body, answered.status, [*headers, (b"content-length", b"%d" % len(answered.body))])
 
 
-def _unavailable(failed: BusError) -> Problem:
-    """What is answered where no gateway could be had: the request may be sent again, here or at any other gateway."""
+class _TooLate(BusError):
+    """A request that no other gateway has answered was begun here, and is not done yet."""
+
+
+async def _by(deadline: float, answering: Awaitable[ASGIApp]) -> ASGIApp:
+    """Return the answer. Raises _TooLate at the deadline, on the loop's clock; it is done all the same then, and a
+    repetition of the request finds it."""
+    task = asyncio.ensure_future(answering)
+    try:
+        done, _ = await asyncio.wait({task}, timeout=max(0.0, deadline - asyncio.get_running_loop().time()))
+    except BaseException:
+        task.cancel()
+        raise
+    if done:
+        return task.result()
+    _late.add(task)
+    task.add_done_callback(_ended_late)
+    raise _TooLate("It was begun here and is not done yet.")
+
+
+_late = set[asyncio.Future[ASGIApp]]()
+
+
+def _ended_late(task: asyncio.Future[ASGIApp]) -> None:
+    _late.discard(task)
+    if not task.cancelled() and (error := task.exception()) is not None:
+        log.info("answered_too_late", error=str(error) or type(error).__name__)
+
+
+def _unavailable(failed: BusError, *, in_doubt: bool) -> Problem:
+    """What is answered if no gateway could be had: the request may be sent again, here or at any other gateway.
+    `in_doubt` says that one of them may have done it, or may be doing it still."""
+    done = "Whether it was done is not known" if in_doubt else "Nothing was done"
     if isinstance(failed, CutOff | LostOver):
-        done = ("Nothing was done here" if isinstance(failed, CutOff)
-                else "Whether it was done is not known, as it was lost while that was asked")
         detail = (f"The gateways cannot reach one another: {failed.where} does not answer, and another gateway has "
                   f"this session or its runner. {done}; sessions whose runners are attached here go on.")
         hint = ("Send it again under the same idempotency key, here or at another gateway. If it lasts, look at "
                 "NATS, and at what `bus` of `[cluster]` names.")
     else:
-        detail = f"Another gateway of the cluster has this session, and it could not be asked: {failed}"
+        where = ("This gateway has taken the request over from another one of the cluster"
+                 if isinstance(failed, _TooLate) else
+                 "Another gateway of the cluster has this session, and no answer came from it")
+        detail = f"{where}: {failed} {done}."
         hint = "Send it again under the same idempotency key: if it was done, that answer is given again."
     return Problem("Unavailable", detail, hint=hint, headers={"Retry-After": str(AWAY_RETRY_S)})
 
@@ -137,6 +189,7 @@ async def answer_sent(rest: ASGIApp, raw: bytes) -> bytes:
         "type": "http", "http_version": "1.1", "scheme": "http", "method": sent.method, "path": sent.path,
         "raw_path": sent.path.encode(), "root_path": "", "query_string": sent.query, "headers": sent.headers,
         "client": (sent.source, 0) if sent.source else None, "server": None, "state": {}, HOPS: sent.hops,
+        WITHIN_S: sent.within_ms / 1000 - HOP_S,
     }
     status, headers, body = 500, list[tuple[bytes, bytes]](), bytearray()
     taken = False

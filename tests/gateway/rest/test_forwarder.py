@@ -1,0 +1,192 @@
+"""A request that another gateway has to do is answered in time, and a repetition of it finds what became of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import msgspec
+import pytest
+from starlette.types import ASGIApp
+
+from clusters.street import Street, eventually, street
+from engine.cluster.test_cluster import opened
+from interlock.engine.membership import Elsewhere
+from interlock.gateway.rest import forwarder
+from interlock.gateway.rest.answers import HttpResponse
+from interlock.gateway.rest.authentication import HOPS
+from interlock.gateway.rest.forwarder import ForwardedRequest, Forwarding
+from interlock.ports.bus import BusError, BusTimeout, CutOff, NobodyThere
+from interlock.ports.ledger import Receipt, WriteBatch
+from interlock.protocol.problems import Problem
+
+pytestmark = [pytest.mark.anyio, pytest.mark.req("C-4", "M-1")]
+KEY = "key-of-a-slow-command"
+
+
+def request(**more: Any) -> dict[str, Any]:
+    """The scope of a change."""
+    return {"method": "POST", "path": "/v1/commands", "query_string": b"", "headers": [], "client": None, **more}
+
+
+async def elsewhere(_guess: bool) -> ASGIApp:
+    raise Elsewhere("i_other")
+
+
+class Others:
+    """Gateways that fail: `errors` are raised by the first questions, and each later one has no answer in its time."""
+
+    def __init__(self, errors: Sequence[BusError] = ()) -> None:
+        self._errors = list(errors)
+        self.waits_ms: list[int] = []
+        self.sent: list[ForwardedRequest] = []
+
+    async def ask(self, _instance_id: str, _what: str, raw: bytes, wait_ms: int) -> bytes:
+        self.waits_ms.append(wait_ms)
+        self.sent.append(msgspec.msgpack.decode(raw, type=ForwardedRequest))
+        if self._errors:
+            raise self._errors.pop(0)
+        await asyncio.sleep(wait_ms / 1000)
+        raise BusTimeout("The gateway i_other did not answer in time.")
+
+
+async def refused(others: Others, here: Callable[[bool], Awaitable[ASGIApp]] = elsewhere, **more: Any) -> Problem:
+    """The 503 that such a request is answered with."""
+    with pytest.raises(Problem) as raised:
+        await asyncio.wait_for(Forwarding(others.ask).answer(request(**more), b"", here), 20)
+    problem = raised.value
+    assert (problem.code, problem.headers) == ("Unavailable", {"Retry-After": "2"})
+    return problem
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forwarder, "FORWARD_DEADLINE_S", 0.4)
+    monkeypatch.setattr(forwarder, "ANSWER_WAIT_MS", 300)
+    monkeypatch.setattr(forwarder, "AGAIN_S", 0.001)
+
+
+@pytest.mark.usefixtures("quick")
+async def test_all_attempts_together_wait_no_longer_than_the_deadline() -> None:
+    others = Others()
+    problem = await refused(others)
+
+    assert len(others.waits_ms) > 1
+    assert others.waits_ms[0] == 300
+    assert sum(others.waits_ms) <= 400
+    assert "Whether it was done is not known" in problem.detail
+    assert "same idempotency key" in (problem.hint or "")
+
+
+@pytest.mark.usefixtures("quick")
+async def test_a_gateway_that_is_asked_answers_before_the_one_that_asks_gives_up() -> None:
+    others = Others()
+    await refused(others, **{HOPS: 1, forwarder.WITHIN_S: 0.1})
+
+    assert sum(others.waits_ms) <= 100
+    assert [one.within_ms for one in others.sent] == others.waits_ms
+    assert {one.hops for one in others.sent} == {2}
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize(("errors", "done"), [
+    ([BusTimeout("No answer."), CutOff("NATS")], "Whether it was done is not known"),
+    ([CutOff("NATS")] * 2, "Nothing was done"),
+], ids=["after a question that may have arrived", "and nothing was asked"])
+async def test_a_bus_that_is_lost_says_whether_something_may_be_done(
+        monkeypatch: pytest.MonkeyPatch, errors: list[BusError], done: str) -> None:
+    monkeypatch.setattr(forwarder, "BUS_GIVE_UP_S", 0.0)
+    problem = await refused(Others(errors))
+
+    assert done in problem.detail
+    assert "NATS does not answer" in problem.detail
+
+
+@pytest.mark.usefixtures("quick")
+async def test_what_was_begun_here_after_all_goes_on_when_its_time_is_over() -> None:
+    go_on, done = asyncio.Event(), asyncio.Event()
+
+    async def here(guess: bool) -> ASGIApp:
+        if guess:
+            raise Elsewhere("i_dead")
+        await go_on.wait()
+        done.set()
+        return HttpResponse(b"", 202)
+
+    problem = await refused(Others([NobodyThere("Nobody serves it now.")]), here)
+    assert "Whether it was done is not known" in problem.detail
+
+    go_on.set()
+    await asyncio.wait_for(done.wait(), 20)
+
+
+async def test_a_request_that_is_given_up_leaves_nothing_that_was_begun_here() -> None:
+    begun, ended = asyncio.Event(), asyncio.Event()
+
+    async def here(guess: bool) -> ASGIApp:
+        if guess:
+            raise Elsewhere("i_dead")
+        try:
+            begun.set()
+            return await asyncio.get_running_loop().create_future()
+        finally:
+            ended.set()
+
+    answering = asyncio.create_task(Forwarding(Others([NobodyThere("")]).ask).answer(request(), b"", here))
+    await asyncio.wait_for(begun.wait(), 20)
+    answering.cancel()
+    await asyncio.wait_for(ended.wait(), 20)
+
+
+class HeldLedger:
+    """Lets commits wait until they may go on."""
+
+    def __init__(self, town: Street, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.go_on = asyncio.Event()
+        self.is_held = False
+        commit = town.ledger.commit
+
+        async def held(batch: WriteBatch) -> Receipt:
+            self.is_held = True
+            await self.go_on.wait()
+            return await commit(batch)
+
+        monkeypatch.setattr(town.ledger, "commit", held)
+
+
+async def test_a_command_whose_fate_is_unknown_is_found_under_its_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with street(2) as town:
+        a, b = town.houses
+        async with b.attached() as runner:
+            session_id = (await b.execute()).body["target"]["session_id"]
+            await opened(runner, session_id)
+            ledger = HeldLedger(town, monkeypatch)
+            try:
+                with monkeypatch.context() as soon:
+                    soon.setattr(forwarder, "FORWARD_DEADLINE_S", 1.5)
+                    soon.setattr(forwarder, "HOP_S", 0.0)
+                    first = await a.execute("slow", KEY, session_id=session_id)
+                assert ledger.is_held
+                assert (first.status, first.body["code"], first.headers["retry-after"]) == (503, "Unavailable", "2")
+                assert first.body["retryable"]
+                assert "Whether it was done is not known" in first.body["detail"]
+
+                again = await a.execute("slow", KEY, session_id=session_id)
+                assert (again.status, again.body["code"]) == (409, "IdempotencyKeyInUse")
+                assert again.body["retryable"]
+                assert "retry-after" in again.headers
+
+                ledger.go_on.set()
+
+                async def answered() -> bool:
+                    return (await a.execute("slow", KEY, session_id=session_id)).status == 202
+
+                await eventually(answered)
+                last = await a.execute("slow", KEY, session_id=session_id)
+                assert last.headers["idempotency-replayed"] == "true"
+                listed = (await a.ask("GET", "/v1/commands")).body["items"]
+                assert sum(one["id"] == last.body["id"] for one in listed) == 1
+                assert len(listed) == 2
+            finally:
+                ledger.go_on.set()
