@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from interlock.ports.entities import Column, Engine, Entity, RowCondition, with_noted
+from interlock.ports.entities import Column, Engine, Entity, Op, RowCondition, with_noted
 from interlock.protocol.records import Record
 
 R = TypeVar("R", bound=Record)
@@ -53,6 +53,11 @@ def selected(entity: Entity[Any]) -> str:
     if not entity.body:
         return ", ".join(column.name for column in entity.columns)
     return "body" if entity.noted is None else f"body, {entity.noted.name}"
+
+
+def shape(where: Sequence[RowCondition]) -> tuple[tuple[str, Op], ...]:
+    """Return conditions without their values: a statement is made once for each shape."""
+    return tuple(one[:2] for one in where)
 
 
 def select(entity: Entity[Any], where: Sequence[RowCondition], order: Sequence[str], marks: Marks, limit: str) -> str:

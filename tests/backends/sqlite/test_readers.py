@@ -24,7 +24,7 @@ async def test_a_read_sees_each_commit_that_was_made_before_it(tmp_path: Path) -
             writer.execute("INSERT INTO seen VALUES (?)", (n,))
             counted = await asyncio.gather(*(readers.row("SELECT count(*) FROM seen") for _ in range(4)))
             assert counted == [(n + 1,)] * 4
-        assert await readers.rows("SELECT n FROM seen WHERE n > ? ORDER BY n", (0,)) == [(1,), (2,)]
+        assert await readers.rows("SELECT n FROM seen WHERE n > ? ORDER BY n", 0) == [(1,), (2,)]
         assert await readers.row("SELECT n FROM seen WHERE n = 9") is None
         assert await readers.several([("SELECT 1", ()), ("SELECT 2", ())]) == [[(1,)], [(2,)]]
     finally:

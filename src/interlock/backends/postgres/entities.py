@@ -117,11 +117,6 @@ def drop_operation(entity: Entity[Any]) -> RowOperation:
     return RowOperation(entity.table, sql, keyed(lambda write: write.key, len(entity.key)))
 
 
-def shape(where: Sequence[RowCondition]) -> tuple[tuple[str, Op], ...]:
-    """Return conditions without their values: a statement is made once for each shape."""
-    return tuple(one[:2] for one in where)
-
-
 @cache
 def select_sql(entity: Entity[Any], where: tuple[tuple[str, Op], ...], order: tuple[str, ...], *, limited: bool) -> str:
     """Return the statement that reads rows."""

@@ -53,11 +53,6 @@ def make_missing_tables(connection: SqliteDatabase) -> None:
         connection.execute(f"BEGIN IMMEDIATE;\n{sql};\nCOMMIT")
 
 
-def shape(where: Sequence[RowCondition]) -> tuple[tuple[str, Op], ...]:
-    """Return conditions without their values: a statement is made once for each shape."""
-    return tuple(one[:2] for one in where)
-
-
 @cache
 def select_sql(entity: Entity[Any], where: tuple[tuple[str, Op], ...], order: tuple[str, ...], *, limited: bool) -> str:
     """Return the statement that reads rows."""

@@ -31,9 +31,9 @@ class SqliteReaders:
         self._room = asyncio.Semaphore(READ_QUEUE_LIMIT)
         self._pool = ThreadPoolExecutor(READERS, thread_name_prefix="ledger-reader")
 
-    async def rows(self, sql: str, bindings: Sequence[Value] = ()) -> list[Row]:
+    async def rows(self, sql: str, *values: Value) -> list[Row]:
         """Run a query; returns its rows. Raises LedgerError."""
-        return (await self.several([(sql, bindings)]))[0]
+        return (await self.several([(sql, values)]))[0]
 
     async def several(self, queries: Sequence[tuple[str, Sequence[Value]]]) -> list[list[Row]]:
         """Run queries one after the other on one thread; returns the rows of each. Raises LedgerError."""
@@ -44,9 +44,9 @@ class SqliteReaders:
                 raise SqliteClosed("The ledger is closed.") from error
             return await answer
 
-    async def row(self, sql: str, bindings: Sequence[Value] = ()) -> Row | None:
+    async def row(self, sql: str, *values: Value) -> Row | None:
         """Run a query; returns its first row, or None."""
-        found = await self.rows(sql, bindings)
+        found = await self.rows(sql, *values)
         return found[0] if found else None
 
     def close(self) -> None:

@@ -33,11 +33,11 @@ class SqliteUpkeep(Upkeep):
         return Counts(by_kind["command"], by_kind["approval"], by_kind["delivery"], by_kind["session"].get("", 0))
 
     async def old_sessions(self, tenant_id: str, before_ms: int, after: str, limit: int) -> list[str]:
-        found = await self._readers.rows(queries.OLD_SESSIONS, (tenant_id, before_ms, after, limit))
+        found = await self._readers.rows(queries.OLD_SESSIONS, tenant_id, before_ms, after, limit)
         return [row[0] for row in found]
 
     async def would_forget(self, tenant_id: str, session_id: str) -> PrunedRows:
-        found = await self._readers.row(queries.WOULD_FORGET, (session_id, tenant_id))
+        found = await self._readers.row(queries.WOULD_FORGET, session_id, tenant_id)
         return PrunedRows(*found) if found else PrunedRows()
 
     async def forget_session(self, tenant_id: str, session_id: str, before_ms: int) -> PrunedRows:
@@ -52,20 +52,20 @@ class SqliteUpkeep(Upkeep):
     async def forget_feed(self, tenant_id: str, before_ms: int, *, dry: bool = False) -> int:
         stream = tenant_stream(tenant_id)
         if dry:
-            found = await self._readers.row(queries.OLD_FEED, (stream, before_ms))
+            found = await self._readers.row(queries.OLD_FEED, stream, before_ms)
             return int(found[0]) if found else 0
         return await self._in_steps(queries.FORGET_FEED, (stream, before_ms))
 
     async def forget_deliveries(self, tenant_id: str, before_ms: int, *, dry: bool = False) -> int:
         if dry:
-            found = await self._readers.row(queries.OLD_DELIVERIES, (tenant_id, iso(before_ms)))
+            found = await self._readers.row(queries.OLD_DELIVERIES, tenant_id, iso(before_ms))
             return int(found[0]) if found else 0
         return await self._in_steps(queries.FORGET_DELIVERIES, (tenant_id, iso(before_ms)))
 
     async def current_sessions(self, tenant_id: str, agent_id: str, after: str, limit: int) -> list[SessionRecord]:
         # A semicolon is what follows a colon: all keys of the agent lie between the two.
-        found = await self._readers.rows(queries.CURRENT_SESSIONS, (
-            tenant_id, max(after, f"agent:{agent_id}:"), f"agent:{agent_id};", limit))
+        found = await self._readers.rows(queries.CURRENT_SESSIONS, tenant_id, max(after, f"agent:{agent_id}:"),
+                                         f"agent:{agent_id};", limit)
         return [rows.session_of(row) for row in found]
 
     async def named_objects(self) -> set[str]:
