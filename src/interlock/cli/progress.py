@@ -65,11 +65,11 @@ def working(words: Sequence[str], first_s: float = FIRST_S, every_s: float = EVE
                 if not _SoFar.suspended:
                     transient(f"{verb} … {time.monotonic() - began:.0f} s{figures}")
 
-    teller = threading.Thread(target=show, name="working", daemon=True)
-    teller.start()
+    display = threading.Thread(target=show, name="working", daemon=True)
+    display.start()
     try:
         yield
     finally:
         done.set()
-        teller.join()
+        display.join()
         transient(None)

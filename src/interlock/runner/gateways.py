@@ -20,7 +20,7 @@ from interlock.runner.link import NORMAL_PACE, GatewayConnector, LinkIntervals, 
 from interlock.runner.outflow import Outflow
 from interlock.runner.sessions import RunnerSessions
 
-GREETED_S = 10.0
+HANDSHAKE_TIMEOUT_S = 10.0
 """A gateway that does not take a new hello within this is not waited for."""
 FORGET_S = 60
 """Interval at which ended sessions are forgotten."""
@@ -85,10 +85,10 @@ class Gateways:
             link.greet_again()
 
     async def greeted(self) -> None:
-        """Wait, at most GREETED_S, until every gateway that is attached now has the current offering."""
+        """Wait, at most HANDSHAKE_TIMEOUT_S, until every gateway that is attached now has the current offering."""
         asked = [link.greeted() for link in self._links if link.attached]
         with suppress(TimeoutError):
-            async with asyncio.timeout(GREETED_S):
+            async with asyncio.timeout(HANDSHAKE_TIMEOUT_S):
                 await asyncio.gather(*asked)
 
     async def _live(self, tasks: set[asyncio.Task[None]], sweeping: asyncio.Task[None]) -> None:

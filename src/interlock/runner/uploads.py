@@ -23,9 +23,9 @@ from interlock.session.transfers import TransferRefused, check_same, place_of, r
 
 FEATURES = {"image": "images", "audio": "audio", "file": "files", "video": "video"}
 """Feature that an agent needs for a block of this type."""
-SHELF_WAIT_S = 0.5
+STORE_RETRY_S = 0.5
 """Delay before a chunk that the object store did not accept is stored again."""
-SHELF_LOG_INTERVAL_S = 60.0
+STORE_LOG_INTERVAL_S = 60.0
 """Interval of the log line while that lasts."""
 
 log = structlog.get_logger("interlock.uploads")
@@ -51,10 +51,10 @@ async def shelve(objects: Objects, frame: Frame, raw: bytes) -> tuple[Frame, byt
             kept = await objects.put([raw])
             break
         except ObjectsError as error:
-            if waited_s % SHELF_LOG_INTERVAL_S == 0:
+            if waited_s % STORE_LOG_INTERVAL_S == 0:
                 log.warning("a file for an agent cannot be stored, and its session waits", error=str(error))
-            waited_s += SHELF_WAIT_S
-            await asyncio.sleep(SHELF_WAIT_S)
+            waited_s += STORE_RETRY_S
+            await asyncio.sleep(STORE_RETRY_S)
     payload = msgspec.structs.replace(frame.payload, content="")
     slim = msgspec.structs.replace(frame, payload=payload, metadata={**frame.metadata, "object": kept.sha256})
     return slim, encode(slim)

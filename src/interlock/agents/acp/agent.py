@@ -94,7 +94,7 @@ class AcpAgent:
             [spec.command, *spec.args], opening.environment, opening.workspace
         )
         rpc = self._rpc = Rpc(process, self._notified, self._asked)
-        self._tasks = [asyncio.create_task(self._read(process, rpc)), asyncio.create_task(self._bury(process))]
+        self._tasks = [asyncio.create_task(self._read(process, rpc)), asyncio.create_task(self._close_at_exit(process))]
         try:
             async with asyncio.timeout(START_TIMEOUT_S):
                 return await self._greet(opening)
@@ -208,7 +208,7 @@ class AcpAgent:
             self._exit = await process.terminate()
             self._over.set()
 
-    async def _bury(self, process: Process) -> None:
+    async def _close_at_exit(self, process: Process) -> None:
         """End its descendants, which may hold its output open, so that reading ends."""
         await process.exited()
         self._ended = True

@@ -65,7 +65,7 @@ async def _nothing(_: str) -> None:
     return
 
 
-DEAF = AnswerSink(_nothing, _nothing, _nothing)
+DISCARD = AnswerSink(_nothing, _nothing, _nothing)
 
 
 class RequestInput(NamedTuple):

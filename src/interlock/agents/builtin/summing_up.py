@@ -13,7 +13,7 @@ from pydantic_ai.models import Model
 from interlock.agents.builtin.cache import Cache, ContextEntry, Message
 from interlock.agents.builtin.choice import ModelChoice
 from interlock.agents.builtin.messages import parts_of, text_of
-from interlock.agents.builtin.model_request import DEAF, ModelTimeouts, RequestFailed, RequestInput, ask
+from interlock.agents.builtin.model_request import DISCARD, ModelTimeouts, RequestFailed, RequestInput, ask
 from interlock.ports.agent import CompactionFailed
 from interlock.protocol.payloads import Compacted, Covers, PreservedElements, SessionCompact
 from interlock.session.compaction_plan import CompactionPlan, size_fault, tokens_after
@@ -220,7 +220,7 @@ async def _asked(asker: SummaryModel, conversation: str, task: str, previous: st
     if instructions:
         parts.append(f"What matters most to who asked for it: {instructions}")
     wanted = RequestInput([ModelRequest(parts=[UserPromptPart("\n\n".join(parts))])], SYSTEM, max_tokens=most)
-    response = await ask(asker.model, asker.choice, wanted, DEAF, asker.timeouts)
+    response = await ask(asker.model, asker.choice, wanted, DISCARD, asker.timeouts)
     asker.spent(response)
     if response.finish_reason != "stop":
         # Half a summary would replace the conversation permanently (Z-4).

@@ -75,7 +75,7 @@ class ClaudeAgent:
 
     async def prompt(self, prompt: AgentPrompt, scribe: Scribe) -> TurnOutcome:
         """Run one prompt, to its result."""
-        return await self._greeted().prompt(prompt, scribe)
+        return await self._initialized().prompt(prompt, scribe)
 
     async def cancel(self) -> None:
         """Send the SDK's interrupt; the runner denies open questions."""
@@ -86,7 +86,7 @@ class ClaudeAgent:
         """Switch to `plan` or `default` (A-6). Raises SettingRefused for another, or if Claude Code does not react."""
         try:
             async with asyncio.timeout(SWITCH_TIMEOUT_S):
-                await self._greeted().switch_mode(mode)
+                await self._initialized().switch_mode(mode)
         except TimeoutError:
             raise SettingRefused(f"Claude Code did not switch to the mode {mode!r}.") from None
 
@@ -94,7 +94,7 @@ class ClaudeAgent:
         """Apply the mode and the model of the next prompt. Raises SettingRefused."""
         try:
             async with asyncio.timeout(SWITCH_TIMEOUT_S):
-                await self._greeted().settle(settings)
+                await self._initialized().settle(settings)
         except TimeoutError:
             raise SettingRefused("Claude Code did not apply the prompt's mode or model.") from None
 
@@ -122,13 +122,13 @@ class ClaudeAgent:
 
     async def gone(self) -> ProcessExit:
         """Wait until the program has ended by itself."""
-        return await self._greeted().gone()
+        return await self._initialized().gone()
 
     def stderr_tail(self) -> str:
         """Return the last lines of its standard error (A-8)."""
         return self._process.stderr_tail() if self._process is not None else ""
 
-    def _greeted(self) -> late.ClaudeConversation:
+    def _initialized(self) -> late.ClaudeConversation:
         assert self._conversation is not None, "open comes first"
         return self._conversation
 

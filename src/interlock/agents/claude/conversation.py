@@ -81,7 +81,7 @@ class ClaudeConversation:
     async def greet(self) -> dict[str, Any]:
         """Run the SDK's handshake; return the program's report about itself. Raises ClaudeSDKError, or Exception if the
         SDK has no more specific error."""
-        self._tasks.append(asyncio.create_task(self._bury()))
+        self._tasks.append(asyncio.create_task(self._close_at_exit()))
         await self._sdk.connect()
         self._transport.end_handshake()
         self._tasks.append(asyncio.create_task(self._read()))
@@ -118,7 +118,7 @@ class ClaudeConversation:
         else:
             await self._updates.take(message)
 
-    async def _bury(self) -> None:
+    async def _close_at_exit(self) -> None:
         """End its descendants, which may hold its output open, so that reading ends."""
         await self._process.exited()
         await self._process.terminate()

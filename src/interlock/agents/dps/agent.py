@@ -86,7 +86,7 @@ class DpsAgent:
         self._questions = Questions(pipe)
         greeted = self._greeted = asyncio.get_running_loop().create_future()
         self._tasks = [
-            asyncio.create_task(self._read(process, pipe)), asyncio.create_task(self._bury(process)),
+            asyncio.create_task(self._read(process, pipe)), asyncio.create_task(self._close_at_exit(process)),
             asyncio.create_task(pipe.write()),
         ]
         try:
@@ -133,7 +133,7 @@ class DpsAgent:
             self._exit = await process.terminate()
             self._over.set()
 
-    async def _bury(self, process: Process) -> None:
+    async def _close_at_exit(self, process: Process) -> None:
         """End its descendants, which may hold its output open, so that reading ends."""
         await process.exited()
         await process.terminate()

@@ -29,7 +29,7 @@ MAX_COMMENT_CHARS = 8_000
 """A comment travels to the agent with the answer, so both must fit a frame (L-2)."""
 
 
-class Booth(NamedTuple):
+class VoteContext(NamedTuple):
     """What a vote is held against: the rules in force, the key that it names, and how many rules are remembered."""
 
     policy: RuleSet
@@ -44,7 +44,7 @@ MAX_REMEMBERED_RULES = 1_000
 """Remembered rules of a tenant that are in force at one time: every call is held against them."""
 
 
-def vote(lane: Lane, principal: Principal, approval_id: str, body: GrantBody, booth: Booth) -> Approval:
+def vote(lane: Lane, principal: Principal, approval_id: str, body: GrantBody, context: VoteContext) -> Approval:
     """Count a vote; vote, release, event and audit record are one decision (P-5). Raises Problem."""
     record = _pending(lane, approval_id)
     if record.approval.kind == "question":
@@ -52,13 +52,13 @@ def vote(lane: Lane, principal: Principal, approval_id: str, body: GrantBody, bo
                       hint="Answer it with POST /v1/approvals/{id}/answers, or `interlock answer ID TEXT`.")
     if len(body.comment or "") > MAX_COMMENT_CHARS:
         raise malformed("/comment", f"a comment has at most {MAX_COMMENT_CHARS} characters")
-    ballot = _ballot(lane, principal, record.approval, body, booth.key)
+    ballot = _ballot(lane, principal, record.approval, body, context.key)
     if isinstance(body.updated_input, msgspec.Raw):
         if check(record.approval, ballot) is not None:
             raise Problem("Conflict", f"{named(ballot.by)} has already granted approval {approval_id} as it is",
                           hint="Take that vote back first.")
         ballot = ballot._replace(digest=None)
-        record = _supersede(lane, record, ballot, body, booth.policy, _who(principal))
+        record = _supersede(lane, record, ballot, body, context.policy, _who(principal))
     counted = count(record.approval, ballot)
     if counted.outcome == "repeated":
         return counted.approval
@@ -74,9 +74,9 @@ def vote(lane: Lane, principal: Principal, approval_id: str, body: GrantBody, bo
         if counted.outcome == "counted":
             raise Problem("Conflict", "one vote does not decide this approval, so one person's always cannot "
                           "replace it", hint="Vote without remember.")
-        approval = _remember(lane, msgspec.structs.replace(record, approval=approval), principal, body, booth)
+        approval = _remember(lane, msgspec.structs.replace(record, approval=approval), principal, body, context)
     if approval.workspace_files and counted.outcome == "granted":
-        approval = workspace_trust.remember(lane, approval, named(principal.actor), who, booth.remembered,
+        approval = workspace_trust.remember(lane, approval, named(principal.actor), who, context.remembered,
                                             MAX_REMEMBERED_RULES)
     kept = lane.keep_approval(msgspec.structs.replace(record, approval=approval))
     lane.audit("vote", who, _vote_meta(approval, ballot, body), command_id=approval.command_id, approval_id=approval.id,
@@ -216,18 +216,20 @@ def _check_change(lane: Lane, old: Approval, body: GrantBody, raw: bytes) -> Non
         raise malformed("/updated_input", f"{len(raw)} bytes, the limit is {MAX_PROMPT_BYTES}")
 
 
-def _remember(lane: Lane, record: ApprovalRecord, principal: Principal, body: GrantBody, booth: Booth) -> Approval:
+def _remember(
+    lane: Lane, record: ApprovalRecord, principal: Principal, body: GrantBody, context: VoteContext
+) -> Approval:
     """Keep a decisive vote's "always" as a rule, in the vote's own transaction (A-9)."""
     assert body.remember is not None
     approval = record.approval
     if principal.roles.isdisjoint(("admin", "owner")) and body.remember.scope == "rule":
         raise Problem("Forbidden", f"the role {principal.role} decides for this session; a rule of the tenant is kept "
                       "by an admin", hint="Remember it for the session, or vote without remember.")
-    if booth.remembered >= MAX_REMEMBERED_RULES:
+    if context.remembered >= MAX_REMEMBERED_RULES:
         raise Problem("QuotaExceeded", f"{MAX_REMEMBERED_RULES} rules are remembered already",
                       hint="Revoke some: interlock policy rules.")
     rule = rule_of(approval, subject_of_approval(record, lane.wall), body.decision, body.remember,
-                   described=booth.policy.remember_described)
+                   described=context.policy.remember_described)
     remembered = RememberedRule(id=lane.new_id("rul"), tenant_id=approval.tenant_id, created_at=lane.at,
                                 created_by=named(principal.actor), approval_id=approval.id, rule=plain(rule))
     lane.out.writes.append(Put(RuleRecord(rule=remembered)))

@@ -52,8 +52,8 @@ def vote(lane: Lane, given: i.VoteCast) -> Approval | Problem | None:
     findings = mismatch.stored_otherwise(lane, given.approval, given.command)
     if findings:
         return mismatch.refuse(lane, findings)
-    booth = votes.Booth(lane.conditions.policy, given.key, given.remembered)
-    return votes.vote(lane, given.principal, given.approval_id, given.body, booth)
+    context = votes.VoteContext(lane.conditions.policy, given.key, given.remembered)
+    return votes.vote(lane, given.principal, given.approval_id, given.body, context)
 
 
 def withdraw(lane: Lane, given: i.VoteWithdrawn) -> Approval | None:
