@@ -8,9 +8,10 @@ import gc
 import re
 import subprocess
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 
 import msgspec
 
@@ -88,14 +89,16 @@ def run() -> Report:
     source_lines, test_lines = _lines(trees), _lines(tests)
     gerunds = [name for name in map(_dotted, trees) if is_gerund(name.rpartition(".")[2])]
     words, prose = _count_prose(trees)
+    imports = _imports(trees)
+    assigned = _assigned_elsewhere(trees, imports)
     subjects, bodies = _commits()
     named = [path for path in trees if path.name != "__init__.py"]
     return Report(
         modules=len(trees), source_lines=source_lines, test_lines=test_lines,
         tests_beside_source=test_lines / source_lines, mirrored=mirrored(trees),
         gerund_modules=gerunds, gerunds=len(gerunds) / len(named), repeated_classes=repeated_classes(trees),
-        set_from_outside=set_from_outside(trees), assigned_elsewhere=assigned_elsewhere(trees),
-        single_importer=_single_importer(trees), words=words,
+        set_from_outside=assigned.over_placeholders, assigned_elsewhere=assigned.over_any,
+        single_importer=_single_importer(imports), words=words,
         prose=[Prose(each, prose[each], prose[each] * 10_000 / words) for each in DIALECT],
         commits_read=len(subjects), subject_median=median(map(len, subjects)) if subjects else 0.0,
         subjects_too_long=sum(len(each) > SUBJECT_CHARACTERS for each in subjects), subjects_with_body=bodies,
@@ -142,32 +145,44 @@ def repeated_classes(trees: dict[Path, ast.Module]) -> dict[str, list[str]]:
     return {name: places for name, places in sorted(found.items()) if len(places) > 1}
 
 
-def set_from_outside(trees: dict[Path, ast.Module]) -> list[str]:
-    """Return the public attributes of public classes that `__init__` sets to a placeholder (None, a lambda, an empty
-    collection) and an assignment to something other than `self` sets in another module, one that imports the class's
-    module directly or by way of others. Matched by name, so another object with such an attribute counts as well; one
-    that is reached through a protocol alone does not."""
-    return _assigned_by_others(trees, _placeholders)
+class AssignedElsewhere(NamedTuple):
+    """Public attributes of public classes, as `Class.attribute`, that an assignment to something other than `self` sets
+    in another module, one that imports the class's module directly or by way of others. Matched by name, so another
+    object with such an attribute counts as well; one that is reached through a protocol alone does not."""
 
-
-def assigned_elsewhere(trees: dict[Path, ast.Module]) -> list[str]:
-    """Return the public attributes of public classes that a method assigns, whatever the value, and that another module
-    assigns too. Matched as `set_from_outside` matches. Classes whose fields are declared and not assigned, such as
+    over_placeholders: list[str]
+    """Those that `__init__` sets to a placeholder: None, a lambda, an empty collection."""
+    over_any: list[str]
+    """Those that a method assigns, whatever the value. Classes whose fields are declared and not assigned, such as
     records, are data for anyone to change, and are not counted."""
-    return _assigned_by_others(trees, _assigned_by_self)
 
 
-def _assigned_by_others(trees: dict[Path, ast.Module], own: Callable[[ast.ClassDef], Iterator[str]]) -> list[str]:
-    imports = _imports(trees)
-    begun: dict[str, set[tuple[str, Path]]] = {}
+def assigned_elsewhere(trees: dict[Path, ast.Module]) -> AssignedElsewhere:
+    """Return the public attributes of public classes that other modules assign."""
+    return _assigned_elsewhere(trees, _imports(trees))
+
+
+def _assigned_elsewhere(trees: dict[Path, ast.Module], imports: dict[str, set[str]]) -> AssignedElsewhere:
+    assigned: dict[Path, set[str]] = {}
+    placeholders: dict[str, set[tuple[str, Path]]] = {}
+    own: dict[str, set[tuple[str, Path]]] = {}
     for path, tree in trees.items():
-        for each in ast.walk(tree):
-            if isinstance(each, ast.ClassDef) and not each.name.startswith("_"):
-                for attribute in own(each):
-                    begun.setdefault(attribute, set()).add((each.name, path))
+        others = assigned[path] = set[str]()
+        for each in ast.walk(tree):  # Once for all that is wanted of it: most of the time goes into this.
+            if isinstance(each, ast.Assign):
+                others.update(_assigned_to_others(each))
+            elif isinstance(each, ast.ClassDef) and not each.name.startswith("_"):
+                for begun, attributes in ((placeholders, _placeholders(each)), (own, _assigned_by_self(each))):
+                    for attribute in attributes:
+                        begun.setdefault(attribute, set()).add((each.name, path))
+    return AssignedElsewhere(*(_reached_from(assigned, begun, imports) for begun in (placeholders, own)))
+
+
+def _reached_from(assigned: dict[Path, set[str]], begun: dict[str, set[tuple[str, Path]]],
+                  imports: dict[str, set[str]]) -> list[str]:
     found = set[str]()
-    for path, tree in trees.items():
-        meant = {(name, attribute, home) for attribute in _assigned_elsewhere(tree)
+    for path, attributes in assigned.items():
+        meant = {(name, attribute, home) for attribute in attributes
                  for name, home in begun.get(attribute, ()) if home != path}
         reached = _reached(_dotted(path), imports) if meant else set[str]()
         found |= {f"{name}.{attribute}" for name, attribute, home in meant if _dotted(home) in reached}
@@ -209,21 +224,20 @@ def _is_placeholder(value: ast.expr) -> bool:
             return False
 
 
-def _assigned_elsewhere(tree: ast.Module) -> Iterator[str]:
-    for each in ast.walk(tree):
-        for target in each.targets if isinstance(each, ast.Assign) else ():
-            for one in target.elts if isinstance(target, ast.Tuple) else (target,):
-                if isinstance(one, ast.Attribute) and not one.attr.startswith("_") and not _is_name(one.value, "self"):
-                    yield one.attr
+def _assigned_to_others(node: ast.Assign) -> Iterator[str]:
+    for target in node.targets:
+        for one in target.elts if isinstance(target, ast.Tuple) else (target,):
+            if isinstance(one, ast.Attribute) and not one.attr.startswith("_") and not _is_name(one.value, "self"):
+                yield one.attr
 
 
 def _is_name(node: ast.expr, name: str) -> bool:
     return isinstance(node, ast.Name) and node.id == name
 
 
-def _single_importer(trees: dict[Path, ast.Module]) -> int:
-    counts = Counter(name for imported in _imports(trees).values() for name in imported)
-    return sum(counts[_dotted(path)] == 1 for path in trees)
+def _single_importer(imports: dict[str, set[str]]) -> int:
+    counts = Counter(name for imported in imports.values() for name in imported)
+    return sum(counts[name] == 1 for name in imports)
 
 
 def _imports(trees: dict[Path, ast.Module]) -> dict[str, set[str]]:

@@ -52,14 +52,15 @@ class Lanes:
     imported = "from interlock.engine.lanes import Lanes\n"
     assembled = "lanes.on_delivery = notify\nlanes.size = 4\nlanes._hidden = 1\nlanes.watchers.append(1)"
 
-    assert structure.set_from_outside(trees(lanes, imported + assembled)) == ["Lanes.on_delivery"]
+    found = structure.assigned_elsewhere(trees(lanes, imported + assembled))
+    assert found.over_placeholders == ["Lanes.on_delivery"]
+    assert found.over_any == ["Lanes.on_delivery", "Lanes.size"]
     # Another object, whose attribute has the same name.
-    assert structure.set_from_outside(trees(lanes, assembled)) == []
-    assert structure.set_from_outside(trees(lanes.replace("Lanes", "_Lanes"), imported + assembled)) == []
-    assert structure.set_from_outside(trees(lanes + "\n" + assembled)) == []
-    assert structure.assigned_elsewhere(trees(lanes, imported + assembled)) == ["Lanes.on_delivery", "Lanes.size"]
-    assert structure.assigned_elsewhere(trees(lanes, assembled)) == []
-    assert structure.assigned_elsewhere(trees(lanes, imported + "class Other:\n def f(self):\n  self.size = 3")) == []
+    assert structure.assigned_elsewhere(trees(lanes, assembled)) == ([], [])
+    assert structure.assigned_elsewhere(trees(lanes.replace("Lanes", "_Lanes"), imported + assembled)) == ([], [])
+    assert structure.assigned_elsewhere(trees(lanes + "\n" + assembled)) == ([], [])
+    others_own = "class Other:\n def f(self):\n  self.size = 3"
+    assert structure.assigned_elsewhere(trees(lanes, imported + others_own)) == ([], [])
 
 
 REST, KEYS, LANES, SHELL = "gateway/rest/app.py", "gateway/keys.py", "engine/lanes.py", "engine/lane_shell.py"
