@@ -92,8 +92,9 @@ def bare(tmp_path: Path) -> str:
 
 
 def unreachable(tmp_path: Path) -> dict[str, str]:
-    """An npm that reaches no registry and has kept nothing of earlier builds."""
-    return {"npm_config_registry": UNREACHABLE, "npm_config_cache": str(tmp_path / "npm")}
+    """An npm that reaches no registry, asks again at once, and has kept nothing of earlier builds."""
+    return {"npm_config_registry": UNREACHABLE, "npm_config_fetch_retry_mintimeout": "1",
+            "npm_config_fetch_retry_maxtimeout": "1", "npm_config_cache": str(tmp_path / "npm")}
 
 
 def test_a_checkout_is_installed_with_the_machines_own_node(checkout: Path, tmp_path: Path) -> None:
