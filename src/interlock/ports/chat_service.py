@@ -96,17 +96,22 @@ class ChatRefused(Exception):
     """The service rejects the request, and will reject it again; the text is one sentence."""
 
 
+class BotRejected(ChatRefused):
+    """The service rejects the bot's credentials, and so every request until the bot starts with valid ones."""
+
+
 class ChatService(Protocol):
     """Guarantees: each method waits as long as the service asks it to, and retries while the service is unreachable, so
-    it ends with a result or with ChatRefused. A message is sent at least once: if the reply was lost it is sent again.
-    What `receive` returned is confirmed to the service by the next `receive`, so a crash before that repeats it."""
+    it ends with a result or with ChatRefused, which is BotRejected if the credentials are not valid. Calls for several
+    chats do not wait for each other. A message is sent at least once: if the reply was lost it is sent again. What
+    `receive` returned is confirmed to the service by the next `receive`, so a crash before that repeats it."""
 
     name: str
     """The channel of its sessions' keys, such as `telegram`."""
     limits: ChatLimits
 
     async def connect(self) -> str:
-        """Log in; returns the bot's account. Raises ChatRefused for credentials that are not valid."""
+        """Log in; returns the bot's account. Raises BotRejected."""
         ...
 
     async def receive(self, *, wait: bool) -> list[ChatMessage | ButtonPress]:
@@ -124,7 +129,8 @@ class ChatService(Protocol):
         ...
 
     async def edit(self, spot: Spot, message_id: Id, text: str) -> None:
-        """Replace a message's text and remove its buttons. One that is gone, or is the same already, is left."""
+        """Replace a message's text and remove its buttons. One that is gone, or is the same already, is left. Raises
+        BotRejected."""
         ...
 
     async def show_typing(self, spot: Spot) -> None:

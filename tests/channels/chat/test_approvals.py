@@ -13,12 +13,13 @@ import pytest
 from structlog.testing import capture_logs
 
 from bot_api.server import TOKEN, BotApi, bot_api
+from channels.chat.busy_chat import BusyChat
 from channels.chat.paper_chat import PaperChat
 from interlock.channels.chat.approvals import Approvals
 from interlock.channels.chat.messages import DIGEST_SHOWN
 from interlock.channels.chat.places import Places
 from interlock.channels.telegram.updates import LIMITS
-from interlock.ports.chat_service import Button, ButtonPress, Id, Spot
+from interlock.ports.chat_service import BotRejected, Button, ButtonPress, Id, Spot
 from interlock.sdk import AsyncInterlock
 from lazily import lazily
 from small_gateway.running import Gateway, running
@@ -53,9 +54,9 @@ async def test_a_press_is_a_yes_only_to_what_has_the_stated_digest(
     async with bot_api() as api, AsyncInterlock(gateway.base, "ilk_default_owner") as ann:
         bot = telegram.TelegramBot(TOKEN, api.url)
         approvals = Approvals(ann, bot, {ANN: ann}, [ANN], Places(), lambda: None, str)
-        await approvals.pressed(ButtonPress("press", ANN, f"{button}:apr_1:{digest[:DIGEST_SHOWN]}"))
+        press = ButtonPress("press", ANN, f"{button}:apr_1:{digest[:DIGEST_SHOWN]}")
+        assert await approvals.pressed(press) == said
         await bot.close()
-        assert api.answers == {"press": said}
         assert (await ann.approvals.get("apr_1")).state == state
 
 
@@ -92,8 +93,7 @@ async def test_what_is_not_decided_in_a_chat_has_a_link_and_a_press_on_it_decide
             ("Read and decide", "https://gw.example/a/apr_1")]
         if "input" not in fields:
             forged = ButtonPress("press", ANN, f"g:apr_1:{digest[:DIGEST_SHOWN]}")
-            await approvals.pressed(forged)
-            assert api.answers["press"].startswith("✖️")
+            assert str(await approvals.pressed(forged)).startswith("✖️")
     found_now = await gateway.desk.ledger.approval("apr_1", "default")
     assert found_now is not None
     assert found_now.approval.state == "pending"
@@ -108,9 +108,9 @@ async def test_a_press_below_another_message_decides_nothing(gateway: Gateway) -
         message = await api.until_said(ANN, "rm -rf build")
         for chat, number in ((ANN, message["message_id"] + 1), (ANN + 1, message["message_id"])):
             press = ButtonPress(f"{chat}/{number}", ANN, f"g:apr_1:{digest[:DIGEST_SHOWN]}", Spot(chat), number)
-            await approvals.pressed(press)
-            assert api.answers[press.press_id].startswith("This card does not belong")
-            assert api.answers[press.press_id].endswith("or with: interlock approve apr_1")
+            outcome = str(await approvals.pressed(press))
+            assert outcome.startswith("This card does not belong")
+            assert outcome.endswith("or with: interlock approve apr_1")
 
 
 @pytest.mark.req("O-13", "P-5")
@@ -123,8 +123,8 @@ async def test_a_press_that_comes_too_late_is_answered_with_what_became_of_it(
 ) -> None:
     await gateway.desk.add_approval("apr_1", door="tool", digest=RIGHT, state=state, decided_by=by)
     async with bot_api() as api, asked(gateway, api, Places()) as approvals:
-        await approvals.pressed(ButtonPress("press", ANN, f"g:apr_1:{RIGHT[:DIGEST_SHOWN]}", Spot(ANN), 5))
-        assert api.answers["press"] == f"It is too late, so nothing was decided: {said}"
+        press = ButtonPress("press", ANN, f"g:apr_1:{RIGHT[:DIGEST_SHOWN]}", Spot(ANN), 5)
+        assert await approvals.pressed(press) == f"It is too late, so nothing was decided: {said}"
 
 
 @pytest.mark.req("O-13")
@@ -163,10 +163,11 @@ async def test_a_bridge_that_stops_while_a_card_is_sent_shows_it_after_its_resta
         await slow.handled.wait()
         following.cancel()
         await asyncio.gather(following, return_exceptions=True)
-        assert places.asked == {}
-        following = asyncio.ensure_future(
-            Approvals(ann, quick, {}, [ANN], Places(), quick.handled.set, str).follow())
-        await quick.handled.wait()
+        assert places.asked["apr_1"].waiting == [ANN]
+        following = asyncio.ensure_future(Approvals(ann, quick, {}, [ANN], places, lambda: None, str).follow())
+        async with asyncio.timeout(30):
+            while not places.asked["apr_1"].messages:
+                await asyncio.sleep(0)
         following.cancel()
         await asyncio.gather(following, return_exceptions=True)
     assert "rule: ask" in quick.sent[0]
@@ -188,7 +189,7 @@ async def test_the_chats_that_have_a_card_are_named_at_the_gateway_and_again_aft
             approvals = Approvals(ann, bot, {"U1": ann}, ["U1", "C1"], places, lambda: None, str)
             following = asyncio.ensure_future(approvals.follow())
             async with asyncio.timeout(30):
-                while not await cards():
+                while len(await cards()) < 2:
                     await asyncio.sleep(0)
             following.cancel()
             await asyncio.gather(following, return_exceptions=True)
@@ -213,3 +214,94 @@ async def test_a_bridge_whose_key_only_reads_posts_cards_and_says_once_why_no_ch
             following.cancel()
             await asyncio.gather(following, return_exceptions=True)
     assert [line["log_level"] for line in lines if line["event"] == "cards_not_reported"] == ["warning"]
+
+
+@asynccontextmanager
+async def shown_by(gateway: Gateway, bot: PaperChat, asking: Sequence[Id], places: Places) -> AsyncIterator[Approvals]:
+    """Approvals followed in the chats of a service."""
+    async with AsyncInterlock(gateway.base, "ilk_default_owner") as ann:
+        approvals = Approvals(ann, bot, {ANN: ann}, asking, places, lambda: None, str)
+        following = asyncio.ensure_future(approvals.follow())
+        try:
+            yield approvals
+        finally:
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
+
+
+def input_of(name: str) -> bytes:
+    return msgspec.json.encode({"command": name})
+
+
+async def hold(gateway: Gateway, *names: str) -> None:
+    for name in names:
+        held = input_of(name)
+        await gateway.desk.add_approval(name, door="tool", input=msgspec.Raw(held),
+                                        digest=hashlib.sha256(held).hexdigest())
+
+
+@pytest.mark.req("O-13")
+async def test_cards_of_one_chat_keep_their_order_and_a_chat_that_is_to_wait_delays_no_other(gateway: Gateway) -> None:
+    names = ["apr_1", "apr_2", "apr_3"]
+    await hold(gateway, *names)
+    bot, places = BusyChat(waiting=[ANN]), Places()
+    async with shown_by(gateway, bot, [ANN, ANN + 1], places):
+        await bot.until(lambda: len(bot.texts(ANN + 1)) == 3)
+        assert bot.texts(ANN) == []
+        assert [places.asked[name].waiting for name in names] == [[ANN]] * 3
+        await bot.accept()
+        await bot.until(lambda: len(bot.texts(ANN)) == 3)
+    assert bot.texts(ANN) == bot.texts(ANN + 1)
+
+
+@pytest.mark.req("O-13", "P-5")
+async def test_what_is_decided_while_a_chat_is_to_wait_is_not_asked_there_any_more(gateway: Gateway) -> None:
+    await hold(gateway, "apr_1", "apr_2", "apr_3")
+    bot, places = BusyChat(waiting=[ANN]), Places()
+    async with shown_by(gateway, bot, [ANN, ANN + 1], places), AsyncInterlock(
+            gateway.base, "ilk_default_owner") as key:
+        await bot.until(lambda: len(bot.texts(ANN + 1)) == 3)
+        for name in ("apr_1", "apr_2"):  # The first is being sent to Ann's chat, the second waits for it.
+            await key.approvals.vote(name, "deny", digest=hashlib.sha256(input_of(name)).hexdigest())
+        await bot.accept()
+        await bot.until(lambda: len(bot.texts(ANN)) == 2)
+    assert "apr_1" in bot.texts(ANN)[0]
+    assert "apr_3" in bot.texts(ANN)[1]
+
+
+@pytest.mark.req("O-13")
+async def test_cards_beyond_the_limit_of_one_chat_are_sent_to_the_others_only(
+        gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("interlock.channels.chat.approvals.MAX_CARDS_WAITING", 2)
+    await hold(gateway, "apr_1", "apr_2", "apr_3")
+    bot, places = BusyChat(waiting=[ANN]), Places()
+    with capture_logs() as lines:
+        async with shown_by(gateway, bot, [ANN], places):
+            async with asyncio.timeout(30):
+                while not places.undelivered:
+                    await asyncio.sleep(0)
+    assert places.undelivered == {"apr_3": f"2 others wait for the chat {ANN}"}
+    assert [line["approval"] for line in lines if line["event"] == "card_left_out"] == ["apr_3"]
+
+
+class Revoked(PaperChat):
+    """A service that has revoked the bot's token."""
+
+    async def send(self, spot: Spot, text: str, *, answers: Id | None = None, buttons: Sequence[Button] = ()) -> Id:
+        raise BotRejected("Telegram does not know the bot's token.")
+
+
+@pytest.mark.req("O-13")
+async def test_an_approval_of_a_bot_whose_token_was_revoked_is_shown_by_the_next_start(gateway: Gateway) -> None:
+    """It was noted as undelivered, and no later start showed it."""
+    await hold(gateway, "apr_1")
+    places = Places()
+    async with AsyncInterlock(gateway.base, "ilk_default_owner") as ann:
+        approvals = Approvals(ann, Revoked("paper", LIMITS), {}, [ANN], places, lambda: None, str)
+        with pytest.raises(BotRejected):
+            await asyncio.wait_for(approvals.follow(), 30)
+    assert places.undelivered == {}
+    bot = BusyChat()
+    async with shown_by(gateway, bot, [ANN], places):
+        await bot.until(lambda: bool(bot.delivered))
+    assert "apr_1" in bot.texts(ANN)[0]

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from channels.chat.busy_chat import BusyChat
 from channels.chat.paper_chat import PaperChat
 from gateway.rest.test_inbound import chatting
 from interlock.channels.chat.approvals import Approvals
@@ -73,15 +74,15 @@ async def test_a_press_decides_what_the_same_key_decides_over_rest(service: str,
                     bot = PaperChat(service, limits)
                     places = Places(asked={chat: AskedQuestion("make", [(SPOT, CARD)])})
                     approvals = Approvals(key, bot, {PERSON: key}, [], places, lambda: None, str)
-                    await approvals.pressed(ButtonPress(
-                        chat, PERSON, f"{decision[0]}:{chat}:{DIGEST[:DIGEST_SHOWN]}", SPOT, CARD))
+                    said = str(await approvals.pressed(ButtonPress(
+                        chat, PERSON, f"{decision[0]}:{chat}:{DIGEST[:DIGEST_SHOWN]}", SPOT, CARD)))
                 record = await gateway.desk.ledger.approval(chat, "default")
                 assert record is not None
                 outcomes.add(expected)
                 if record.approval.state != (expected if expected in ("granted", "denied") else "pending"):
                     differing.append(f"{tenant} {role}: {expected} over REST, {record.approval.state} in {service}")
-                if (expected in ("granted", "denied")) == bot.answers[0].startswith("✖️"):
-                    differing.append(f"{tenant} {role}: {bot.answers[0]}")
+                if (expected in ("granted", "denied")) == said.startswith("✖️"):
+                    differing.append(f"{tenant} {role}: {said}")
     assert differing == []
     assert outcomes == {"granted" if decision == "grant" else "denied", "Forbidden", "NotFound"}
 
@@ -127,3 +128,28 @@ async def test_a_bridge_whose_approvals_have_failed_does_not_go_on(tmp_path: Pat
                         Settings({PERSON: key}, [PERSON], str))
         with pytest.raises(ArithmeticError):
             await asyncio.wait_for(bridge.run(), PATIENCE_S)
+
+
+def start(chat: int) -> ChatMessage:
+    return ChatMessage(Spot(chat), PERSON, f"start-{chat}", "/start", True, None, None)
+
+
+async def test_a_chat_that_is_to_wait_delays_neither_receiving_nor_approvals_nor_the_answers_of_others(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A `retry_after` of one chat was waited for before the next `receive`, and before the next chat's card."""
+    monkeypatch.setattr("interlock.channels.chat.replies.STOP_S", 0.0)
+    async with running(30.0) as gateway, AsyncInterlock(gateway.base, "ilk_default_owner") as key:
+        await hold(gateway, "apr_1")
+        await hold(gateway, "apr_2")
+        pressed = ButtonPress("press", 1, f"d:apr_2:{DIGEST[:DIGEST_SHOWN]}")
+        bot = BusyChat([start(1)], [start(2)], [], [pressed], [start(3)], waiting=[1])
+        bridge = Bridge(bot, key, PlacesFile(tmp_path / "places.json"), Settings({PERSON: key, 1: key}, [1, 2], str))
+        running_one = asyncio.ensure_future(bridge.run())
+        await bot.until(lambda: bool(bot.texts(3)))
+        await bot.until(lambda: any("make" in text for text in bot.texts(2)))
+        assert (bot.texts(1), bot.answers) == ([], [])
+        await bot.accept()
+        await bot.until(lambda: bool(bot.answers and bot.texts(1)))
+        running_one.cancel()
+        await asyncio.gather(running_one, return_exceptions=True)
+    assert bot.answers == ["Denied."]

@@ -80,6 +80,11 @@ async def until_kept(place: Path, reached: Callable[[Places], bool]) -> None:
             await asyncio.sleep(0)
 
 
+def shown(name: str) -> Callable[[Places], bool]:
+    """Whether an approval has a card."""
+    return lambda now: name in now.asked and bool(now.asked[name].messages)
+
+
 def look_again(place: Path) -> None:
     """Have the next bridge list what waits, as after an expired cursor; this gateway's approvals are in no feed."""
     kept = PlacesFile(place)
@@ -203,7 +208,7 @@ async def test_a_decision_made_elsewhere_edits_the_card(gateway: Gateway, api: S
     await permission(gateway)
     async with bridged(gateway, api, tmp_path / "slack.json"):
         card = await api.until_said(ROOM, "rm -rf build")
-        await until_kept(tmp_path / "slack.json", lambda now: bool(now.asked and now.asked["apr_1"].messages))
+        await until_kept(tmp_path / "slack.json", shown("apr_1"))
     async with AsyncInterlock(gateway.base, "ilk_default_owner") as owner:
         await owner.approvals.vote("apr_1", "deny", digest=DIGEST)
     async with bridged(gateway, api, tmp_path / "slack.json"):
@@ -236,17 +241,17 @@ async def test_a_session_whose_thread_is_gone_gets_another_one(gateway: Gateway,
                                                                ) -> None:
     await permission(gateway)
     async with bridged(gateway, api, tmp_path / "slack.json"):
-        await until_kept(tmp_path / "slack.json", lambda now: bool(now.asked and now.asked["apr_1"].messages))
+        await until_kept(tmp_path / "slack.json", shown("apr_1"))
     api.refusals = [Refusal("chat.postMessage", "thread_not_found")]
     await permission(gateway, "apr_2")
     look_again(tmp_path / "slack.json")
     async with bridged(gateway, api, tmp_path / "slack.json"):
         await api.until_said(ROOM, "interlock approve apr_2")
-        await until_kept(tmp_path / "slack.json", lambda now: "apr_2" in now.asked)
+        await until_kept(tmp_path / "slack.json", shown("apr_2"))
     await permission(gateway, "apr_3")
     look_again(tmp_path / "slack.json")
     async with bridged(gateway, api, tmp_path / "slack.json"):
-        await until_kept(tmp_path / "slack.json", lambda now: "apr_3" in now.asked)
+        await until_kept(tmp_path / "slack.json", shown("apr_3"))
     assert sum(text.startswith("Approvals of session s1") for text in api.said(ROOM)) == 2
     assert labels_of(list(api.messages[ROOM].values())[-1]) == ["Allow", "Deny"]
 

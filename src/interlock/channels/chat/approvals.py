@@ -12,6 +12,7 @@ import structlog
 from interlock.channels.chat.messages import Press, counted, decided, not_counted, read_press, refused
 from interlock.channels.chat.places import AskedQuestion, Places
 from interlock.channels.chat.question import Question, question, short_question, why_elsewhere
+from interlock.channels.chat.workers import ChatWorkers
 from interlock.channels.notice import link_to
 from interlock.command.approval import named
 from interlock.command.card.asked_by import names
@@ -22,7 +23,7 @@ from interlock.command.card.permission_request import (
     title_of_approval,
 )
 from interlock.command.card.text import one_line
-from interlock.ports.chat_service import ButtonPress, ChatMessage, ChatRefused, ChatService, Id, Spot
+from interlock.ports.chat_service import BotRejected, ButtonPress, ChatMessage, ChatRefused, ChatService, Id, Spot
 from interlock.protocol.limits import MAX_CARD_CHATS, PAGE_MAX
 from interlock.protocol.resources import Approval, FeedEvent, Remembering, RuleMatch
 from interlock.sdk import AsyncInterlock
@@ -33,8 +34,10 @@ AGAIN_S = 5.0
 THREAD_CHARS = 500
 CHAT_NAME_CHARS = 128
 """Maximum length of a chat's name at the gateway."""
+MAX_CARDS_WAITING = 500
+"""Approvals whose card waits for one chat; the card of a further one is not sent to that chat, and is logged."""
 SHOWN_WITHIN_S = 5.0
-"""Time that a press on an unknown card waits for a card that is being sent."""
+"""Time that a press waits for the reply to its card, if that is being sent."""
 DESCRIBED = Remembering(scope="session", match=RuleMatch(width="described"))
 """Allows every described call of this kind, in its session."""
 
@@ -61,11 +64,21 @@ class Approvals:
         """Whose key a person votes under, by their own chat."""
         self._may_report = True
         """False after the gateway has refused a report: the role of the bridge's own key only reads."""
-        self._showing = asyncio.Lock()
-        """Held while cards are sent: a press may arrive before the reply that names its card."""
+        self._sending: dict[tuple[Id, str], asyncio.Event] = {}
+        """By chat and approval, cards that are being sent: a press may arrive before the reply that names its card."""
+        self._rejected: dict[str, str] = {}
+        """Why a chat has no card of an approval."""
+        self._reporting = asyncio.Lock()
+        self._reported: dict[str, list[str]] = {}
+        """The chats that the gateway names for an approval."""
+        self._workers = ChatWorkers(self._bring_up_to_date)
 
     async def follow(self) -> None:
-        """Ask about waiting approvals, then about new ones, for ever."""
+        """Ask about waiting approvals, then about new ones, for ever; each chat at its own pace. Raises BotRejected,
+        and OSError if the file cannot be written."""
+        await self._workers.beside(self._follow_feed())
+
+    async def _follow_feed(self) -> None:
         while True:
             try:
                 await self._catch_up()
@@ -89,8 +102,9 @@ class Approvals:
                 self._places.feed = page.next_cursor
                 if not page.has_more:
                     break
-            async for approval in self._gateway.approvals.every(state="pending"):
-                await self._ask(approval)
+            newest_first = [one async for one in self._gateway.approvals.every(state="pending")]
+            for approval in reversed(newest_first):
+                self._ask(approval)
         for approval_id in list(self._places.asked):
             await self._look(approval_id)
 
@@ -100,7 +114,7 @@ class Approvals:
         if event.state == "pending" and event.id not in self._places.asked:
             with_it = await self._approval(event.id)
             if with_it is not None and with_it.state == "pending":
-                await self._ask(with_it)
+                self._ask(with_it)
         elif event.state != "pending":
             await self._look(event.id)
 
@@ -110,35 +124,92 @@ class Approvals:
         except NotFound:
             return None
 
-    async def _ask(self, approval: Approval) -> None:
-        """Show it in every chat, once per approval, also after a restart. A card that the service rejects is replaced
-        by a shorter one with a link; an approval that no chat accepts is noted as undelivered."""
+    def _ask(self, approval: Approval) -> None:
+        """Have it shown in every chat, once per approval, also after a restart. A card that the service rejects is
+        replaced by a shorter one with a link; an approval that no chat accepts is noted as undelivered."""
         if approval.id in self._places.asked:
             return
-        asked = self._places.asked[approval.id] = AskedQuestion(title_of_approval(redacted(approval, self._redact)))
-        try:
-            async with self._showing:
-                await self._show_everywhere(approval, asked)
-        except BaseException:  # A question that is not noted as shown is shown again, so no approval is lost.
-            del self._places.asked[approval.id]
-            raise
+        open_ = [chat for chat in self._asking if self._cards_waiting(chat) < MAX_CARDS_WAITING]
+        for chat in self._asking:
+            if chat not in open_:
+                self._rejected[approval.id] = f"{MAX_CARDS_WAITING} others wait for the chat {chat}"
+                log.warning("card_left_out", chat_id=chat, approval=approval.id, waiting=MAX_CARDS_WAITING)
+        title = title_of_approval(redacted(approval, self._redact))
+        asked = self._places.asked[approval.id] = AskedQuestion(title, waiting=open_)
+        self._note_if_undelivered(approval.id, asked)
         self._save()
-        await self._report(approval, asked)
+        for chat in open_:
+            self._workers.wake(chat)
+
+    def _cards_waiting(self, chat: Id) -> int:
+        return sum(chat in asked.waiting for asked in self._places.asked.values())
+
+    def _note_if_undelivered(self, approval_id: str, asked: AskedQuestion) -> None:
+        if not asked.waiting and not asked.messages and asked.outcome is None:
+            why = self._rejected.get(approval_id, "the config names no chat")
+            self._places.undelivered[approval_id] = why
+            log.error("approval_undelivered", approval=approval_id, reason=why)
+
+    async def _bring_up_to_date(self, chat: Id) -> bool:
+        """Send the oldest card that waits for a chat, or mark the oldest there that is decided."""
+        for approval_id, asked in self._places.asked.items():
+            if asked.outcome is not None and (sent := _card_in(asked, chat)) is not None:
+                await self._bot.edit(*sent, asked.outcome)
+                asked.messages.remove(sent)
+                self._forget_if_marked(approval_id, asked)
+                self._save()
+                return True
+            if chat in asked.waiting:
+                await self._send_card(approval_id, asked, chat)
+                return True
+        return False
+
+    async def _send_card(self, approval_id: str, asked: AskedQuestion, chat: Id) -> None:
+        """Send a card as the approval stands now, for the chat may have been to wait."""
+        try:
+            approval = await self._approval(approval_id)
+            card = None if approval is None else question(
+                approval, self._bot.limits, self._redact, kind=await self._kind(approval),
+                link=link_to(self._public_url, approval_id))
+        except InterlockError as error:
+            log.warning("card_waits_for_the_gateway", approval=approval_id, error=str(error))
+            await asyncio.sleep(AGAIN_S)
+            return
+        wanted = approval is not None and approval.state == "pending" and asked.outcome is None
+        if approval is not None and card is not None and wanted:
+            await self._show_in(chat, approval, asked, card)
+        if chat in asked.waiting:
+            asked.waiting.remove(chat)
+        if wanted:
+            self._note_if_undelivered(approval_id, asked)
+        self._forget_if_marked(approval_id, asked)
+        self._save()
+        if asked.outcome is not None:  # It was decided while its card was sent.
+            self._mark(asked)
+        elif approval is not None:
+            await self._report(approval, asked)
 
     async def _report(self, approval: Approval, asked: AskedQuestion) -> None:
         """Name the chats that have its card at the gateway, unless it knows them (J-5). What fails is repeated by the
         next `_catch_up`."""
-        chats = list(dict.fromkeys([await self._chat_name(chat) for chat in asked.chats[:MAX_CARD_CHATS]]))
-        if not self._may_report or chats == [card.chat for card in approval.cards if card.service == self._bot.name]:
-            return
-        try:
-            await self._gateway.approvals.report_cards(approval.id, self._bot.name, chats)
-        except Forbidden:
-            self._may_report = False
-            log.warning("cards_not_reported", error="The bridge's own key may only read, so approvals do not name the "
-                        "chats that have their question; give it a key with the role operator or approver.")
-        except InterlockError as error:
-            log.info("cards_not_reported", approval=approval.id, error=str(error))
+        async with self._reporting:  # Chats that are done at the same time are named in one request.
+            known = self._reported.get(approval.id)
+            if known is None:
+                known = [card.chat for card in approval.cards if card.service == self._bot.name]
+            order = [*(chat for chat in self._asking if chat in asked.chats),
+                     *(chat for chat in asked.chats if chat not in self._asking)]
+            chats = list(dict.fromkeys([await self._chat_name(chat) for chat in order[:MAX_CARD_CHATS]]))
+            if not self._may_report or asked.outcome is not None or chats == known:
+                return
+            try:
+                await self._gateway.approvals.report_cards(approval.id, self._bot.name, chats)
+                self._reported[approval.id] = chats
+            except Forbidden:
+                self._may_report = False
+                log.warning("cards_not_reported", error="The bridge's own key may only read, so approvals do not name "
+                            "the chats that have their question; give it a key with the role operator or approver.")
+            except InterlockError as error:
+                log.info("cards_not_reported", approval=approval.id, error=str(error))
 
     async def _chat_name(self, chat: Id) -> str:
         """Name a chat as approvers know it: a person's own by whose key they vote under, any other by its id."""
@@ -148,40 +219,52 @@ class Approvals:
                 self._names[chat] = named((await person.whoami()).principal)[:CHAT_NAME_CHARS]
         return self._names.get(chat, str(chat)[:CHAT_NAME_CHARS])
 
-    async def _show_everywhere(self, approval: Approval, asked: AskedQuestion) -> None:
-        link = link_to(self._public_url, approval.id)
-        card = question(approval, self._bot.limits, self._redact, kind=await self._kind(approval), link=link)
-        why = None
-        for configured in self._asking:
-            chat_id, before = configured, len(asked.messages)
-            try:
-                chat_id = await self._bot.open_chat(configured)
-                spot = await self._spot(chat_id, approval)
-                asked.messages.append((spot, await self._show(spot, card)))
-            except ChatRefused as refusal:
-                log.warning("card_rejected", chat_id=chat_id, approval=approval.id, error=str(refusal))
-                # Its thread may have been deleted: the session's next card begins another one.
-                self._places.threads.pop(_thread_name(chat_id, approval), None)
-                why = await self._show_short(chat_id, approval, asked, link) or why
-            if len(asked.messages) > before:
-                asked.chats.append(configured)
-        if not asked.messages:
-            self._places.undelivered[approval.id] = why or "the config names no chat"
-            log.error("approval_undelivered", approval=approval.id, reason=why)
+    async def _show_in(self, configured: Id, approval: Approval, asked: AskedQuestion, card: Question) -> None:
+        chat_id, link = configured, link_to(self._public_url, approval.id)
+        try:
+            chat_id = await self._bot.open_chat(configured)
+        except BotRejected:
+            raise
+        except ChatRefused as refusal:
+            self._note_rejected(chat_id, approval, refusal)
+            return
+        sent = self._sending[chat_id, approval.id] = asyncio.Event()
+        try:
+            spot = await self._spot(chat_id, approval)
+            asked.messages.append((spot, await self._show(spot, card)))
+        except BotRejected:  # The card is sent by the next start, with a valid token.
+            raise
+        except ChatRefused as refusal:
+            self._note_rejected(chat_id, approval, refusal)
+            # Its thread may have been deleted: the session's next card begins another one.
+            self._places.threads.pop(_thread_name(chat_id, approval), None)
+            if not await self._show_short(chat_id, approval, asked, link):
+                return
+        finally:
+            del self._sending[chat_id, approval.id]
+            sent.set()
+        asked.chats.append(configured)
+
+    def _note_rejected(self, chat_id: Id, approval: Approval, refusal: ChatRefused) -> None:
+        self._rejected[approval.id] = str(refusal)
+        log.warning("card_rejected", chat_id=chat_id, approval=approval.id, error=str(refusal))
 
     async def _show(self, spot: Spot, card: Question) -> Id:
         for text in card.messages[:-1]:
             await self._bot.send(spot, text)
         return await self._bot.send(spot, card.messages[-1], buttons=card.buttons)
 
-    async def _show_short(self, chat_id: Id, approval: Approval, asked: AskedQuestion, link: str | None) -> str | None:
-        """Send the short card outside of threads; return the reason if that is rejected, too."""
+    async def _show_short(self, chat_id: Id, approval: Approval, asked: AskedQuestion, link: str | None) -> bool:
+        """Send the short card outside of threads; return False if that is rejected, too."""
         spot = Spot(chat_id)
         try:
             asked.messages.append((spot, await self._show(spot, short_question(approval, self._redact, link))))
+        except BotRejected:
+            raise
         except ChatRefused as refusal:
-            return str(refusal)
-        return None
+            self._note_rejected(chat_id, approval, refusal)
+            return False
+        return True
 
     async def _spot(self, chat_id: Id, approval: Approval) -> Spot:
         """Return the thread of the approval's session, if the service collects cards in threads. A question has its own
@@ -208,26 +291,39 @@ class Approvals:
         return asked.kind
 
     async def _look(self, approval_id: str) -> None:
-        """Mark a question as decided in its place: it never reappears (P-5)."""
+        """Have a question marked as decided in its place: it never reappears (P-5)."""
         asked = self._places.asked.get(approval_id)
         approval = await self._approval(approval_id) if asked is not None else None
         if asked is None:
             return
         if approval is not None and approval.state == "pending":
+            asked.waiting = [chat for chat in asked.waiting if chat in self._asking]
+            for chat in asked.waiting:
+                self._workers.wake(chat)
+            self._reported.pop(approval_id, None)
             await self._report(approval, asked)
             return
-        for spot, message_id in asked.messages:
-            text = decided(approval, asked.title) if approval is not None else f"▫️ {asked.title}\nno longer there"
-            await self._bot.edit(spot, message_id, text)
-        self._places.asked.pop(approval_id, None)
+        asked.outcome = decided(approval, asked.title) if approval is not None else (
+            f"▫️ {asked.title}\nno longer there")
         self._places.undelivered.pop(approval_id, None)
+        self._forget_if_marked(approval_id, asked)
         self._save()
+        self._mark(asked)
 
-    async def pressed(self, press: ButtonPress) -> None:
-        """Send a press as a vote of the person, on exactly the input that the card showed (P-2)."""
+    def _mark(self, asked: AskedQuestion) -> None:
+        for chat in [*(spot.chat_id for spot, _ in asked.messages), *asked.waiting]:
+            self._workers.wake(chat)
+
+    def _forget_if_marked(self, approval_id: str, asked: AskedQuestion) -> None:
+        if asked.outcome is not None and not asked.messages and not asked.waiting:
+            for kept in (self._places.asked, self._rejected, self._reported):
+                kept.pop(approval_id, None)
+
+    async def pressed(self, press: ButtonPress) -> str | None:
+        """Send a press as a vote of the person, on exactly the input that the card showed (P-2); return the outcome for
+        the person, or None for a button that is not ours."""
         wanted = read_press(press.data)
-        if wanted is not None:
-            await self._bot.answer_press(press, await self._voted(press, wanted))
+        return None if wanted is None else await self._voted(press, wanted)
 
     async def _voted(self, press: ButtonPress, wanted: Press) -> str:
         person = self._people.get(press.user_id)
@@ -258,10 +354,11 @@ class Approvals:
         if press.message_id is None or press.spot is None:
             return True
         card = (press.spot.chat_id, press.message_id)
-        if not self._was_sent(card, approval_id) and self._showing.locked():
+        sending = self._sending.get((press.spot.chat_id, approval_id))
+        if not self._was_sent(card, approval_id) and sending is not None:
             with suppress(TimeoutError):
-                async with asyncio.timeout(SHOWN_WITHIN_S), self._showing:
-                    pass
+                async with asyncio.timeout(SHOWN_WITHIN_S):
+                    await sending.wait()
         return self._was_sent(card, approval_id)
 
     def _was_sent(self, card: tuple[Id, Id], approval_id: str) -> bool:
@@ -282,6 +379,10 @@ class Approvals:
                     f"{self._bot.name}-answer:{message.spot.chat_id}:{message.message_id}"))
                 return True
         return False
+
+
+def _card_in(asked: AskedQuestion, chat: Id) -> tuple[Spot, Id] | None:
+    return next(((spot, number) for spot, number in asked.messages if spot.chat_id == chat), None)
 
 
 def _thread_name(chat_id: Id, approval: Approval) -> str:

@@ -12,9 +12,10 @@ import structlog
 
 from interlock.channels.chat.approvals import Approvals, Redact
 from interlock.channels.chat.conversation import Conversation, HandOvers
-from interlock.channels.chat.messages import HELP, pieces, refused
+from interlock.channels.chat.messages import HELP, refused
 from interlock.channels.chat.places import FollowedSession, PlacesFile
-from interlock.ports.chat_service import ButtonPress, ChatMessage, ChatRefused, ChatService, Id, Spot
+from interlock.channels.chat.replies import Replies
+from interlock.ports.chat_service import ButtonPress, ChatMessage, ChatRefused, ChatService, Id
 from interlock.protocol.inbound import Attachment
 from interlock.protocol.limits import MAX_INLINE_BINARY_BYTES
 from interlock.sdk import AsyncInterlock
@@ -23,6 +24,8 @@ from interlock.sdk.problems import InterlockError, Refused, Unreachable, for_peo
 AGAIN_S = 2.0
 MAX_STRANGERS = 1_000
 """Unknown people who are remembered, so that each gets one answer; further ones get none."""
+MAX_PRESS_ANSWERS = 100
+"""Outcomes of presses that are on their way; above it a press counts, and only its card shows the outcome."""
 
 log = structlog.get_logger("interlock.chat")
 
@@ -49,6 +52,8 @@ class Bridge:
         self._conversations: dict[str, Conversation] = {}
         self._strangers: set[Id] = set()
         self._handing = HandOvers()
+        self._replies = Replies(bot, places.now, places.save)
+        self._press_answers: set[asyncio.Task[None]] = set()
         self._approvals = Approvals(gateway, bot, settings.people, settings.asking, places.now, places.save,
                                     settings.redact, settings.public_url)
 
@@ -57,26 +62,28 @@ class Bridge:
         cannot be written, and whatever ends the approvals: a bridge that shows none does not go on."""
         self._account = await self._bot.connect()
         log.info("chat_ready", service=self._bot.name, bot=self._account, people=len(self._settings.people))
-        await self._listen(until_none=True)
-        # Only now: messages repeated after a crash name their command before that command's replies are read.
-        for session_id, followed in list(self._file.now.sessions.items()):
-            if followed.commands:
-                self._conversation(session_id).go_on()
-        parts = [asyncio.create_task(self._approvals.follow()), asyncio.create_task(self._listen())]
+        parts = [asyncio.create_task(self._replies.run())]
         try:
+            await self._listen(until_none=True)
+            # Only now: messages repeated after a crash name their command before that command's replies are read.
+            for session_id, followed in list(self._file.now.sessions.items()):
+                if followed.commands:
+                    self._conversation(session_id).go_on()
+            parts += [asyncio.create_task(self._approvals.follow()), asyncio.create_task(self._listen())]
             ended, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
             for part in ended:
                 part.result()
         finally:
-            for part in parts:
+            for part in (*parts, *self._press_answers):
                 part.cancel()
-            await asyncio.gather(*parts, *(one.stop() for one in self._conversations.values()), return_exceptions=True)
+            await asyncio.gather(*parts, *self._press_answers, *(one.stop() for one in self._conversations.values()),
+                                 return_exceptions=True)
             with suppress(OSError):
                 self._file.save()
 
     async def _listen(self, *, until_none: bool = False) -> None:
         """Handle messages, for ever or until none waits. A batch is confirmed, by the next `receive`, only when its
-        effects are durable at the gateway."""
+        effects are durable at the gateway, and its answers in the queues of their chats."""
         while True:
             items = await self._bot.receive(wait=not until_none)
             if until_none and not items:
@@ -89,17 +96,24 @@ class Bridge:
     async def _in_order(self, items: list[ChatMessage | ButtonPress]) -> None:
         for item in items:
             if isinstance(item, ButtonPress):
-                await self._approvals.pressed(item)
+                self._answer_press(item, await self._approvals.pressed(item))
             else:
                 await self._until_taken(item)
+
+    def _answer_press(self, press: ButtonPress, text: str | None) -> None:
+        """Show a press's outcome; its chat may be to wait, and what is received does not wait for it."""
+        if text is not None and len(self._press_answers) < MAX_PRESS_ANSWERS:
+            task = asyncio.create_task(self._bot.answer_press(press, text))
+            self._press_answers.add(task)
+            task.add_done_callback(self._press_answers.discard)
 
     async def _until_taken(self, message: ChatMessage) -> None:
         person = self._settings.people.get(message.user_id)
         if person is None:
-            await self._turn_away(message)
+            self._turn_away(message)
             return
         if message.text.split("@")[0].strip() == "/start":
-            await self._send(message.spot, HELP)
+            self._replies.answer(message.spot, HELP)
             return
         with self._handing.one():
             await self._keep_trying(message, person)
@@ -115,10 +129,10 @@ class Bridge:
                 await asyncio.sleep(AGAIN_S)
             except Refused as no:
                 hint = for_people(no.hint, no.retry_after_s)
-                await self._send(message.spot, refused(no.problem, no.detail, hint), message.message_id)
+                self._replies.answer(message.spot, refused(no.problem, no.detail, hint), message.message_id)
                 return
             except InterlockError as error:
-                await self._send(message.spot, f"✖️ {error}", message.message_id)
+                self._replies.answer(message.spot, f"✖️ {error}", message.message_id)
                 return
 
     async def _hand_over(self, message: ChatMessage, person: AsyncInterlock) -> None:
@@ -129,12 +143,12 @@ class Bridge:
         body = message.body(self._account, attachments)
         received = await person.chats.receive(body)
         if received.reply is not None:
-            await self._send(message.spot, received.reply, message.message_id)
+            self._replies.answer(message.spot, received.reply, message.message_id)
             return
         if received.command_id is not None:
             self._conversation(received.session_id).expect(received.command_id, message.spot, message.message_id)
         elif not received.denied:
-            await self._send(message.spot, "A new session begins." if received.reset else "Accepted.")
+            self._replies.answer(message.spot, "A new session begins." if received.reset else "Accepted.")
 
     async def _attachments(self, message: ChatMessage) -> list[Attachment] | None:
         """Fetch the files of a message; None, with a message to the person, if one cannot be sent along."""
@@ -143,10 +157,10 @@ class Bridge:
             try:
                 data = await self._bot.fetch(wanted, MAX_INLINE_BINARY_BYTES)
             except ChatRefused as no:
-                await self._send(message.spot, f"✖️ The file cannot be fetched. {no}", message.message_id)
+                self._replies.answer(message.spot, f"✖️ The file cannot be fetched. {no}", message.message_id)
                 return None
             if data is None:
-                await self._send(message.spot, "✖️ A file of a message has at most "
+                self._replies.answer(message.spot, "✖️ A file of a message has at most "
                                  f"{MAX_INLINE_BINARY_BYTES // 1024} KiB here; this one has {wanted.size // 1024}.",
                                  message.message_id)
                 return None
@@ -154,27 +168,20 @@ class Bridge:
                                     name=wanted.name))
         return found
 
-    async def _turn_away(self, message: ChatMessage) -> None:
+    def _turn_away(self, message: ChatMessage) -> None:
         """Answer an unknown person once, and only in a direct chat."""
         if message.direct and message.user_id not in self._strangers and len(self._strangers) < MAX_STRANGERS:
             self._strangers.add(message.user_id)
             name = self._bot.name.capitalize()
-            await self._send(message.spot, f"You are not known here. Your {name} id is {message.user_id}; the "
+            self._replies.answer(message.spot, f"You are not known here. Your {name} id is {message.user_id}; the "
                              "person who runs this bot can add it.")
-
-    async def _send(self, spot: Spot, text: str, answers: Id | None = None) -> None:
-        try:
-            for piece in pieces(text, self._bot.limits):
-                await self._bot.send(spot, piece, answers=answers)
-        except ChatRefused as no:
-            log.warning("message_not_delivered", chat_id=spot.chat_id, error=str(no))
 
     def _conversation(self, session_id: str) -> Conversation:
         found = self._conversations.get(session_id)
         if found is None:
             place = self._file.now.sessions.setdefault(session_id, FollowedSession())
             found = self._conversations[session_id] = Conversation(
-                session_id, place, self._gateway, self._bot, self._handing, self._file.save, self._over)
+                session_id, place, self._gateway, self._bot, self._replies, self._handing, self._file.save, self._over)
         return found
 
     def _over(self, session_id: str) -> None:

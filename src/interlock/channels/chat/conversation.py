@@ -1,7 +1,7 @@
 """A session's replies on their way to a chat: each block of text once it is closed, then how the command ended.
 
-The session's delivered view is followed, so what silence keeps back never comes here (Q-1). How far it was sent is
-kept after each message: a bridge that starts again continues from there.
+The session's delivered view is followed, so what silence keeps back never comes here (Q-1). A message is queued for its
+chat in the same write as the cursor behind it: a bridge that starts again continues from there.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from typing import Any
 import msgspec
 import structlog
 
-from interlock.channels.chat.messages import ending, notices, pieces, tool_line
+from interlock.channels.chat.messages import ending, notices, tool_line
 from interlock.channels.chat.places import Awaited, FollowedSession
+from interlock.channels.chat.replies import Replies
 from interlock.ports.chat_service import ChatRefused, ChatService, Id, Spot
 from interlock.protocol.answers import FrameEvent
 from interlock.protocol.limits import PAGE_MAX
@@ -70,15 +71,16 @@ class HandOvers:
 
 
 class Conversation:
-    """One session. `place` is its part of the file, `save` makes it durable, `over` is called when nothing is
-    awaited."""
+    """One session. `place` is its part of the file, `save` makes it durable, together with what is queued in `replies`;
+    `over` is called when nothing is awaited."""
 
     def __init__(self, session_id: str, place: FollowedSession, gateway: AsyncInterlock, bot: ChatService,
-                 handing: HandOvers, save: Callable[[], None], over: Callable[[str], None]) -> None:
+                 replies: Replies, handing: HandOvers, save: Callable[[], None], over: Callable[[str], None]) -> None:
         self._session_id = session_id
         self._place = place
         self._gateway = gateway
         self._bot = bot
+        self._replies = replies
         self._handing = handing
         self._save = save
         self._over = over
@@ -86,6 +88,7 @@ class Conversation:
         """Held while an event is handled: anyone who ends the following ends it between two events."""
         self._following: asyncio.Task[None] | None = None
         self._waiting: dict[str, asyncio.Task[None]] = {}
+        self._typing: asyncio.Task[None] | None = None
         self._typed_at = 0.0
         self._detail: Verbosity = "off"
 
@@ -105,11 +108,11 @@ class Conversation:
                 self._waiting[command_id] = asyncio.create_task(self._await_end(command_id))
 
     async def stop(self) -> None:
-        """End between two messages, unless Telegram keeps one waiting; the next start sends the rest."""
+        """End between two messages, unless a full queue keeps one waiting; the next start sends the rest."""
         with suppress(TimeoutError):
             async with asyncio.timeout(STOP_S):
                 await self._lock.acquire()
-        tasks = [*self._waiting.values(), *([self._following] if self._following is not None else [])]
+        tasks = [*self._waiting.values(), *(one for one in (self._following, self._typing) if one is not None)]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -170,14 +173,14 @@ class Conversation:
             self._over(self._session_id)
 
     async def _take(self, event: FrameEvent, cursor: str | None) -> None:
-        """Send one event; what is durable moves the cursor, and what was sent moves it on the disk."""
+        """Queue one event for its chat; what is durable moves the cursor, and what is queued moves it on the disk."""
         said = False
         if event.kind in ("C", "M") and event.frame is not msgspec.UNSET:
             said = await self._tell(_frame.decode(event.frame))
         if cursor is not None:
             self._place.since = cursor
-        if said:
-            self._save()
+            if said:
+                self._save()
 
     async def _tell(self, frame: _Frame) -> bool:
         payload = frame.payload
@@ -204,14 +207,14 @@ class Conversation:
             case "agent.text.delta":
                 awaited = self._of_turn(payload)
                 if awaited is not None:
-                    await self._type(awaited)
+                    self._type(awaited)
             case "tool.invoke.request":
                 awaited = self._of_turn(payload)
                 if awaited is not None and self._detail != "off":
                     await self._say(awaited, tool_line(payload))
                     return True
                 if awaited is not None:
-                    await self._type(awaited)
+                    self._type(awaited)
             case _:
                 pass
         return False
@@ -227,16 +230,17 @@ class Conversation:
         return next((one for one in self._place.commands.values() if turn_id and one.turn_id == turn_id), None)
 
     async def _say(self, awaited: Awaited, text: str) -> None:
-        try:
-            for piece in pieces(text, self._bot.limits):
-                await self._bot.send(awaited.spot, piece)
-        except ChatRefused as refused:
-            # The chat is gone, or the bot is no longer in it: the transcript has what it would have said.
-            log.warning("reply_not_delivered", session_id=self._session_id, error=str(refused))
+        """Queue a message for its chat; the caller saves. With a full queue the session waits here, in the ledger."""
+        await self._replies.room(awaited.spot.chat_id)
+        self._replies.post(awaited.spot, text)
 
-    async def _type(self, awaited: Awaited) -> None:
+    def _type(self, awaited: Awaited) -> None:
+        """Show typing, if none is under way: its chat may be slow, and the session's other chats do not wait for it."""
         now = asyncio.get_running_loop().time()
-        if now - self._typed_at >= TYPING_S:
+        if now - self._typed_at >= TYPING_S and (self._typing is None or self._typing.done()):
             self._typed_at = now
-            with suppress(ChatRefused):
-                await self._bot.show_typing(awaited.spot)
+            self._typing = asyncio.create_task(self._show_typing(awaited.spot))
+
+    async def _show_typing(self, spot: Spot) -> None:
+        with suppress(ChatRefused):
+            await self._bot.show_typing(spot)

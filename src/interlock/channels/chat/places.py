@@ -1,5 +1,5 @@
-"""What must not be forgotten over a restart: who waits for which command, how far each session was sent, and which
-messages ask for what. One small file, replaced whole."""
+"""What must not be forgotten over a restart: who waits for which command, how far each session was sent, what waits for
+which chat, and which messages ask for what. One small file, replaced whole."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import msgspec
 from interlock.ports.chat_service import Id, Spot
 
 MAX_ASKED = 1_000
-"""Questions that are remembered; the oldest are forgotten first, and then are not marked as decided."""
+"""Questions that are remembered; the oldest are forgotten first, those that still wait for a chat last, and then are
+not marked as decided."""
 
 
 MAX_THREADS = 1_000
@@ -48,6 +49,19 @@ class AskedQuestion(msgspec.Struct):
     messages: list[tuple[Spot, Id]] = []
     chats: list[Id] = []
     """Those of the config that have a message of it."""
+    waiting: list[Id] = []
+    """Those of the config that are to have one still."""
+    outcome: str | None = None
+    """What its messages are replaced with, once it is decided."""
+
+
+class UnsentReply(msgspec.Struct):
+    """A message that waits for its chat; the first `sent` of its pieces were sent."""
+
+    spot: Spot
+    text: str
+    answers: Id | None = None
+    sent: int = 0
 
 
 class Places(msgspec.Struct):
@@ -60,6 +74,8 @@ class Places(msgspec.Struct):
     """By `chat session`, the message that its thread hangs on, for a service whose cards are collected in threads."""
     undelivered: dict[str, str] = {}
     """Approvals that wait and could not be shown in any chat, each with the reason."""
+    unsent: list[UnsentReply] = []
+    """Messages that wait for their chats, those of one chat in their order."""
 
 
 class PlacesFile:
@@ -78,7 +94,8 @@ class PlacesFile:
     def save(self) -> None:
         """Make it durable. Raises OSError."""
         while len(self.now.asked) > MAX_ASKED:
-            del self.now.asked[next(iter(self.now.asked))]
+            oldest = next(iter(self.now.asked))
+            del self.now.asked[next((name for name, one in self.now.asked.items() if not one.waiting), oldest)]
         for kept, most in ((self.now.threads, MAX_THREADS), (self.now.undelivered, MAX_UNDELIVERED)):
             while len(kept) > most:
                 del kept[next(iter(kept))]

@@ -17,6 +17,7 @@ from interlock.channels.slack.blocks import LIMITS, message_blocks, preview
 from interlock.channels.slack.events import NAME, read_envelope
 from interlock.channels.slack.socket import SlackSocket
 from interlock.ports.chat_service import (
+    BotRejected,
     Button,
     ButtonPress,
     ChatLimits,
@@ -107,9 +108,13 @@ class SlackApp(ChatService):
         return str(sent.get("ts"))
 
     async def edit(self, spot: Spot, message_id: Id, text: str) -> None:
-        with suppress(ChatRefused):
+        try:
             await self._retrying(lambda: self._client().chat_update(
                 channel=str(spot.chat_id), ts=str(message_id), text=preview(text), blocks=message_blocks(text)))
+        except BotRejected:
+            raise
+        except ChatRefused as refused:
+            log.info("message_not_edited", chat_id=spot.chat_id, error=str(refused))
 
     async def show_typing(self, spot: Spot) -> None:
         """Do nothing: apps cannot show typing in Slack."""
@@ -154,7 +159,7 @@ class SlackApp(ChatService):
                     await asyncio.sleep(after_s)
                     continue
                 if code in BAD_TOKEN:
-                    raise ChatRefused(f"Slack does not accept the app's tokens: {code}.") from None
+                    raise BotRejected(f"Slack does not accept the app's tokens: {code}.") from None
                 if status < 500 and code not in PASSING:
                     raise ChatRefused(f"Slack refused: {code}.") from None
                 log.warning("slack_unreachable", error=code, again_in_s=pause_s)

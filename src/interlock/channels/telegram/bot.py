@@ -26,6 +26,7 @@ from aiogram.types import InlineKeyboardButton, InlineKeyboardMarkup, LinkPrevie
 
 from interlock.channels.telegram.updates import LIMITS, Listening, read_update
 from interlock.ports.chat_service import (
+    BotRejected,
     Button,
     ButtonPress,
     ChatLimits,
@@ -105,9 +106,13 @@ class TelegramBot(ChatService):
         return sent.message_id
 
     async def edit(self, spot: Spot, message_id: Id, text: str) -> None:
-        with suppress(ChatRefused):
+        try:
             await self._retrying(lambda: self._bot.edit_message_text(text, chat_id=spot.chat_id,
                                                                       message_id=int(message_id)))
+        except BotRejected:
+            raise
+        except ChatRefused as refused:
+            log.info("message_not_edited", chat_id=spot.chat_id, error=str(refused))
 
     async def show_typing(self, spot: Spot) -> None:
         with suppress(TelegramAPIError, ClientDecodeError):
@@ -139,7 +144,7 @@ class TelegramBot(ChatService):
                 await asyncio.sleep(busy.retry_after)
                 continue
             except TelegramUnauthorizedError:
-                raise ChatRefused("Telegram does not know the bot's token; BotFather shows the valid one."
+                raise BotRejected("Telegram does not know the bot's token; BotFather shows the valid one."
                                  ) from None
             except TelegramConflictError:
                 raise ChatRefused("Another program receives this bot's messages; only one can.") from None
