@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -19,6 +20,7 @@ from interlock.app.data_migration.tenant_passes import TenantCopy
 from interlock.backends.postgres.database import read_settings
 from interlock.backends.postgres.leases import open_leases
 from interlock.backends.postgres.ledger import open_ledger
+from interlock.gateway.audit_state import verify_ledger_file
 from interlock.gateway.signing_key import load_or_make_key
 from interlock.ports.entities import RUNNERS
 from interlock.ports.leases import Instance
@@ -47,6 +49,13 @@ class Pair(NamedTuple):
 
     async def open_at(self) -> list[bool]:
         return [one is not None and one.moving is None and one.moved_to is None for one in await self.tenants()]
+
+    async def verify(self) -> None:
+        """Both audit logs verify with all their rows, as a move leaves them."""
+        one = self.clusters
+        for state, store in ((one.source, one.store), (one.there, one.dsn)):
+            report = await asyncio.to_thread(verify_ledger_file, state, store)
+            assert report.ok, (report.message, report.rows)
 
 
 @pytest.fixture
@@ -116,6 +125,7 @@ async def test_a_move_that_is_killed_leaves_it_in_one_place_and_is_completed_by_
         with pytest.raises((Killed, LedgerError)):
             await pair.move()
     assert sum(await pair.open_at()) <= 1
+    await pair.verify()
     report = await pair.move()
     assert await pair.move() == report or report.closed_ms, "once it is done, a further call changes nothing"
     assert await pair.open_at() == [False, True]

@@ -61,9 +61,6 @@ LOOK_S = 0.02
 _BEGIN = "BEGIN; SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0"
 _ALONE = "SELECT pg_try_advisory_lock(hashtextextended('interlock move of ' || $1, 0))"
 _TENANT = "SELECT body FROM tenant WHERE tenant_id = $1 FOR UPDATE"
-_PUT_TENANT = """
-INSERT INTO tenant (tenant_id, body) VALUES ($1, $2) ON CONFLICT (tenant_id) DO UPDATE SET body = excluded.body
-"""
 _PUT_FACT = "INSERT INTO store (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
 _OBJECTS = """
 SELECT count(DISTINCT object) FROM file, unnest(objects) AS object
@@ -222,7 +219,7 @@ class TenantHandover:
         known = tenant.known_as or self._source.gateway_id
         closed = msgspec.structs.replace(tenant, moving=self._id,
                                          known_as=known if known != self._target.gateway_id else None)
-        await target.execute(_PUT_TENANT, name, msgspec.json.encode(closed))
+        await tenant_moves.arrive(target, closed, self._source.gateway_id)
         await target.execute(_PUT_FACT, CHECKPOINT_FACT + name, write_noted(
             report.audit_records, moved_checkpoint(self._asked.to, report)))
         await target.execute(_PUT_FACT, MOVED_IN_FACT + name, msgspec.json.encode(report).decode())

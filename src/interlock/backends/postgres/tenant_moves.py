@@ -125,6 +125,12 @@ async def thaw_overdue(connection: PostgresConnection) -> list[str]:
     return [tenant_id for tenant_id, move_id in found if await thaw(connection, tenant_id, move_id)]
 
 
+async def arrive(connection: PostgresConnection, closed: TenantRecord, source: str) -> None:
+    """Write the row of a tenant that arrives from the ledger `source`, closed. It is on record, so that the log of the
+    destination's owner also verifies if the move ends here. Raises what asyncpg raises."""
+    await _put(connection, closed, "tenant_arriving", source)
+
+
 async def open_here(connection: PostgresConnection, tenant_id: str, move_id: str, source: str) -> bool:
     """Accept the tenant at its destination; its lanes are taken up at once. Returns false if that was done before."""
     record = await _tenant(connection, tenant_id)
