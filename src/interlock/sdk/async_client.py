@@ -10,100 +10,23 @@ from typing import Self, Unpack
 import httpx2
 
 from interlock.protocol.resources import ExecutePayload
-from interlock.sdk import resources
 from interlock.sdk.awaiting_link import AsyncLink, AsyncWatch
 from interlock.sdk.exchange import RetryPolicy
-from interlock.sdk.methods import Awaiting
 from interlock.sdk.place import KeySource
 from interlock.sdk.prompt_stream import OnApproval, PromptPart, PromptTarget, prompt_stream
 from interlock.sdk.requests import commands
+from interlock.sdk.resources import GatewayMethods, GatewayResources
 
 _RETRY_POLICY = RetryPolicy()
 
 
-class AsyncCommands(resources.CommandMethods, Awaiting):
-    __doc__ = resources.CommandMethods.__doc__
-
-
-class AsyncApprovals(resources.ApprovalMethods, Awaiting):
-    __doc__ = resources.ApprovalMethods.__doc__
-
-
-class AsyncSessions(resources.SessionMethods, Awaiting):
-    __doc__ = resources.SessionMethods.__doc__
-
-
-class AsyncTranscripts(resources.TranscriptMethods, Awaiting):
-    __doc__ = resources.TranscriptMethods.__doc__
-
-
-class AsyncChats(resources.ChatMethods, Awaiting):
-    __doc__ = resources.ChatMethods.__doc__
-
-
-class AsyncCron(resources.CronMethods, Awaiting):
-    __doc__ = resources.CronMethods.__doc__
-
-
-class AsyncEvents(resources.EventMethods, Awaiting):
-    __doc__ = resources.EventMethods.__doc__
-
-
-class AsyncRunners(resources.RunnerMethods, Awaiting):
-    __doc__ = resources.RunnerMethods.__doc__
-
-
-class AsyncPolicy(resources.PolicyMethods, Awaiting):
-    __doc__ = resources.PolicyMethods.__doc__
-
-
-class AsyncAudit(resources.AuditMethods, Awaiting):
-    __doc__ = resources.AuditMethods.__doc__
-
-
-class AsyncWebhooks(resources.WebhookMethods, Awaiting):
-    __doc__ = resources.WebhookMethods.__doc__
-
-
-class AsyncKeys(resources.KeyMethods, Awaiting):
-    __doc__ = resources.KeyMethods.__doc__
-
-
-class AsyncBrowsers(resources.BrowserMethods, Awaiting):
-    __doc__ = resources.BrowserMethods.__doc__
-
-
-class AsyncPush(resources.PushMethods, Awaiting):
-    __doc__ = resources.PushMethods.__doc__
-
-
-class AsyncTenants(resources.TenantMethods, Awaiting):
-    __doc__ = resources.TenantMethods.__doc__
-
-
-class AsyncInterlock(resources.GatewayMethods, Awaiting):
-    __doc__ = resources.GatewayMethods.__doc__
+class AsyncInterlock(GatewayResources[AsyncLink]):
+    __doc__ = GatewayMethods.__doc__
 
     def __init__(self, url: str | None = None, key: str | KeySource | None = None, *,
                  retries: RetryPolicy = _RETRY_POLICY, in_clear: bool = False, tls: ssl.SSLContext | bool = True,
                  transport: httpx2.AsyncBaseTransport | None = None) -> None:
-        link = AsyncLink(url, key, retries, in_clear=in_clear, tls=tls, transport=transport)
-        super().__init__(link)
-        self.commands = AsyncCommands(link)
-        self.approvals = AsyncApprovals(link)
-        self.sessions = AsyncSessions(link)
-        self.transcripts = AsyncTranscripts(link)
-        self.chats = AsyncChats(link)
-        self.cron = AsyncCron(link)
-        self.events = AsyncEvents(link)
-        self.runners = AsyncRunners(link)
-        self.policy = AsyncPolicy(link)
-        self.audit = AsyncAudit(link)
-        self.webhooks = AsyncWebhooks(link)
-        self.keys = AsyncKeys(link)
-        self.browsers = AsyncBrowsers(link)
-        self.push = AsyncPush(link)
-        self.tenants = AsyncTenants(link)
+        super().__init__(AsyncLink(url, key, retries, in_clear=in_clear, tls=tls, transport=transport))
 
     def stream(self, prompt: str | ExecutePayload, *, on_approval: OnApproval | None = None,
                **target: Unpack[PromptTarget]) -> AsyncGenerator[PromptPart]:

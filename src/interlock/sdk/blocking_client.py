@@ -10,100 +10,23 @@ from typing import Self, Unpack
 import httpx2
 
 from interlock.protocol.resources import ExecutePayload
-from interlock.sdk import resources
 from interlock.sdk.blocking_link import BlockingLink, BlockingWatch
 from interlock.sdk.exchange import RetryPolicy
-from interlock.sdk.methods import Blocking
 from interlock.sdk.place import KeySource
 from interlock.sdk.prompt_stream import OnApproval, PromptPart, PromptTarget, prompt_stream
 from interlock.sdk.requests import commands
+from interlock.sdk.resources import GatewayMethods, GatewayResources
 
 _RETRY_POLICY = RetryPolicy()
 
 
-class BlockingCommands(resources.CommandMethods, Blocking):
-    __doc__ = resources.CommandMethods.__doc__
-
-
-class BlockingApprovals(resources.ApprovalMethods, Blocking):
-    __doc__ = resources.ApprovalMethods.__doc__
-
-
-class BlockingSessions(resources.SessionMethods, Blocking):
-    __doc__ = resources.SessionMethods.__doc__
-
-
-class BlockingTranscripts(resources.TranscriptMethods, Blocking):
-    __doc__ = resources.TranscriptMethods.__doc__
-
-
-class BlockingChats(resources.ChatMethods, Blocking):
-    __doc__ = resources.ChatMethods.__doc__
-
-
-class BlockingCron(resources.CronMethods, Blocking):
-    __doc__ = resources.CronMethods.__doc__
-
-
-class BlockingEvents(resources.EventMethods, Blocking):
-    __doc__ = resources.EventMethods.__doc__
-
-
-class BlockingRunners(resources.RunnerMethods, Blocking):
-    __doc__ = resources.RunnerMethods.__doc__
-
-
-class BlockingPolicy(resources.PolicyMethods, Blocking):
-    __doc__ = resources.PolicyMethods.__doc__
-
-
-class BlockingAudit(resources.AuditMethods, Blocking):
-    __doc__ = resources.AuditMethods.__doc__
-
-
-class BlockingWebhooks(resources.WebhookMethods, Blocking):
-    __doc__ = resources.WebhookMethods.__doc__
-
-
-class BlockingKeys(resources.KeyMethods, Blocking):
-    __doc__ = resources.KeyMethods.__doc__
-
-
-class BlockingBrowsers(resources.BrowserMethods, Blocking):
-    __doc__ = resources.BrowserMethods.__doc__
-
-
-class BlockingPush(resources.PushMethods, Blocking):
-    __doc__ = resources.PushMethods.__doc__
-
-
-class BlockingTenants(resources.TenantMethods, Blocking):
-    __doc__ = resources.TenantMethods.__doc__
-
-
-class Interlock(resources.GatewayMethods, Blocking):
-    __doc__ = resources.GatewayMethods.__doc__
+class Interlock(GatewayResources[BlockingLink]):
+    __doc__ = GatewayMethods.__doc__
 
     def __init__(self, url: str | None = None, key: str | KeySource | None = None, *,
                  retries: RetryPolicy = _RETRY_POLICY, in_clear: bool = False, tls: ssl.SSLContext | bool = True,
                  transport: httpx2.BaseTransport | None = None) -> None:
-        link = BlockingLink(url, key, retries, in_clear=in_clear, tls=tls, transport=transport)
-        super().__init__(link)
-        self.commands = BlockingCommands(link)
-        self.approvals = BlockingApprovals(link)
-        self.sessions = BlockingSessions(link)
-        self.transcripts = BlockingTranscripts(link)
-        self.chats = BlockingChats(link)
-        self.cron = BlockingCron(link)
-        self.events = BlockingEvents(link)
-        self.runners = BlockingRunners(link)
-        self.policy = BlockingPolicy(link)
-        self.audit = BlockingAudit(link)
-        self.webhooks = BlockingWebhooks(link)
-        self.keys = BlockingKeys(link)
-        self.browsers = BlockingBrowsers(link)
-        self.push = BlockingPush(link)
-        self.tenants = BlockingTenants(link)
+        super().__init__(BlockingLink(url, key, retries, in_clear=in_clear, tls=tls, transport=transport))
 
     def stream(self, prompt: str | ExecutePayload, *, on_approval: OnApproval | None = None,
                **target: Unpack[PromptTarget]) -> Generator[PromptPart]:

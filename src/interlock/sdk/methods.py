@@ -1,13 +1,13 @@
 """How an operation becomes a method: its arguments are those of its ask, in both shells the same.
 
-One class of descriptors serves both: a room says whether its link blocks or is awaited, and so what a method gives.
+One class of descriptors serves both: the link of a resource blocks or is awaited, and so what a method gives.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeAlias, TypeVar, overload
 
 from interlock.protocol.resources import Command
 from interlock.sdk.exchange import Flow, RequestSpec, RetryPolicy
@@ -16,34 +16,29 @@ from interlock.sdk.pages import ListPage, every, run
 from interlock.sdk.place import fresh_key
 
 if TYPE_CHECKING:
-    from interlock.sdk import awaiting_link, blocking_link
+    from interlock.sdk.awaiting_link import AsyncLink
+    from interlock.sdk.blocking_link import BlockingLink
 
 P = ParamSpec("P")
 T = TypeVar("T")
+LinkT = TypeVar("LinkT", bound="BlockingLink | AsyncLink")
 
 
-class Blocking:
-    """A part of the API whose methods block."""
+class ApiResource(Generic[LinkT]):
+    """A part of the API. What its methods give follows from its link: a `BlockingLink` answers, an `AsyncLink` is
+    awaited."""
 
-    def __init__(self, link: blocking_link.BlockingLink) -> None:
+    def __init__(self, link: LinkT) -> None:
         self._link = link
 
     @property
-    def link(self) -> blocking_link.BlockingLink:
+    def link(self) -> LinkT:
         """The gateway that it asks."""
         return self._link
 
 
-class Awaiting:
-    """A part of the API whose methods are awaited."""
-
-    def __init__(self, link: awaiting_link.AsyncLink) -> None:
-        self._link = link
-
-    @property
-    def link(self) -> awaiting_link.AsyncLink:
-        """The gateway that it asks."""
-        return self._link
+Blocking: TypeAlias = "ApiResource[BlockingLink]"
+Awaiting: TypeAlias = "ApiResource[AsyncLink]"
 
 
 class _Method(Generic[P, T]):
@@ -55,15 +50,15 @@ class SingleRequest(_Method[P, T]):
     """One request, one answer."""
 
     @overload
-    def __get__(self, room: Blocking, kind: type[Any] | None = None) -> Callable[P, T]: ...
+    def __get__(self, owner: Blocking, kind: type[Any] | None = None) -> Callable[P, T]: ...
     @overload
-    def __get__(self, room: Awaiting, kind: type[Any] | None = None) -> Callable[P, Coroutine[Any, Any, T]]: ...
-    def __get__(self, room: Blocking | Awaiting, kind: type[Any] | None = None) -> Callable[P, Any]:
-        """Bind it to a room."""
+    def __get__(self, owner: Awaiting, kind: type[Any] | None = None) -> Callable[P, Coroutine[Any, Any, T]]: ...
+    def __get__(self, owner: Blocking | Awaiting, kind: type[Any] | None = None) -> Callable[P, Any]:
+        """Bind it to a resource."""
 
         @functools.wraps(self.ask)
         def call(*args: P.args, **kwargs: P.kwargs) -> Any:
-            return room.link.answer(self.ask(*args, **kwargs))
+            return owner.link.answer(self.ask(*args, **kwargs))
 
         return call
 
@@ -75,15 +70,15 @@ class Driven(Generic[P, T]):
         self.begin = begin
 
     @overload
-    def __get__(self, room: Blocking, kind: type[Any] | None = None) -> Callable[P, T]: ...
+    def __get__(self, owner: Blocking, kind: type[Any] | None = None) -> Callable[P, T]: ...
     @overload
-    def __get__(self, room: Awaiting, kind: type[Any] | None = None) -> Callable[P, Coroutine[Any, Any, T]]: ...
-    def __get__(self, room: Blocking | Awaiting, kind: type[Any] | None = None) -> Callable[P, Any]:
-        """Bind it to a room."""
+    def __get__(self, owner: Awaiting, kind: type[Any] | None = None) -> Callable[P, Coroutine[Any, Any, T]]: ...
+    def __get__(self, owner: Blocking | Awaiting, kind: type[Any] | None = None) -> Callable[P, Any]:
+        """Bind it to a resource."""
 
         @functools.wraps(self.begin)
         def call(*args: P.args, **kwargs: P.kwargs) -> Any:
-            return room.link.drive(self.begin(*args, **kwargs)(room.link.retries))
+            return owner.link.drive(self.begin(*args, **kwargs)(owner.link.retries))
 
         return call
 
@@ -95,15 +90,15 @@ class ToEnd(Generic[P]):
         self.ask = ask
 
     @overload
-    def __get__(self, room: Blocking, kind: type[Any] | None = None) -> Callable[P, Command]: ...
+    def __get__(self, owner: Blocking, kind: type[Any] | None = None) -> Callable[P, Command]: ...
     @overload
-    def __get__(self, room: Awaiting, kind: type[Any] | None = None) -> Callable[P, Coroutine[Any, Any, Command]]: ...
-    def __get__(self, room: Blocking | Awaiting, kind: type[Any] | None = None) -> Callable[P, Any]:
-        """Bind it to a room."""
+    def __get__(self, owner: Awaiting, kind: type[Any] | None = None) -> Callable[P, Coroutine[Any, Any, Command]]: ...
+    def __get__(self, owner: Blocking | Awaiting, kind: type[Any] | None = None) -> Callable[P, Any]:
+        """Bind it to a resource."""
 
         @functools.wraps(self.ask)
         def call(*args: P.args, **kwargs: P.kwargs) -> Any:
-            return room.link.drive(run(self.ask(*args, **kwargs).with_key(fresh_key()), room.link.retries))
+            return owner.link.drive(run(self.ask(*args, **kwargs).with_key(fresh_key()), owner.link.retries))
 
         return call
 
@@ -115,15 +110,15 @@ class Every(Generic[P, T]):
         self.ask = ask
 
     @overload
-    def __get__(self, room: Blocking, kind: type[Any] | None = None) -> Callable[P, Generator[T]]: ...
+    def __get__(self, owner: Blocking, kind: type[Any] | None = None) -> Callable[P, Generator[T]]: ...
     @overload
-    def __get__(self, room: Awaiting, kind: type[Any] | None = None) -> Callable[P, AsyncGenerator[T]]: ...
-    def __get__(self, room: Blocking | Awaiting, kind: type[Any] | None = None) -> Callable[P, Any]:
-        """Bind it to a room."""
+    def __get__(self, owner: Awaiting, kind: type[Any] | None = None) -> Callable[P, AsyncGenerator[T]]: ...
+    def __get__(self, owner: Blocking | Awaiting, kind: type[Any] | None = None) -> Callable[P, Any]:
+        """Bind it to a resource."""
 
         @functools.wraps(self.ask)
         def call(*args: P.args, **kwargs: P.kwargs) -> Any:
-            return room.link.stream(every(self.ask(*args, **kwargs), room.link.retries))
+            return owner.link.stream(every(self.ask(*args, **kwargs), owner.link.retries))
 
         return call
 
@@ -135,15 +130,15 @@ class EventMethod(Generic[P, T]):
         self.ask = following
 
     @overload
-    def __get__(self, room: Blocking, kind: type[Any] | None = None) -> Callable[P, Generator[StreamItem[T]]]: ...
+    def __get__(self, owner: Blocking, kind: type[Any] | None = None) -> Callable[P, Generator[StreamItem[T]]]: ...
     @overload
-    def __get__(self, room: Awaiting, kind: type[Any] | None = None) -> Callable[P, AsyncGenerator[StreamItem[T]]]: ...
-    def __get__(self, room: Blocking | Awaiting, kind: type[Any] | None = None) -> Callable[P, Any]:
-        """Bind it to a room."""
+    def __get__(self, owner: Awaiting, kind: type[Any] | None = None) -> Callable[P, AsyncGenerator[StreamItem[T]]]: ...
+    def __get__(self, owner: Blocking | Awaiting, kind: type[Any] | None = None) -> Callable[P, Any]:
+        """Bind it to a resource."""
 
         @functools.wraps(self.ask)
         def call(*args: P.args, **kwargs: P.kwargs) -> Any:
-            return room.link.stream(follow(self.ask(*args, **kwargs), room.link.retries))
+            return owner.link.stream(follow(self.ask(*args, **kwargs), owner.link.retries))
 
         return call
 
@@ -155,14 +150,14 @@ class Pieces(Generic[P]):
         self.ask = ask
 
     @overload
-    def __get__(self, room: Blocking, kind: type[Any] | None = None) -> Callable[P, Generator[bytes]]: ...
+    def __get__(self, owner: Blocking, kind: type[Any] | None = None) -> Callable[P, Generator[bytes]]: ...
     @overload
-    def __get__(self, room: Awaiting, kind: type[Any] | None = None) -> Callable[P, AsyncGenerator[bytes]]: ...
-    def __get__(self, room: Blocking | Awaiting, kind: type[Any] | None = None) -> Callable[P, Any]:
-        """Bind it to a room."""
+    def __get__(self, owner: Awaiting, kind: type[Any] | None = None) -> Callable[P, AsyncGenerator[bytes]]: ...
+    def __get__(self, owner: Blocking | Awaiting, kind: type[Any] | None = None) -> Callable[P, Any]:
+        """Bind it to a resource."""
 
         @functools.wraps(self.ask)
         def call(*args: P.args, **kwargs: P.kwargs) -> Any:
-            return room.link.stream(download(self.ask(*args, **kwargs), room.link.retries))
+            return owner.link.stream(download(self.ask(*args, **kwargs), owner.link.retries))
 
         return call

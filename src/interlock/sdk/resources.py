@@ -1,7 +1,8 @@
-"""The parts of the library, once for both shells: `blocking_client` and `async_client` add how a method is called."""
+"""The parts of the library, once for both shells, whose links differ in how a method is called."""
 
 from __future__ import annotations
 
+from interlock.sdk.methods import LinkT
 from interlock.sdk.requests.access import BrowserMethods, KeyMethods, PushMethods, TenantMethods
 from interlock.sdk.requests.approvals import ApprovalMethods
 from interlock.sdk.requests.audit import AuditMethods
@@ -25,6 +26,7 @@ __all__ = [
     "CronMethods",
     "EventMethods",
     "GatewayMethods",
+    "GatewayResources",
     "KeyMethods",
     "PolicyMethods",
     "PushMethods",
@@ -42,3 +44,25 @@ RESOURCES: dict[str, type] = {
     "keys": KeyMethods, "browsers": BrowserMethods, "push": PushMethods, "tenants": TenantMethods,
 }
 """The methods of each resource, by the attribute of the client that has them; the client's own are `GatewayMethods`."""
+
+
+class GatewayResources(GatewayMethods[LinkT]):
+    """The methods of a gateway, and its resources."""
+
+    def __init__(self, link: LinkT) -> None:
+        super().__init__(link)
+        self.commands = CommandMethods(link)
+        self.approvals = ApprovalMethods(link)
+        self.sessions = SessionMethods(link)
+        self.transcripts = TranscriptMethods(link)
+        self.chats = ChatMethods(link)
+        self.cron = CronMethods(link)
+        self.events = EventMethods(link)
+        self.runners = RunnerMethods(link)
+        self.policy = PolicyMethods(link)
+        self.audit = AuditMethods(link)
+        self.webhooks = WebhookMethods(link)
+        self.keys = KeyMethods(link)
+        self.browsers = BrowserMethods(link)
+        self.push = PushMethods(link)
+        self.tenants = TenantMethods(link)

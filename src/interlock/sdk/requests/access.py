@@ -41,7 +41,7 @@ from interlock.protocol.api.access import (
 )
 from interlock.protocol.resources import Actor
 from interlock.sdk.exchange import RequestSpec
-from interlock.sdk.methods import SingleRequest
+from interlock.sdk.methods import ApiResource, LinkT, SingleRequest
 from interlock.sdk.requests.base import change, plain, read
 
 
@@ -115,7 +115,7 @@ def restore_tenant(tenant_id: str, *, idempotency_key: str | None = None) -> Req
     return change(RESTORE_TENANT, tenant_id, body=EmptyBody(), key=idempotency_key)
 
 
-class KeyMethods:
+class KeyMethods(ApiResource[LinkT]):
     """Keys of people and programs."""
 
     list = SingleRequest(keys)
@@ -124,7 +124,7 @@ class KeyMethods:
     revoke = SingleRequest(revoke_key)
 
 
-class BrowserMethods:
+class BrowserMethods(ApiResource[LinkT]):
     """Browser sessions of the console."""
 
     make_code = SingleRequest(make_browser_code)
@@ -134,7 +134,7 @@ class BrowserMethods:
     end = SingleRequest(end_browser_session)
 
 
-class PushMethods:
+class PushMethods(ApiResource[LinkT]):
     """Browsers that are notified of approvals."""
 
     list = SingleRequest(plain(
@@ -146,7 +146,7 @@ class PushMethods:
     end = SingleRequest(end_push_subscription)
 
 
-class TenantMethods:
+class TenantMethods(ApiResource[LinkT]):
     """Tenants: isolated groups on one gateway."""
 
     list = SingleRequest(plain(LIST_TENANTS, "Return the tenants of the gateway."))

@@ -36,7 +36,7 @@ from interlock.protocol.resources import (
     WithdrawalBody,
 )
 from interlock.sdk.exchange import RequestSpec
-from interlock.sdk.methods import Every, SingleRequest
+from interlock.sdk.methods import ApiResource, Every, LinkT, SingleRequest
 from interlock.sdk.requests.base import change, plain, read
 
 
@@ -144,7 +144,7 @@ def revoke_signing_key(key_id: str, *, idempotency_key: str | None = None) -> Re
     return change(REVOKE_SIGNING_KEY, key_id, body=RevokeKeyBody(), key=idempotency_key)
 
 
-class ApprovalMethods:
+class ApprovalMethods(ApiResource[LinkT]):
     """Approvals, and votes on them."""
 
     list = SingleRequest(listing)

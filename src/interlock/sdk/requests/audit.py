@@ -20,7 +20,7 @@ from interlock.protocol.api.audit import (
 )
 from interlock.protocol.resources import AuditErasureBody, AuditResumeBody
 from interlock.sdk.exchange import RequestSpec
-from interlock.sdk.methods import Pieces, SingleRequest
+from interlock.sdk.methods import ApiResource, LinkT, Pieces, SingleRequest
 from interlock.sdk.requests.base import change, plain, read
 
 
@@ -62,7 +62,7 @@ def resume_signing(size: int, root: str, *, reason: str | None = None, idempoten
     return change(RESUME_SIGNING, body=body, key=idempotency_key)
 
 
-class AuditMethods:
+class AuditMethods(ApiResource[LinkT]):
     """The log, its checkpoints and its proofs."""
 
     read = SingleRequest(audit)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from interlock.protocol.api.messages import RECEIVE_MESSAGE
 from interlock.protocol.inbound import InboundBody, Received
 from interlock.sdk.exchange import RequestSpec
-from interlock.sdk.methods import SingleRequest
+from interlock.sdk.methods import ApiResource, LinkT, SingleRequest
 from interlock.sdk.requests.base import change
 
 
@@ -15,7 +15,7 @@ def receive(message: InboundBody, *, idempotency_key: str | None = None) -> Requ
     return change(RECEIVE_MESSAGE, body=message, key=idempotency_key or message.idempotency_key)
 
 
-class ChatMethods:
+class ChatMethods(ApiResource[LinkT]):
     """Messages that come in from chats."""
 
     receive = SingleRequest(receive)

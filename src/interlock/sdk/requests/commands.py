@@ -26,7 +26,7 @@ from interlock.protocol.resources import (
 )
 from interlock.sdk.exchange import RequestSpec
 from interlock.sdk.follower import Following
-from interlock.sdk.methods import Driven, EventMethod, Every, SingleRequest, ToEnd
+from interlock.sdk.methods import ApiResource, Driven, EventMethod, Every, LinkT, SingleRequest, ToEnd
 from interlock.sdk.pages import wait
 from interlock.sdk.requests.base import change, read, written
 
@@ -131,7 +131,7 @@ def _read(event: str, data: bytes) -> StatusEvent | Heartbeat:
     return _heartbeat.decode(data) if event == "heartbeat" else _event.decode(data)
 
 
-class CommandMethods:
+class CommandMethods(ApiResource[LinkT]):
     """Tasks and the commands about them: submit, follow, end."""
 
     run = ToEnd(submit)  # Before the next line, from which on `submit` is the method.

@@ -16,7 +16,7 @@ from interlock.protocol.bodies import PruneBody
 from interlock.protocol.drains import DrainBody, DrainScope
 from interlock.protocol.resources import UsageDimension, UsageReport
 from interlock.sdk.exchange import RequestSpec
-from interlock.sdk.methods import SingleRequest
+from interlock.sdk.methods import ApiResource, LinkT, SingleRequest
 from interlock.sdk.requests.base import change, document, plain, read
 
 
@@ -64,7 +64,7 @@ def prune(older_than_ms: int, *, dry_run: bool | None = None,
     return change(PRUNE, body=body, key=idempotency_key)
 
 
-class GatewayMethods:
+class GatewayMethods(ApiResource[LinkT]):
     """A gateway. `url` and `key` are those of the environment (INTERLOCK_URL, INTERLOCK_KEY) where they are left out;
     `key` may also be a function that returns the credential of the next request, such as a token that is renewed.
 

@@ -17,7 +17,7 @@ from interlock.protocol.bodies import ReplayBody, RevokeRuleBody
 from interlock.protocol.policy_replay import PolicyReplay
 from interlock.protocol.resources import RememberedRule
 from interlock.sdk.exchange import RequestSpec
-from interlock.sdk.methods import SingleRequest
+from interlock.sdk.methods import ApiResource, LinkT, SingleRequest
 from interlock.sdk.requests.base import change, plain, read
 
 
@@ -41,7 +41,7 @@ def revoke_rule(rule_id: str, *, idempotency_key: str | None = None) -> RequestS
     return change(REVOKE_REMEMBERED_RULE, rule_id, body=RevokeRuleBody(), key=idempotency_key)
 
 
-class PolicyMethods:
+class PolicyMethods(ApiResource[LinkT]):
     """The rules, and how they decide."""
 
     get = SingleRequest(plain(GET_POLICY, "Return every rule in force, in the order in which they decide."))

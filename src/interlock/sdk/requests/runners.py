@@ -7,7 +7,7 @@ from interlock.protocol.api.runners import LIST_RUNNERS, OFFER_PAIRING, PAIR_RUN
 from interlock.protocol.bodies import PairBody, PairingBody, RunnerBody
 from interlock.protocol.resources import PairingCode, Runner, RunnerToken
 from interlock.sdk.exchange import RequestSpec
-from interlock.sdk.methods import SingleRequest
+from interlock.sdk.methods import ApiResource, LinkT, SingleRequest
 from interlock.sdk.requests.base import change, plain
 
 
@@ -31,7 +31,7 @@ def revoke_runner(runner_id: str, *, idempotency_key: str | None = None) -> Requ
     return change(REVOKE_RUNNER, runner_id, body=RunnerBody(), key=idempotency_key)
 
 
-class RunnerMethods:
+class RunnerMethods(ApiResource[LinkT]):
     """The hosts that agents run on."""
 
     list = SingleRequest(plain(LIST_RUNNERS, "Return every runner that was ever paired."))

@@ -55,7 +55,7 @@ from interlock.protocol.bodies import (
 from interlock.protocol.resources import Approval, Compaction, FeedEvent, Session
 from interlock.sdk.exchange import RequestSpec
 from interlock.sdk.follower import Following
-from interlock.sdk.methods import EventMethod, Every, Pieces, SingleRequest
+from interlock.sdk.methods import ApiResource, EventMethod, Every, LinkT, Pieces, SingleRequest
 from interlock.sdk.requests.base import change, read, written
 
 View = Literal["delivered", "raw"]
@@ -189,7 +189,7 @@ def ticket(path: str, *, idempotency_key: str | None = None) -> RequestSpec[Stre
     return change(GIVE_TICKET, body=TicketBody(path=path), key=idempotency_key)
 
 
-class SessionMethods:
+class SessionMethods(ApiResource[LinkT]):
     """Conversations, their frames and files."""
 
     list = SingleRequest(listing)
@@ -215,7 +215,7 @@ class SessionMethods:
     download = Pieces(download)
 
 
-class EventMethods:
+class EventMethods(ApiResource[LinkT]):
     """The tenant's feed."""
 
     list = SingleRequest(events)

@@ -32,7 +32,7 @@ from interlock.protocol.transcripts import (
     TreeAnswer,
 )
 from interlock.sdk.exchange import RequestSpec
-from interlock.sdk.methods import Every, Pieces, SingleRequest
+from interlock.sdk.methods import ApiResource, Every, LinkT, Pieces, SingleRequest
 from interlock.sdk.requests.base import change, read
 from interlock.sdk.requests.sessions import View
 
@@ -113,7 +113,7 @@ def upload(lines: bytes | Path, agent: str, *, runner_id: str | None = None, wor
                   workspace=workspace)
 
 
-class TranscriptMethods:
+class TranscriptMethods(ApiResource[LinkT]):
     """Transcripts as they are stored."""
 
     entries = SingleRequest(entries)

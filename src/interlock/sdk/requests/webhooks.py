@@ -7,7 +7,7 @@ from interlock.protocol.api.webhooks import LIST_DELIVERIES, LIST_WEBHOOKS, RETR
 from interlock.protocol.bodies import WebhookBody
 from interlock.protocol.resources import Delivery, DeliveryState
 from interlock.sdk.exchange import RequestSpec
-from interlock.sdk.methods import SingleRequest
+from interlock.sdk.methods import ApiResource, LinkT, SingleRequest
 from interlock.sdk.requests.base import change, plain, read
 
 
@@ -26,7 +26,7 @@ def try_webhook(name: str, *, idempotency_key: str | None = None) -> RequestSpec
     return change(TEST_WEBHOOK, name, body=WebhookBody(), key=idempotency_key)
 
 
-class WebhookMethods:
+class WebhookMethods(ApiResource[LinkT]):
     """Webhooks: how approvers are asked elsewhere."""
 
     list = SingleRequest(plain(LIST_WEBHOOKS, "Return the webhooks of the config."))
