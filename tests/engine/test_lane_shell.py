@@ -10,14 +10,17 @@ import pytest
 from engine.conversation import Table
 from engine.within import Within
 from interlock.backends.memory.ledger import MemoryLedger
+from interlock.command.budget import BudgetRule
 from interlock.command.policy import Rule, RuleSet
 from interlock.engine.bridge.inputs.gateway import StartLooked
 from interlock.engine.bridge.lane import Lane
+from interlock.engine.bridge.lane_state import Limits
 from interlock.engine.inputs import Job
-from interlock.ports.ledger import Full, LaneName, OutcomeUnknown, Receipt, WriteBatch
+from interlock.ports.ledger import Full, LaneName, LedgerError, OutcomeUnknown, Receipt, WriteBatch
 from interlock.ports.trips import counting, one_trip
 from interlock.protocol import payloads as p
 from interlock.protocol.problems import Problem
+from interlock.protocol.records import SpendingRecord
 from interlock.protocol.resources import Notice, Target
 
 pytestmark = pytest.mark.anyio
@@ -164,6 +167,36 @@ async def test_a_commit_that_was_in_doubt_until_the_lane_was_taken_is_in_the_lan
     table.seqs[session_id] = 2
     await table.say(session_id, "agent.error", warn("after it"))
     assert shell.lane.state.last_seq == 3
+
+
+@pytest.mark.req("C-4", "D-1")
+async def test_pots_in_doubt_are_read_again_until_that_succeeds() -> None:
+    class Away(Doubtful):
+        is_away = False
+        reads = 0
+
+        async def spending(self, day: int) -> list[SpendingRecord]:
+            if self.is_away:
+                raise LedgerError("PostgreSQL is away.")
+            self.reads += 1
+            return await super().spending(day)
+
+    table = Table()
+    table.ledger = ledger = Away()
+    table.limits = Limits(budgets=(BudgetRule(name="day", usd_per_day="1"),))
+    table.begin()
+    session_id = (await table.execute()).target.session_id
+    await table.opened(session_id)
+    ledger.loses_reply = True
+    with pytest.raises(Problem):
+        await table.say(session_id, "agent.error", warn("in doubt"))
+    ledger.is_away = True
+    with pytest.raises(LedgerError, match="PostgreSQL is away"):
+        await table.lane(session_id)
+    ledger.is_away = False
+    before = ledger.reads
+    await table.lane(session_id)
+    assert ledger.reads == before + 1
 
 
 @pytest.mark.req("C-4")

@@ -267,9 +267,14 @@ class Lanes:
         return await self._begun(fresh, kept, epoch)
 
     async def _settle_doubt(self) -> None:
-        if self._in_doubt:
-            self._in_doubt = False
+        if not self._in_doubt:
+            return
+        self._in_doubt = False  # A commit may get in doubt while this reads.
+        try:
             await self.learn_spending()
+        except BaseException:
+            self._in_doubt = True
+            raise
 
     async def _begun(self, fresh: LaneState, kept: list[ApprovalRecord], epoch: int | None) -> LaneShell:
         """Begin a lane that the ledger has not. Only a tenant's own keeps approvals."""
