@@ -82,3 +82,19 @@ def test_after_a_killed_gateway_the_open_page_has_the_whole_text(browser: Any, s
         page.get_by_role("button", name="Show earlier").last.click()
         assert page.get_by_label("Output").inner_text().split() == [f"tick-{n}" for n in range(1, 41)]
     assert interlock(stack, "status")
+
+
+@pytest.mark.req("J-4", "A-2")
+def test_an_agent_that_its_runner_ended_is_no_error(browser: Any, stack: Stack) -> None:
+    session = ran(stack, "shell", "echo before", "ended-idle")
+    interlock(stack, "sessions", "archive", session)
+
+    def ended() -> list[dict[str, Any]]:
+        return [one["frame"] for one in stack.pages(f"/v1/sessions/{session}/frames", "events")
+                if one.get("frame", {}).get("type") == "agent.error"]
+
+    stack.until(lambda: ended() != [])
+    assert [(one["payload"]["error_code"], one["metadata"]) for one in ended()] == [("SIGNAL_EXIT", {"expected": True})]
+    with page_of(browser, stack, f"/console/sessions/{session}") as page:
+        page.get_by_text("ran 1 command").wait_for()
+        assert "SIGTERM" not in page.inner_text("main")
