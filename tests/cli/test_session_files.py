@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from pathlib import Path
+from typing import Any
 
 import httpx2
+import msgspec
 import pytest
 
-from cli.scripted import Script, link_to
+from cli.scripted import Script, answer, link_to
+from cli.test_session_lives import session
 from interlock.cli import session_files
+from interlock.cli.exit_status import ExitStatus
 from interlock.cli.session_files import local_name
 from interlock.cli.verb_error import Trouble
 from interlock.protocol.resources import SessionFile
 
-pytestmark = pytest.mark.anyio
 DATA = b"a picture"
 
 
@@ -40,6 +44,7 @@ async def fetch(script: Script, state: Path, file: SessionFile, place: Path) -> 
         await session_files._fetch(link, "s1", file, place)  # pyright: ignore[reportPrivateUsage]
 
 
+@pytest.mark.anyio
 async def test_a_file_is_there_under_its_name_once_it_is_whole(tmp_path: Path) -> None:
     await fetch(Script({"GET /v1/sessions/s1/files/tr_1": [sends]}), tmp_path, stored(), tmp_path / "a.png")
 
@@ -47,6 +52,7 @@ async def test_a_file_is_there_under_its_name_once_it_is_whole(tmp_path: Path) -
     assert [one.name for one in tmp_path.iterdir() if one.name.endswith(".part")] == []
 
 
+@pytest.mark.anyio
 async def test_other_bytes_than_were_announced_are_not_the_file(tmp_path: Path) -> None:
     with pytest.raises(Trouble, match="is not the file"):
         await fetch(Script({"GET /v1/sessions/s1/files/tr_1": [sends]}), tmp_path, stored("0" * 64), tmp_path / "a.png")
@@ -54,6 +60,7 @@ async def test_other_bytes_than_were_announced_are_not_the_file(tmp_path: Path) 
     assert list(tmp_path.glob("*a.png*")) == []
 
 
+@pytest.mark.anyio
 async def test_a_file_that_appeared_meanwhile_is_not_replaced(tmp_path: Path) -> None:
     (tmp_path / "a.png").write_bytes(b"mine")
 
@@ -61,3 +68,27 @@ async def test_a_file_that_appeared_meanwhile_is_not_replaced(tmp_path: Path) ->
         await fetch(Script({"GET /v1/sessions/s1/files/tr_1": [sends]}), tmp_path, stored(), tmp_path / "a.png")
 
     assert (tmp_path / "a.png").read_bytes() == b"mine"
+
+
+def test_the_files_of_a_session_are_a_table_over_all_pages(
+        scripted: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    file = {**msgspec.to_builtins(stored()), "of_a_later_version": 1}
+    _, where = scripted({"GET /v1/sessions": [answer({"items": [session()], "next_cursor": "", "has_more": False})],
+                         "GET /v1/sessions/s-1/files": [
+                             answer({"items": [file], "next_cursor": "c1", "has_more": True}),
+                             answer({"items": [], "next_cursor": None, "has_more": False})]})
+    assert session_files.files("@last", where=where) == ExitStatus.DONE
+    header, row = capsys.readouterr().out.splitlines()
+    assert header.split() == ["FILE", "NAME", "TYPE", "SIZE", "FOR", "WHEN"]
+    assert row.startswith("tr_1  a.png  image/png")
+    assert session_files.files("s-1", where=where) == ExitStatus.DONE
+    assert capsys.readouterr() == ("", "no files travelled in this session\n")
+
+
+def test_rows_with_json_are_as_the_gateway_sent_them(scripted: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    file = {**msgspec.to_builtins(stored()), "of_a_later_version": 1}
+    _, where = scripted({"GET /v1/sessions": [answer({"items": [session()], "next_cursor": "", "has_more": False})],
+                         "GET /v1/sessions/s-1/files": [
+                             answer({"items": [file], "next_cursor": None, "has_more": False})]})
+    assert session_files.files("@last", json=True, where=where) == ExitStatus.DONE
+    assert json.loads(capsys.readouterr().out) == {"files": [file]}
