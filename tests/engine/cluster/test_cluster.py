@@ -647,7 +647,7 @@ async def test_whoever_waits_for_an_answer_of_a_gateway_that_dies_over_it_waits_
 async def test_an_answer_that_has_come_waits_for_no_ledger(town: Street, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether the other gateway lives is read from the ledger, which may be what is slow."""
     monkeypatch.setattr(cluster, "STILL_THERE_S", 0.0)
-    a, b, _ = town.houses
+    a, b, _ = town.members
     looks, go_on = asyncio.Event(), asyncio.Event()
 
     async def never() -> list[Any]:
@@ -669,7 +669,7 @@ async def test_an_answer_that_has_come_waits_for_no_ledger(town: Street, monkeyp
 
 
 async def test_a_question_has_an_end_whatever_the_bus_does(town: Street, monkeypatch: pytest.MonkeyPatch) -> None:
-    a, b, _ = town.houses
+    a, b, _ = town.members
 
     async def never(*_args: object) -> bytes:
         return await asyncio.get_running_loop().create_future()

@@ -157,7 +157,7 @@ class HeldLedger:
 
 async def test_a_command_whose_fate_is_unknown_is_found_under_its_key(monkeypatch: pytest.MonkeyPatch) -> None:
     async with street(2) as town:
-        a, b = town.houses
+        a, b = town.members
         async with b.attached() as runner:
             session_id = (await b.execute()).body["target"]["session_id"]
             await opened(runner, session_id)
