@@ -48,8 +48,8 @@ class BotApi:
 
     # --- what people do ---
     async def write(self, chat: int, user: int, text: str, *, group: bool = False, topic: int | None = None,
-                    answers: int | None = None, document: bytes | None = None) -> int:
-        """Say something in a chat; its message id."""
+                    answers: int | None = None, document: bytes | None = None, **more: Any) -> int:
+        """Say something in a chat, with `more` fields of the message; its message id."""
         number = next(_numbers)
         place = {"id": chat, "type": "supergroup", "title": "A group", "is_forum": topic is not None} if group else {
             "id": chat, "type": "private", "first_name": "Anna"}
@@ -65,7 +65,7 @@ class BotApi:
             message |= {"message_thread_id": topic, "is_topic_message": True}
         if answers is not None:
             message["reply_to_message"] = {"message_id": answers, "date": DATE, "chat": place, "from": ME, "text": "?"}
-        await self._happen({"message": message})
+        await self._happen({"message": {**message, **more}})
         return number
 
     async def press(self, chat: int, user: int, message_id: int, label: str) -> str:

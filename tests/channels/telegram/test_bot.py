@@ -46,6 +46,18 @@ async def test_an_answer_that_is_not_the_bot_apis_is_waited_out(api: BotApi, bot
     assert TOKEN not in str(logged)
 
 
+async def test_an_update_of_a_kind_that_is_not_known_does_not_hold_up_the_others(api: BotApi, bot: Any) -> None:
+    """All of a batch were rejected for it, and fetched again for ever."""
+    await api.write(7, 7, "before")
+    await api.write(7, 7, "forwarded", forward_origin={"type": "a kind of tomorrow", "date": 1})
+    await api.write(7, 7, "after")
+    with capture_logs() as logged:
+        assert [one.text for one in await bot.receive(wait=True)] == ["before", "after"]
+        assert await bot.receive(wait=False) == []
+    assert [one["event"] for one in logged] == ["update_unreadable"]
+    assert "forwarded" not in str(logged)
+
+
 async def test_a_file_that_is_gone_is_refused_and_one_that_cannot_be_had_now_is_fetched_again(
     api: BotApi, bot: Any
 ) -> None:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from io import BytesIO
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import aiohttp
 import structlog
@@ -22,7 +22,17 @@ from aiogram.exceptions import (
     TelegramServerError,
     TelegramUnauthorizedError,
 )
-from aiogram.types import InlineKeyboardButton, InlineKeyboardMarkup, LinkPreviewOptions, ReplyParameters, User
+from aiogram.methods import GetUpdates
+from aiogram.types import (
+    InlineKeyboardButton,
+    InlineKeyboardMarkup,
+    LinkPreviewOptions,
+    ReplyParameters,
+    TelegramObject,
+    Update,
+    User,
+)
+from pydantic import ValidationError
 
 from interlock.channels.telegram.updates import LIMITS, Listening, read_update
 from interlock.ports.chat_service import (
@@ -53,6 +63,19 @@ T = TypeVar("T")
 log = structlog.get_logger("interlock.telegram")
 
 
+class _RawUpdate(TelegramObject):
+    """An update of which only the number is read; all else is kept as it came."""
+
+    update_id: int
+
+
+class _GetRawUpdates(GetUpdates):
+    """`getUpdates`, whose updates are read one by one: for one of a kind that it does not know the library rejects all
+    of them, which would come again for ever."""
+
+    __returning__ = list[_RawUpdate]
+
+
 class TelegramBot(ChatService):
     """One bot; people and chats have Telegram's numbers."""
 
@@ -79,19 +102,27 @@ class TelegramBot(ChatService):
         return self._me.username or str(self._me.id)
 
     async def receive(self, *, wait: bool) -> list[ChatMessage | ButtonPress]:
-        """Fetch updates; that confirms those before its offset."""
+        """Fetch updates; that confirms those before its offset. One that cannot be read is logged and passed over."""
         me = self._me or await self._retrying(self._bot.get_me)
         while True:
             offset = None if self._last is None else self._last + 1
-            updates = await self._retrying(lambda offset=offset: self._bot.get_updates(
-                offset=offset, limit=UPDATES_A_LOOK, timeout=POLL_S if wait else 0, allowed_updates=ALLOWED,
-                request_timeout=POLL_S + int(ANSWER_TIMEOUT_S)))
+            wanted = _GetRawUpdates(offset=offset, limit=UPDATES_A_LOOK, timeout=POLL_S if wait else 0,
+                                    allowed_updates=ALLOWED)
+            updates: list[Any] = await self._retrying(
+                lambda wanted=wanted: self._bot(wanted, request_timeout=POLL_S + int(ANSWER_TIMEOUT_S)))
             if updates:
                 self._last = updates[-1].update_id
-            read = [read_update(update, me, self._listening) for update in updates]
+            read = [read_update(update, me, self._listening) for update in map(self._update, updates) if update]
             found = [item for item in read if item is not None]
             if found or not (updates or wait):
                 return found
+
+    def _update(self, raw: _RawUpdate) -> Update | None:
+        try:
+            return Update.model_validate(raw.model_dump(), context={"bot": self._bot})
+        except ValidationError as error:
+            log.warning("update_unreadable", update_id=raw.update_id, faults=error.error_count())
+            return None
 
     async def open_chat(self, chat_id: Id) -> Id:
         """Return the number of the person, which is that of the direct chat."""
