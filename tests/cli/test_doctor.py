@@ -10,7 +10,7 @@ import pytest
 from cli.scripted import Script, answer, link_to, problem
 from interlock import __version__
 from interlock.agents.model_hosts import PROVIDERS
-from interlock.channels.chat.places import PlacesFile
+from interlock.channels.chat.places import AskedQuestion, PlacesFile
 from interlock.cli.doctor import chats, credentials, distributions, ways_to_approvers
 from interlock.ports.agent import AgentSpec
 
@@ -42,11 +42,21 @@ def test_an_approval_that_no_chat_took_is_a_problem_until_it_is_decided(tmp_path
     kept.save()
     (good,) = chats(tmp_path)
     assert (good.check, good.ok) == ("slack", True)
+    kept.now.asked["apr_1"] = AskedQuestion("make", waiting=["C1"])
+    kept.save()
+    (sending,) = chats(tmp_path)
+    assert (sending.ok, sending.found) == (True, "1 approval on the way to a chat.")
+    kept.now.asked.clear()
     kept.now.undelivered["apr_1"] = "Slack refused: channel_not_found."
     kept.save()
     (bad,) = chats(tmp_path)
     assert (bad.ok, bad.found) == (
         False, "1 approval could not be shown, such as apr_1: Slack refused: channel_not_found.")
+    kept.now.ended = "Slack does not accept the app's tokens: token_revoked."
+    kept.save()
+    (ended,) = chats(tmp_path)
+    assert (ended.ok, ended.found, ended.remedy) == (
+        False, kept.now.ended, "Correct [slack] in the config, and start it again.")
     (tmp_path / "slack.json").write_text("{")
     (broken,) = chats(tmp_path)
     assert not broken.ok

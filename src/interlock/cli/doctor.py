@@ -222,19 +222,25 @@ def _cluster(cluster: ClusterHealth) -> Iterator[HostFinding]:
 
 
 def chats(state: Path) -> Iterator[HostFinding]:
-    """Check that each chat bridge could show every approval that waits (O-12, O-13)."""
+    """Check that each chat bridge is accepted by its service, and could show every approval that waits (O-12, O-13)."""
     for path in (state / f"{name}.json" for name in CHAT_SERVICES):
         if not path.exists():
             continue
         try:
-            lost = PlacesFile(path).now.undelivered
+            kept = PlacesFile(path).now
         except (OSError, ValueError) as error:
             yield HostFinding(path.stem, False, f"{error}")
             continue
+        if kept.ended is not None:
+            yield HostFinding(path.stem, False, kept.ended, f"Correct [{path.stem}] in the config, and start it again.")
+            continue
+        lost = kept.undelivered
+        waiting = sum(bool(asked.waiting and not asked.messages) for asked in kept.asked.values())
         first, why = next(iter(lost.items()), ("", ""))
         yield HostFinding(path.stem, not lost,
                           f"{count(len(lost), 'approval')} could not be shown, such as {first}: {why}"
-                          if lost else "every approval was shown.", "Answer with: interlock approvals")
+                          if lost else f"{count(waiting, 'approval')} on the way to a chat." if waiting else
+                          "every approval was shown.", "Answer with: interlock approvals")
 
 
 def _pairings(state: Path) -> Iterator[HostFinding]:

@@ -22,6 +22,7 @@ from interlock.channels.chat.places import AskedQuestion, Places, PlacesFile
 from interlock.channels.slack.blocks import LIMITS as SLACK
 from interlock.channels.telegram.updates import LIMITS as TELEGRAM
 from interlock.ports.chat_service import (
+    BotRejected,
     Button,
     ButtonPress,
     ChatLimits,
@@ -153,3 +154,25 @@ async def test_a_chat_that_is_to_wait_delays_neither_receiving_nor_approvals_nor
         running_one.cancel()
         await asyncio.gather(running_one, return_exceptions=True)
     assert bot.answers == ["Denied."]
+
+
+class RevokedChat(PaperChat):
+    """A service that rejects the bot's token."""
+
+    async def connect(self) -> str:
+        raise BotRejected("Telegram does not know the bot's token.")
+
+
+async def test_why_the_service_ended_the_bridge_is_kept_until_it_connects_again(tmp_path: Path) -> None:
+    """`interlock doctor` reported that every approval was shown."""
+    place = tmp_path / "places.json"
+    async with running(30.0) as gateway, AsyncInterlock(gateway.base, "ilk_default_owner") as key:
+        with pytest.raises(BotRejected):
+            await Bridge(RevokedChat("telegram", TELEGRAM), key, PlacesFile(place), Settings({}, [], str)).run()
+        assert PlacesFile(place).now.ended == "Telegram does not know the bot's token."
+        bot = PaperChat("telegram", TELEGRAM)
+        running_one = asyncio.ensure_future(Bridge(bot, key, PlacesFile(place), Settings({}, [], str)).run())
+        await bot.handled.wait()
+        assert PlacesFile(place).now.ended is None
+        running_one.cancel()
+        await asyncio.gather(running_one, return_exceptions=True)

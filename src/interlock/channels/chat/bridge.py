@@ -60,7 +60,19 @@ class Bridge:
     async def run(self) -> None:
         """Run until cancelled. Raises ChatRefused if the service rejects the bot, OSError if the state for a restart
         cannot be written, and whatever ends the approvals: a bridge that shows none does not go on."""
+        try:
+            await self._run()
+        except ChatRefused as refused:  # `interlock doctor` reads it.
+            self._file.now.ended = str(refused)
+            with suppress(OSError):
+                self._file.save()
+            raise
+
+    async def _run(self) -> None:
         self._account = await self._bot.connect()
+        if self._file.now.ended is not None:
+            self._file.now.ended = None
+            self._file.save()
         log.info("chat_ready", service=self._bot.name, bot=self._account, people=len(self._settings.people))
         parts = [asyncio.create_task(self._replies.run())]
         try:

@@ -74,6 +74,8 @@ class Places(msgspec.Struct):
     """By `chat session`, the message that its thread hangs on, for a service whose cards are collected in threads."""
     undelivered: dict[str, str] = {}
     """Approvals that wait and could not be shown in any chat, each with the reason."""
+    ended: str | None = None
+    """Why the service ended the bridge, such as a token that was revoked; None once it has connected again."""
     unsent: list[UnsentReply] = []
     """Messages that wait for their chats, those of one chat in their order."""
 
