@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, TypeVar
 from end_to_end.receiver import Receiver
 from interlock.model_stand_in import ModelServer
 from proof import REPOSITORY
+from proof.processes.fork_server import ForkServer
 
 T = TypeVar("T")
 HOW_TO = REPOSITORY / "docs/how-to"
@@ -29,6 +30,8 @@ ASKS = re.compile(r"(?:\[y/N\]|= as JSON\)?:|no reason\):) ?$")
 READY = "Ctrl-C ends"
 """What `up` prints last; a runner and a witness have words of their own."""
 STANDING = "not to be seen on any page"
+OF_THE_SHELL = frozenset("$`|&;<>()~*?[#\n\\")
+"""What a shell may make something of: a line with any of these is left to one."""
 AGENTS = ("builtin", "claude", "goose", "opencode", "qwen")
 """Agents of the pages. Interlock's own plays each of them, with the model stand-in behind it."""
 
@@ -78,7 +81,8 @@ def is_whole(text: str) -> bool:
 class PageHouse:
     """What the reader of one page has: a home, a workspace, a gateway with a runner, and agents with a model."""
 
-    def __init__(self, place: Path, model: ModelServer, receiver: Receiver) -> None:
+    def __init__(self, place: Path, model: ModelServer, receiver: Receiver, fork_server: ForkServer) -> None:
+        self._fork_server = fork_server
         self.home = place / "home"
         self.state = self.home / ".local/state/interlock"
         self.work = self.home / "project"
@@ -154,9 +158,14 @@ class PageHouse:
         return next(iter(json.loads(self.do(f"{command} --json")).values()))
 
     def do(self, command: str, status: int = 0) -> str:
-        """Run a command that the page does not have: what it takes for granted. Returns what it printed."""
-        done = subprocess.run(["bash", "-c", command], cwd=self.work, env=self.environment, capture_output=True,
-                              text=True, stdin=subprocess.DEVNULL, timeout=PATIENCE_S, check=False)
+        """Run a command that the page does not have: what it takes for granted. Returns what it printed. A verb of it
+        is forked; those of the page itself are started as its reader starts them."""
+        if command.startswith("interlock ") and OF_THE_SHELL.isdisjoint(command):
+            done = self._fork_server.run(shlex.split(command)[1:], self.work, environment=self.environment,
+                                         timeout=PATIENCE_S)
+        else:
+            done = subprocess.run(["bash", "-c", command], cwd=self.work, env=self.environment, capture_output=True,
+                                  text=True, stdin=subprocess.DEVNULL, timeout=PATIENCE_S, check=False)
         assert done.returncode == status, f"{command} ended with {done.returncode}:\n{done.stdout}{done.stderr}"
         return done.stdout
 

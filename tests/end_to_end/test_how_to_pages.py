@@ -22,6 +22,7 @@ from end_to_end.page_reader import HOW_TO, PATIENCE_S, PageHouse, PageRun, entry
 from end_to_end.receiver import receiving
 from interlock.model_stand_in import running_model_server
 from proof import REPOSITORY
+from proof.processes.fork_server import ForkServer
 
 pytestmark = [pytest.mark.long, pytest.mark.req("Y-16", "G-7")]
 
@@ -310,12 +311,13 @@ PAGES: dict[str, PageRun] = {
 
 @pytest.mark.parametrize("path", sorted(path for path in HOW_TO.glob("*.md") if page_commands(path)),
                          ids=lambda path: path.stem)
-def test_a_page_does_what_it_says(path: Path, tmp_path: Path) -> None:
+def test_a_page_does_what_it_says(path: Path, tmp_path: Path, fork_server: ForkServer) -> None:
     if path.stem in OWN_TESTS:
         assert path.name in (REPOSITORY / "tests/end_to_end" / OWN_TESTS[path.stem]).read_text("utf-8")
         return
     how = PAGES.get(path.stem, PageRun())
-    with running_model_server() as model, receiving() as receiver, PageHouse(tmp_path, model, receiver) as stack:
+    with (running_model_server() as model, receiving() as receiver,
+          PageHouse(tmp_path, model, receiver, fork_server) as stack):
         run_page(path, how, stack)
 
 
