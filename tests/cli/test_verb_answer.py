@@ -34,7 +34,7 @@ def test_a_list_is_a_table_and_with_json_what_the_gateway_sent(scripted: Any, ca
 @pytest.mark.parametrize(("verb", "path", "name", "sentence"), [
     (runners.runners, "runners", "runners", "no runner is paired"), (keys.keys, "keys", "keys", "there is no key"),
     (webhooks.webhooks, "webhooks", "webhooks", "or [apprise.NAME]"),
-    (webhooks.dead, "webhooks/deliveries", "deliveries", "every question arrived"),
+    (webhooks.dead, "webhooks/deliveries", "deliveries", "no notice is lost; those on the way: interlock webhooks"),
     (signing_keys.signing_keys, "signing-keys", "signing_keys", "no key signs votes yet"),
 ])
 def test_a_list_of_nothing_is_a_sentence_beside_the_result(

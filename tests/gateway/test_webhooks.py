@@ -65,7 +65,8 @@ async def test_a_test_message_goes_out_and_one_that_is_not_taken_says_why() -> N
         await made.test(TENANT, "x")
     with pytest.raises(Problem, match="did not take a test message: status 500") as refused:
         await (await service(Way("status 500"))).test(TENANT, "ops")
-    assert refused.value.code == "UpstreamError"
+    assert (refused.value.code, refused.value.hint) == (
+        "UpstreamError", "Correct what the config says of it, or the service, and test it again.")
 
 
 async def test_only_a_question_that_never_arrived_is_sent_again_from_its_beginning() -> None:

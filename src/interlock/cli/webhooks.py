@@ -36,7 +36,7 @@ DEAD = ListTable[DeliveryList](
     rows=lambda answer: [[one.id, one.channel, one.approval_id, str(one.attempts), ago(one.created_at), one.why or ""]
                          for one in answer.deliveries],
     layout=Layout(text=("WHY NOT",), extra=("TRIES",), drop=("ASKED", "APPROVAL")),
-    empty="every question arrived")
+    empty="no notice is lost; those on the way: interlock webhooks")
 DELIVERY = short_ids.IdKind("delivery", LIST_DELIVERIES.at(), "dlv_", "webhooks dead")
 SECRET_BYTES = 32
 
