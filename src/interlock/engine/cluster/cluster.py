@@ -180,7 +180,7 @@ class Cluster(Room):
             return
         try:
             await hand_over(lanes, mine)
-        except LedgerError:
+        except Exception:
             if mine == self.instance_id:  # Else they are orphans by now.
                 waiting[:0] = lanes
             raise

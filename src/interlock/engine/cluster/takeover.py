@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol
 import structlog
 
 from interlock.ports.leases import Gone, Leases
-from interlock.ports.ledger import LaneName, LedgerError
+from interlock.ports.ledger import LaneName
 from interlock.ports.signals import Signal
 from interlock.ports.stored_lanes import SessionClock
 
@@ -129,7 +129,7 @@ class Takeover:
                 epochs = await self._leases.claim(asked, mine)
         except Gone:
             raise
-        except (LedgerError, TimeoutError):
+        except Exception:
             # Whether they were claimed is not known: reading one takes it, or finds who has it.
             for one in clocked.values():
                 heir.take_up(one)
@@ -157,7 +157,7 @@ class Takeover:
         try:
             async with asyncio.timeout(STEP_S):
                 return await heir.clocked(lanes)
-        except (LedgerError, TimeoutError):
+        except Exception:
             for lane in lanes:
                 heir.take_up(Clocked(lane, 0.0))
             raise
@@ -169,7 +169,7 @@ class Takeover:
             return
         try:
             await self._leases.pass_on(lanes, self._instance_id())
-        except LedgerError:
+        except Exception:
             # No other gateway may find them: reading one takes it, or finds who has it.
             for lane, _ in lanes:
                 heir.take_up(Clocked(lane, 0.0))

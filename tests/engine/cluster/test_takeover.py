@@ -1,0 +1,107 @@
+"""What a takeover has claimed is read once under that epoch, and no claim that fails leaves a session unread."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from typing import Any
+
+import pytest
+
+from engine.conversation import ManualClock
+from interlock.backends.memory.leases import MemoryLeases
+from interlock.engine.cluster import takeover
+from interlock.engine.cluster.takeover import Clocked, Takeover
+from interlock.ports.leases import Instance
+from interlock.ports.ledger import LaneName, LedgerError
+
+pytestmark = [pytest.mark.anyio, pytest.mark.req("C-4")]
+LANE = LaneName("t1", "s-1")
+
+
+class Reader:
+    """Reads nothing, and keeps what it was given to read."""
+
+    def __init__(self) -> None:
+        self.given: list[LaneName] = []
+
+    async def clocked(self, lanes: Sequence[LaneName]) -> list[Clocked]:
+        return [Clocked(lane, 0.0) for lane in lanes]
+
+    def take_up(self, one: Clocked) -> None:
+        self.given.append(one.lane)
+
+    def unread(self) -> int:
+        return 0
+
+    def put_off(self, lanes: Container[LaneName]) -> list[LaneName]:
+        put_off = [one for one in self.given if one in lanes]
+        self.given = [one for one in self.given if one not in put_off]
+        return put_off
+
+
+class Failing:
+    """Leases of which one operation is done, and its reply lost for a reason that no one foresaw."""
+
+    def __init__(self, leases: MemoryLeases, name: str, error: Exception) -> None:
+        self._leases = leases
+        self._name = name
+        self._error = error
+
+    def __getattr__(self, name: str) -> Any:
+        async def call(*values: Any) -> Any:
+            answer = await getattr(self._leases, name)(*values)
+            if name == self._name:
+                raise self._error
+            return answer
+
+        return call
+
+
+async def orphan() -> MemoryLeases:
+    """Leases with one lane whose owner is gone, and an instance that may claim it."""
+    leases = MemoryLeases({}, ManualClock(0))
+    await leases.join(Instance("i_heir", ""))
+    await leases.join(Instance("i_dead", ""))
+    await leases.take(LANE, "i_dead")
+    await leases.leave("i_dead")
+    return leases
+
+
+async def claimed() -> Takeover:
+    """A takeover that has claimed the lane."""
+    leases = await orphan()
+    taking = Takeover(leases, lambda: "i_heir", lambda: False)
+    await taking.run(Reader(), await leases.orphans(9))
+    return taking
+
+
+async def test_a_claims_epoch_is_had_once() -> None:
+    taking = await claimed()
+    assert taking.epoch_of(LANE) == 2
+    assert taking.epoch_of(LANE) is None, "who reads the lane again takes it again"
+
+
+async def test_a_claim_that_is_not_fresh_is_taken_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(takeover, "CLAIM_FRESH_S", 0.0)
+    assert (await claimed()).epoch_of(LANE) is None
+
+
+async def test_a_gateway_that_was_taken_for_dead_has_claimed_nothing() -> None:
+    taking = await claimed()
+    taking.forget()
+    assert taking.epoch_of(LANE) is None
+
+
+@pytest.mark.parametrize("error", [LedgerError("It is away."), TimeoutError(), ValueError("It was not foreseen.")])
+@pytest.mark.parametrize("operation", ["claim", "pass_on"])
+async def test_whatever_fails_a_claimed_session_is_read(operation: str, error: Exception) -> None:
+    leases, reader = await orphan(), Reader()
+    is_behind = False
+    failing: Any = Failing(leases, operation, error)
+    taking = Takeover(failing, lambda: "i_heir", lambda: is_behind)
+    if operation == "pass_on":
+        await taking.run(reader, await leases.orphans(9))
+        is_behind = True
+    with pytest.raises(type(error)):
+        await taking.run(reader, await leases.orphans(9))
+    assert reader.given == [LANE]
