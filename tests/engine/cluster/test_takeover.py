@@ -31,7 +31,7 @@ class Reader:
         self.given.append(one.lane)
 
     def unread(self) -> int:
-        return 0
+        return len(self.given)
 
     def put_off(self, lanes: Container[LaneName]) -> list[LaneName]:
         put_off = [one for one in self.given if one in lanes]
@@ -57,12 +57,13 @@ class Failing:
         return call
 
 
-async def orphan() -> MemoryLeases:
-    """Leases with one lane whose owner is gone, and an instance that may claim it."""
+async def orphan(*lanes: LaneName) -> MemoryLeases:
+    """Leases with lanes whose owner is gone, and an instance that may claim them."""
     leases = MemoryLeases({}, ManualClock(0))
     await leases.join(Instance("i_heir", ""))
     await leases.join(Instance("i_dead", ""))
-    await leases.take(LANE, "i_dead")
+    for lane in lanes or (LANE,):
+        await leases.take(lane, "i_dead")
     await leases.leave("i_dead")
     return leases
 
@@ -105,3 +106,31 @@ async def test_whatever_fails_a_claimed_session_is_read(operation: str, error: E
     with pytest.raises(type(error)):
         await taking.run(reader, await leases.orphans(9))
     assert reader.given == [LANE]
+
+
+async def test_a_gateway_that_falls_behind_over_a_claim_makes_no_further_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(takeover, "CLAIM_LIMIT", 1)
+    leases, reader = await orphan(LANE, LaneName("t1", "s-2")), Reader()
+    taking = Takeover(leases, lambda: "i_heir", lambda: bool(reader.given))
+    assert not await taking.run(reader, await leases.orphans(9))
+    assert len(reader.given) == 1
+    assert len(await leases.orphans(9)) == 1
+
+
+async def test_with_enough_to_read_no_more_is_claimed_and_it_looks_again_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(takeover, "CLAIM_LIMIT", 1)
+    monkeypatch.setattr(takeover, "UNREAD_LIMIT", 1)
+    leases, reader = await orphan(LANE, LaneName("t1", "s-2")), Reader()
+    taking = Takeover(leases, lambda: "i_heir", lambda: False)
+    assert await taking.run(reader, await leases.orphans(9))
+    assert len(reader.given) == 1
+    assert len(await leases.orphans(9)) == 1
+
+
+@pytest.mark.parametrize(("seen", "is_more"), [(1, True), (2, False)])
+async def test_a_look_that_was_full_is_followed_by_another(
+        monkeypatch: pytest.MonkeyPatch, seen: int, is_more: bool) -> None:
+    monkeypatch.setattr(takeover, "ORPHANS_SEEN", seen)
+    leases = await orphan()
+    taking = Takeover(leases, lambda: "i_heir", lambda: False)
+    assert await taking.run(Reader(), await leases.orphans(9)) is is_more
