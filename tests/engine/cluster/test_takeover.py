@@ -11,7 +11,7 @@ from engine.conversation import ManualClock
 from interlock.backends.memory.leases import MemoryLeases
 from interlock.engine.cluster import takeover
 from interlock.engine.cluster.takeover import Clocked, Takeover
-from interlock.ports.leases import Instance
+from interlock.ports.leases import Gone, Instance
 from interlock.ports.ledger import LaneName, LedgerError
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("C-4")]
@@ -134,3 +134,32 @@ async def test_a_look_that_was_full_is_followed_by_another(
     leases = await orphan()
     taking = Takeover(leases, lambda: "i_heir", lambda: False)
     assert await taking.run(Reader(), await leases.orphans(9)) is is_more
+
+
+async def test_a_gateway_that_is_taken_for_dead_over_its_claim_reads_nothing() -> None:
+    leases, reader = await orphan(), Reader()
+    found = await leases.orphans(9)
+    await leases.leave("i_heir")
+    taking = Takeover(leases, lambda: "i_heir", lambda: False)
+    with pytest.raises(Gone):
+        await taking.run(reader, found)
+    assert reader.given == []
+
+
+async def test_what_was_claimed_under_a_former_id_is_not_read() -> None:
+    leases, reader, names = await orphan(), Reader(), ["i_heir"]
+
+    class Renamed(Failing):
+        def __getattr__(self, name: str) -> Any:
+            async def call(*values: Any) -> Any:
+                answer = await getattr(leases, name)(*values)
+                names[:] = ["i_again"]
+                return answer
+
+            return call
+
+    renamed: Any = Renamed(leases, "", ValueError())
+    taking = Takeover(renamed, lambda: names[0], lambda: False)
+    await taking.run(reader, await leases.orphans(9))
+    assert reader.given == []
+    assert taking.epoch_of(LANE) is None
