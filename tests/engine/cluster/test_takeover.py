@@ -163,3 +163,14 @@ async def test_what_was_claimed_under_a_former_id_is_not_read() -> None:
     await taking.run(reader, await leases.orphans(9))
     assert reader.given == []
     assert taking.epoch_of(LANE) is None
+
+
+async def test_what_another_gateway_has_claimed_first_is_not_read() -> None:
+    leases, reader = await orphan(), Reader()
+    found = await leases.orphans(9)
+    await leases.join(Instance("i_quicker", ""))
+    await leases.take(LANE, "i_quicker")
+    taking = Takeover(leases, lambda: "i_heir", lambda: False)
+    await taking.run(reader, found)
+    assert reader.given == []
+    assert taking.epoch_of(LANE) is None
