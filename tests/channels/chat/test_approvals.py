@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -20,6 +20,7 @@ from interlock.channels.chat.messages import DIGEST_SHOWN
 from interlock.channels.chat.places import Places
 from interlock.channels.telegram.updates import LIMITS
 from interlock.ports.chat_service import BotRejected, Button, ButtonPress, Id, Spot
+from interlock.protocol.resources import FeedEvent
 from interlock.sdk import AsyncInterlock
 from lazily import lazily
 from small_gateway.running import Gateway, running
@@ -263,10 +264,25 @@ async def test_what_is_decided_while_a_chat_is_to_wait_is_not_asked_there_any_mo
         await bot.until(lambda: len(bot.texts(ANN + 1)) == 3)
         for name in ("apr_1", "apr_2"):  # The first is being sent to Ann's chat, the second waits for it.
             await key.approvals.vote(name, "deny", digest=hashlib.sha256(input_of(name)).hexdigest())
+            await gateway.desk.feed(msgspec.json.encode(
+                FeedEvent(event="approval", at="2026-11-01T00:00:00.000Z", id=name, state="denied")))
+        await bot.until(lambda: len(bot.edited) == 2)
+        assert {chat for chat, _ in bot.edited} == {ANN + 1}
         await bot.accept()
-        await bot.until(lambda: len(bot.texts(ANN)) == 2)
+        await bot.until(lambda: len(bot.texts(ANN)) == 2 and len(bot.edited) == 3)
+        await until(lambda: list(places.asked) == ["apr_3"])
     assert "apr_1" in bot.texts(ANN)[0]
     assert "apr_3" in bot.texts(ANN)[1]
+    chat, text = bot.edited[-1]
+    assert chat == ANN
+    assert "denied" in text.lower()
+
+
+async def until(reached: Callable[[], bool]) -> None:
+    """Wait while the bridge works."""
+    async with asyncio.timeout(30):
+        while not reached():
+            await asyncio.sleep(0)
 
 
 @pytest.mark.req("O-13")

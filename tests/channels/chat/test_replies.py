@@ -53,6 +53,15 @@ async def test_what_a_chat_did_not_accept_is_sent_by_the_next_start_in_its_order
     assert PlacesFile(tmp_path / "places.json").now.unsent == []
 
 
+async def test_equal_replies_are_each_sent(tmp_path: Path) -> None:
+    bot = BusyChat()
+    async with replying(bot, tmp_path / "places.json") as replies:
+        replies.answer(ANN, "yes")
+        replies.answer(ANN, "yes")
+        await bot.until(lambda: len(bot.delivered) == 2)
+    assert bot.delivered == [(7, "yes"), (7, "yes")]
+
+
 class FirstPieceOnly(BusyChat):
     """Waits after one piece of each message."""
 
@@ -80,6 +89,7 @@ async def test_answers_beyond_the_limit_are_left_out_and_counted_and_replies_wai
             replies.answer(ANN, str(number))
         room = asyncio.ensure_future(replies.room(7))
         await replies.room(8)
+        await asyncio.sleep(0)  # It begins to wait.
         assert not room.done()
         await bot.accept()
         await room
