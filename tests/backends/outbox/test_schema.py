@@ -66,7 +66,7 @@ async def test_a_torn_page_is_found_at_the_start(tmp_path: Path) -> None:
 
 
 async def test_a_file_that_another_program_holds_is_not_called_damaged(tmp_path: Path) -> None:
-    """Whoever moves a sound file away loses the frames that wait in it."""
+    """Moving a sound file away would lose the frames that wait in it."""
     path = tmp_path / "outbox.db"
     await SqliteOutbox(path).close()
     other = apsw.Connection(str(path))

@@ -1,5 +1,5 @@
 """A link to PostgreSQL that breaks between a commit and its reply, with gateways at work: nothing acknowledged is
-lost, nothing is done twice, and whoever asked receives the outcome, or a 503 after which a repetition finds it."""
+lost, nothing is done twice, and the caller receives the outcome, or a 503 after which a repetition finds it."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ ANN, BO = Spot(7), Spot(8)
 
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stop without waiting for a chat that never goes on."""
+    """Stop without waiting for a chat that never accepts a message."""
     monkeypatch.setattr("interlock.channels.chat.replies.STOP_S", 0.0)
 
 

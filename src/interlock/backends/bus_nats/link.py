@@ -55,7 +55,7 @@ class NatsSubscription:
 class _Strict(Client):
     """The library's client, but for two of its habits. It goes on in clear where a server does not ask for TLS,
     whatever its address says: then anyone in between reads every credential. And it swallows a cancel while a server
-    that stands still accepts no bytes: the cancelled task then continues, and whoever waits for its end waits for
+    that stands still accepts no bytes: the cancelled task then continues, and a caller that waits for its end waits for
     ever."""
 
     async def _process_info(self, info: dict[str, Any], initial_connection: bool = False) -> None:

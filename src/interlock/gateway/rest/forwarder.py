@@ -97,7 +97,7 @@ class Forwarding:
         guess = hops == 0
         while loop.time() < until and hops < MAX_HOPS:
             try:
-                # Whoever sent it here, or asks for the first time, waits no longer than for any request.
+                # A request from another gateway, or one that is tried here first, waits no longer than any other.
                 return await (here(guess) if guess or hops else _by(deadline, here(False)))
             except LaneMoved:
                 continue
