@@ -98,3 +98,19 @@ def test_an_agent_that_its_runner_ended_is_no_error(browser: Any, stack: Stack) 
     with page_of(browser, stack, f"/console/sessions/{session}") as page:
         page.get_by_text("ran 1 command").wait_for()
         assert "SIGTERM" not in page.inner_text("main")
+
+
+@pytest.mark.req("J-4", "K-4")
+def test_no_sender_can_hide_a_frame_by_its_metadata(browser: Any, stack: Stack) -> None:
+    session = ran(stack, "shell", "echo before", "not-hidden")
+
+    page_of_frames = stack.get(f"/v1/sessions/{session}/frames", last=200)
+    for event in page_of_frames["events"]:
+        if "frame" in event:
+            event["frame"].setdefault("metadata", {})["expected"] = True
+
+    with page_of(browser, stack, f"/console/sessions/{session}") as page:
+        page.route("**/v1/sessions/*/frames?last=*", lambda route: route.fulfill(json=page_of_frames))
+        page.reload()
+        page.get_by_text("ran 1 command").wait_for()
+        assert "echo before" in page.inner_text("main")

@@ -143,8 +143,8 @@ export class Blocks {
     }
     if (event.notice) {
       this.add({kind: 'notice', id: `n${event.n ?? ''}`, text: event.notice.message, code: event.notice.code});
-    } else if (event.frame?.metadata?.expected === true) {
-      return; // The exit of an agent that its runner ended itself, for one because it was idle, is no error.
+    } else if (event.frame?.type === 'agent.error' && event.frame.metadata?.expected === true) {
+      return; // The runner itself ended the agent, for example because it was idle: no failure to show.
     } else if (event.frame !== undefined && event.kind !== 'refused') {
       this.frame(event.frame.type, event.frame.payload, `n${event.n ?? ''}`);
     }
