@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import re
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Literal
+from urllib.parse import parse_qs, urlsplit
+
+from interlock.backends.postgres.database import PostgresSettings
 
 Break = Literal["before", "after", "late", "stalled"]
 WRITER = re.compile(rb"w_[0-9a-f]{24}")
@@ -86,3 +90,16 @@ class Proxy:
                 writer.write(data)
             if not self.keeps_ends:
                 writer.close()
+
+
+@asynccontextmanager
+async def proxied(database: PostgresSettings, directory: Path) -> AsyncIterator[Proxy]:
+    """A proxy before the server of a database; its `url` names that database."""
+    address = urlsplit(database.dsn)
+    between = Proxy(directory, Path(parse_qs(address.query)["host"][0]))
+    between.url = between.url.format(address.path.strip("/"))
+    await between.start()
+    try:
+        yield between
+    finally:
+        await between.stop()

@@ -7,11 +7,10 @@ import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from backends.postgres.proxy import Break, Proxy
+from backends.postgres.proxy import Break, Proxy, proxied
 from clusters.street import CAPABILITIES, Answer, Member, Street, street
 from gateway.raw_runner import Runner
 from interlock.backends.postgres import database, writer
@@ -43,12 +42,8 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 async def proxy(postgres: PostgresSettings, tmp_path: Path) -> AsyncIterator[Proxy]:
-    server = parse_qs(urlsplit(postgres.dsn).query)["host"][0]
-    between = Proxy(tmp_path, Path(server))
-    between.url = between.url.format(urlsplit(postgres.dsn).path.strip("/"))
-    await between.start()
-    yield between
-    await between.stop()
+    async with proxied(postgres, tmp_path) as between:
+        yield between
 
 
 @pytest.fixture

@@ -6,12 +6,11 @@ import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 import asyncpg
 import pytest
 
-from backends.postgres.proxy import Break, Proxy
+from backends.postgres.proxy import Break, Proxy, proxied
 from interlock.backends.postgres import database, statements, writer
 from interlock.backends.postgres.database import PostgresSettings, read_settings
 from interlock.backends.postgres.faults import LINK_FAULTS, DatabaseUnavailable, NotReached, is_away
@@ -66,12 +65,8 @@ async def other(postgres: PostgresSettings, ledger: PostgresLedger) -> AsyncIter
 
 @pytest.fixture
 async def proxy(postgres: PostgresSettings, tmp_path: Path) -> AsyncIterator[Proxy]:
-    server = parse_qs(urlsplit(postgres.dsn).query)["host"][0]
-    between = Proxy(tmp_path, Path(server))
-    between.url = between.url.format(urlsplit(postgres.dsn).path.strip("/"))
-    await between.start()
-    yield between
-    await between.stop()
+    async with proxied(postgres, tmp_path) as between:
+        yield between
 
 
 def append(stream: str = "s/1", body: bytes = b"{}") -> Append:

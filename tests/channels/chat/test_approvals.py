@@ -19,7 +19,7 @@ from interlock.channels.chat.approvals import Approvals
 from interlock.channels.chat.messages import DIGEST_SHOWN
 from interlock.channels.chat.places import Places
 from interlock.channels.telegram.updates import LIMITS
-from interlock.ports.chat_service import BotRejected, Button, ButtonPress, Id, Spot
+from interlock.ports.chat_service import BotRejected, Button, ButtonPress, ChatService, Id, Spot
 from interlock.protocol.resources import FeedEvent
 from interlock.sdk import AsyncInterlock
 from lazily import lazily
@@ -62,18 +62,27 @@ async def test_a_press_is_a_yes_only_to_what_has_the_stated_digest(
 
 
 @asynccontextmanager
-async def asked(gateway: Gateway, api: BotApi, places: Places) -> AsyncIterator[Approvals]:
-    """Approvals followed in Ann's chat."""
+async def shown_by(
+    gateway: Gateway, bot: ChatService, asking: Sequence[Id], places: Places
+) -> AsyncIterator[Approvals]:
+    """Approvals followed in the chats of a service."""
     async with AsyncInterlock(gateway.base, "ilk_default_owner") as ann:
-        bot = telegram.TelegramBot(TOKEN, api.url)
-        approvals = Approvals(ann, bot, {ANN: ann}, [ANN], places, lambda: None, str, "https://gw.example")
+        approvals = Approvals(ann, bot, {ANN: ann}, asking, places, lambda: None, str, "https://gw.example")
         following = asyncio.ensure_future(approvals.follow())
         try:
             yield approvals
         finally:
             following.cancel()
             await asyncio.gather(following, return_exceptions=True)
-            await bot.close()
+
+
+@asynccontextmanager
+async def asked(gateway: Gateway, api: BotApi, places: Places) -> AsyncIterator[Approvals]:
+    """Approvals followed in Ann's chat with a Telegram bot."""
+    bot = telegram.TelegramBot(TOKEN, api.url)
+    async with shown_by(gateway, bot, [ANN], places) as approvals:
+        yield approvals
+    await bot.close()
 
 
 def buttons_of(message: dict[str, Any]) -> list[dict[str, Any]]:
@@ -215,19 +224,6 @@ async def test_a_bridge_whose_key_only_reads_posts_cards_and_says_once_why_no_ch
             following.cancel()
             await asyncio.gather(following, return_exceptions=True)
     assert [line["log_level"] for line in lines if line["event"] == "cards_not_reported"] == ["warning"]
-
-
-@asynccontextmanager
-async def shown_by(gateway: Gateway, bot: PaperChat, asking: Sequence[Id], places: Places) -> AsyncIterator[Approvals]:
-    """Approvals followed in the chats of a service."""
-    async with AsyncInterlock(gateway.base, "ilk_default_owner") as ann:
-        approvals = Approvals(ann, bot, {ANN: ann}, asking, places, lambda: None, str)
-        following = asyncio.ensure_future(approvals.follow())
-        try:
-            yield approvals
-        finally:
-            following.cancel()
-            await asyncio.gather(following, return_exceptions=True)
 
 
 def input_of(name: str) -> bytes:
