@@ -37,7 +37,7 @@ def obeying(scripted: Any, after: str, **ended: Any) -> tuple[Script, Any]:
 
 @pytest.mark.parametrize(("verb", "kind", "after", "printed"), [
     (pause, "pause", "paused", "cmd_t is paused\n"),
-    (pause, "pause", "pausing", "cmd_t is pausing · it stands at its agent's next step\n"),
+    (pause, "pause", "pausing", "cmd_t is pausing · it pauses at its agent's next step\n"),
     (resume, "resume", "running", "cmd_t is running\n"),
 ])
 def test_the_order_is_sent_and_waited_for(verb: Any, kind: str, after: str, printed: str, scripted: Any,

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
 from interlock.cli.dispatch import dispatch
 
 
-def transcript(path: Path, parents: dict[str, str | None]) -> str:
-    """Write a transcript with a message for each id, below the entry that is its value; returns the file's name."""
+def transcript(
+    path: Path, parents: dict[str, str | None], labels: Mapping[str, str] = MappingProxyType({})
+) -> str:
+    """Write a transcript with a message for each id, below the entry that is its value, and a label below the last
+    one for each id of `labels`; returns the file's name."""
     header = {"type": "session", "version": 3, "id": "5f0f7a9e-0000-4000-8000-000000000000",
               "timestamp": "2026-11-01T00:00:00.000Z", "cwd": "/work"}
     entries = [{"type": "message", "id": one, "parentId": parent, "timestamp": "2026-11-01T00:00:00.000Z",
                 "message": {"role": "user", "content": f"text {one}", "timestamp": 1_793_491_200_000}}
                for one, parent in parents.items()]
+    entries += [{"type": "label", "id": f"f{number:07x}", "parentId": [*parents][-1], "targetId": one, "label": label,
+                 "timestamp": "2026-11-01T00:00:00.000Z"} for number, (one, label) in enumerate(labels.items())]
     path.write_text("".join(json.dumps(line) + "\n" for line in [header, *entries]))
     return str(path)
 
@@ -42,3 +49,13 @@ def test_branches_are_drawn_with_what_they_begin_and_end_with(
     assert capsys.readouterr().out.splitlines() == [
         "0000000a User text 0000000a", "… 1 more entry", "0000000c User text 0000000c",
         "  0000000d User text 0000000d", "  0000000e User text 0000000e", "  0000000f User text 0000000f ← leaf"]
+
+
+@pytest.mark.req("X-4")
+def test_an_entry_with_a_label_is_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names = [f"{n:08x}" for n in range(5)]
+    file = transcript(tmp_path / "labelled.jsonl", dict(zip(names, [None, *names[:-1]], strict=True)),
+                      {names[2]: "here"})
+    assert dispatch(["sessions", "tree", file]) == 0
+    assert capsys.readouterr().out.splitlines()[:4] == [
+        "00000000 User text 00000000", "… 1 more entry", "00000002 User text 00000002 [here]", "… 2 more entries"]

@@ -57,7 +57,7 @@ async def test_an_observed_session_is_not_closed_but_can_be_put_away(server: Ser
         with pytest.raises(Problem, match="gateway elsewhere controls session one") as refused:
             await server.engine.sessions.close(OWNER, "one", "", remember)
         assert "interlock sessions archive one" in str(refused.value.hint)
-        await server.engine.sessions.archive(OWNER, "one", "nobody opened it", remember)
+        await server.engine.sessions.archive(OWNER, "one", "no one opened it", remember)
         record = await server.ledger.session("one")
         assert record is not None
         assert server.engine.sessions.shown(record).entry["archivedAt"]

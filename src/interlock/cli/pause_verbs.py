@@ -93,7 +93,7 @@ def _order(kind: Literal["pause", "resume"], text: str, reason: str | None, wher
     def show(after: _Obeyed) -> None:
         if after.order.error is not None:
             return
-        late = " · it stands at its agent's next step" if after.command.state == "pausing" else ""
+        late = " · it pauses at its agent's next step" if after.command.state == "pausing" else ""
         print_sentence(f"{after.command.id} is {after.command.state}{late}")
         if after.command.state == "paused":
             say(f"continue with: interlock resume {after.command.id}", "dim")
