@@ -42,10 +42,11 @@ class Slow:
 class Away:
     """Leases of which one operation raises, without `is_done` before anything was done."""
 
-    def __init__(self, leases: Any, name: str, *, is_done: bool = False) -> None:
+    def __init__(self, leases: Any, name: str, *, is_done: bool = False, error: type[Exception] = LedgerError) -> None:
         self.leases = leases
         self.name = name
         self.is_done = is_done
+        self.error = error
 
     def __getattr__(self, name: str) -> Any:
         async def call(*values: Any) -> Any:
@@ -53,7 +54,7 @@ class Away:
                 return await getattr(self.leases, name)(*values)
             if self.is_done:
                 await getattr(self.leases, name)(*values)
-            raise LedgerError("PostgreSQL is away.")
+            raise self.error("PostgreSQL is away.")
 
         return call
 
@@ -255,8 +256,10 @@ async def test_lanes_that_cannot_be_passed_on_are_read(monkeypatch: pytest.Monke
         await a.cluster.settled()
 
 
+@pytest.mark.parametrize("error", [LedgerError, RuntimeError])
 @pytest.mark.parametrize("is_done", [False, True])
-async def test_a_lane_that_cannot_be_passed_on_or_given_back_is_with_the_next_beat(is_done: bool) -> None:
+async def test_a_lane_that_cannot_be_passed_on_or_given_back_is_with_the_next_beat(
+        is_done: bool, error: type[Exception]) -> None:
     async with street(2) as town:
         a, _ = town.members
         passed, given = LaneName("default", "s-passed"), LaneName("default", "s-given")
@@ -266,8 +269,8 @@ async def test_a_lane_that_cannot_be_passed_on_or_given_back_is_with_the_next_be
         a.cluster.give_back(given, 1)
         leases = town.leases
         for name in ("pass_on", "release"):
-            a.cluster._leases = Away(leases, name, is_done=is_done)  # type: ignore[assignment]
-            with pytest.raises(LedgerError, match="PostgreSQL is away"):
+            a.cluster._leases = Away(leases, name, is_done=is_done, error=error)  # type: ignore[assignment]
+            with pytest.raises(error, match="PostgreSQL is away"):
                 await a.cluster.beat()
         a.cluster._leases = leases
         await a.cluster.beat()
