@@ -1,1 +1,1 @@
-"""Small protocols that state their guarantees. Backends, adapters and tests meet here."""
+"""Protocols of the ports, each with its guarantees; backends, adapters and tests implement them."""

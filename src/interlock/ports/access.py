@@ -1,4 +1,4 @@
-"""What is asked of the ledger by name about its entities: who may come in, what rules hold, what was counted."""
+"""Reads of access entities: keys, runners, rules, usage."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ from interlock.protocol.records import (
 
 
 class AccessReads(Entities, Protocol):
-    """Named reads of entities, each the same query on every store. With `tenant_id` a row of another tenant is not
-    there, and is found missing by the same query (K-1)."""
+    """Named reads of entities, the same query on every store. With `tenant_id`, rows of other tenants are excluded by
+    the query itself (K-1)."""
 
     async def runner(self, runner_id: str, tenant_id: str) -> RunnerRecord | None:
         """Return a tenant's runner."""
@@ -53,7 +53,7 @@ class AccessReads(Entities, Protocol):
         return await self.rows(RUNNERS, equal("tenant_id", tenant_id))
 
     async def runners_named(self, runner_ids: Sequence[str], tenant_ids: Sequence[str]) -> list[RunnerRecord]:
-        """Return those of these runners that are there and of these tenants, in no order."""
+        """Return the runners with these ids that exist and belong to these tenants, in no particular order."""
         where = (RowCondition("tenant_id", "in", tenant_ids), RowCondition("runner_id", "in", runner_ids))
         return await self.select(RUNNERS, where, (), None)
 
@@ -82,7 +82,7 @@ class AccessReads(Entities, Protocol):
         return await self.one(KEYS, equal("key_id", key_id), *if_given("tenant_id", tenant_id))
 
     async def keys(self, tenant_id: str) -> list[KeyRecord]:
-        """Return all keys of a tenant, revoked ones too, by their id."""
+        """Return all keys of a tenant, including revoked ones, by id."""
         return await self.rows(KEYS, equal("tenant_id", tenant_id))
 
     async def tenant(self, tenant_id: str) -> TenantRecord | None:
@@ -98,7 +98,8 @@ class AccessReads(Entities, Protocol):
         return await self.one(RULES, equal("id", rule_id), equal("tenant_id", tenant_id))
 
     async def rules(self, tenant_id: str | None = None, *, revoked: bool = False) -> list[RuleRecord]:
-        """Return remembered rules of a tenant, or of all, oldest first; with `revoked` also those that were revoked."""
+        """Return the remembered rules of a tenant, or of all tenants, oldest first; with `revoked` including the
+        revoked ones."""
         return await self.rows(RULES, *if_given("tenant_id", tenant_id),
                                *if_given("revoked", None if revoked else False))
 
@@ -107,7 +108,7 @@ class AccessReads(Entities, Protocol):
         return await self.one(SIGNING_KEYS, equal("key_id", key_id), *if_given("tenant_id", tenant_id))
 
     async def signing_keys(self, tenant_id: str) -> list[SigningKeyRecord]:
-        """Return a tenant's keys for signed votes, oldest first; revoked ones too."""
+        """Return a tenant's keys for signed votes, oldest first, including revoked ones."""
         return await self.rows(SIGNING_KEYS, equal("tenant_id", tenant_id))
 
     async def drains(self) -> list[DrainRecord]:
@@ -124,11 +125,11 @@ class AccessReads(Entities, Protocol):
         return await self.select(DELIVERIES, where, ("-place",), limit)
 
     async def deliveries_due(self, now_ms: int, limit: int) -> list[DeliveryRecord]:
-        """Return questions to approvers that are to be sent at `now_ms`, those that wait longest first (P-8)."""
+        """Return the deliveries of approval notices that are due at `now_ms`, the longest waiting first (P-8)."""
         return await self.select(DELIVERIES, (RowCondition("due_ms", "<=", now_ms),), ("due_ms", "place"), limit)
 
     async def next_delivery_ms(self) -> int | None:
-        """Return when the next of them is due."""
+        """Return when the next delivery is due; None if none is."""
         found = await self.select(DELIVERIES, (RowCondition("due_ms", "<=", 2**62),), ("due_ms", "place"), 1)
         return found[0].due_ms if found else None
 
@@ -137,5 +138,5 @@ class AccessReads(Entities, Protocol):
         return await self.rows(SPENDING, equal("day", day))
 
     async def usage(self, query: UsageQuery) -> UsageSums:
-        """Return sums of what agents reported to have used (J-13)."""
+        """Return the sums of the usage that agents reported (J-13)."""
         ...

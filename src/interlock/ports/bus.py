@@ -1,7 +1,7 @@
-"""The bus between the gateways of a cluster: where something is, never what it is worth (nudges, routing, transients).
+"""The bus between the gateways of a cluster, for nudges, routing and transient frames.
 
-Nothing durable rests on it. What it loses is read again from the stores by those who were notified that they may have
-missed something (`on_gap`), so it may lose, and never blocks.
+Nothing durable depends on it: it may lose messages, and never blocks. After a possible loss, the subscribers are
+notified (`on_gap`) and read again from the stores.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from collections.abc import Awaitable, Callable
 from typing import NamedTuple, Protocol
 
 MAX_NOTE_BYTES = 1_000_000
-"""A published body above this is dropped and counted: a transient frame fits."""
+"""A published body larger than this is dropped and counted: a transient frame fits."""
 MAX_REQUEST_BYTES = 16 * 1024 * 1024
-"""A request's or an answer's body above this is refused with BusError: the largest REST request fits."""
+"""A body of a request or an answer larger than this is refused with BusError: the largest REST request fits."""
 UNDER_WAY = 1_024
-"""Requests that one `serve` answers at the same time; one more is refused, and its requester gets NobodyThere."""
+"""Requests that one `serve` answers at the same time; a further one is refused, and its sender gets NobodyThere."""
 
 _TOKEN = r"[A-Za-z0-9_:@=/+~-]+"
 _EXACT = re.compile(rf"{_TOKEN}(\.{_TOKEN})*")
@@ -23,19 +23,21 @@ _WIDE = re.compile(rf"{_TOKEN}(\.{_TOKEN})*(\.>)?")
 
 
 class BusError(Exception):
-    """The bus could not do it; one sentence."""
+    """Raised if the bus fails; the text is one sentence."""
 
 
 class BusTimeout(BusError):
-    """No one answered in time. The request may have been acted on all the same."""
+    """Raised if no answer arrived in time. The request may have been carried out all the same."""
 
 
 class NobodyThere(BusError):
-    """No one serves this subject now, or this gateway is cut off. The request was not acted on."""
+    """Raised if no responder is subscribed to this subject, or this gateway is disconnected from the bus. The request
+    was not carried out."""
 
 
 class CutOff(NobodyThere):
-    """This gateway is cut off from the bus, no matter who else is there. `where` is the bus as people know it."""
+    """Raised if this gateway is disconnected from the bus, whether or not others serve the subject. `where` is the
+    bus's address for people."""
 
     def __init__(self, where: str) -> None:
         super().__init__(f"{where} does not answer.")
@@ -43,7 +45,8 @@ class CutOff(NobodyThere):
 
 
 class LostOver(BusError):
-    """The bus was lost while somebody was asked: the answer cannot come any more. How far it came is not known."""
+    """Raised if the bus was lost while a request was under way: no answer can arrive. Whether it was carried out is
+    unknown."""
 
     def __init__(self, where: str) -> None:
         super().__init__(f"{where} was lost while a gateway was asked.")
@@ -51,88 +54,90 @@ class LostOver(BusError):
 
 
 class AnswerFailed(BusError):
-    """The one who was asked failed while it answered. How far it came is not known."""
+    """Raised if the responder failed while it answered. How much it had carried out is unknown."""
 
 
 class BusProbe(NamedTuple):
-    """What a server of the bus answered."""
+    """A bus server's answer to a probe."""
 
     version: str
     latency_ms: float
 
 
 class BusCounts(NamedTuple):
-    """The outcome of the notes since the start."""
+    """Counts of the published messages since the start."""
 
     published: int
     dropped: int
-    """Never sent, because the bus was away or full, or the body too large."""
+    """Never sent, because the bus was unavailable or full, or the body too large."""
     missed: int
-    """Came, and were let go since their reader was too far behind; it was notified of a gap."""
+    """Received, and dropped because the subscriber was too far behind; it was notified of a gap."""
 
 
 class Subscription(Protocol):
-    """Something listens; until it is ended."""
+    """A subscription, active until it is ended."""
 
     async def end(self) -> None:
-        """Receive nothing more. May be called again."""
+        """Stop receiving. May be called again."""
         ...
 
 
 class Bus(Protocol):
-    """One gateway's place on the bus.
+    """One gateway's connection to the bus.
 
-    Guarantees: notes of one publisher under one subject arrive in their order, each at most once at a subscription;
-    a publisher receives its own notes if it has subscribed. `receive` is called on the event loop, one at a time, never
-    inside `publish`; what it raises is logged and ends nothing. Bodies are bytes that no one changes.
+    Guarantees: messages of one publisher under one subject arrive in order, each at most once at a subscription; a
+    publisher receives its own messages if it has subscribed. `receive` is called on the event loop, one call at a time,
+    never inside `publish`; its exceptions are logged and end nothing. Bodies are bytes that no one changes.
 
-    Subjects are words with dots between them, of letters, digits and `_ : @ = / + ~ -`; a subscription's may end in
-    `.>`, which matches one word or more. Another subject is a ValueError.
+    Subjects are words separated by dots, of letters, digits and `_ : @ = / + ~ -`; a subscription's may end in `.>`,
+    which matches one word or more. Any other subject is a ValueError.
     """
 
     def publish(self, subject: str, body: bytes) -> None:
-        """Publish to those who listen now. Never blocks, never raises for a bus that is away: then it is counted."""
+        """Publish to the current subscribers. Never blocks, and never raises if the bus is unavailable: the message is
+        counted as dropped."""
         ...
 
     async def subscribe(self, subject: str, receive: Callable[[bytes], None]) -> Subscription:
-        """Receive what is published under a subject from when this returns; also after the bus was away."""
+        """Receive messages under a subject from when this returns, including after a reconnect."""
         ...
 
     async def request(self, subject: str, body: bytes, timeout_ms: int) -> bytes:
-        """Ask the one who serves a subject. Raises NobodyThere (CutOff), BusTimeout, LostOver, AnswerFailed,
+        """Send a request to a responder of a subject. Raises NobodyThere (CutOff), BusTimeout, LostOver, AnswerFailed,
         BusError."""
         ...
 
     async def serve(self, subject: str, answer: Callable[[bytes], Awaitable[bytes]]) -> Subscription:
-        """Answer requests, several at the same time; where several gateways serve a subject, one of them is asked."""
+        """Answer requests, several at the same time; if several gateways serve a subject, one of them gets each
+        request."""
         ...
 
     def on_gap(self, missed: Callable[[], None]) -> None:
-        """Call `missed` when notes may have been missed: after the bus was away, or a reader fell behind."""
+        """Call `missed` if messages may have been lost: after the bus was unavailable, or a subscriber fell behind."""
         ...
 
     def counts(self) -> BusCounts: ...
 
     def connected(self) -> bool:
-        """Whether notes reach others now."""
+        """Return whether messages reach other gateways now."""
         ...
 
     @property
     def where(self) -> str:
-        """The bus and its addresses for people, without credentials: "NATS at nats://host:4222"."""
+        """Return the bus and its addresses for people, without credentials: "NATS at nats://host:4222"."""
         ...
 
     async def probe(self, timeout_ms: int) -> BusProbe:
-        """Ask a server for a sign of life. Raises CutOff if none answers within `timeout_ms`."""
+        """Probe a server. Raises CutOff if none answers within `timeout_ms`."""
         ...
 
     async def close(self) -> None:
-        """End every subscription and what is served. Requests under way fail with BusError. May be called again."""
+        """Close every subscription and service. Requests under way fail with BusError. May be called again."""
         ...
 
 
 def check_subject(subject: str, *, wide: bool = False) -> None:
-    """Refuse what is not a subject; `wide` allows `.>` at the end. Raises ValueError."""
+    """Raise ValueError if this is not a valid subject; `wide` allows `.>` at the end."""
     if not (_WIDE if wide else _EXACT).fullmatch(subject):
         raise ValueError(f"{subject!r} is not a subject of the bus: words with dots between them are.")
 

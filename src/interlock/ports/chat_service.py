@@ -1,6 +1,7 @@
-"""A chat service in both directions: cards with buttons and replies go out, messages and presses come in (O-12, O-13).
+"""A chat service in both directions: cards with buttons and replies are sent, messages and button presses received
+(O-12, O-13).
 
-Spots, messages and people are named by the service's own ids: numbers for Telegram, texts for Slack.
+Spots, messages and people are identified by the service's own ids: numbers for Telegram, texts for Slack.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ Id = int | str
 
 
 class Spot(NamedTuple):
-    """A chat, and its topic or thread if it has one."""
+    """A chat and, if present, its topic or thread."""
 
     chat_id: Id
     topic_id: Id | None = None
 
 
 class FileWanted(NamedTuple):
-    """A file of a message, which is fetched apart. `size` in bytes, 0 if unknown."""
+    """A file of a message, which is fetched separately. `size` in bytes, 0 if unknown."""
 
     file_id: str
     size: int
@@ -30,7 +31,7 @@ class FileWanted(NamedTuple):
 
 
 class ChatMessage(NamedTuple):
-    """A message of a person."""
+    """A person's message."""
 
     spot: Spot
     user_id: Id
@@ -40,14 +41,14 @@ class ChatMessage(NamedTuple):
     title: str | None
     """The name of a shared chat."""
     answers: Id | None
-    """The message of the bot's own that this one replies to."""
+    """The bot's own message that this one replies to."""
     files: tuple[FileWanted, ...] = ()
     channel: str = "telegram"
     in_thread: bool = False
-    """Whether the spot's topic is a thread, which is a session of its own even in a direct chat."""
+    """Whether the spot's topic is a thread, which has a session of its own even in a direct chat."""
 
     def body(self, account_id: str, attachments: list[Attachment]) -> InboundBody:
-        """Return it as the body of `POST /v1/inbound` (R-4)."""
+        """Return the message as the body of `POST /v1/inbound` (R-4)."""
         chat, topic, user = str(self.spot.chat_id), self.spot.topic_id, str(self.user_id)
         return InboundBody(
             channel=self.channel, chat_type="direct" if self.direct else "group", account_id=account_id,
@@ -80,10 +81,10 @@ class ChatLimits(NamedTuple):
     """What one message of a service holds, and what its cards can do."""
 
     message_units: int
-    """The longest text of a message, in UTF-16 units if `utf16`, else in characters."""
+    """The longest text of a message, in UTF-16 units if `utf16`, otherwise in characters."""
     utf16: bool
     card_messages: int
-    """Messages that one approval's card may take; a longer request is shown in part, with a link."""
+    """Messages that one approval's card may span; a longer request is shown in part, with a link."""
     threads: bool
     """Whether the cards of one session are collected in a thread."""
 
@@ -93,21 +94,23 @@ class ChatLimits(NamedTuple):
 
 
 class ChatRefused(Exception):
-    """The service rejects the request, and will reject it again; the text is one sentence."""
+    """Raised if the service rejects the request permanently; the text is one sentence."""
 
 
 class BotRejected(ChatRefused):
-    """The service rejects the bot's credentials, and so every request until the bot starts with valid ones."""
+    """Raised if the service rejects the bot's credentials, and so every request until the bot starts with valid
+    ones."""
 
 
 class ChatService(Protocol):
-    """Guarantees: each method waits as long as the service asks it to, and retries while the service is unreachable, so
-    it ends with a result or with ChatRefused, which is BotRejected if the credentials are not valid. Calls for several
-    chats do not wait for each other. A message is sent at least once: if the reply was lost it is sent again. What
-    `receive` returned is confirmed to the service by the next `receive`, so a crash before that repeats it."""
+    """Guarantees: each method waits for as long as the service requires, and retries while the service is unreachable,
+    so it ends with a result or with ChatRefused, which is BotRejected if the credentials are not valid. Calls for
+    several chats do not wait for each other. A message is sent at least once: if the reply was lost, the message is
+    sent again. The result of `receive` is confirmed to the service by the next `receive`, so it is received again after
+    a crash before that."""
 
     name: str
-    """The channel of its sessions' keys, such as `telegram`."""
+    """The channel part of its sessions' keys, such as `telegram`."""
     limits: ChatLimits
 
     async def connect(self) -> str:
@@ -115,13 +118,13 @@ class ChatService(Protocol):
         ...
 
     async def receive(self, *, wait: bool) -> list[ChatMessage | ButtonPress]:
-        """Confirm the previous batch and return the next one; without `wait` only what is there, [] if nothing is.
+        """Confirm the previous batch and return the next one; without `wait` only what is available, [] if nothing is.
         Raises ChatRefused."""
         ...
 
     async def open_chat(self, chat_id: Id) -> Id:
-        """Return the id of a chat as messages in it state it, opening the direct chat if `chat_id` is a person's.
-        Raises ChatRefused."""
+        """Return the id of a chat as its messages state it, and open the direct chat if `chat_id` is a person's. Raises
+        ChatRefused."""
         ...
 
     async def send(self, spot: Spot, text: str, *, answers: Id | None = None, buttons: Sequence[Button] = ()) -> Id:
@@ -129,12 +132,12 @@ class ChatService(Protocol):
         ...
 
     async def edit(self, spot: Spot, message_id: Id, text: str) -> None:
-        """Replace a message's text and remove its buttons. One that is gone, or is the same already, is left. Raises
-        BotRejected."""
+        """Replace a message's text and remove its buttons. Does nothing if the message was deleted or has this text
+        already. Raises BotRejected."""
         ...
 
     async def show_typing(self, spot: Spot) -> None:
-        """Show that a reply is on its way; it may fail, and nothing is missing then."""
+        """Show that a reply is being written; a failure has no consequence."""
         ...
 
     async def answer_press(self, press: ButtonPress, text: str) -> None:

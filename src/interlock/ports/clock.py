@@ -1,10 +1,10 @@
-"""Where time, ids and randomness come from."""
+"""Sources of time, ids and randomness."""
 
 from typing import Protocol
 
 
 class Clock(Protocol):
-    """Time for the shells. `now_ms` is wall time since the epoch; `monotonic_ms` never goes back."""
+    """Time for the shells. `now_ms` is wall-clock time since the epoch; `monotonic_ms` never decreases."""
 
     def now_ms(self) -> int: ...
 
@@ -12,6 +12,6 @@ class Clock(Protocol):
 
 
 class Entropy(Protocol):
-    """Randomness: `count` unpredictable bytes."""
+    """A source of randomness: `count` unpredictable bytes."""
 
     def __call__(self, count: int, /) -> bytes: ...

@@ -1,4 +1,4 @@
-"""What is asked of the ledger about sessions, commands, approvals and their files."""
+"""Reads of sessions, commands, approvals and their files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from interlock.protocol.records import ApprovalRecord, CommandRecord, FileRecord
 
 
 class Due(NamedTuple):
-    """A session that has a deadline; `state` is its word for lists."""
+    """A session that has a deadline; `state` is its state in lists."""
 
     session_id: str
     deadline_ms: int
@@ -20,22 +20,23 @@ class Due(NamedTuple):
 
     @property
     def lane(self) -> LaneName:
-        """The session's lane."""
+        """Return the session's lane."""
         return LaneName(self.tenant_id, self.session_id)
 
 
 class StoredBallot(NamedTuple):
-    """What the ledger has of an approval that is voted on."""
+    """What the ledger stores about an approval that is voted on."""
 
     approval: ApprovalRecord
     command: CommandRecord | None
-    """The command that waits for this approval; None if it does not wait, or the approval is about no command."""
+    """The command that waits for this approval; None if it does not wait, or if the approval does not concern a
+    command."""
     runner_id: str
     """The runner of its session; "" if it belongs to no session."""
 
 
 class SessionFilter(NamedTuple):
-    """Which sessions a list has; what is None does not matter."""
+    """A filter for lists of sessions; a field that is None matches all."""
 
     state: str | None = None
     agent_id: str | None = None
@@ -49,7 +50,7 @@ EVERY_SESSION = SessionFilter()
 
 
 class CommandQuery(NamedTuple):
-    """Filters of `GET /v1/commands`; newest first; `before` is the id that the last page ended with."""
+    """Filters of `GET /v1/commands`; newest first; `before` is the last id of the previous page."""
 
     tenant_id: str
     state: str | None = None
@@ -62,27 +63,28 @@ class CommandQuery(NamedTuple):
 
 
 class CommandReads(LaneReads, Protocol):
-    """Reads of sessions and commands. With `tenant_id` a row of another tenant is not there (K-1)."""
+    """Reads of sessions and commands. With `tenant_id`, rows of other tenants are excluded (K-1)."""
 
     async def session_by_key(self, tenant_id: str, session_key: str) -> SessionRecord | None:
-        """The newest session of a key."""
+        """Return the newest session of a key."""
         ...
 
     async def key_sessions(self, tenant_id: str, session_key: str, limit: int) -> list[SessionRecord]:
-        """The sessions that a key has had, newest first (I-3)."""
+        """Return the sessions of a key, newest first (I-3)."""
         ...
 
     async def sessions(self, tenant_id: str, limit: int, before: tuple[int, str] | None = None,
                        only: SessionFilter = EVERY_SESSION) -> list[SessionRecord]:
-        """Newest activity first, then larger ids; `before` is (updated_ms, session_id) of the last page's last."""
+        """Return sessions by newest activity, then by larger id; `before` is (updated_ms, session_id) of the previous
+        page's last."""
         ...
 
     async def runner_sessions(self, runner_id: str, tenant_id: str) -> list[SessionRecord]:
-        """Sessions of a runner whose state is not "closed"."""
+        """Return a runner's sessions whose state is not "closed"."""
         ...
 
     async def due_sessions(self) -> list[Due]:
-        """Every session that has a deadline, the nearest first, for the start."""
+        """Return every session that has a deadline, the nearest first; used at the start."""
         ...
 
     async def command(self, command_id: str, tenant_id: str) -> CommandRecord | None: ...
@@ -90,13 +92,13 @@ class CommandReads(LaneReads, Protocol):
     async def commands(self, query: CommandQuery) -> list[CommandRecord]: ...
 
     async def executes_since(self, tenant_id: str, actor_id: str | None, since_ms: int) -> int:
-        """How many executes a tenant, or one of its actors, has given since an instant."""
+        """Return how many executes a tenant, or one of its actors, has submitted since an instant."""
         ...
 
     async def approval(self, approval_id: str, tenant_id: str) -> ApprovalRecord | None: ...
 
     async def ballot(self, approval_id: str, tenant_id: str) -> StoredBallot | None:
-        """Return a tenant's approval with what a vote on it needs. A store behind a network reads all in one round
+        """Return a tenant's approval with all that a vote on it needs. A networked store reads all in one round
         trip."""
         found = await self.approval(approval_id, tenant_id)
         if found is None:
@@ -110,13 +112,13 @@ class CommandReads(LaneReads, Protocol):
 
     async def approvals(self, tenant_id: str, state: str | None, before: str | None, limit: int
                         ) -> list[ApprovalRecord]:
-        """Newest first; `before` is the id that the last page ended with."""
+        """Return approvals, newest first; `before` is the last id of the previous page."""
         ...
 
     async def file(self, session_id: str, tenant_id: str, transfer_id: str) -> FileRecord | None: ...
 
     async def files(self, session_id: str, tenant_id: str, after: int, limit: int) -> list[tuple[int, FileRecord]]:
-        """Files of a session with their places in the order in which they were kept, those after a place."""
+        """Return a session's files after a position, each with its position in the order of storage."""
         ...
 
     async def idempotency(self, scope: str, tenant_id: str) -> IdempotencyRecord | None: ...

@@ -1,4 +1,4 @@
-"""Who is asked before a conversation is compacted (Z-6): may cancel it, or supply the summary."""
+"""A hook that is called before a conversation is compacted (Z-6): it may cancel it, or supply the summary."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import msgspec
 
 
 class BeforeCompact(msgspec.Struct, frozen=True, kw_only=True):
-    """The request to a hook. Sizes in tokens; `messages` is what would be summarised, oldest first, and None where that
-    is larger than a hook is sent."""
+    """The request to a hook. Sizes in tokens; `messages` is what would be summarised, oldest first, or None if that is
+    larger than a hook accepts."""
 
     session_id: str
     session_key: str
@@ -29,18 +29,18 @@ class BeforeCompact(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CompactionVeto(NamedTuple):
-    """The conversation stays as it is; the reason is one sentence without its full stop."""
+    """A hook's veto: the conversation stays as it is; the reason is one sentence without its full stop."""
 
     reason: str
 
 
 class Supply(NamedTuple):
-    """The summary, in the agent's place."""
+    """A summary that the hook supplies instead of the agent."""
 
     summary: str
 
 
 class CompactionHook(Protocol):
-    """Guarantees: an answer within its own time limit; it never raises. None goes on as if there were no hook."""
+    """Guarantees: it answers within its own time limit and never raises. None continues as if there were no hook."""
 
     async def before_compact(self, about: BeforeCompact) -> CompactionVeto | Supply | None: ...

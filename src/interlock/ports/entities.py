@@ -1,8 +1,8 @@
-"""What the ledger stores row by row, each declared once: its table, columns and keys. The backends make the statements.
+"""Entities of the ledger, each declared once with its table, columns and keys; the backends derive the statements.
 
-An entity is a record that is put, read and forgotten by itself: a key, a runner, a rule. To store a further one, write
-its record and its declaration here; every ledger makes its table when it is opened next, `Put` and `Entities.rows` work
-with it, and `interlock migrate` carries it along.
+An entity is a record that is stored, read and deleted by itself: a key, a runner, a rule. To add one, write its record
+and its declaration here; every ledger creates its table when it is opened next, `Put` and `Entities.rows` support it,
+and `interlock migrate` copies it.
 """
 
 from __future__ import annotations
@@ -35,63 +35,63 @@ Engine = Literal["sqlite", "postgres"]
 
 
 class Column(NamedTuple):
-    """A column beside the body. `value` reads it from a record."""
+    """A column in addition to the body. `value` reads it from a record."""
 
     name: str
     value: Callable[[Any], Any]
     kind: type[str | int | bool] = str
     optional: bool = False
     unique: str = ""
-    """The sentence that refuses a second row with this value; "" if there may be several."""
+    """The error message for a second row with this value; "" if several are allowed."""
     noted: bool = False
-    """It is written alone by `Note`, and is read over the record's field of the same name."""
+    """Whether it is written by `Note` only, and overrides the record's field of the same name when read."""
     kept: bool = False
-    """A later `Put` of the row leaves it as it is."""
+    """Whether a later `Put` of the row leaves the column unchanged."""
     engine: Engine | None = None
-    """The only engine whose table has it."""
+    """The only engine whose table has this column."""
 
 
 def text(name: str, at: str = "", **more: Any) -> Column:
-    """Declare a column of text, read from the record's field of this name, or from the path `at`."""
+    """Declare a text column, read from the record's field of this name, or from the path `at`."""
     return Column(name, _reader(at or name), **more)
 
 
 def number(name: str, at: str = "", **more: Any) -> Column:
-    """Declare a column of whole numbers."""
+    """Declare an integer column."""
     return Column(name, _reader(at or name), int, **more)
 
 
 @dataclass(frozen=True, eq=False)
 class Entity(Generic[R]):
-    """How one kind of record is stored. The key's columns come first in `columns`."""
+    """The declaration of how a record is stored. The key's columns come first in `columns`."""
 
     table: str
     record: type[R]
     key: tuple[str, ...]
     columns: tuple[Column, ...]
     body: bool = True
-    """The record itself is stored as JSON; else its fields are the columns."""
+    """Whether the record is stored as JSON; otherwise its fields are the columns."""
     ordered: bool = False
-    """Rows keep the order of insertion (`place`)."""
+    """Whether rows keep their order of insertion (`place`)."""
     once: str = ""
-    """The sentence that refuses a second row of the same key; "" if a later one replaces it."""
+    """The error message for a second row of the same key; "" if a later one replaces it."""
     adds: tuple[str, ...] = ()
     """Columns to which a later `Add` of the same key adds."""
     expires: str = ""
     """The column that `Expire` compares, and `Redeem`."""
     missing: str = ""
-    """The sentence of `Spent`: there is no such row, or it has expired."""
+    """The error message of `Spent`: the row does not exist, or has expired."""
     indexes: tuple[tuple[str, ...], ...] = ()
-    """Further indexes of a table that is made from this declaration."""
+    """Further indexes of a table that is created from this declaration."""
 
     @property
     def order(self) -> tuple[str, ...]:
-        """The order in which rows are listed."""
+        """Return the columns by which rows are listed in order."""
         return ("place",) if self.ordered else self.key
 
     @property
     def noted(self) -> Column | None:
-        """The column that `Note` writes."""
+        """Return the column that `Note` writes."""
         return next((column for column in self.columns if column.noted), None)
 
     def columns_in(self, engine: Engine) -> tuple[Column, ...]:
@@ -107,7 +107,7 @@ Op = Literal["=", ">", "<=", "in"]
 
 
 class RowCondition(NamedTuple):
-    """A condition on a column; all conditions of a query hold together."""
+    """A condition on a column; all conditions of a query must hold."""
 
     column: str
     op: Op
@@ -115,7 +115,7 @@ class RowCondition(NamedTuple):
 
 
 class Entities(Protocol):
-    """Reading entities. Guarantees as of the ledger."""
+    """Reads of entities. The ledger's guarantees apply."""
 
     async def select(self, entity: Entity[R], where: Sequence[RowCondition], order: Sequence[str], limit: int | None
                      ) -> list[R]:
@@ -131,7 +131,7 @@ class Entities(Protocol):
         return await self.select(entity, where, entity.order, None)
 
     async def one(self, entity: Entity[R], *where: RowCondition) -> R | None:
-        """Return the row that fits, of which there is one at the most; None without one."""
+        """Return the row that matches, of which there is at most one; None if there is none."""
         found = await self.select(entity, where, (), 1)
         return found[0] if found else None
 
@@ -174,7 +174,7 @@ RUNNERS = Entity(
     "runner", RunnerRecord, ("runner_id",), ordered=True,
     columns=(text("runner_id"), text("tenant_id"), text("token_sha256", unique="Another runner has this token."),
              number("last_seen_ms", noted=True)))
-"""Paired runners (L-3). When one was last seen stands beside the body: a `Note` never brings back an older token."""
+"""Paired runners (L-3). The time of last contact is stored beside the body: a `Note` never restores an older token."""
 PAIRINGS = Entity(
     "pairing", PairingRecord, ("code_sha256",), once="This code is given out already.", expires="expires_ms",
     missing="This code is not known, or no longer good.",
@@ -189,13 +189,13 @@ KEYS = Entity(
     "api_key", KeyRecord, ("key_id",),
     columns=(text("key_id"), text("key_sha256", unique="Another key has this secret."), text("tenant_id"),
              Column("last_used_ms", _last_used_ms, int, noted=True, kept=True)))
-"""API keys (K-1). 0 in `last_used_ms` is never."""
+"""API keys (K-1). `last_used_ms` is 0 for a key that was never used."""
 TENANTS = Entity("tenant", TenantRecord, ("tenant_id",), columns=(text("tenant_id"),))
 RULES = Entity(
     "remembered_rule", RuleRecord, ("id",), ordered=True,
     columns=(text("id", "rule.id"), text("tenant_id", "rule.tenant_id"),
              Column("revoked", _revoked, bool)))
-"""Remembered rules (A-9); a revoked one stays, to be seen."""
+"""Remembered rules (A-9); revoked rules stay visible."""
 SIGNING_KEYS = Entity(
     "signing_key", SigningKeyRecord, ("key_id",), ordered=True,
     columns=(text("key_id", "key.key_id"), text("tenant_id", "key.tenant_id")))
@@ -203,39 +203,39 @@ SIGNING_KEYS = Entity(
 DRAINS = Entity(
     "drain", DrainRecord, ("tenant_id", "scope", "name"), ordered=True,
     columns=(text("tenant_id"), text("scope", "drain.scope"), Column("name", _drained)))
-"""What starts nothing new for now (C-5). `name` is "" if the scope is the whole gateway."""
+"""Scopes that start no new work for now (C-5). `name` is "" if the scope is the whole gateway."""
 DELIVERIES = Entity(
     "delivery", DeliveryRecord, ("id",), ordered=True,
     columns=(text("id", "delivery.id"), text("tenant_id", "delivery.tenant_id"), text("state", "delivery.state"),
              number("due_ms", optional=True), text("created_at", "delivery.created_at", kept=True, engine="postgres")))
-"""Questions to approvers on their way out (P-8); `due_ms` is None once one has ended."""
+"""Outgoing notices to approvers (P-8); `due_ms` is None after a delivery has ended."""
 SPENDING = Entity(
     "spending", SpendingRecord, ("tenant_id", "budget", "scope", "day"), body=False, expires="day",
     adds=("spent_micros", "raised_micros"),
     columns=(text("tenant_id"), text("budget"), text("scope"), number("day"), number("spent_micros"),
              number("raised_micros")))
-"""What budgets count (P-7): a pot for each tenant, budget, scope and day."""
+"""Usage that budgets count (P-7): a row for each tenant, budget, scope and day."""
 USAGE = Entity(
     "daily_usage", UsageRecord, ("tenant_id", "day", "agent_id", "model", "session_id", "person"), body=False,
     expires="day", adds=USAGE_FIGURES,
     columns=(text("tenant_id"), number("day"), text("agent_id"), text("model"), text("session_id"), text("person"),
              *(number(name) for name in USAGE_FIGURES)))
-"""What agents reported to have used on a day (J-13)."""
+"""Usage that agents reported per day (J-13)."""
 
 MIGRATED: tuple[Entity[Any], ...] = (
     RUNNERS, PAIRINGS, BROWSER_LOGINS, KEYS, RULES, DRAINS, SIGNING_KEYS, SPENDING, USAGE, TENANTS, DELIVERIES)
-"""Those whose tables the numbered migrations make."""
+"""Entities whose tables the numbered migrations create."""
 DECLARED: tuple[Entity[Any], ...] = ()
-"""Those whose tables are made from their declarations when a ledger that lacks them is opened."""
+"""Entities whose tables are created from their declarations when a ledger that lacks them is opened."""
 ENTITIES = MIGRATED + DECLARED
 """All, in the order in which a transaction locks their rows."""
 BOUND: tuple[Entity[Any], ...] = (KEYS, RULES, SIGNING_KEYS, TENANTS, RUNNERS, DRAINS)
-"""Those whose rows the audit log binds by their digest (H-5), and that stay until they are removed by a request."""
+"""Entities whose rows the audit log binds by digest (H-5), and that stay until a request removes them."""
 _BY_RECORD: dict[type[Record], Entity[Any]] = {entity.record: entity for entity in ENTITIES}
 
 
 OF_ANOTHER_TENANT = "Another tenant has a row of this name."
-"""Refuses a `Put` that would take a row from its tenant."""
+"""The error message for a `Put` that would take over another tenant's row."""
 
 
 def entity_of(record: Record) -> Entity[Any]:
@@ -244,6 +244,6 @@ def entity_of(record: Record) -> Entity[Any]:
 
 
 def with_noted(entity: Entity[R], record: R, value: int) -> R:
-    """Return a record with what its noted column says; 0 there says nothing that the record does not know."""
+    """Return a record with the value of its noted column; 0 leaves the record's own value."""
     column = entity.noted
     return record if column is None or not value else msgspec.structs.replace(record, **{column.name: value})

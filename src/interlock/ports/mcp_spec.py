@@ -1,4 +1,4 @@
-"""An MCP server as the config names it, and what a config may pass on of the runner's environment. Pure."""
+"""An MCP server as declared in the config, and the environment variables that a config may pass on. Pure."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ MAX_SERVERS = 32
 
 
 def check_passed(names: Sequence[str], env: Mapping[str, str]) -> None:
-    """Raises ValueError for a name that is not a credential's. Any other variable could change how an agent asks, so
-    its value is in the config, which the evidence of a check covers (H-10)."""
+    """Raise ValueError for a name that does not denote a credential. Any other variable could change how an agent asks,
+    so its value must be in the config, which the evidence of a check covers (H-10)."""
     for name in names:
         if _VARIABLE.fullmatch(name) is None or name.startswith(("INTERLOCK_", "RAWP_")):
             raise ValueError(f"env_pass: {name!r} is not the name of a variable that an agent may get")
@@ -33,19 +33,19 @@ def check_passed(names: Sequence[str], env: Mapping[str, str]) -> None:
 
 
 class McpSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`[agents.<id>.mcp.<name>]`: an MCP server that the agent gets in each conversation (Y-13): a program that it
-    starts, or one that it reaches over HTTP."""
+    """`[agents.<id>.mcp.<name>]`: an MCP server that the agent gets in each conversation (Y-13), as a program that it
+    starts, or over HTTP."""
 
     command: str = ""
     """A program on PATH, or an absolute path."""
     args: list[str] = []
     env: dict[str, str] = {}
     env_pass: list[str] = []
-    """Credentials of the runner's own environment that the program gets as well, by their variables' names."""
+    """Names of variables with credentials in the runner's environment that the program also receives."""
     url: str = ""
     headers: dict[str, str] = {}
     header_env: dict[str, str] = {}
-    """By header the variable of the runner's environment that holds its value."""
+    """For each header, the variable of the runner's environment that holds its value."""
 
     def __post_init__(self) -> None:
         if bool(self.command) == bool(self.url):
@@ -75,7 +75,7 @@ class McpSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 def check_servers(names: Iterable[str]) -> None:
-    """Raises ValueError for a server's name that is none, and for too many."""
+    """Raise ValueError for an invalid server name, or for too many servers."""
     given = list(names)
     for name in given:
         if _SERVER_NAME.fullmatch(name) is None:

@@ -1,7 +1,7 @@
-"""What is logged of a server that is away: its first failure, a summary now and then, and its return.
+"""Logging for a server that is unavailable: its first failure, periodic summaries, and its return.
 
-A part that depends on a server asks it again several times a second while it is away. A line for each of those would
-bury what else the log says.
+A component that depends on a server retries several times a second while it is unavailable. A line for each attempt
+would bury the rest of the log.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 SUMMARY_MIN_S = 10.0
-"""Time from the first failure to the first summary; each further one comes after twice the time of the last."""
+"""Time from the first failure to the first summary; each further summary follows after twice the previous interval."""
 SUMMARY_MAX_S = 300.0
 
 
@@ -23,8 +23,8 @@ class Warns(Protocol):
 
 
 class OutageLog:
-    """Logs `failing` at the first failure and as a summary, `well` at the first success after it. `now_s` is a
-    monotonic clock."""
+    """A log of outages: `failing` at the first failure and as a summary, `well` at the first success after it. `now_s`
+    is a monotonic clock."""
 
     def __init__(self, log: Warns, failing: str, well: str, now_s: Callable[[], float]) -> None:
         self._log = log
@@ -36,7 +36,7 @@ class OutageLog:
         self._next_s = self._pause_s = 0.0
 
     def failed(self, reason: str, **fields: Any) -> None:
-        """Note a failure; log it if it is the first, or if a summary is due."""
+        """Record a failure; log it if it is the first, or if a summary is due."""
         now_s = self._now_s()
         self._failures += 1
         if self._since_s is None:
@@ -49,7 +49,7 @@ class OutageLog:
                               for_s=round(now_s - self._since_s, 1), **fields)
 
     def ended(self) -> None:
-        """Note a success; log it if there was a failure before."""
+        """Record a success; log it if a failure preceded it."""
         if self._since_s is None:
             return
         self._log.info(self._well, failures=self._failures, after_s=round(self._now_s() - self._since_s, 1))

@@ -1,4 +1,4 @@
-"""Requests that the gateway itself makes to addresses that a config or a tenant names."""
+"""Requests by the gateway to addresses that a config or a tenant names."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 
 
 class OutboundResponse(NamedTuple):
-    """What came back; a redirect is an answer like any other, and is never followed."""
+    """The response; a redirect is a response like any other, and is never followed."""
 
     status: int
     body: bytes
@@ -16,20 +16,20 @@ class OutboundResponse(NamedTuple):
 
 
 class UrlRefused(Exception):
-    """The URL leads where nothing of this gateway goes; the text is one sentence with its remedy."""
+    """Raised if the gateway must not send requests to the URL; the text is one sentence with its remedy."""
 
 
 class Unreached(Exception):
-    """No one answered within the time, or the answer was larger than it may be; the text is one sentence."""
+    """Raised if no response arrived in time, or if it exceeded the size limit; the text is one sentence."""
 
 
 class Outgoing(Protocol):
-    """Guarantees: a request goes to a public address over https, or to one that the config allows; the address that
-    was checked is the one that is connected to; redirects and proxies of the environment are not followed; body and
-    time are bounded. Nothing else makes requests to addresses that somebody names."""
+    """Guarantees: requests are sent only to a public address over https, or to one that the config allows; the
+    connection is made to the address that was checked; redirects and proxies of the environment are not followed; body
+    and time are bounded. No other code sends requests to configured addresses."""
 
     def check(self, url: str) -> None:
-        """Refuse what the URL alone shows to be wrong, without looking its name up. Raises UrlRefused."""
+        """Check the URL without resolving its host name. Raises UrlRefused."""
         ...
 
     async def send(self, method: str, url: str, *, headers: Mapping[str, str], body: bytes | None = None,

@@ -1,4 +1,5 @@
-"""The runner's outbox: durable frames until the gateway has them, open blocks' text, control frames it was given."""
+"""The runner's outbox: durable frames until the gateway has acknowledged them, the text of open blocks, received
+control frames."""
 
 from __future__ import annotations
 
@@ -10,19 +11,19 @@ from interlock.protocol.payloads import RefusedControl
 from interlock.protocol.records import ControlRecord
 
 Policy = Literal["RING", "DROP", "NONE"]
-"""What goes where a session's buffer is full: RING the oldest content, DROP the newest; NONE keeps no content that
-comes while no gateway is attached (D-3)."""
+"""What is discarded when a session's buffer is full: RING discards the oldest content, DROP the newest; NONE keeps no
+content that arrives while no gateway is attached (D-3)."""
 
 ANSWERS_READ = 256
-"""Refusals that hello repeats while they are not acknowledged; of more, the newest."""
+"""Refusals that hello repeats while they are not acknowledged; if there are more, the newest."""
 
 WhyLost = Literal["", "bytes", "absent", "joined"]
-"""Why a gateway has no place in a session, or not from its beginning (D-5): it was behind by more than the buffer
-holds, it was away for OBSERVER_ABSENT_MS, or it joined when the first frames were no longer kept."""
+"""Why a gateway has no cursor in a session, or not from its beginning (D-5): it was behind by more than the buffer
+holds, it was absent for OBSERVER_ABSENT_MS, or it joined when the first frames had been discarded."""
 
 
 class TransientText(NamedTuple):
-    """Text of an open block that was, or is about to be, sent as a transient frame (D-6).
+    """Text of an open block that was, or will be, sent as a transient frame (D-6).
 
     `block` names the block: the block_id of a text block, or "invocation_id/channel" of a tool channel.
     """
@@ -34,7 +35,7 @@ class TransientText(NamedTuple):
 
 
 class CloseBlock(NamedTuple):
-    """The block's `.done` or result is in the same write: its pieces go."""
+    """Closes a block: its `.done` or result is in the same write, so its pieces are deleted."""
 
     session_id: str
     block: str
@@ -51,8 +52,8 @@ class StoredFrame(NamedTuple):
 
 
 class GatewayRow(NamedTuple):
-    """A gateway that was attached once. `link` names the pairing that leads to it; `left_ms` is when it was last seen
-    to go, None while it is here."""
+    """A gateway that was attached at some time. `link` names the pairing that leads to it; `left_ms` is when it was
+    last seen to leave, None while it is attached."""
 
     gateway_id: str
     link: str
@@ -60,12 +61,12 @@ class GatewayRow(NamedTuple):
 
 
 class SessionRow(NamedTuple):
-    """What the outbox knows of one session. `state` is the runner's own bytes (msgspec JSON).
+    """The outbox's record of one session. `state` is the runner's own bytes (msgspec JSON).
 
-    `acked_seq`, `control_seq`, `last_message_id`, `last_sync_ms`, `why_lost` and `refused` are of the gateway that was
-    asked for, and so is `bytes_peak`, the most that was kept for it since its last acknowledgement; `bytes_kept`,
-    `lost_frames` and `lost_ranges` of the controller. `settled`: everyone who holds a place
-    has, and has confirmed, all of it.
+    `acked_seq`, `control_seq`, `last_message_id`, `last_sync_ms`, `why_lost` and `refused` belong to the requested
+    gateway, and so does `bytes_peak`, the most that was kept for it since its last acknowledgement; `bytes_kept`,
+    `lost_frames` and `lost_ranges` belong to the controller. `settled`: every gateway with a cursor has confirmed
+    everything.
     """
 
     session_id: str
@@ -95,14 +96,15 @@ class PutState(NamedTuple):
 
 
 class PutPolicy(NamedTuple):
-    """From here on the session's buffer has this policy (D-3)."""
+    """Sets the policy of a session's buffer from here on (D-3)."""
 
     session_id: str
     policy: Policy
 
 
 class StoreControl(NamedTuple):
-    """Store a gateway's control frame before acting on it (D-7). A session that has no controller gets this one."""
+    """Stores a gateway's control frame before it is acted on (D-7). A session without a controller gets this gateway as
+    its controller."""
 
     record: ControlRecord
     at_ms: int
@@ -110,7 +112,7 @@ class StoreControl(NamedTuple):
 
 
 class RefuseControl(NamedTuple):
-    """The outcome of a gateway's stored control frame: it was refused (D-7)."""
+    """Marks a gateway's stored control frame as refused (D-7)."""
 
     session_id: str
     gateway_id: str
@@ -118,7 +120,7 @@ class RefuseControl(NamedTuple):
 
 
 class PutController(NamedTuple):
-    """From here on this gateway controls the session (D-5)."""
+    """Makes this gateway the session's controller (D-5)."""
 
     session_id: str
     gateway_id: str
@@ -128,104 +130,106 @@ OutboxWrite = Frame | TransientText | CloseBlock | PutState | PutPolicy | StoreC
 
 
 class OutboxError(Exception):
-    """The outbox could not do it, and nothing of the call took effect; the text is one sentence for the user."""
+    """Raised if the outbox failed, and nothing of the call took effect; the text is one sentence for the user."""
 
 
 class UnknownSession(OutboxError):
-    """A write names a session that was neither opened nor given a control frame."""
+    """Raised if a write names a session that was neither opened nor sent a control frame."""
 
 
 class Outbox(Protocol):
     """Guarantees: writes take effect in order; a Frame (durable) is numbered 1, 2, 3 … per session, without gaps, and
     survives power loss once `write` returns; a batch of Pieces alone survives kill -9 (no fsync). Nothing is sent
-    before `write` returned. Bounds are D-3: past the limit of a session *content* frames go by its policy, and
-    are counted; `session.*`, `agent.interaction.request`, `agent.error`, `agent.state.changed`, `tool.invoke.request`
-    stay.
+    before `write` returned. Bounds are D-3: beyond the limit of a session, *content* frames are discarded by its
+    policy, and counted; `session.*`, `agent.interaction.request`, `agent.error`, `agent.state.changed`,
+    `tool.invoke.request` stay.
 
-    One numbered stream a session, and one cursor a gateway (D-5). Frames are trimmed as the controller acknowledges
-    them, and kept beyond that for every known gateway that holds a place: one that is behind by more than the limit
-    loses it. A `gateway_id` of None means the session's controller.
+    There is one numbered stream for each session, and one cursor for each gateway (D-5). Frames are trimmed as the
+    controller acknowledges them, and kept beyond that for every known gateway with a cursor: a gateway that is behind
+    by more than the limit loses its cursor. A `gateway_id` of None means the session's controller.
     """
 
     async def write(self, writes: Sequence[OutboxWrite], *, attached: Set[str] | None = None) -> list[StoredFrame]:
         """Apply in one transaction; returns the durable frames with their numbers. Raises InvalidFrame
-        (FRAME_TOO_LARGE) or UnknownSession before anything is written. StoreControl makes the session's row where
-        there is none; a control frame that is stored already changes nothing. `attached` are the gateways that are
-        here, None means all: a session with NONE whose controller is not loses its content (D-3); a frame that is not
-        kept is numbered, returned, and counted lost.
+        (FRAME_TOO_LARGE) or UnknownSession before anything is written. StoreControl creates the session's row if it is
+        missing; a control frame that is stored already changes nothing. `attached` are the attached gateways, None
+        means all: a session with the policy NONE discards its content while its controller is not attached (D-3); a
+        frame that is discarded is numbered, returned, and counted as lost.
         """
         ...
 
     async def open_session(self, session_id: str, at_ms: int, state: bytes) -> SessionRow:
-        """Make or return the session's row. A row that only a control frame made takes `state`."""
+        """Create or return the session's row. A row that was created by a control frame is given `state`."""
         ...
 
     async def sessions(self, gateway_id: str | None = None) -> list[SessionRow]: ...
 
     async def forgotten(self, since_ms: int, limit: int, gateway_id: str | None = None) -> list[SessionRow]:
-        """Return the forgotten sessions whose controller acknowledged something since then, the newest first."""
+        """Return the forgotten sessions whose controller acknowledged a frame since then, newest first."""
         ...
 
     async def session(self, session_id: str, gateway_id: str | None = None) -> SessionRow | None: ...
 
     async def frames(self, session_id: str, after: int, limit_bytes: int) -> list[StoredFrame]:
-        """Durable frames with seq > after, in order, at least one if any, up to about limit_bytes."""
+        """Return durable frames with seq > after, in order: at least one if there is any, up to about limit_bytes."""
         ...
 
     async def answers(self, session_id: str, after: int) -> list[StoredFrame]:
-        """The session's own `session.error` frames with seq > after, in order; the newest ANSWERS_READ at most."""
+        """Return the session's own `session.error` frames with seq > after, in order; at most the newest
+        ANSWERS_READ."""
         ...
 
     async def pieces(self, session_id: str) -> list[TransientText]:
-        """Open blocks' text, one merged Piece a block from the lowest offset kept, in the order they were opened.
-        A tool channel whose middle was dropped gives two Pieces."""
+        """Return the text of open blocks, one merged Piece per block from the lowest offset kept, in the order of
+        opening. A tool channel whose middle was dropped yields two Pieces."""
         ...
 
     async def controls(self, session_id: str, after: int, gateway_id: str | None = None) -> list[ControlRecord]:
-        """A gateway's stored control frames with seq > after."""
+        """Return a gateway's stored control frames with seq > after."""
         ...
 
     async def controlling(self, session_id: str) -> list[str]:
-        """The gateways that ever sent the session a control frame, its controller first."""
+        """Return the gateways that ever sent the session a control frame, its controller first."""
         ...
 
     async def ack(self, session_id: str, seq: int, message_id: str, at_ms: int, gateway_id: str | None = None) -> None:
-        """The gateway has all up to `seq`: trim what no one needs any more. An ack beyond the last seq raises it
-        (D-6: power loss); a stale one changes nothing. With "" for `message_id` the outbox names its own frame. A
-        gateway that had lost its place holds one again."""
+        """Record that the gateway has everything up to `seq`, and trim what is no longer needed. An ack beyond the last
+        seq raises the numbering to it (D-6: power loss); a stale one changes nothing. With "" for `message_id` the
+        outbox uses its own frame's. A gateway that had lost its cursor has one again."""
         ...
 
     async def confirm(self, session_id: str, gateway_id: str, message_ids: Sequence[str]) -> None:
-        """The gateway has these refusals: they are repeated no more (D-7)."""
+        """Record that the gateway has these refusals: they are no longer repeated (D-7)."""
         ...
 
     async def join(self, gateway_id: str, link: str, *, adopt: bool) -> None:
-        """A gateway is attached through `link`. From now on frames are kept for it; with `adopt` it is the controller
-        of the sessions that were made before gateways had names."""
+        """Attach a gateway through `link`. Frames are kept for it from now on; with `adopt` it becomes the controller
+        of the sessions that were created before gateways had names."""
         ...
 
     async def leave(self, gateway_id: str, at_ms: int) -> None:
-        """The gateway is attached no more."""
+        """Detach a gateway."""
         ...
 
     async def number_link(self, beyond: int = 0) -> int:
-        """Number a link that is about to be opened: larger than every number given before, and than `beyond`, which
-        a gateway knows of though this outbox does not. It is durable before it is returned."""
+        """Return the number for a link that is about to be opened: larger than every number returned before, and than
+        `beyond`, which a gateway knows although this outbox does not. It is durable before it is returned."""
         ...
 
     async def gateways(self) -> list[GatewayRow]:
-        """Every gateway that ever joined."""
+        """Return every gateway that ever joined."""
         ...
 
     async def sweep(self, at_ms: int) -> list[tuple[str, str]]:
-        """Take their places from observers that were away for OBSERVER_ABSENT_MS (D-5); returns (session, gateway) of
-        those that lose something by it."""
+        """Remove the cursors of observers that were absent for OBSERVER_ABSENT_MS (D-5); returns (session, gateway) of
+        those that lose frames by it."""
         ...
 
     async def forget(self, session_id: str, handled: Mapping[str, int]) -> None:
-        """Drop a session that is closed and settled: `sessions` lists it no more until it is opened again; its numbers
-        and state stay. `handled` names for each gateway its last control frame that was acted on. Raises OutboxError
-        while somebody who holds a place does not have all of it, or while a control frame waits to be acted on."""
+        """Forget a session that is closed and settled: `sessions` no longer lists it until it is opened again; its
+        numbers and state stay. `handled` names for each gateway its last control frame that was acted on. Raises
+        OutboxError while a gateway with a cursor does not have everything, or while a control frame waits to be acted
+        on."""
         ...
 
     async def close(self) -> None: ...

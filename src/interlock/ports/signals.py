@@ -1,4 +1,4 @@
-"""Events that one part sends and others receive, without knowing each other."""
+"""Events that one component sends and others receive, without a dependency between them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ P = ParamSpec("P")
 
 
 class Signal(Generic[P]):
-    """One kind of event. Its owner calls it; parts that need it connect when the gateway is put together.
+    """A kind of event. Its owner calls it; receivers connect when the gateway is assembled.
 
-    Receivers are called at once, one after the other, in the order in which they connected. What one raises reaches the
-    sender, and those behind it are not called.
+    Receivers are called at once, one after the other, in the order in which they connected. An exception of a receiver
+    reaches the sender, and the later ones are not called.
     """
 
     def __init__(self) -> None:

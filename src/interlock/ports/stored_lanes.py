@@ -1,4 +1,4 @@
-"""What the ledger has of lanes, read for many at once: after a takeover, at the start, or when one is asked for."""
+"""Bulk reads of lanes: after a takeover, at the start, or on demand."""
 
 from __future__ import annotations
 
@@ -21,36 +21,37 @@ from interlock.protocol.records import (
 
 
 class StoredLane(NamedTuple):
-    """A session and what waits in it, each list in the order of the read of one lane."""
+    """A session with its pending work, each list in the order of the read of one lane."""
 
     session: SessionRecord
     commands: list[CommandRecord]
-    """Those that are not in a terminal state."""
+    """Commands that are not in a terminal state."""
     approvals: list[ApprovalRecord]
-    """Those in state pending or granted."""
+    """Approvals in state pending or granted."""
     received: list[str]
-    """message_ids of the last events of kind C or refused."""
+    """All stored control frames."""
     controls: list[ControlRecord]
-    """All control frames that are kept."""
+    """Entry ids of transcript lines that are not known to be in a file."""
     pending: list[str]
     """Entry ids of transcript lines that no file is known to have."""
 
 
 class LaneQuestion(NamedTuple):
-    """What is asked about a lane whose state has been read."""
+    """A query about a lane whose state has been read."""
 
     tenant_id: str
     stream: str
     after: int | None
-    """Events of the stream after this number are asked for; None if none are."""
+    """Requests the events of the stream after this number; none if None."""
     subjects: Sequence[str]
-    """Commands, and approvals without a command, whose audit records are asked for."""
+    """Commands, and approvals without a command, whose audit records are requested."""
     seals_of: str
     """The session's name in the records that seal its frames."""
 
 
 class LaneHistory(NamedTuple):
-    """The answer: the first events, the audit records of each subject, and the last records that seal."""
+    """The answer to a LaneQuestion: the first events, the audit records of each subject, and the last records that
+    seal."""
 
     events: list[Event]
     about: Mapping[str, list[AuditRecord]]
@@ -58,7 +59,7 @@ class LaneHistory(NamedTuple):
 
 
 class SessionClock(NamedTuple):
-    """When a session goes on by itself, if it does; `state` is its word for lists."""
+    """When a session acts by itself, if ever; `state` is its state in lists."""
 
     session_id: str
     runner_id: str
@@ -68,50 +69,51 @@ class SessionClock(NamedTuple):
 
     @property
     def lane(self) -> LaneName:
-        """The session's lane."""
+        """Return the session's lane."""
         return LaneName(self.tenant_id, self.session_id)
 
 
 class LaneReads(StreamReads, Protocol):
-    """Reads what lanes are made of: one thing of one lane, or all of many lanes. See `Ledger`."""
+    """Reads of lane data: for one lane, or for many lanes at once. See `Ledger`."""
 
     async def session(self, session_id: str, tenant_id: str | None = None) -> SessionRecord | None: ...
 
     async def session_clocks(self, lanes: Sequence[LaneName]) -> list[SessionClock]:
-        """The clocks of those of these lanes' sessions that there are, by their ids, in one read."""
+        """Return the clocks of those of these lanes' sessions that exist, by session id, in one read."""
         ...
 
     async def live_commands(self, session_id: str, tenant_id: str) -> list[CommandRecord]:
-        """Commands of a session that are not in a terminal state, oldest first."""
+        """Return commands of a session that are not in a terminal state, oldest first."""
         ...
 
     async def live_approvals(self, session_id: str, tenant_id: str) -> list[ApprovalRecord]:
-        """Approvals of a session in state pending or granted, oldest first."""
+        """Return approvals of a session in state pending or granted, oldest first."""
         ...
 
     async def controls(self, session_id: str, tenant_id: str, after: int) -> list[ControlRecord]:
-        """Control frames of a session that are kept, those after a number, in order."""
+        """Return a session's stored control frames after a number, in order."""
         ...
 
     async def audit_about(self, tenant_id: str, subject_id: str) -> list[AuditRecord]:
-        """Records that name a command, or an approval without a command, in order; without their personal values."""
+        """Return the records that name a command, or an approval without a command, in order, without their personal
+        values."""
         ...
 
     async def audit_seals(self, tenant_id: str, name: str, limit: int) -> list[AuditRecord]:
-        """The last records that seal the frames of a session, by its name of 32 hex digits (`engine.bridge.seals`), in
-        order; without their personal values."""
+        """Return the last records that seal the frames of a session, by its name of 32 hex digits
+        (`engine.bridge.seals`), in order, without their personal values."""
         ...
 
     async def transcript_pending(
         self, of: tuple[str, str] | None = None, limit: int | None = None
     ) -> list[TranscriptLine]:
-        """Lines that no file is known to have, of one session (its id and its tenant) or of all, in the order they were
-        written; the first `limit` of them."""
+        """Return lines that are not known to be in a file, of one session (its id and its tenant) or of all, in the
+        order they were written; the first `limit` of them."""
         ...
 
     async def stored_lanes(self, lanes: Sequence[LaneName], received: int) -> dict[str, StoredLane]:
-        """Return what is stored of those of these lanes' sessions that there are, by their ids, with the last
-        `received` message ids of each. A store behind a network reads all of them in one round trip."""
+        """Return the stored data of those of these lanes' sessions that exist, by session id, with the last `received`
+        message ids of each. A networked store reads all of them in one round trip."""
         found = {one.name: await self._lane(*one, received) for one in lanes}
         return {session_id: lane for session_id, lane in found.items() if lane is not None}
 
@@ -126,8 +128,8 @@ class LaneReads(StreamReads, Protocol):
         return StoredLane(session, commands, approvals, ids, controls, [line.entry_id for line in pending])
 
     async def lane_histories(self, asked: Sequence[LaneQuestion], events: int, seals: int) -> list[LaneHistory]:
-        """Answer each question, with at most `events` events and `seals` sealing records. A store behind a network
-        reads all in one round trip."""
+        """Answer each question, with at most `events` events and `seals` sealing records. A networked store reads all
+        in one round trip."""
         return [await self._lane_history(one, events, seals) for one in asked]
 
     async def _lane_history(self, asked: LaneQuestion, events: int, seals: int) -> LaneHistory:

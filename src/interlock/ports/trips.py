@@ -1,7 +1,7 @@
-"""Round trips to a store on a network, counted for the operation that waits for them.
+"""Counting of round trips to a networked store, for the operation that waits for them.
 
-An operation opens a scope with `counting`; whatever it awaits adds to it. What counts is the number *in a row*: reads
-that run side by side are one. Stores in the same process or file add nothing.
+An operation opens a scope with `counting`; whatever it awaits adds to it. The number *in a row* is what matters:
+parallel reads are one. Stores in the same process or file add nothing.
 """
 
 from __future__ import annotations
@@ -14,29 +14,29 @@ import msgspec
 
 
 class Trips(msgspec.Struct):
-    """What one operation has waited for so far."""
+    """The round trips that one operation has waited for."""
 
     in_a_row: int = 0
-    """Round trips of which each began after the one before had ended."""
+    """Round trips that each began after the previous one had ended."""
     statements: int = 0
-    """All round trips, those side by side too."""
+    """All round trips, including parallel ones."""
     commits: int = 0
     """Transactions that were committed."""
 
     def ended(self, begun_at: int, other: Trips) -> None:
-        """Add what was awaited from the moment at which `in_a_row` was `begun_at`."""
+        """Add the round trips that were awaited since `in_a_row` was `begun_at`."""
         self.in_a_row = max(self.in_a_row, begun_at + other.in_a_row)
         self.statements += other.statements
         self.commits += other.commits
 
 
 CURRENT: ContextVar[Trips | None] = ContextVar("interlock_trips", default=None)
-"""The count of the operation that runs; None outside of one."""
+"""The count of the running operation; None outside of one."""
 
 
 @contextmanager
 def counting() -> Generator[Trips]:
-    """Count what is awaited inside, for this operation alone."""
+    """Count the round trips awaited inside, for this operation only."""
     trips = Trips()
     token = CURRENT.set(trips)
     try:
@@ -47,7 +47,7 @@ def counting() -> Generator[Trips]:
 
 @contextmanager
 def one_trip() -> Generator[None]:
-    """Count what is awaited inside as one round trip."""
+    """Count all round trips awaited inside as one."""
     trips = CURRENT.get()
     if trips is None:
         yield

@@ -1,4 +1,4 @@
-"""What operators ask of a ledger: how much is in it, and that it forgets what is old (G-5)."""
+"""Maintenance of a ledger: how much it stores, and deletion of old data (G-5)."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from interlock.protocol.records import SessionRecord
 
 
 class Counts(NamedTuple):
-    """How much of what a ledger has now, of all tenants together."""
+    """Numbers of stored rows, of all tenants together."""
 
     commands: Mapping[str, int]
-    """By state, those that are not at their end."""
+    """By state, of commands that are not in a terminal state."""
     approvals: Mapping[str, int]
     """By state, `pending` and `granted`."""
     deliveries: Mapping[str, int]
@@ -21,7 +21,7 @@ class Counts(NamedTuple):
 
 
 class PrunedRows(NamedTuple):
-    """How many rows were forgotten, or would be."""
+    """How many rows were deleted, or would be."""
 
     events: int = 0
     files: int = 0
@@ -34,40 +34,41 @@ class PrunedRows(NamedTuple):
 
 
 class Upkeep(Protocol):
-    """Beside the guarantees of the ledger: none of this holds its writer for long. What is old is decided again in the
-    transaction that forgets it, so a session whose next turn has just been asked for keeps what it has then.
+    """In addition to the guarantees of the ledger: no call blocks its writer for long. Age is checked again in the
+    transaction that deletes, so a session that has just received a new turn keeps its data.
 
-    A session is old at an instant when its last command had ended before it and nothing of it goes on; one that has no
-    commands, when nothing had changed in it since. Its row, its commands, approvals and audit records stay.
+    A session is old at an instant if its last command had ended before it and no work is under way; a session without
+    commands, if nothing had changed in it since. Its row, commands, approvals and audit records stay.
     """
 
     async def counts(self) -> Counts: ...
 
     async def old_sessions(self, tenant_id: str, before_ms: int, after: str, limit: int) -> list[str]:
-        """Sessions of a tenant that are old and still hold something to forget, by their id, those after one."""
+        """Return a tenant's old sessions that still have something to delete, by id, those after one."""
         ...
 
     async def would_forget(self, tenant_id: str, session_id: str) -> PrunedRows:
-        """What `forget_session` would forget of it."""
+        """Return what `forget_session` would delete of it."""
         ...
 
     async def forget_session(self, tenant_id: str, session_id: str, before_ms: int) -> PrunedRows:
-        """Forget the events of a tenant's old session and of its commands, the names of its files, and control frames
-        that its runner has confirmed. Nothing where it is not old. Numbers are never given again."""
+        """Delete the events of a tenant's old session and of its commands, the names of its files, and control frames
+        that its runner has confirmed. Does nothing if it is not old. Numbers are never reused."""
         ...
 
     async def forget_feed(self, tenant_id: str, before_ms: int, *, dry: bool = False) -> int:
-        """Forget the beginning of a tenant's feed up to an instant; with `dry` only count it."""
+        """Delete the beginning of a tenant's feed up to an instant; with `dry` only count it."""
         ...
 
     async def forget_deliveries(self, tenant_id: str, before_ms: int, *, dry: bool = False) -> int:
-        """Forget questions to approvers that have ended and were made before an instant; with `dry` only count them."""
+        """Delete notices to approvers that have ended and were created before an instant; with `dry` only count
+        them."""
         ...
 
     async def current_sessions(self, tenant_id: str, agent_id: str, after: str, limit: int) -> list[SessionRecord]:
-        """The newest session of each key of an agent, by their key, those after one (N-1)."""
+        """Return the newest session of each key of an agent, by key, those after one (N-1)."""
         ...
 
     async def named_objects(self) -> set[str]:
-        """Every object that a file of a session names, or one that is under way."""
+        """Return every object that a session's file or a transfer under way refers to."""
         ...

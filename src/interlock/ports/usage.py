@@ -1,4 +1,4 @@
-"""What is asked of a ledger about usage, and what it answers (J-13)."""
+"""Queries of usage, and their results (J-13)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from interlock.protocol.resources import UsageDimension
 
 
 class UsageQuery(NamedTuple):
-    """Which days' usage is summed, and what is kept apart. Days count from 1970-01-01, UTC, the last one included."""
+    """Which days' usage is summed, and how it is grouped. Days count from 1970-01-01, UTC, the last one included."""
 
     tenant_id: str
     first_day: int
@@ -23,8 +23,7 @@ class UsageQuery(NamedTuple):
 
 
 class UsageSums(NamedTuple):
-    """The sums, the newest day first, then the most tokens; of how many places there are such sums in all, and the sum
-    over all of them."""
+    """The sums, the newest day first, then the most tokens; the number of all groups, and the sum over all of them."""
 
     records: list[UsageRecord]
     places: int
