@@ -24,7 +24,7 @@ from typing import Any
 REPOSITORY = Path(__file__).resolve().parents[1]
 PROJECT = ("ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "benchmarks/README.md",
            "clients/typescript/README.md")
-SECTIONS = {"How to": "docs/how-to", "How it holds": "docs/explanation", "Reference": "docs/reference",
+SECTIONS = {"How to": "docs/how-to", "Explanation": "docs/explanation", "Reference": "docs/reference",
             "Decisions": "docs/decisions"}
 FENCE = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(\[[^\]]*\]\()([^)\s#]+)((?:#[^)\s]*)?\))")
