@@ -1,5 +1,6 @@
 """Keys: the owner's is made once and private; a key is known by its hash only, and a revoked one is refused."""
 
+import asyncio
 import stat
 from pathlib import Path
 
@@ -103,6 +104,61 @@ class Counting(MemoryLedger):
     async def key(self, key_sha256: str) -> KeyRecord | None:
         self.looks += 1
         return await super().key(key_sha256)
+
+
+class Slow(Counting):
+    """A ledger whose reads of keys return what they read only once `go` is set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.go = asyncio.Event()
+
+    async def key(self, key_sha256: str) -> KeyRecord | None:
+        found = await super().key(key_sha256)
+        await self.go.wait()
+        return found
+
+
+SLOW_KEY = KeyRecord(key_sha256=digest("ilk_x"), key_id="k", tenant_id="default", role="viewer", created_ms=1,
+                     last_used_ms=1_000_000, principal=Actor(type="user", id="someone"))
+
+
+@pytest.mark.req("K-1")
+async def test_requests_that_arrive_together_look_a_key_up_once_and_one_that_ends_early_ends_no_other() -> None:
+    ledger = Slow()
+    await ledger.commit(WriteBatch([Put(SLOW_KEY)]))
+    credentials = Credentials(ledger, StillClock())
+    requests = [asyncio.create_task(credentials.principal("ilk_x")) for _ in range(64)]
+    while not ledger.looks:
+        await asyncio.sleep(0)
+    requests[0].cancel()
+    ledger.go.set()
+    first, *others = await asyncio.gather(*requests, return_exceptions=True)
+    assert isinstance(first, asyncio.CancelledError)
+    assert len({id(one) for one in others}) == 1
+    assert others[0] is await credentials.principal("ilk_x")
+    assert ledger.looks == 1
+
+
+@pytest.mark.req("K-1")
+async def test_a_key_that_is_revoked_while_it_is_looked_up_is_refused_at_once() -> None:
+    ledger = Slow()
+    await ledger.commit(WriteBatch([Put(SLOW_KEY)]))
+    credentials = Credentials(ledger, StillClock())
+    before = asyncio.create_task(credentials.principal("ilk_x"))
+    while not ledger.looks:
+        await asyncio.sleep(0)
+    await ledger.commit(WriteBatch([Put(msgspec.structs.replace(SLOW_KEY, revoked=True))]))
+    credentials.forget()
+    meanwhile = asyncio.create_task(credentials.principal("ilk_x"))
+    while ledger.looks < 2:
+        await asyncio.sleep(0)
+    ledger.go.set()
+    assert (await before).role == "viewer"
+    for refused in (meanwhile, credentials.principal("ilk_x")):
+        with pytest.raises(Problem, match="no longer accepted"):
+            await refused
+    assert credentials.known("ilk_x", 1_000_000) is None
 
 
 @pytest.mark.req("K-1", "K-3")

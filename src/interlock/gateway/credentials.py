@@ -182,6 +182,8 @@ class Credentials:
         self._known: OrderedDict[str, tuple[int, Principal]] = OrderedDict()
         self._refused: OrderedDict[str, int] = OrderedDict()
         """What was refused, by its hash, and until when that is not looked up again."""
+        self._looking: dict[str, asyncio.Task[Principal]] = {}
+        """Lookups under way, by the hash of what is looked up: requests that arrive meanwhile share one."""
         self.on_forget = Signal[[]]()
         """Sent when something was revoked, here or at another gateway."""
         self.on_revoked = Signal[[]]()
@@ -203,29 +205,49 @@ class Credentials:
         known = self._known.get(hashed)
         if known is not None and now < known[0]:
             return known[1]
-        self._known.pop(hashed, None)
         if now < self._refused.get(hashed, now):
             raise _unknown()
-        principal = await self._judged(token, hashed, known[1] if known is not None else None)
-        self._known[hashed] = (now + CACHE_MS, principal)
-        if len(self._known) > CACHE_KEYS:
-            self._known.popitem(last=False)
-        return principal
+        looking = self._looking.get(hashed)
+        if looking is None:
+            self._known.pop(hashed, None)
+            before = known[1] if known is not None else None
+            looking = self._looking[hashed] = asyncio.create_task(self._look_up(token, hashed, before, now))
+        return await asyncio.shield(looking)  # A request that ends early does not end it for the others.
 
-    async def _judged(self, token: str, hashed: str, before: Principal | None) -> Principal:
-        """Judge a token; `before` is who it stood for when it was accepted last: then all is read at once, and a store
-        on a network is waited for once. Raises Problem."""
+    async def _look_up(self, token: str, hashed: str, before: Principal | None, now_ms: int) -> Principal:
+        """Judge a token and remember the result, unless something was revoked meanwhile: it may have been read before.
+        Raises Problem."""
         try:
-            looked = await self._looked(hashed, before.tenant_id) if before and token.startswith(KEY_PREFIX) else None
-            principal = await self._find(token, hashed, looked)
-            await self._check_tenant(principal.tenant_id, looked)
+            principal = await self._judged(token, hashed, before)
         except Problem as problem:
-            if problem.code == "Unauthorized":
+            if self._ended(hashed) and problem.code == "Unauthorized":
                 self._refused.pop(hashed, None)
                 self._refused[hashed] = self._clock.monotonic_ms() + CACHE_MS
                 if len(self._refused) > REFUSED_KEYS:
                     self._refused.popitem(last=False)
             raise
+        except BaseException:
+            self._ended(hashed)
+            raise
+        if self._ended(hashed):
+            self._known[hashed] = (now_ms + CACHE_MS, principal)
+            if len(self._known) > CACHE_KEYS:
+                self._known.popitem(last=False)
+        return principal
+
+    def _ended(self, hashed: str) -> bool:
+        """End the running lookup; returns whether its result may be remembered."""
+        valid = self._looking.get(hashed) is asyncio.current_task()
+        if valid:
+            del self._looking[hashed]
+        return valid
+
+    async def _judged(self, token: str, hashed: str, before: Principal | None) -> Principal:
+        """Judge a token; `before` is who it stood for when it was accepted last: then all is read at once, and a store
+        on a network is waited for once. Raises Problem."""
+        looked = await self._looked(hashed, before.tenant_id) if before and token.startswith(KEY_PREFIX) else None
+        principal = await self._find(token, hashed, looked)
+        await self._check_tenant(principal.tenant_id, looked)
         return principal
 
     async def _looked(self, hashed: str, tenant_id: str) -> _Looked:
@@ -251,6 +273,7 @@ class Credentials:
         """Do so since another gateway has revoked something."""
         self._known.clear()
         self._refused.clear()
+        self._looking.clear()  # What was read before counts for those alone who wait for it already.
         self.on_forget()
 
     def _is_jwt(self, token: str) -> bool:
