@@ -16,7 +16,7 @@ from interlock.cli.verbs import CliVerb, add, examples
 
 
 class VerbGroup(NamedTuple):
-    """A group's own line, what it does without a further word (`module:function`), and the verbs below it."""
+    """A group's own line, what it does without a further word (a `place` as of a verb), and the verbs below it."""
 
     verb: CliVerb
     itself: str
@@ -24,20 +24,20 @@ class VerbGroup(NamedTuple):
 
 
 GROUPS = {
-    "agents": VerbGroup(verbs.AGENTS, "interlock.cli.agents:agents", verbs.AGENTS_VERBS),
-    "runner": VerbGroup(verbs.RUNNER, "interlock.cli.processes:runner", verbs.RUNNER_VERBS),
-    "service": VerbGroup(verbs.SERVICE, "interlock.cli.install:services", verbs.SERVICE_VERBS),
-    "sessions": VerbGroup(verbs.SESSIONS, "interlock.cli.lists:sessions", verbs.SESSIONS_VERBS),
-    "runners": VerbGroup(verbs.RUNNERS, "interlock.cli.runners:runners", verbs.RUNNERS_VERBS),
-    "policy": VerbGroup(verbs.POLICY, "interlock.cli.policy_verbs:show", verbs.POLICY_VERBS),
-    "trust": VerbGroup(verbs.TRUST, "interlock.cli.trusted_workspaces:trusted", verbs.TRUST_VERBS),
-    "signing_keys": VerbGroup(verbs.SIGNING, "interlock.cli.signing_keys:signing_keys", verbs.SIGNING_VERBS),
-    "console": VerbGroup(verbs.CONSOLE, "interlock.cli.console:console", verbs.CONSOLE_VERBS),
-    "keys": VerbGroup(verbs.KEYS, "interlock.cli.keys:keys", verbs.KEYS_VERBS),
-    "tenants": VerbGroup(verbs.TENANTS, "interlock.cli.tenants:tenants", verbs.TENANTS_VERBS),
-    "webhooks": VerbGroup(verbs.WEBHOOKS, "interlock.cli.webhooks:webhooks", verbs.WEBHOOK_VERBS),
-    "contexts": VerbGroup(verbs.CONTEXTS, "interlock.cli.context_verbs:listing", verbs.CONTEXTS_VERBS),
-    "cron": VerbGroup(verbs.CRON, "interlock.cli.cron_verbs:jobs", verbs.CRON_VERBS),
+    "agents": VerbGroup(verbs.AGENTS, "agents:agents", verbs.AGENTS_VERBS),
+    "runner": VerbGroup(verbs.RUNNER, "processes:runner", verbs.RUNNER_VERBS),
+    "service": VerbGroup(verbs.SERVICE, "install:services", verbs.SERVICE_VERBS),
+    "sessions": VerbGroup(verbs.SESSIONS, "lists:sessions", verbs.SESSIONS_VERBS),
+    "runners": VerbGroup(verbs.RUNNERS, "runners:runners", verbs.RUNNERS_VERBS),
+    "policy": VerbGroup(verbs.POLICY, "policy_verbs:show", verbs.POLICY_VERBS),
+    "trust": VerbGroup(verbs.TRUST, "trusted_workspaces:trusted", verbs.TRUST_VERBS),
+    "signing_keys": VerbGroup(verbs.SIGNING, "signing_keys:signing_keys", verbs.SIGNING_VERBS),
+    "console": VerbGroup(verbs.CONSOLE, "console:console", verbs.CONSOLE_VERBS),
+    "keys": VerbGroup(verbs.KEYS, "keys:keys", verbs.KEYS_VERBS),
+    "tenants": VerbGroup(verbs.TENANTS, "tenants:tenants", verbs.TENANTS_VERBS),
+    "webhooks": VerbGroup(verbs.WEBHOOKS, "webhooks:webhooks", verbs.WEBHOOK_VERBS),
+    "contexts": VerbGroup(verbs.CONTEXTS, "context_verbs:listing", verbs.CONTEXTS_VERBS),
+    "cron": VerbGroup(verbs.CRON, "cron_verbs:jobs", verbs.CRON_VERBS),
 }
 
 
@@ -48,6 +48,6 @@ def __getattr__(name: str) -> App:
         raise AttributeError(name)
     module, _, function = group.itself.partition(":")
     app = App(name=group.verb.name, help=group.verb.line, help_prologue=examples(group.verb.examples),
-              help_epilogue="", default_command=getattr(import_module(module), function))
+              help_epilogue="", default_command=getattr(import_module(f"interlock.cli.{module}"), function))
     add(app, group.below, None)
     return app
