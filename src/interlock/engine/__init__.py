@@ -1,1 +1,1 @@
-"""Lanes, their shells, viewers and timers: where pure decisions meet the ledger."""
+"""Lanes and the code around them: shells, viewers, timers. Decisions are pure; the shells write to the ledger."""

@@ -1,4 +1,4 @@
-"""Whether the audit log of each tenant can be signed: what cannot be proved afterwards is not begun (U-3)."""
+"""Whether each tenant's audit log can be signed: no work starts that could not be proved afterwards (U-3)."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 
 class Signing:
-    """What the signer has found, for those who start new work. Nothing is stalled until it says so."""
+    """The signer's findings, for code that starts new work. No tenant is stalled until the signer reports it."""
 
     def __init__(self) -> None:
         self.stalled: dict[str, str] = {}
-        """Tenant → the sentence why its log cannot be signed, for all whose log cannot."""
+        """Tenant → the sentence why its log cannot be signed, for the tenants that are stalled."""
         self._resumed: list[Callable[[], None]] = []
 
     def on_resumed(self, resumed: Callable[[], None]) -> None:
@@ -22,13 +22,13 @@ class Signing:
         return self.stalled.get(tenant_id)
 
     def failed(self, tenant_id: str, reason: str) -> bool:
-        """Note that a log cannot be signed; returns whether that is news."""
+        """Record that a log cannot be signed; returns whether that is new."""
         is_news = self.stalled.get(tenant_id) != reason
         self.stalled[tenant_id] = reason
         return is_news
 
     def signed(self, tenant_id: str) -> None:
-        """Note that a log was signed."""
+        """Record that a log was signed."""
         if self.stalled.pop(tenant_id, None) is not None:
             for resumed in self._resumed:
                 resumed()

@@ -1,1 +1,1 @@
-"""The one place where a session's turns and a command's life meet (C-8). Pure: decisions come out as writes."""
+"""The connection of a session's turns with the life of its commands (C-8). Pure: decisions are returned as writes."""

@@ -1,4 +1,4 @@
-"""Approvals in a lane: opening one, and what its decision, or time, sets free (section 3)."""
+"""Approvals in a lane: opening them, and the effects of their decision or expiry (section 3)."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def open_approval(
 
 
 def _ask_approvers(lane: Lane, approval: Approval) -> None:
-    """Queue one notice of an approval for each webhook of the tenant, and for its approvers' browsers; in the
+    """Queue one notice of an approval for each webhook of the tenant and for its approvers' browsers, in the
     transaction that opens the approval, so that none is missed (P-8, J-18)."""
     names = [name for tenant_id, name in lane.limits.webhooks if tenant_id == approval.tenant_id]
     for name in [*names, DEVICES] if lane.limits.push else names:
@@ -64,7 +64,7 @@ def _ask_approvers(lane: Lane, approval: Approval) -> None:
 
 
 def release(lane: Lane, approval: Approval, who: dict[str, str]) -> None:
-    """Do what a decided approval decides: both doors (section 3)."""
+    """Carry out an approval's decision at either door (section 3)."""
     allowed = approval.state == "granted"
     if approval.door == "tool" and approval.interaction_id is not None:
         changed = _changed_input(approval) if allowed else None
@@ -88,13 +88,13 @@ def release(lane: Lane, approval: Approval, who: dict[str, str]) -> None:
 
 
 def _changed_input(approval: Approval) -> dict[str, Any] | None:
-    """What the agent is to do instead, if the input was changed (P-2)."""
+    """Return the input to use instead, if an approver changed it (P-2)."""
     return msgspec.json.decode(approval.input, type=dict[str, Any]) if approval.supersedes is not None else None
 
 
 def hand_answer(lane: Lane, answer: p.InteractionResponse) -> None:
-    """Answer the agent's question. A yes waits while a budget is used up whose agent cannot pause (P-7): the runner is
-    sent the longest time for it. The runner of one that can holds it itself."""
+    """Answer the agent's question. If a budget is used up and the agent cannot pause, a yes waits (P-7), and the runner
+    is sent the maximum time for it. The runner of an agent that can pause holds the answer itself."""
     hold = next((r for r in lane.approvals.values() if r.approval.budget is not None
                  and r.approval.state == "pending"), None)
     if answer.decision != "allow" or hold is None or lane.state.budget_pause:
@@ -108,7 +108,7 @@ def hand_answer(lane: Lane, answer: p.InteractionResponse) -> None:
 
 
 def expire(lane: Lane, record: ApprovalRecord) -> None:
-    """Time is up, and that means no (P-6)."""
+    """Deny an approval whose time is over (P-6)."""
     expired = lane.move_approval(record, "expired", SYSTEM, decided_at=lane.at).approval
     if expired.door == "tool" and expired.interaction_id is not None:
         lane.control("control.interaction.timeout", p.InteractionTimeout(interaction_id=expired.interaction_id))
@@ -122,8 +122,8 @@ def expire(lane: Lane, record: ApprovalRecord) -> None:
 
 
 def deny_repeated(lane: Lane, interaction_id: str) -> None:
-    """Deny the open question whose id a second one has: a runner distinguishes answers by the id alone, and might take
-    a yes for the one as the answer to the other (A-5, P-2)."""
+    """Deny the open question whose id a second question repeats: a runner distinguishes answers by the id only, and
+    might apply a yes for one to the other (A-5, P-2)."""
     turn = lane.state.machine.turn
     if turn is None or interaction_id not in turn.interactions:
         return
@@ -138,7 +138,7 @@ def deny_repeated(lane: Lane, interaction_id: str) -> None:
 
 
 def void_interactions(lane: Lane) -> None:
-    """A tool call whose turn is over can no longer be decided (P-6)."""
+    """Void the approvals of tool calls whose turn is over (P-6)."""
     turn = lane.state.machine.turn
     for record in [r for r in lane.approvals.values() if r.approval.door == "tool"]:
         if turn is None or record.approval.interaction_id not in turn.interactions:
@@ -146,7 +146,7 @@ def void_interactions(lane: Lane) -> None:
 
 
 def stop_clock(lane: Lane) -> None:
-    """The timeout stands while an approval is waited for (C-1)."""
+    """Stop the command's timeout while an approval is pending (C-1)."""
     record = lane.active
     if record is None or record.running_since_ms is None or record.remaining_ms is None:
         return
@@ -155,7 +155,7 @@ def stop_clock(lane: Lane) -> None:
 
 
 def restart_clock(lane: Lane) -> None:
-    """The timeout runs on once nothing is waited for any more (C-1)."""
+    """Restart the command's timeout once no approval is pending (C-1)."""
     record: CommandRecord | None = lane.active
     waiting = any(r.approval.door == "tool" and r.approval.state == "pending" for r in lane.approvals.values())
     waiting = waiting or bool(lane.state.held_answers)

@@ -1,4 +1,4 @@
-"""Putting a session away: archived by a person, or left behind by a reset of its key (I-1, I-3, V-2)."""
+"""Archiving of a session: by a person, or after a reset of its key (I-1, I-3, V-2)."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from interlock.protocol.problems import Problem
 
 
 def archive(lane: Lane, who: dict[str, str], reason: str) -> None:
-    """End the agent and put the session away: it stays readable, and takes no commands (V-2). One that is observed is
-    only put away here: the gateway that controls it is not asked, and may not even exist (D-5)."""
+    """End the agent and archive the session: it stays readable and accepts no commands (V-2). An observed session is
+    archived here only: the gateway that controls it is not contacted, and may not exist any more (D-5)."""
     if not lane.state.controller:
         close_session(lane, who, reason)
     if lane.state.entry.archived_at is None:
@@ -22,8 +22,8 @@ def archive(lane: Lane, who: dict[str, str], reason: str) -> None:
 
 
 def put_away(lane: Lane, who: dict[str, str]) -> None:
-    """Archive a session whose entry a person deleted. Raises Problem Conflict while it works: deleting a line of a file
-    ends nothing that runs (N-1)."""
+    """Archive a session whose entry a person deleted. Raises Problem Conflict while it has work: deleting a line of a
+    file must not end running work (N-1)."""
     lane.check_controlled()
     if lane.commands:
         raise Problem("Conflict", "it has work under way, so it stays",
@@ -32,14 +32,14 @@ def put_away(lane: Lane, who: dict[str, str]) -> None:
 
 
 def restore(lane: Lane, who: dict[str, str]) -> None:
-    """Take an archived session back."""
+    """Restore an archived session."""
     if lane.state.entry.archived_at is not None:
         lane.state.patch_entry(archived_at=None)
         lane.audit("session_change", who, {"fields": ["archivedAt"]})
 
 
 def retire(lane: Lane, who: dict[str, str], *, asked: bool) -> None:
-    """End the old session's agent: at once where a person asked for the reset, else when its work has ended."""
+    """End the old session's agent: at once if a person requested the reset, otherwise when its work has ended."""
     lane.check_controlled()
     if asked:
         close_session(lane, who, "reset")
@@ -49,7 +49,8 @@ def retire(lane: Lane, who: dict[str, str], *, asked: bool) -> None:
         if record.close_after:
             continue
         kept = lane.keep(msgspec.structs.replace(record, close_after=True))
-        # The record of its submission names another target, so a restart would take the row as edited (H-5).
+        # The audit record of its submission names another target, so a restart would treat the row as tampered with
+        # (H-5).
         lane.audit("reevaluate", who, {"reason": "reset", "target_sha256": target(kept)}, command_id=kept.command.id)
     if not live:
         close_agent(lane, who, "reset")

@@ -1,4 +1,4 @@
-"""What is asked of a session beside its commands: the answer to its agent's question, a compaction (C-8, T-6)."""
+"""Requests to a session that are not commands: the answer to its agent's question, a compaction (C-8, T-6)."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from interlock.protocol.records import ApprovalRecord, Principal
 from interlock.protocol.resources import Approval
 
 MAX_ANSWER_CHARS = 32_000
-"""An answer travels to the agent in one frame (L-2)."""
+"""An answer is sent to the agent in one frame (L-2)."""
 MAX_INSTRUCTIONS_CHARS = 8_000
 ANSWER_UNUSED = "this answer was not taken"
 
 
 def answer(lane: Lane, principal: Principal, record: ApprovalRecord, text: str | None) -> Approval:
-    """Answer an agent's question in words, or decline to with None (C-8). Nothing is counted: the first answer is the
-    answer. Raises Problem."""
+    """Answer an agent's question in words, or decline it with None (C-8). There is no quorum: the first answer counts.
+    Raises Problem."""
     lane.check_controlled()
     approval_id = record.approval.id
     if record.approval.state != "pending":
@@ -45,7 +45,7 @@ def answer(lane: Lane, principal: Principal, record: ApprovalRecord, text: str |
 
 
 def check_compact(lane: Lane, instructions: str | None) -> None:
-    """Raises Problem where the session's context cannot be compacted now."""
+    """Raise Problem if the session's context cannot be compacted now."""
     lane.check_controlled()
     state = lane.state
     if len(instructions or "") > MAX_INSTRUCTIONS_CHARS:
@@ -62,8 +62,8 @@ def check_compact(lane: Lane, instructions: str | None) -> None:
 
 
 def compact(lane: Lane, principal: Principal, instructions: str | None) -> compaction.RequestedCompaction:
-    """Ask the session's agent to compact its own context (T-6); its `session.compacted`, or `session.error`, answers.
-    Raises Problem."""
+    """Request that the session's agent compacts its own context (T-6); it answers with `session.compacted` or
+    `session.error`. Raises Problem."""
     state = lane.state
     check_compact(lane, instructions)
     if state.opening == "closed":
@@ -77,7 +77,7 @@ def compact(lane: Lane, principal: Principal, instructions: str | None) -> compa
 
 
 def compact_again(lane: Lane) -> None:
-    """Send the request of a compaction again whose agent was not started, now that its files are allowed (H-13)."""
+    """Resend the request of a compaction whose agent was not started, now that its files are allowed (H-13)."""
     pending = compaction.waiting_for_trust(lane)
     if pending is None:
         return

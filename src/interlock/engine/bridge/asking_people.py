@@ -1,4 +1,4 @@
-"""A person is asked what to do after a conversation could not be compacted several times (Z-4)."""
+"""The question to a person after several failed compactions of a conversation (Z-4)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MAX_REASON_CHARS = 500
 
 
 def ask(lane: Lane, reason: str) -> None:
-    """Open the question, once. Nothing is compacted by itself until it is answered."""
+    """Open the question, once. No automatic compaction happens until it is answered."""
     context = lane.state.context
     if context.question in lane.approvals:
         return
@@ -28,7 +28,7 @@ def ask(lane: Lane, reason: str) -> None:
 
 
 def answered(lane: Lane, approval: Approval, text: str | None) -> None:
-    """Words try again, with them; a decline leaves it as it is."""
+    """Apply the answer: a text starts another attempt with it, a decline leaves the context as it is."""
     context = lane.state.context
     if context.question != approval.id:
         return
@@ -40,11 +40,11 @@ def answered(lane: Lane, approval: Approval, text: str | None) -> None:
         state = lane.state
         if not context.due and state.compacting is None and state.active is None and state.attached \
                 and state.opening == "open":
-            context.due = "threshold"  # Else the end of the next turn brings it.
+            context.due = "threshold"  # Otherwise the end of the next turn triggers it.
 
 
 def look(lane: Lane) -> None:
-    """A question that no one answered in time is a no."""
+    """Treat an expired question as declined."""
     context = lane.state.context
     if context.question and context.question not in lane.approvals:
         context.question, context.failures, context.rests = "", 0, True

@@ -1,5 +1,5 @@
-"""The outcome of the question whether to go on past a budget (P-7): a raised limit, a clean end, or nothing, where the
-budget is not used up any more: somebody else raised it, the day is another, the config says more."""
+"""Apply the decision on a budget-exceeded approval (P-7): raise the limit, end the turn, or do nothing if the budget is
+no longer used up: another approver raised it, a new day began, or the config allows more."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from interlock.protocol.resources import Approval
 
 
 def review(lane: Lane) -> None:
-    """Hold what runs against the budgets as they are now."""
+    """Check the running work against the current budgets."""
     for record in asked(lane):
         if _still(lane, record.approval) is None:
             lane.move_approval(record, "void", SYSTEM, decided_at=lane.at)
@@ -24,7 +24,7 @@ def review(lane: Lane) -> None:
 
 
 def decided(lane: Lane, approval: Approval, who: dict[str, str]) -> None:
-    """A question about a budget was decided: the limit is raised, or the command ends."""
+    """Apply the decision on a budget question: raise the limit, or end the command."""
     if approval.state != "granted":
         _end(lane, approval, who)
         return
@@ -32,19 +32,19 @@ def decided(lane: Lane, approval: Approval, who: dict[str, str]) -> None:
     if one is not None:
         _raise(lane, one, approval, who)
     command = lane.commands.get(approval.command_id or "")
-    if command is not None and command.command.state != "queued":  # Of one that waits, its dispatch uses the yes.
+    if command is not None and command.command.state != "queued":  # For a waiting command, its dispatch uses the yes.
         lane.move_approval(lane.approvals[approval.id], "consumed", SYSTEM)
     review(lane)
 
 
 def expired(lane: Lane, record: ApprovalRecord) -> None:
-    """No one answered in time, and that means no (P-6)."""
+    """Treat an expired budget question as denied (P-6)."""
     moved = lane.move_approval(record, "expired", SYSTEM, decided_at=lane.at)
     _end(lane, moved.approval, SYSTEM)
 
 
 def go_on(lane: Lane) -> None:
-    """Let the command go on once no budget holds it: its agent first, then what was allowed meanwhile (C-6)."""
+    """Continue the command once no budget holds it: its agent first, then the answers that were held (C-6)."""
     state, record = lane.state, lane.active
     if asked(lane) or not (state.budget_pause or state.held_answers):
         return
@@ -66,7 +66,7 @@ def _still(lane: Lane, approval: Approval) -> UsedUp | None:
 
 
 def _raise(lane: Lane, one: UsedUp, approval: Approval, who: dict[str, str]) -> None:
-    """Raise the limit to what the budget gives beyond what is used by now: for this turn, or this day's pot."""
+    """Raise the limit to the budget's amount beyond the current usage: for this turn, or for this day's pot."""
     by = one.used - one.limit + one.amount
     if one.measure == "usd_per_day":
         tenant_id, name, scope, day = one.place

@@ -1,7 +1,8 @@
-"""Budgets in a lane (P-7): what its frames add, whether one is used up, and the question whether to go on.
+"""Budgets in a lane (P-7): the usage that frames add, whether a budget is used up, and the question whether to
+continue.
 
-A budget never kills: the command pauses, or, if its agent cannot, its next yes and its next prompt are held. What
-becomes of the question is in `budget_decisions`.
+A budget never kills: the command pauses, or, if its agent cannot, its next yes and its next prompt are held. The
+decision is applied in `budget_decisions`.
 """
 
 from __future__ import annotations
@@ -26,24 +27,25 @@ from interlock.protocol.resources import BudgetHold, Notice, Quorum
 
 
 class UsedUp(NamedTuple):
-    """A budget of which nothing is left. Money is in micro-dollars."""
+    """A used-up budget. Money is in micro-dollars."""
 
     budget: BudgetRule
     measure: Measure
     used: int
     limit: int
     amount: int
-    """What the config gives, and a yes gives again."""
+    """The amount that the config allows, and that each yes adds."""
     place: BudgetUse
 
 
 def next_day_ms(now_ms: int) -> int:
-    """The next midnight UTC, at which a day's pots begin again."""
+    """Return the next midnight UTC, at which a day's pots start again."""
     return (now_ms // DAY_MS + 1) * DAY_MS
 
 
 def covering(lane: Lane) -> list[BudgetRule]:
-    """The budgets that count this session's work. One that another gateway controls is counted there (D-5)."""
+    """Return the budgets that count this session's work. If another gateway controls the session, it is counted there
+    (D-5)."""
     state = lane.state
     if not lane.limits.budgets or state.controller:
         return []
@@ -52,8 +54,8 @@ def covering(lane: Lane) -> list[BudgetRule]:
 
 
 def take_usage(lane: Lane, frame: Frame, usage: p.Usage, *, in_turn: bool) -> None:
-    """Count a usage of the agent: the turn's tokens so far, and what the running total of money has grown by; then
-    report what is left (rawp 7.3). Rows and frame are of one transaction."""
+    """Count usage that the agent reported: the turn's tokens so far, and the increase of the running total of money;
+    then report what is left (rawp 7.3). Rows and frame are in one transaction."""
     state, tokens = lane.state, usage.token_usage
     if in_turn:
         state.count_tokens(max(state.turn_tokens, tokens.input_tokens + tokens.output_tokens))
@@ -79,7 +81,7 @@ def take_usage(lane: Lane, frame: Frame, usage: p.Usage, *, in_turn: bool) -> No
 
 
 def pot(lane: Lane, place: BudgetUse) -> Pot:
-    """A pot as this decision leaves it."""
+    """Return a pot, including the changes of this decision."""
     found = lane.spending.pot(place)
     for write in lane.out.writes:
         if isinstance(write, Add) and isinstance(write.record, SpendingRecord) and place_of(write.record) == place:
@@ -88,7 +90,7 @@ def pot(lane: Lane, place: BudgetUse) -> Pot:
 
 
 def used_up(lane: Lane, *measures: Measure) -> Iterator[UsedUp]:
-    """The budgets of which nothing is left, in the config's order."""
+    """Yield the budgets that are used up, in the config's order."""
     for budget in covering(lane):
         place = _place(lane, budget)
         if budget.tokens_per_turn is not None and "tokens_per_turn" in measures:
@@ -102,17 +104,17 @@ def used_up(lane: Lane, *measures: Measure) -> Iterator[UsedUp]:
 
 
 def asked(lane: Lane) -> list[ApprovalRecord]:
-    """The questions about budgets that wait for an answer."""
+    """Return the pending budget questions."""
     return [r for r in lane.approvals.values() if r.approval.budget is not None and r.approval.state == "pending"]
 
 
 def begin_turn(lane: Lane) -> None:
-    """Count a turn's tokens from nothing; what people allowed was for the turn before."""
+    """Reset the turn's token count and the grants of the previous turn."""
     lane.state.reset_turn_budget()
 
 
 def may_start(lane: Lane, record: CommandRecord) -> bool:
-    """Whether the day's money lets a prompt go out; if not, somebody is asked, once."""
+    """Return whether the day's money allows a prompt to be sent; if not, approvers are asked, once."""
     empty = list(used_up(lane, "usd_per_day"))
     for one in empty:
         _ask(lane, record, one)
@@ -120,8 +122,8 @@ def may_start(lane: Lane, record: CommandRecord) -> bool:
 
 
 def report_overrun(lane: Lane) -> None:
-    """Notice each budget of tokens that a turn has used up by its end without being asked about: an agent that reports
-    its tokens only then cannot be stopped any more."""
+    """Notify viewers of each token budget that a turn exceeded without a question, because its agent reports tokens
+    only at the end and could not be stopped."""
     record = lane.active
     if record is None:
         return
@@ -133,7 +135,7 @@ def report_overrun(lane: Lane) -> None:
 
 
 def hold_turn(lane: Lane) -> None:
-    """Pause the command whose turn has used up a budget, and ask whether it is to go on."""
+    """Pause the command whose turn has used up a budget, and ask whether to continue it."""
     record = lane.active
     if record is None or lane.state.machine.phase != "turn":
         return
@@ -147,7 +149,7 @@ def hold_turn(lane: Lane) -> None:
 
 
 def _ask(lane: Lane, record: CommandRecord, one: UsedUp) -> bool:
-    """Open the question, if it is not open already; True if it is new."""
+    """Open the question unless it is open already; returns whether it is new."""
     budget = one.budget
     if any(r.approval.budget is not None and (r.approval.budget.name, r.approval.budget.measure) ==
            (budget.name, one.measure) and r.approval.command_id == record.command.id for r in asked(lane)):
@@ -175,7 +177,8 @@ def _place(lane: Lane, budget: BudgetRule) -> BudgetUse:
 
 
 def _tell_totals(lane: Lane, counted: list[BudgetRule], usage: p.Usage) -> None:
-    """The gateway's own `session.usage`: the pot with the least left (rawp 7.3). A runner only shows it."""
+    """Send the gateway's own `session.usage`, with the pot that has the least left (rawp 7.3). A runner only displays
+    it."""
     def left(budget: BudgetRule) -> tuple[int, int, int]:
         spent, raised = pot(lane, _place(lane, budget))
         limit = (budget.day_micros or 0) + raised

@@ -15,7 +15,8 @@ from interlock.protocol.resources import Command, CommandBody
 
 
 def submit_cancel(lane: Lane, principal: Principal, body: CommandBody) -> Command:
-    """Take a cancel: a command of its own, needs no approval (C-2). Raises Problem Conflict for one that has ended."""
+    """Accept a cancel, which is a command itself and needs no approval (C-2). Raises Problem Conflict if its target has
+    ended."""
     target = ordered(lane, body)
     order = begin_order(lane, principal, body, target)
     await_end(lane, target.command.id, order.command.id)
@@ -24,7 +25,7 @@ def submit_cancel(lane: Lane, principal: Principal, body: CommandBody) -> Comman
 
 
 def cancel_command(lane: Lane, record: CommandRecord, by: str, cause: CancelCause) -> None:
-    """Stop a command: at once before it was sent, else through its agent, by force after CANCEL_FORCE_MS."""
+    """Stop a command: at once if it was not sent yet, otherwise through its agent, by force after CANCEL_FORCE_MS."""
     state = record.command.state
     if state == "canceling":
         return
@@ -42,7 +43,7 @@ def cancel_command(lane: Lane, record: CommandRecord, by: str, cause: CancelCaus
 
 
 def interrupt(lane: Lane) -> None:
-    """An execute that waits with `on_busy` interrupt ends what runs before it (C-3); once it may run itself."""
+    """End the running command for a waiting execute with `on_busy` interrupt, once that may run itself (C-3)."""
     record = lane.active
     if record is None or record.command.state == "canceling" or lane.draining:
         return
@@ -53,14 +54,15 @@ def interrupt(lane: Lane) -> None:
 
 
 def close_session(lane: Lane, who: dict[str, str], reason: str) -> None:
-    """Close a session's agent. What runs in it is canceled first, and so is what waits: a command that no one expects
-    any more must not open the agent again. Raises Problem."""
+    """Close a session's agent. Running and waiting commands are canceled first: an abandoned command must not open the
+    agent again. Raises Problem."""
     stop_all(lane, who)
     close_agent(lane, who, reason)
 
 
 def stop_all(lane: Lane, who: dict[str, str]) -> int:
-    """Stop what runs and what waits; how many that were. What waits goes first: it must not begin. Raises Problem."""
+    """Cancel the waiting and the running commands; returns their number. The waiting ones are first, so that none
+    starts. Raises Problem."""
     lane.check_controlled()
     stopped = [*queued(lane), *(r for r in lane.commands.values() if r.command.state == "pending_approval")]
     if lane.active is not None and lane.active.command.state != "canceling":

@@ -1,4 +1,4 @@
-"""Where bridges to chats have posted an approval, by their own word (J-5)."""
+"""The chats in which chat bridges report that they posted an approval (J-5)."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from interlock.protocol.resources import Approval, ApprovalCard
 
 
 def report(lane: Lane, principal: Principal, approval_id: str, service: str, chats: Sequence[str]) -> Approval:
-    """Replace the chats that a bridge named of its service. It leaves no audit record, since nothing is decided by it
-    and no one's say depends on it. Raises Problem Conflict if the approval has ended, QuotaExceeded above MAX_CARDS."""
+    """Replace the chats that a bridge reported for its service. This leaves no audit record, since no decision and no
+    permission depends on it. Raises Problem Conflict if the approval has ended, QuotaExceeded above MAX_CARDS."""
     lane.check_controlled()
     record = lane.approvals.get(approval_id)
     if record is None or record.approval.state != "pending":

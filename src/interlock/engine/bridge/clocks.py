@@ -1,4 +1,4 @@
-"""What time alone decides in a lane (C-1, P-6): each clock has its own field and its own end."""
+"""Decisions of a lane that only time triggers (C-1, P-6): each clock has its own field and its own effect."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from interlock.protocol.records import ApprovalRecord, CommandRecord
 
 
 def expire_overdue(lane: Lane) -> None:
-    """End the approvals whose time is over: before any input is decided, since a timer rings late if the host slept,
-    the gateway was down or much is to be done, and a vote after the time does not count (P-6)."""
+    """End the expired approvals, before any input is decided: a timer is late if the host slept, the gateway was down
+    or is busy, and a vote after the deadline does not count (P-6)."""
     for record in [r for r in lane.approvals.values() if r.approval.state == "pending"]:
         if record.expires_ms <= lane.now:
             _expiry(record)(lane, record)
 
 
 def tick(lane: Lane) -> None:
-    """Do all that is due at the lane's now, beside `expire_overdue`."""
+    """Run everything that is due at the lane's current time, except `expire_overdue`."""
     lapse(lane)
     for record in list(lane.commands.values()):
         if record.command.id in lane.commands:
@@ -39,7 +39,7 @@ def tick(lane: Lane) -> None:
 
 
 def _expiry(record: ApprovalRecord) -> Callable[[Lane, ApprovalRecord], None]:
-    """What the end of an approval's time does."""
+    """Return the function that ends an approval at its deadline."""
     if record.approval.workspace_files:
         return workspace_trust.expired
     return expire if record.approval.budget is None else budget_decisions.expired
@@ -70,7 +70,8 @@ def _tick_command(lane: Lane, record: CommandRecord) -> None:
 
 
 def _give_up(lane: Lane, record: CommandRecord) -> None:
-    """What has failed must not run when its runner comes back after all: neither its prompt nor its turn's rest."""
+    """Ensure that a failed command does not run when its runner returns: neither its prompt nor the rest of its
+    turn."""
     if record.command.state == "canceling":
         return
     if record.command.started_at is None and (record.prompt_seq or 0) > lane.state.control_acked:

@@ -1,8 +1,9 @@
-"""The command door: what policy says of an execute, and the outcome of one that was let through because its agent was
-taken to ask before its tools, when the agent does not (A-10, H-11).
+"""The command door: policy on executes, and what happens to a command that was admitted on the assumption that its
+agent asks before its tool calls, if it does not (A-10, H-11).
 
-Whether an agent asks is known once it is open, and may change. So such a command goes out with the condition that the
-agent asks; if it does not, nothing has run, and the command waits for people as any command of such an agent does.
+Whether an agent asks is known once it is open, and may change. So such a command is sent with the condition that the
+agent asks; if it does not, nothing has run, and the command waits for approvers like any command of an agent that does
+not ask.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ CODE = "ToolsNotGated"
 
 def ask_people(lane: Lane, record: CommandRecord, on: PolicySubject, verdict: PolicyVerdict, required: int = 0,
                holding: Holding | None = None) -> Approval:
-    """Open the approval that an execute waits for; its input is the payload's bytes. `on` was judged; `holding` is how
-    its agent is held, if that is not what holds for the session."""
+    """Open the approval that an execute waits for; its input is the payload's bytes. `on` is what was judged; `holding`
+    is how its agent is held, if that differs from the session's."""
     command = record.command
     raw = bytes(command.payload) if isinstance(command.payload, msgspec.Raw) else b""
     return open_approval(
@@ -43,15 +44,16 @@ def ask_people(lane: Lane, record: CommandRecord, on: PolicySubject, verdict: Po
 
 
 def hold_queued(lane: Lane, policy: RuleSet, because: str) -> None:
-    """Hold every queued command that was let through in the belief that its agent asks: people decide on it."""
+    """Hold every queued command that was admitted on the assumption that its agent asks, so that approvers decide on
+    it."""
     for record in queued(lane):
         if record.needs_asking:
             hold(lane, record, policy, because)
 
 
 def hold(lane: Lane, record: CommandRecord, policy: RuleSet, because: str, permission: Permission = "never") -> None:
-    """Judge a command again, of which nothing has run: its agent is not known to ask, or has less of a box than was
-    shown. `because` is one sentence."""
+    """Judge a command again that has not run: its agent is not known to ask, or has a weaker box than was shown.
+    `because` is one sentence."""
     command = record.command
     if command.state == "canceling":
         lane.state.release()
@@ -74,14 +76,15 @@ def hold(lane: Lane, record: CommandRecord, policy: RuleSet, because: str, permi
             box = lane.state.expected_box if record.needs_box is not None else None
             requeue(lane, msgspec.structs.replace(record, needs_box=box),
                     {"rule": verdict.rule, "needs_box": box_fact(box), **dropped})
-        elif dropped:  # It stays where it is, so no transition records what it no longer needs.
+        elif dropped:  # Its state does not change, so no transition records what it no longer needs.
             lane.audit("reevaluate", SYSTEM, {"rule": verdict.rule, **dropped}, command_id=command.id)
         return
     record = _notice(lane, record, f"{because} Its whole command waits for an approval.")
     if lane.state.active == command.id:
         lane.state.release()
     lane.state.note_let_through("")
-    # The mode that the prompt names may be the reason: the session's agent asks, and this command's would not.
+    # The mode that the prompt names may be the reason: the session's agent asks, but in this command's mode it would
+    # not.
     as_asked = Holding(held="command", why=OPEN_MODE) if lane.state.permission == "asks" else None
     approval = ask_people(lane, record, on, verdict, holding=as_asked)
     record = msgspec.structs.replace(record, needs_box=lane.state.expected_box)
@@ -91,7 +94,7 @@ def hold(lane: Lane, record: CommandRecord, policy: RuleSet, because: str, permi
 
 
 def origin_of_record(record: CommandRecord) -> str:
-    """Where it came from, as policy names it."""
+    """Return the command's origin in policy terms."""
     return origin_of(record) if record.origin != "user" else "user"
 
 

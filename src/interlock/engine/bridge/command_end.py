@@ -1,4 +1,4 @@
-"""How a command ends, or goes back into the queue: one place, so that its result, event and audit record agree."""
+"""The end of a command, or its return to the queue, in one place, so that its result, event and audit record agree."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from interlock.protocol.records import CommandRecord
 from interlock.protocol.resources import CommandState, Failure, Output, Result, StatusEvent
 
 MAX_REASON_CHARS = 1_000
-"""What of a reason travels to the runner: it must fit a frame (L-2)."""
+"""Length of a reason as sent to the runner: it must fit a frame (L-2)."""
 
 
 def end_command(
@@ -72,7 +72,7 @@ def close_agent(lane: Lane, who: dict[str, str], reason: str) -> None:
 
 
 def fail(lane: Lane, record: CommandRecord, code: str, message: str, *, exit_code: int | None = None) -> None:
-    """End a command as failed; one that a cancel or a timeout was asked for ends as that instead."""
+    """End a command as failed; if a cancel or a timeout was requested for it, end it as that instead."""
     if record.command.state == "canceling" and code in ("RUNNER_RESTARTED", "AgentLost", "SIGNAL_EXIT", "PROCESS_EXIT"):
         end_canceled(lane, record)
         return
@@ -81,15 +81,17 @@ def fail(lane: Lane, record: CommandRecord, code: str, message: str, *, exit_cod
 
 
 def files_not_allowed(by: str) -> str:
-    """Return why an agent was not started that files configure; `by` denied it, or is the gateway when time was up."""
+    """Return why an agent whose files configure it was not started; `by` denied it, or is the gateway if the question
+    expired."""
     why = "no one allowed it in time" if by == SYSTEM["id"] else f"{by} did not allow it"
     return f"files in the workspace configure its agent, and {why}"
 
 
 def end_canceled(lane: Lane, record: CommandRecord, reason: str = "") -> None:
-    """End a command that was asked to stop: timed_out where the timer asked, else canceled (C-8).
+    """End a command that was requested to stop: timed_out if the timer requested it, otherwise canceled (C-8).
 
-    A turn also ends `cancelled` without a request to the gateway: its agent gave up, or its runner did it for `reason`.
+    A turn also ends `cancelled` without a request from the gateway: its agent gave up, or its runner canceled it for
+    `reason`.
     """
     own_reason = ""
     if record.command.state in ACTIVE and record.command.state != "canceling":
@@ -121,7 +123,7 @@ def end_canceled(lane: Lane, record: CommandRecord, reason: str = "") -> None:
 
 
 def requeue(lane: Lane, record: CommandRecord, meta: Mapping[str, Any] = MappingProxyType({})) -> None:
-    """Put a command that the runner refused before its start back into the queue (C-8)."""
+    """Return a command that the runner refused before its start to the queue (C-8)."""
     lane.state.release()
     if record.command.state == "canceling":
         end_canceled(lane, record)
@@ -133,13 +135,13 @@ def requeue(lane: Lane, record: CommandRecord, meta: Mapping[str, Any] = Mapping
 
 
 def _turn_output(lane: Lane, record: CommandRecord, exit_code: int | None = None) -> Output:
-    """What the turn said up to its end, whatever the end was."""
+    """Return the turn's output up to its end, however it ended."""
     return lane.fold.output(lane.state.session_id, record.command.notices, exit_code=exit_code)
 
 
 def _void_approvals(lane: Lane, command_id: str) -> None:
-    """What was asked about a command that ends is decided with it, also where its agent never says so (P-6). A yes to a
-    tool stays until its runner reports the outcome of it."""
+    """Void the approvals of an ended command, even if its agent never reports it (P-6). A yes to a tool call stays
+    until its runner reports the outcome."""
     for record in list(lane.approvals.values()):
         approval = record.approval
         if approval.command_id == command_id and (approval.door == "command" or approval.state == "pending"):
@@ -147,7 +149,7 @@ def _void_approvals(lane: Lane, command_id: str) -> None:
 
 
 def await_end(lane: Lane, command_id: str, cancel_id: str) -> None:
-    """Let a cancel wait for the command's end."""
+    """Make a cancel wait for the command's end."""
     lane.state.cancels.setdefault(command_id, []).append(cancel_id)
 
 

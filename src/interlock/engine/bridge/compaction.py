@@ -1,8 +1,8 @@
-"""Compaction, the gateway's part (Z-2, Z-4): what starts it, what the agent is requested to do, what its report must
-fit.
+"""The gateway's part of compaction (Z-2, Z-4): triggers, the request to the agent, and the check of its report.
 
-Where the gateway owns the context it plans, the agent summarises, and the entry is appended here or not at all. Where
-the agent owns it, its reports are kept as they come. The shell reads transcripts (`engine.compactor`); this decides.
+If the gateway owns the context, it makes the plan, the agent summarises, and the entry is appended here or not at all.
+If the agent owns it, its reports are stored as they arrive. The shell reads transcripts (`engine.compactor`); this
+module decides.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ from interlock.session.tokens import text_tokens
 from interlock.session.windows import window_of
 
 COMPACT_TIMEOUT_MS = 330_000
-"""From the request to the report: an agent's own limit is 300 s. Then it has failed."""
+"""Time from the request to the report, after which the compaction has failed: an agent's own limit is 300 s."""
 MAX_FAILURES = 3
 """Consecutive failures after which a person is asked (Z-4)."""
 MAX_PLAN_IDS = 20_000
-"""Entries that a plan names one by one; beyond, it says how many there are."""
+"""Entries that a plan lists by id; beyond this it states their number."""
 GOOD_ENDS = ("end_turn", "max_tokens", "awaiting_input")
-"""Ends of a turn after which the size of the context is looked at (Z-2)."""
+"""Ends of a turn after which the size of the context is checked (Z-2)."""
 COMPLETE, DONE = "🧹 Auto-compaction complete", "🧹 Compaction complete"
 
 
 class ConversationMoved(Exception):
-    """The conversation went on while its compaction was planned."""
+    """Raised if the conversation continued while its compaction was planned."""
 
 
 class RequestedCompaction(NamedTuple):
-    """A compaction that was asked for: the message_id of its control frame, "" where a hook wrote the summary, and the
-    session's last event by then."""
+    """A requested compaction: the message_id of its control frame, "" if a hook wrote the summary, and the session's
+    last event at that time."""
 
     request_id: str
     message_id: str
@@ -52,7 +52,7 @@ class RequestedCompaction(NamedTuple):
 
 
 class CompactionRequest(NamedTuple):
-    """What a compaction is asked for with. `tip` is the context's leaf that the plan was made from."""
+    """The parameters of a compaction. `tip` is the context's leaf that the plan is based on."""
 
     plan: CompactionPlan
     tip: str | None
@@ -62,41 +62,41 @@ class CompactionRequest(NamedTuple):
 
 
 class ContextSnapshot(NamedTuple):
-    """What the shell read: the context's leaf by then, and the estimate of all of it, in tokens."""
+    """The context as the shell read it: its leaf at that time, and an estimate of its total size in tokens."""
 
     leaf: str | None
     estimated: int
 
 
 def owns(state: LaneState) -> bool:
-    """Whether the gateway owns the session's context, and controls the session."""
+    """Return whether the gateway owns the session's context and controls the session."""
     return state.context.owner == "gateway" and not state.controller
 
 
 def at_work(lane: Lane) -> bool:
-    """Whether the conversation is being compacted: no prompt goes out meanwhile (T-1)."""
+    """Return whether the conversation is being compacted: no prompt is sent meanwhile (T-1)."""
     return lane.state.compacting is not None or bool(lane.state.context.due)
 
 
 def window(lane: Lane) -> int:
-    """The window of the session's model, in tokens (Z-1)."""
+    """Return the context window of the session's model, in tokens (Z-1)."""
     return window_of_state(lane.state, lane.limits)
 
 
 def window_of_state(state: LaneState, limits: Limits) -> int:
-    """The same of a session whose lane is not at hand."""
+    """Return the context window in tokens for a state without its lane."""
     model = state.entry.model_override or state.model
     return window_of(model, limits.compaction.windows, state.context.window_told)
 
 
 def limits_of(lane: Lane) -> Thresholds:
-    """The sizes at which something is done."""
+    """Return the context sizes that trigger an action."""
     return thresholds(lane.limits.compaction.settings, window(lane))
 
 
-# --- what starts it ---
+# --- triggers ---
 def after_turn(lane: Lane, stop_reason: str) -> None:
-    """A turn and its usage are there: after a good one the size of the context is looked at."""
+    """Schedule a check of the context's size after a turn that ended well and reported its usage."""
     context = lane.state.context
     if context.due == "overflow":
         context.due = ""  # The turn that waited for it is over.
@@ -105,7 +105,7 @@ def after_turn(lane: Lane, stop_reason: str) -> None:
 
 
 def overflowed(lane: Lane, frame: Frame) -> None:
-    """The provider refused the context within a turn: it is compacted, and the agent asks again (Z-2)."""
+    """Handle a context that the provider refused during a turn: it is compacted, and the agent retries (Z-2)."""
     context = lane.state.context
     if not owns(lane.state) or lane.state.machine.phase != "turn":
         return
@@ -118,7 +118,7 @@ def overflowed(lane: Lane, frame: Frame) -> None:
 
 
 def looked(lane: Lane, seen: ContextSnapshot) -> bool:
-    """The context was read after a turn. True where it is to be compacted now; then a plan is what comes next."""
+    """Handle the context's size after a turn. Returns True if it must be compacted now; the next step is a plan."""
     context, state = lane.state.context, lane.state
     if context.due != "look":
         return False
@@ -140,14 +140,14 @@ def looked(lane: Lane, seen: ContextSnapshot) -> bool:
         return False
     if not state.attached or state.opening != "open" or state.features.get("context_compaction") is not True:
         return False
-    if lane.draining:  # Nothing new starts; the next turn looks again.
+    if lane.draining:  # Nothing starts now; the next turn checks again.
         return False
     context.due = "threshold"
     return True
 
 
 def nothing_to_do(lane: Lane, sentence: str) -> None:
-    """A plan could not be made, or a hook said no: the session goes on as it is."""
+    """Continue unchanged after a plan failed or a hook vetoed it."""
     context = lane.state.context
     if context.due == "overflow":
         refuse_overflow(lane, sentence, context.due_reply)
@@ -155,7 +155,7 @@ def nothing_to_do(lane: Lane, sentence: str) -> None:
 
 
 def refuse_overflow(lane: Lane, sentence: str, frame_id: str) -> None:
-    """Send the agent, which waits in its turn, that its context stays as it is. `frame_id` is that of its report."""
+    """Notify the agent, which waits in its turn, that its context stays as it is. `frame_id` is that of its report."""
     lane.control("session.error", p.SessionError(
         error_code=Code.COMPACTION_FAILED, message=f"The conversation cannot be made smaller: {sentence}.",
         fatal=False), {"in_reply_to": frame_id})
@@ -164,8 +164,8 @@ def refuse_overflow(lane: Lane, sentence: str, frame_id: str) -> None:
 # --- the request ---
 def request(lane: Lane, asked: CompactionRequest, prepared: Prepared,
             summary: str | None = None) -> RequestedCompaction:
-    """Ask the agent for a summary, or give it one that a hook wrote. Raises Moved where the plan is not of what the
-    session is now, TransferRefused where the context is larger than any file."""
+    """Request a summary from the agent, or send it the one that a hook wrote. Raises ConversationMoved if the session
+    changed after the plan was made, TransferRefused if the context exceeds the size of any file."""
     state, context = lane.state, lane.state.context
     if asked.tip != context.leaf or state.compacting is not None:
         raise ConversationMoved
@@ -193,24 +193,24 @@ def request(lane: Lane, asked: CompactionRequest, prepared: Prepared,
 
 
 def count_reported(lane: Lane, tokens: int) -> None:
-    """Take over the size of the context as the agent reports it."""
+    """Store the size of the context that the agent reported."""
     lane.state.context_tokens, lane.state.context_estimated = tokens, False
 
 
 def sent_as(lane: Lane, message_id: str) -> None:
-    """Wait for the answer to this request: no prompt goes out meanwhile (T-1)."""
+    """Record that this request's answer is pending: no prompt is sent meanwhile (T-1)."""
     lane.state.compacting = message_id
 
 
 def wait_for(lane: Lane, request_id: str, by: dict[str, str], instructions: str | None) -> None:
-    """An agent that owns its context was asked: its report, or time, ends it."""
+    """Record a request to an agent that owns its context: its report or a timeout ends it."""
     lane.state.context.pending = PendingCompaction(request_id=request_id, cause="manual", by=by,
                                                    instructions=instructions,
                                                    deadline_ms=lane.now + COMPACT_TIMEOUT_MS)
 
 
 def waiting_for_trust(lane: Lane) -> PendingCompaction | None:
-    """Return the compaction that is sent again once files which configure the agent are allowed (H-13)."""
+    """Return the compaction that is resent once the files that configure the agent are allowed (H-13)."""
     pending = lane.state.context.pending
     return pending if pending is not None and pending.waits_for_trust else None
 
@@ -225,7 +225,7 @@ def _pending(lane: Lane, request_id: str, asked: CompactionRequest) -> PendingCo
 
 
 def supplied(lane: Lane, asked: CompactionRequest, summary: str) -> RequestedCompaction:
-    """A hook wrote the summary: no one is asked for one (Z-6). Raises Moved."""
+    """Use a hook's summary, without asking the agent (Z-6). Raises ConversationMoved."""
     context = lane.state.context
     if asked.tip != context.leaf or lane.state.compacting is not None:
         raise ConversationMoved
@@ -242,7 +242,7 @@ def supplied(lane: Lane, asked: CompactionRequest, summary: str) -> RequestedCom
 
 # --- the report ---
 def take_report(lane: Lane, frame: Frame, report: p.Compacted) -> None:
-    """Take `session.compacted`: append it, or drop it and say why (Z-4, T-6)."""
+    """Handle `session.compacted`: append the summary, or reject it and report why (Z-4, T-6)."""
     state, context = lane.state, lane.state.context
     answers = state.compacting is not None and frame.metadata.get("in_reply_to") == state.compacting
     if state.controller:
@@ -262,14 +262,14 @@ def take_report(lane: Lane, frame: Frame, report: p.Compacted) -> None:
         by = "hook" if report.summary == context.pending.supplied else "gateway"
         append(lane, context.pending, report.summary, by=by)
         return
-    # The agent may have put its own summary in the place of what it was: it is asked to forget it.
+    # The agent may have replaced its context with its own summary: it is requested to forget it.
     lane.control("session.error", p.SessionError(error_code=Code.COMPACTION_FAILED, message=fault, fatal=False),
                  {"in_reply_to": frame.message_id})
     failed(lane, fault)
 
 
 def _fault(lane: Lane, pending: PendingCompaction, report: p.Compacted) -> str | None:
-    """Why a report is not taken; None where it fits its request."""
+    """Return why a report does not match its request; None if it does."""
     if report.request_id != pending.request_id or report.trigger != "requested":
         return "the report does not name its request"
     covers = report.covers
@@ -281,7 +281,8 @@ def _fault(lane: Lane, pending: PendingCompaction, report: p.Compacted) -> str |
 
 
 def summary_fault(lane: Lane, summary: str, summarised: int) -> str | None:
-    """Why a summary is none, or is too long to be one: `summarised` is what it stands instead of, in tokens."""
+    """Return why a text is not a valid summary, or is too long; `summarised` is the size of what it replaces, in
+    tokens."""
     if not any(char.isalnum() for char in summary):
         return "the summary is empty"
     if (oversize := size_fault(summary)) is not None:
@@ -293,7 +294,7 @@ def summary_fault(lane: Lane, summary: str, summarised: int) -> str | None:
 
 
 def append(lane: Lane, done: PendingCompaction, summary: str, *, by: str) -> None:
-    """Append the compaction, count it, and say so, all in one transaction with its audit record (Z-4)."""
+    """Append the compaction, count it and report it, in one transaction with its audit record (Z-4)."""
     state, context = lane.state, lane.state.context
     after = tokens_after(done.tokens_before, done.tokens_kept, done.tokens_summarised,
                          context.calibration.tokens(text_tokens(summary)))
@@ -312,8 +313,8 @@ def append(lane: Lane, done: PendingCompaction, summary: str, *, by: str) -> Non
 
 
 def _append_agents(lane: Lane, report: p.Compacted) -> None:
-    """Record the compaction that an agent reports of a context of its own: kept from the running turn's first entry,
-    else from the next one's (Z-4)."""
+    """Record the compaction of a context that the agent owns: kept from the running turn's first entry, otherwise from
+    the next one's (Z-4)."""
     if lane.transcriber is not None and report.summary.strip():
         lane.transcribe([CompactionSummary(
             summary=report.summary[:MAX_SUMMARY_CHARS], first_kept_entry_id=_turn_entry(lane),
@@ -348,8 +349,8 @@ def _count(lane: Lane, after: int, *, estimated: bool) -> None:
 
 
 def _tell(lane: Lane, sizes: str, *, automatic: bool) -> None:
-    """Verbose surfaces show it, and how often that was (V-1). One that no one asked for, and that no command runs
-    beside, is reported with the next command: surfaces follow commands."""
+    """Notify verbose surfaces of a compaction and of the number so far (V-1). An automatic one without a running
+    command is reported with the next command: surfaces follow commands."""
     sentence = f"{COMPLETE if automatic else DONE} ({lane.state.entry.compaction_count} in this session): {sizes}."
     if automatic and lane.active is None:
         lane.state.context.untold = sentence
@@ -358,20 +359,21 @@ def _tell(lane: Lane, sizes: str, *, automatic: bool) -> None:
 
 
 def tell_late(lane: Lane) -> None:
-    """A prompt is out: what was compacted before it is reported beside it, but for a turn that no one sees."""
+    """Report a compaction that preceded the prompt just sent, unless the turn is invisible to people."""
     context, record = lane.state.context, lane.active
     if context.untold and record is not None and record.origin != "flush":
         sentence, context.untold = context.untold, ""
         lane.notice(Notice(code="AutoCompacted", message=sentence))
 
 
-# --- what comes to nothing ---
+# --- failures ---
 def failed(lane: Lane, reason: str) -> None:
-    """Nothing is appended, the reason is shown, and after MAX_FAILURES a person is asked (Z-4)."""
+    """Record a failed compaction: nothing is appended, viewers are notified, and after MAX_FAILURES a person is asked
+    (Z-4)."""
     state, context = lane.state, lane.state.context
     pending = context.pending
     state.compacting, context.pending, context.due, context.due_reply = None, None, "", ""
-    context.sent = None  # What the agent made of its context is not known.
+    context.sent = None  # The state of the agent's context is unknown.
     lane.notice(Notice(code="CompactionFailed", message=reason))
     if pending is None:
         return
@@ -385,13 +387,14 @@ def failed(lane: Lane, reason: str) -> None:
 
 
 def refused(lane: Lane, reason: str) -> None:
-    """The runner refused the request. One whose agent may not start yet waits, and is sent again (H-13)."""
+    """Handle the runner's refusal of the request. If the agent may not start yet, the request waits, and is sent again
+    (H-13)."""
     if waiting_for_trust(lane) is None:
         failed(lane, reason)
 
 
 def dropped(lane: Lane) -> None:
-    """The agent, or its session, is gone: nothing is waited for any more, but for what is to be allowed (H-13)."""
+    """Stop waiting for an agent or session that is gone, unless the compaction waits for files to be allowed (H-13)."""
     state, context = lane.state, lane.state.context
     if waiting_for_trust(lane) is not None:
         return
@@ -400,7 +403,7 @@ def dropped(lane: Lane) -> None:
 
 
 def tick(lane: Lane) -> None:
-    """An agent that never answers has failed."""
+    """Fail a compaction whose agent has not answered in time."""
     pending = lane.state.context.pending
     if pending is not None and pending.deadline_ms <= lane.now:
         failed(lane, f"the agent did not answer within {COMPACT_TIMEOUT_MS // 1000} s")

@@ -1,4 +1,4 @@
-"""What a decision goes by beside the lane and its inputs: instants, policy, and what keeps work from starting."""
+"""The conditions of a decision besides the lane and its inputs: instants, policy, and reasons not to start work."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ NO_RULES = RuleSet()
 
 
 class Conditions(NamedTuple):
-    """The circumstances of one decision, as data."""
+    """The conditions of one decision, as data."""
 
     now_ms: int
     """On the line that clocks run by."""
     wall_ms: int
-    """What is shown, and what policy's hours and signatures are held against."""
+    """Wall-clock time: shown to people, and compared with policy's hours and with signatures."""
     policy: RuleSet = NO_RULES
     draining: bool = False
-    """Whether what waits is kept from starting (C-5)."""
+    """Whether waiting work must not start (C-5)."""
     unsigned: str | None = None
     """Why the tenant's audit log cannot be signed, so that nothing new is accepted (U-3)."""
     offer: AgentOffer | None = None
-    """What the session's runner says of its agent now."""
+    """The current offer of the session's runner for its agent."""

@@ -1,4 +1,4 @@
-"""What a lane knows of its session's context: who owns it, how large it is, what is being done about it (Z-1, Z-4)."""
+"""A lane's knowledge of its session's context: its owner, its size, and the compaction under way (Z-1, Z-4)."""
 
 from __future__ import annotations
 
@@ -13,23 +13,24 @@ from interlock.session.tokens import Calibration
 from interlock.session.tool_result_limits import PruningSettings
 
 Cause = Literal["manual", "threshold", "overflow"]
-"""Why a conversation is compacted: somebody asked, it has grown past the threshold, the provider refused it (Z-2)."""
+"""Why a conversation is compacted: a person requested it, it exceeded the threshold, or the provider refused it
+(Z-2)."""
 Due = Literal["", "look", "threshold", "overflow"]
-"""What the shell is to do outside of the lane: look how large the context is, or plan a compaction."""
+"""The shell's next task outside the lane: measure the context, or plan a compaction."""
 
 
 class CompactionRules(NamedTuple):
-    """What the config says of contexts. `windows` are tokens by model; `zone` is where a flush's date is meant."""
+    """The config of contexts. `windows` are tokens by model; `zone` is the time zone of a flush's date."""
 
     settings: CompactionSettings = CompactionSettings()
     windows: Mapping[str, int] = {}
     zone: tzinfo = UTC
     pruning: PruningSettings = PruningSettings()
-    """What of old tool results an agent sends to its model (Z-7); it travels with the context."""
+    """Which old tool results an agent sends to its model (Z-7); sent with the context."""
 
 
 class PendingCompaction(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """A compaction that the agent was asked for, and what its report must fit. Sizes in tokens."""
+    """A requested compaction, and what its report must match. Sizes in tokens."""
 
     request_id: str
     cause: Cause
@@ -42,23 +43,24 @@ class PendingCompaction(msgspec.Struct, kw_only=True, omit_defaults=True):
     tokens_before: int = 0
     tokens_kept: int = 0
     tokens_summarised: int = 0
-    """What the summary stands instead of, the one before included."""
+    """The size of what the summary replaces, including the previous summary."""
     supplied: str = ""
-    """A hook's summary, which the agent that waits in its turn was given."""
+    """A hook's summary that was sent to the agent, which waits in its turn."""
     read_files: list[str] = []
     modified_files: list[str] = []
     instructions: str | None = None
-    """What an agent that owns its context was asked to keep, to ask it again."""
+    """Instructions for an agent that owns its context, stored so that the request can be repeated."""
     waits_for_trust: bool = False
-    """Files configure the agent, so it was not started: it is asked again once they are allowed (H-13)."""
+    """The agent was not started because workspace files configure it; the request is repeated once they are allowed
+    (H-13)."""
 
 
 class ContextState(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """Kept over a restart, in `LaneState.context`."""
+    """The stored state of a context, in `LaneState.context`."""
 
     owner: Literal["agent", "gateway"] = "agent"
     leaf: str | None = None
-    """The last entry that changed what is put before the model: marks and notices leave it where it is."""
+    """The last entry that changed what the model receives: marks and notices do not change it."""
     window_told: int | None = None
     """The model's window as its agent reported it."""
     reported: int | None = None
@@ -66,21 +68,22 @@ class ContextState(msgspec.Struct, kw_only=True, omit_defaults=True):
     calibration: Calibration = Calibration()
     due: Due = ""
     due_reply: str = ""
-    """message_id of the frame that reported an overflow: it is answered where nothing can be compacted."""
+    """message_id of the frame that reported an overflow: it is answered if nothing can be compacted."""
     instructions: str | None = None
-    """What a person said when asked after failures: for the next attempt."""
+    """A person's answer after failures, for the next attempt."""
     pending: PendingCompaction | None = None
     failures: int = 0
-    """Compactions in a row that came to nothing."""
+    """Consecutive failed compactions."""
     question: str = ""
-    """The approval in which a person is asked what to do after failures."""
+    """The approval that asks a person what to do after failures."""
     rests: bool = False
-    """A person left it as it is: nothing is compacted by itself until somebody asks for it."""
+    """A person declined: no automatic compaction until someone requests one."""
     untold: str = ""
-    """A compaction between two commands, which is reported with the next one."""
+    """A compaction between two commands, to be reported with the next one."""
     sent: str | None = None
-    """Id of the last entry that the agent was sent in this opening; None: it has nothing."""
+    """Id of the last entry that the agent was sent in this opening; None if it was sent none."""
     turn_entry: str = ""
-    """The first entry of the turn that runs or waits to start: its prompt."""
+    """The first entry, the prompt, of the turn that runs or waits to start."""
     next_entry: str = ""
-    """The id that the next prompt's entry has: an agent's own compaction outside of a turn keeps from there (Z-4)."""
+    """The id reserved for the next prompt's entry: an agent's own compaction outside a turn keeps entries from there
+    (Z-4)."""

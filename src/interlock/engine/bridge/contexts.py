@@ -1,4 +1,5 @@
-"""The conversation on its way to an agent whose context the gateway owns: what it lacks goes with its prompt (B-1)."""
+"""The conversation for an agent whose context the gateway owns: the entries that the agent lacks are sent with its
+prompt (B-1)."""
 
 from __future__ import annotations
 
@@ -19,21 +20,21 @@ _encode = msgspec.json.Encoder().encode
 
 
 class ContextMessage(NamedTuple):
-    """One entry that is put before the model: its id, and its message as JSON."""
+    """An entry of the model's context: its id, and its message as JSON."""
 
     id: str
     message: msgspec.Raw
 
 
 class Prepared(NamedTuple):
-    """The whole context as the transcript had it when `leaf` was the last entry that changed it."""
+    """The complete context as of the entry `leaf`, the last one that changed it."""
 
     leaf: str | None
     said: Sequence[ContextMessage]
 
 
 class Travelling(NamedTuple):
-    """What a frame has for a context, the files that go before the frame, and the last entry that it brings."""
+    """The context for a frame, the files to send before the frame, and the last entry that it includes."""
 
     context: dict[str, Any]
     transfers: list[FileTransfer]
@@ -44,8 +45,8 @@ def travelling(
     state: ContextState, said: Sequence[ContextMessage], new_id: Callable[[], str],
     pruning: PruningSettings = USUAL_PRUNING
 ) -> Travelling:
-    """What the agent lacks of a context: `{base, entries, leaf, pruning?}`, or the name of a file that holds it where
-    it is too large for a frame. Raises TransferRefused for one that is larger than any file."""
+    """Return the part of a context that the agent lacks: `{base, entries, leaf, pruning?}`, or the name of a file that
+    holds it if it is too large for a frame. Raises TransferRefused if it is larger than any file."""
     known = next((at for at in range(len(said), 0, -1) if said[at - 1].id == state.sent), 0) if state.sent else 0
     leaf = said[-1].id if said else None
     context: dict[str, Any] = {
@@ -62,6 +63,7 @@ def travelling(
 
 
 def without_prompt(said: Sequence[ContextMessage], turn_entry: str) -> Sequence[ContextMessage]:
-    """The context before a prompt's own entry, which a prompt that is sent again has in the transcript already."""
+    """Return the context before a prompt's own entry, which is already in the transcript if the prompt is sent
+    again."""
     at = next((at for at in range(len(said) - 1, -1, -1) if said[at].id == turn_entry), len(said))
     return said[:at]

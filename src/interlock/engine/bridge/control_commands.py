@@ -1,4 +1,4 @@
-"""Orders about a command that are commands themselves: cancel, pause, resume (C-2). Their beginning and their end."""
+"""Control commands about another command: cancel, pause, resume (C-2). How they start and end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from interlock.protocol.resources import Command, CommandBody, Failure, Output, 
 
 
 def ordered(lane: Lane, body: CommandBody) -> CommandRecord:
-    """The execute that an order is about: the one it names, else the session's only live one. Raises Problem."""
+    """Return the execute that a control command is about: the one it names, otherwise the session's only live one.
+    Raises Problem."""
     lane.check_controlled()
     if body.approval is not None and body.approval.required > 0:
         raise malformed("/approval", f"a {body.type} does not wait for an approval that it asks for itself",
@@ -33,7 +34,7 @@ def ordered(lane: Lane, body: CommandBody) -> CommandRecord:
 
 
 def begin_order(lane: Lane, principal: Principal, body: CommandBody, about: CommandRecord) -> CommandRecord:
-    """Make the order a command that runs from now on; it ends when what it asks for has happened, or cannot."""
+    """Start a control command; it ends when its effect has happened, or cannot happen."""
     who = principal.who
     command = Command(
         id=lane.new_id("cmd"), created_at=lane.at, updated_at=lane.at, tenant_id=lane.state.tenant_id,
@@ -48,7 +49,7 @@ def begin_order(lane: Lane, principal: Principal, body: CommandBody, about: Comm
 
 
 def end_order(lane: Lane, order_id: str, error: tuple[str, str] | None = None) -> None:
-    """End an order: succeeded, or failed with code and sentence. One that has ended stays as it is."""
+    """End a control command as succeeded, or as failed with code and sentence. Does nothing if it has ended."""
     record = lane.commands.get(order_id)
     if record is None or record.command.state in TERMINAL:
         return
@@ -64,7 +65,7 @@ def end_order(lane: Lane, order_id: str, error: tuple[str, str] | None = None) -
 
 
 def await_agent(lane: Lane, command_id: str, order_id: str) -> None:
-    """Let a pause or a resume wait for what the command's agent reports."""
+    """Make a pause or a resume wait for the report of the command's agent."""
     lane.state.holds.setdefault(command_id, []).append(order_id)
 
 
@@ -75,7 +76,7 @@ def end_holds(lane: Lane, command_id: str, error: tuple[str, str] | None = None)
 
 
 def as_decided(lane: Lane, command_id: str) -> Command:
-    """A command as this very decision leaves it, also where it has ended in it."""
+    """Return a command including the changes of this decision, even if it has ended in it."""
     record = lane.commands.get(command_id)
     if record is not None:
         return record.command
@@ -87,7 +88,7 @@ def as_decided(lane: Lane, command_id: str) -> Command:
 
 
 def release_session(lane: Lane, who: dict[str, str], to: str) -> None:
-    """Ask the runner to hand control to another gateway; it reports when it has (D-5). Raises Problem."""
+    """Request that the runner passes control to another gateway; it reports when it has (D-5). Raises Problem."""
     lane.check_controlled()
     if to == lane.gateway_id:
         raise Problem("Conflict", f"gateway {to} is this one, and controls the session already")

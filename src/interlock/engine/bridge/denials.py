@@ -1,4 +1,4 @@
-"""Tool calls that were not allowed, kept with their command: who or which rule denied each, and why (Y-5)."""
+"""Denied tool calls, stored with their command: who or which rule denied each, and why (Y-5)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NOT_ANSWERED = "no one answered in time"
 
 
 def keep_denial(lane: Lane, command_id: str | None, denial: Denial) -> None:
-    """Keep a denial with its command while that is live."""
+    """Store a denial with its command while the command is live."""
     record = lane.commands.get(command_id or "")
     if record is not None:
         command = msgspec.structs.replace(record.command, denials=[*record.command.denials, denial][-MAX_DENIALS:])
@@ -23,7 +23,7 @@ def keep_denial(lane: Lane, command_id: str | None, denial: Denial) -> None:
 
 
 def denial_of(approval: Approval, at: str) -> Denial:
-    """The denial that a decided or expired approval is."""
+    """Return the denial for a denied or expired approval."""
     expired = approval.state == "expired"
     return Denial(
         tool_name=approval.tool_name or approval.agent_id, title=approval.title[:MAX_TITLE_CHARS],

@@ -1,4 +1,4 @@
-"""From the queue to the runner: opening a session, sending a prompt, what is sent again and what takes its place."""
+"""Dispatch from the queue to the runner: opening a session, sending a prompt, resending and replacing it."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from interlock.session.transfers import carried
 
 
 def queued(lane: Lane) -> list[CommandRecord]:
-    """Executes that wait, the next one first: what interrupts, then larger priority, then older (C-3)."""
+    """Return the waiting executes in order: interrupting ones first, then by higher priority, then older (C-3)."""
     waiting = [r for r in lane.commands.values() if r.command.state == "queued" and r.command.type == "execute"]
     return sorted(waiting, key=lambda r: (r.command.on_busy != "interrupt", -r.command.priority, r.created_ms,
                                           r.command.id))
 
 
 def dispatch_next(lane: Lane) -> None:
-    """Send the next prompt if the session is free and its runner is there (T-1, C-8)."""
+    """Send the next prompt if the session is free and its runner is attached (T-1, C-8)."""
     state = lane.state
     if state.active is not None or not state.attached:
         return
@@ -51,27 +51,28 @@ def dispatch_next(lane: Lane) -> None:
 
 
 def context_unreadable(lane: Lane, sentence: str) -> None:
-    """Cancel the command that would be next, with the reason: the conversation that goes with its prompt cannot be
-    read, and it would wait without a word until it expired."""
+    """Cancel the next command because the conversation that its prompt needs cannot be read; otherwise it would wait
+    until it expired, without any message."""
     waiting = queued(lane)
     if waiting and lane.state.active is None:
         end_command(lane, waiting[0], "canceled", SYSTEM, error=("Unavailable", sentence))
 
 
 def _prepared(lane: Lane) -> bool:
-    """Whether the conversation is at hand that goes with the prompt; else the shell is asked to read it (B-1)."""
+    """Return whether the conversation for the prompt is loaded; if not, request that the shell reads it (B-1)."""
     return lane.has_context()
 
 
 def open_session(lane: Lane) -> None:
-    """Make the runner start the session's agent, which goes on with its conversation if it can."""
+    """Request that the runner starts the session's agent, which resumes its conversation if it can."""
     state = lane.state
     frame = lane.control(
         "control.session.open",
         p.SessionOpen(session_id=state.session_id, agent_id=state.agent_id, workspace=state.workspace,
                       workspace_access=state.workspace_access, resume=state.turn_start_n > 0,
                       buffer_policy=lane.limits.buffer_policy, trusted_files=trusted_files.trusted(lane)),
-        # A runner that lost its outbox numbers on from here: what it says must not look like a repetition (D-6).
+        # A runner that lost its outbox continues its numbers from here: its frames must not look like repetitions
+        # (D-6).
         {**({"last_durable_seq": state.last_seq} if state.last_seq else {}),
          **({"next_turn_index": state.turns} if state.turns else {}),
          **({"agent_session": state.agent_session} if state.agent_session else {})},
@@ -95,7 +96,7 @@ def _send_prompt(lane: Lane, record: CommandRecord) -> None:
     payload = payload if lands else with_overrides(lane, payload)
     context = None if lands else _context(lane, again=command.attempt > 0)
     if command.attempt == 0 and not lands:
-        # X-5: the prompt is in the transcript before the agent can run; sent again, it is not asked again.
+        # X-5: the prompt is in the transcript before the agent can run; a resent prompt is not added again.
         lane.transcribe([prompt_draft(payload, lane.now)])
         lane.state.context.turn_entry = lane.state.transcript_leaf or ""
     carried_payload, transfers = carried(payload, lane.new_uuid)
@@ -117,7 +118,7 @@ def _send_prompt(lane: Lane, record: CommandRecord) -> None:
 
 
 def _context(lane: Lane, *, again: bool) -> Travelling | None:
-    """What goes with the prompt of the conversation before it; None where the agent has its own (B-1)."""
+    """Return the conversation to send with the prompt; None if the agent keeps its own (B-1)."""
     prepared = lane.take_context()
     if prepared is None or lane.state.context.owner != "gateway":
         return None
@@ -126,7 +127,7 @@ def _context(lane: Lane, *, again: bool) -> Travelling | None:
 
 
 def replace_prompt(lane: Lane, record: CommandRecord) -> None:
-    """The runner is away and has not confirmed the prompt: a no-op of the same seq takes its place (D-7)."""
+    """Replace the prompt that a detached runner has not confirmed by a no-op with the same seq (D-7)."""
     seq = record.prompt_seq
     if seq is None:
         return
@@ -139,7 +140,7 @@ def replace_prompt(lane: Lane, record: CommandRecord) -> None:
 
 
 def replace_by_nothing(lane: Lane, seq: int) -> None:
-    """Put a no-op in the place of a control frame that must not be sent."""
+    """Replace a control frame that must not be sent by a no-op."""
     _replace(lane, seq, {"replaces": ""})
 
 
@@ -150,7 +151,7 @@ def _replace(lane: Lane, seq: int, metadata: dict[str, Any]) -> None:
 
 
 def start_detach_clock(lane: Lane) -> None:
-    """Bound how long a started command may be out of sight (C-7)."""
+    """Limit how long a started command may be detached from its runner (C-7)."""
     record = lane.active
     if record is not None and record.detach_deadline_ms is None:
         lane.keep(msgspec.structs.replace(record, detach_deadline_ms=lane.now + lane.limits.detach_ttl_ms))

@@ -1,4 +1,4 @@
-"""What a decision asks for, as data: what is written, what viewers and the runner are sent."""
+"""The effects of a decision, as data: writes, and messages for viewers and the runner."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from interlock.protocol.envelope import Frame
 
 
 class LaneTransient(NamedTuple):
-    """A transient frame that goes to viewers and nowhere else (E-4)."""
+    """A transient frame for viewers only (E-4)."""
 
     raw: bytes
     frame: Frame
 
 
 class LaneEvent(NamedTuple):
-    """An event that viewers are sent once it is durable, and the runner's frame that it holds, if it is one."""
+    """An event for viewers once it is durable, and the runner's frame in it, if any."""
 
     event: Append
     frame: Frame | None
 
 
 class Out(NamedTuple):
-    """What a decision asks for: objects that must be kept first, writes in one transaction, then what is published,
-    then control frames to the runner.
+    """The effects of a decision: objects to store first, writes in one transaction, then events to publish, then
+    control frames to the runner.
 
-    `published` has what the writes append and the transient frames, in the order in which viewers see them.
+    `published` holds what the writes append and the transient frames, in the order in which viewers see them.
     """
 
     writes: list[LedgerWrite]
@@ -34,4 +34,4 @@ class Out(NamedTuple):
     sends: list[bytes]
     objects: list[bytes]
     faults: list[str]
-    """Why the runner's link is to be closed, if it is."""
+    """Reasons to close the runner's link, if any."""

@@ -1,4 +1,4 @@
-"""A session's entry in its lane: changes by people, overrides on their way to the agent, resets (I-1, I-3, I-4)."""
+"""A session's entry in its lane: changes by people, overrides for the agent, resets (I-1, I-3, I-4)."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ MAX_AUDITED_CHARS = 200
 
 
 def patch(lane: Lane, who: dict[str, str], wanted: Mapping[str, Any], *, keep_unknown: bool = False) -> None:
-    """Set fields of the entry, with one audit record of all that changed (V-2). `keep_unknown` keeps what is not known,
-    as a file edited by hand may hold; else it is refused. Raises Problem InvalidPayload."""
+    """Set fields of the entry, with one audit record of all changes (V-2). `keep_unknown` keeps unknown fields, which a
+    hand-edited file may have; otherwise they are refused. Raises Problem InvalidPayload."""
     known = {name: value for name, value in wanted.items() if not keep_unknown or entries.is_known(name)}
     unknown = {name: value for name, value in wanted.items() if name not in known}
     try:
@@ -39,19 +39,19 @@ def patch(lane: Lane, who: dict[str, str], wanted: Mapping[str, Any], *, keep_un
         return
     lane.state.change_entry(changed)
     names = [*(change.name for change in changes), *unknown]
-    # Labels and names may be about people, so values stand where they can be erased (U-4).
+    # Labels and names may be about people, so their values are stored where they can be erased (U-4).
     said = {change.name: change.after and change.after[:MAX_AUDITED_CHARS] for change in changes}
     lane.audit("session_change", who, {"fields": names}, personal={"comment": msgspec.json.encode(said).decode()})
 
 
 def describe(lane: Lane, said: Mapping[str, str]) -> None:
-    """Store what the channel reports of the chat: names that change by themselves, without a person's decision."""
+    """Store the chat's names as the channel reports them: they change without a person's decision."""
     known = {name: text[:entries.TEXT_MAX_CHARS] for name, text in said.items() if text.strip() and text.isprintable()}
     lane.state.change_entry(entries.patched(lane.state.entry, known)[0])
 
 
 def record_unanswered(lane: Lane, who: dict[str, str], body: CommandBody, *, person: bool = True) -> None:
-    """Put a message that must not be answered into the transcript: nothing runs (R-4, sendPolicy)."""
+    """Append a message that must not be answered to the transcript: nothing runs (R-4, sendPolicy)."""
     assert isinstance(body.payload, msgspec.Raw)
     raw = bytes(body.payload)
     lane.state.note_message(lane.wall, person=person)
@@ -60,13 +60,14 @@ def record_unanswered(lane: Lane, who: dict[str, str], body: CommandBody, *, per
 
 
 def clocks_of(state: LaneState) -> Clocks:
-    """The two clocks of a session (I-2)."""
+    """Return the two clocks of a session (I-2)."""
     started = state.entry.session_started_at or state.created_ms
     return Clocks(started, state.entry.last_interaction_at or started)
 
 
 def successor(state: LaneState, session_id: str, now_ms: int) -> LaneState:
-    """What the next session of the key begins with (I-3): the same place and overrides, no counter, no conversation."""
+    """Return the initial state of the key's next session (I-3): the same place and overrides, without counters and
+    conversation."""
     return LaneState(
         session_id=session_id, tenant_id=state.tenant_id, session_key=state.session_key, agent_id=state.agent_id,
         runner_id=state.runner_id, workspace=state.workspace, created_ms=now_ms, permission=state.permission,
@@ -78,7 +79,7 @@ def successor(state: LaneState, session_id: str, now_ms: int) -> LaneState:
 
 
 def begin_again(lane: Lane, who: dict[str, str], before: str, cause: str, model: str | None) -> None:
-    """Begin a reset's new session: one audit record names the old one (I-1)."""
+    """Start the new session after a reset: one audit record names the old session (I-1)."""
     if model is not None:
         lane.state.change_entry(entries.patched(lane.state.entry, {"modelOverride": model})[0])
     lane.state.leaves, lane.state.leaves_asked = before if cause != "first" else "", cause == "asked"
@@ -86,13 +87,14 @@ def begin_again(lane: Lane, who: dict[str, str], before: str, cause: str, model:
 
 
 def has_left(lane: Lane) -> None:
-    """The work of the session before is ended, or ends by itself."""
+    """Record that the previous session's work has ended, or will end by itself."""
     lane.state.leaves, lane.state.leaves_asked = "", False
     lane.out.writes.append(lane.snapshot())
 
 
 def with_overrides(lane: Lane, prompt: PromptRequest) -> PromptRequest:
-    """Put the overrides on a prompt that sets nothing else itself, and report once what the agent does not offer."""
+    """Apply the overrides to a prompt for what it does not set itself, and report once which of them the agent does not
+    support."""
     entry, features = lane.state.entry, lane.state.features
     missing = entries.lacking(entry, features)
     if missing:
@@ -108,8 +110,8 @@ def with_overrides(lane: Lane, prompt: PromptRequest) -> PromptRequest:
 
 
 def give_up_overrides(lane: Lane, record: CommandRecord, sentence: str) -> bool:
-    """The agent refused a prompt for what it was to be set to. True where overrides had asked for that: it is said
-    once, and the prompt goes out without them."""
+    """Handle the agent's refusal of a prompt's settings. Returns True if overrides caused it: this is reported once,
+    and the prompt is sent without them."""
     wished, lane.state.wished = lane.state.wished, []
     if not wished or record.command.started_at is not None:
         return False

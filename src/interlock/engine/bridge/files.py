@@ -1,4 +1,4 @@
-"""Files in a lane: what goes before a prompt, and what an agent gives (E-5). Their bytes go to the object store."""
+"""Files in a lane: those sent before a prompt, and those an agent sends (E-5). Their bytes are in the object store."""
 
 from __future__ import annotations
 
@@ -20,15 +20,17 @@ from interlock.session.turn import Refusal
 
 
 class _Lost(Exception):
-    """Note that chunks are missing that the runner reported as lost (D-3): no one's fault, and reported once."""
+    """Raised if chunks are missing that the runner reported as lost (D-3): this is not an error, and is reported
+    once."""
 
 
 class PassedOver(Exception):
-    """A chunk of a file that was refused or lost already: it is recorded without its content, and changes nothing."""
+    """Raised for a chunk of a file that was already refused or lost: it is recorded without its content and changes
+    nothing."""
 
 
 def send_files(lane: Lane, transfers: list[p.FileTransfer]) -> None:
-    """Send what a prompt names before the prompt, and remember it until the prompt is there (D-7)."""
+    """Send a prompt's files before the prompt, and remember them until the runner has the prompt (D-7)."""
     state = lane.state
     state.upload_seq = state.control_seq + 1
     state.uploads = list(dict.fromkeys(transfer.transfer_id for transfer in transfers))
@@ -42,9 +44,10 @@ def send_files(lane: Lane, transfers: list[p.FileTransfer]) -> None:
 
 
 def take_file(lane: Lane, frame: Frame, raw: bytes) -> tuple[Frame, bytes]:
-    """Take a chunk of the runner; returns the frame as the stream has it. The whole is kept with its last chunk.
+    """Process a chunk from the runner; returns the frame as stored in the stream. The complete file is stored with its
+    last chunk.
 
-    Raises Refusal once for a file that is not right, and PassedOver for what else comes of it.
+    Raises Refusal once for an invalid file, and PassedOver for its remaining chunks.
     """
     transfer: p.FileTransfer = frame.payload
     known = lane.state.incoming.get(transfer.transfer_id)
@@ -101,13 +104,13 @@ def _take(lane: Lane, frame: Frame, raw: bytes, known: Incoming | None) -> tuple
 
 
 def drop_files(lane: Lane) -> None:
-    """Give up the files under way: their agent is closed."""
+    """Discard the transfers under way: their agent is closed."""
     lane.state.incoming.clear()
     lane.digests.clear()
 
 
 def passed_over(frame: Frame, raw: bytes) -> bytes:
-    """What is recorded of a chunk that is passed over."""
+    """Return the body that is recorded for a skipped chunk."""
     try:
         return without_content(frame, raw, "")[1]
     except TransferRefused:
@@ -123,7 +126,7 @@ def _keep(lane: Lane, transfer: p.FileTransfer, objects: list[str]) -> None:
 
 
 def _give_up(lane: Lane, transfer: p.FileTransfer) -> None:
-    """Remember that no more is wanted of it; bounded, as what is under way is."""
+    """Record that the rest of a transfer is unwanted; bounded like the transfers under way."""
     known = lane.state.incoming.get(transfer.transfer_id)
     if known is not None or len(lane.state.incoming) < 2 * MAX_OPEN_FILES:
         first = msgspec.structs.replace(transfer, content="")

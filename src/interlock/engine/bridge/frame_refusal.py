@@ -1,4 +1,4 @@
-"""The refusal of a malformed frame: nothing waits any longer for a frame that arrived and could not be used (T-3)."""
+"""The refusal of a malformed frame, so that nothing waits for a frame that arrived but could not be used (T-3)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from interlock.protocol.codes import Code
 
 
 def settle(lane: Lane, kind: str, prompt_id: object, sentence: str) -> bool:
-    """Go on without the refused frame of type `kind`. True if it was the usage that a turn owes: then the turn is over,
-    and its counts are unknown.
+    """Continue without the refused frame of type `kind`. Returns True if it was the usage that a turn owes: then the
+    turn is over, and its counts are unknown.
 
     A turn whose start is refused is canceled at the runner, and its command fails. A refused end changes nothing: the
     runner may send another one, and the command's timeout runs.

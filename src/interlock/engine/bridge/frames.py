@@ -1,4 +1,4 @@
-"""What a durable frame of the runner does to its session and to the command that occupies it (C-8)."""
+"""The effects of a runner's durable frame on its session and on the command that occupies it (C-8)."""
 
 from __future__ import annotations
 
@@ -50,17 +50,17 @@ from interlock.protocol.resources import Denial, Notice, OfferedOption
 from interlock.session.turn import MAX_ID_CHARS, Refusal
 
 SENT_AGAIN = ("PROMPT_IN_PROGRESS", "RUNNER_RESTARTED", "SESSION_NOT_FOUND")
-"""Refusals that say nothing against the prompt: it crossed a turn, a restart, or an idle agent's close (C-8)."""
+"""Refusals that do not concern the prompt itself: it crossed a turn, a restart, or an idle agent's close (C-8)."""
 
 
 MAX_OPTIONS = 32
-"""Options of one question that are kept: a runner shows no more (A-9)."""
+"""Stored options of one question: a runner shows no more (A-9)."""
 MAX_SENTENCE_CHARS = 1_000
-"""What is said of a refused frame is cut here."""
+"""Maximum length of the sentence about a refused frame."""
 
 
 def take_frame(lane: Lane, frame: Frame, raw: bytes, policy: RuleSet) -> None:
-    """Apply the next durable frame; one that does not fit is recorded, reported, and changes nothing (T-4, E-1)."""
+    """Apply the next durable frame; one that does not fit is recorded and reported, and changes nothing (T-4, E-1)."""
     assert frame.seq is not None
     lane.state.reach(frame.seq)
     try:
@@ -75,7 +75,7 @@ def take_frame(lane: Lane, frame: Frame, raw: bytes, policy: RuleSet) -> None:
                 deny_repeated(lane, frame.payload.interaction_id)
             return
         if not follow(lane, frame):
-            # What was before is missing here: the frame is shown, and means nothing to an observer.
+            # Earlier frames are missing here: the frame is shown, and has no meaning for an observer.
             lane.append("C", raw, frame.message_id, frame)
             return
     shown = frame
@@ -109,7 +109,7 @@ def refuse_wire(lane: Lane, wire: Wire, raw: bytes, code: Code, sentence: str) -
 
 
 def _go_on(lane: Lane, kind: str, metadata: dict[str, Any], sentence: str) -> None:
-    """Do without a refused frame; a turn whose usage was refused ends as one whose usage came."""
+    """Continue without a refused frame; a turn whose usage was refused ends as if it had arrived."""
     if frame_refusal.settle(lane, kind, metadata.get("prompt_id"), sentence) and lane.state.ended is not None:
         stop_reason = lane.state.ended.stop_reason
         finish_turn(lane)
@@ -117,9 +117,9 @@ def _go_on(lane: Lane, kind: str, metadata: dict[str, Any], sentence: str) -> No
 
 
 def refuse(lane: Lane, raw: bytes, message_id: str, code: Code, sentence: str) -> None:
-    """Keep a refused frame where an operator finds it, and send the runner the reason."""
+    """Store a refused frame where an operator can find it, and send the runner the reason."""
     lane.append("refused", raw, message_id)
-    # The answer must fit a frame, however long the names in what is refused (L-2).
+    # The answer must fit a frame, however long the names in the refused frame are (L-2).
     named = {"in_reply_to": message_id} if 0 < len(message_id) <= MAX_ID_CHARS else {}
     error = p.SessionError(error_code=code, message=sentence[:MAX_SENTENCE_CHARS], fatal=False)
     lane.control("session.error", error, named)
@@ -128,7 +128,7 @@ def refuse(lane: Lane, raw: bytes, message_id: str, code: Code, sentence: str) -
 def _react(lane: Lane, frame: Frame, policy: RuleSet) -> None:
     payload = frame.payload
     match payload:
-        case p.TextDone():  # The most frequent one is asked for first.
+        case p.TextDone():  # The most frequent case is checked first.
             if lane.state.stage != "chat" or lane.state.stage_told != "chat":
                 progress.at_stage(lane, "chat")
         case p.Capabilities():
@@ -180,13 +180,13 @@ def _react(lane: Lane, frame: Frame, policy: RuleSet) -> None:
 
 
 def _exit_code(value: object) -> int | None:
-    """Return the exit code in the frame's open metadata: a true number of that size, or nothing."""
+    """Return the exit code from the frame's open metadata if it is an integer in range; otherwise None."""
     code = whole(value)
     return code if code is not None and -(2**31) <= code < 2**32 else None
 
 
 def _reason(value: object) -> str:
-    """Return the reason in the frame's open metadata, shortened, or nothing."""
+    """Return the reason from the frame's open metadata, shortened; otherwise an empty text."""
     return value[:MAX_REASON_CHARS] if isinstance(value, str) else ""
 
 
@@ -203,7 +203,7 @@ def _opened(lane: Lane, frame: Frame, payload: p.Capabilities, policy: RuleSet) 
     state.context.owner = "gateway" if payload.features.get("context_owner") == "gateway" else "agent"
     if payload.agent is not None and payload.agent.model:
         state.model = payload.agent.model
-    # Only what answers this very open is believed, and only for as long as it is open (H-18).
+    # Only an answer to this very open is trusted, and only for as long as it is open (H-18).
     take_box(state, payload.box if frame.metadata.get("in_reply_to") == state.open_message_id else None)
     if not take_asking(state, asks=payload.features.get("permission") == "asks"):
         command_door.hold_queued(lane, policy, f"{state.agent_id} does not ask before it uses a tool.")
@@ -226,7 +226,7 @@ def _started(lane: Lane, frame: Frame, payload: p.TurnStart) -> None:
         # RAWP-DPS 7.5.1 has no prompt_id. There is at most one query at a time (17.3.2): this turn is the prompt's.
         turn.prompt_id = record.prompt_id or ""
     if record is None or turn is None or record.prompt_id != turn.prompt_id:
-        # No one waits for this turn any more, and no one's clock runs over it.
+        # No command waits for this turn any more, and no clock limits it.
         lane.audit("late_event", SYSTEM, {"frame": frame.type})
         lane.control("control.turn.cancel", p.TurnCancel(reason="its command has ended", turn_id=payload.turn_id))
         return
@@ -251,20 +251,20 @@ def _started(lane: Lane, frame: Frame, payload: p.TurnStart) -> None:
         command = msgspec.structs.replace(record.command, started_at=lane.at, turn_id=payload.turn_id)
         lane.keep(msgspec.structs.replace(record, command=command))
         lane.control("control.turn.cancel", p.TurnCancel(reason="cancel", turn_id=payload.turn_id))
-    else:  # The next turn of a query that went on after `tool_use`.
+    else:  # The next turn of a query that continued after `tool_use`.
         lane.keep(msgspec.structs.replace(record, command=msgspec.structs.replace(record.command,
                                                                                   turn_id=payload.turn_id)))
     review(lane)
 
 
 def _asked(lane: Lane, asked: p.InteractionRequest, policy: RuleSet) -> None:
-    """A tool call is held: policy answers at once, or a person is asked (A-5, P-1). Not by an observer (D-5)."""
+    """Hold a tool call: policy answers at once, or approvers are asked (A-5, P-1). An observer does neither (D-5)."""
     if lane.state.controller:
         return
     turn = lane.state.machine.turn
     tool = turn.tools.get(asked.context.invocation_id or "") if turn is not None else None
     question = asked.interaction_type == "QUESTION"
-    # A question stands for itself: one tool call may put several.
+    # Each question counts separately: one tool call may ask several.
     request = request_of(asked, None if question else tool)
     record = lane.active
     if record is not None and (turn is None or turn.prompt_id != record.prompt_id):
@@ -306,19 +306,19 @@ def _asked(lane: Lane, asked: p.InteractionRequest, policy: RuleSet) -> None:
 
 
 def _below(asked: p.InteractionRequest) -> str | None:
-    """The option by which a held program may start whatever it wants, if this is one (H-16)."""
+    """Return the option that lets a held program start any program, if this is one (H-16)."""
     return next((option.option_id for option in asked.options if option.option_id == BELOW
                  and option.kind == "allow_once" and asked.context.tool_name == PROGRAM), None)
 
 
 def _offered(asked: p.InteractionRequest) -> list[OfferedOption]:
-    """The agent's ways of saying yes or no this once; what it would do always is ours to remember (A-9)."""
+    """Return the agent's options for a yes or no this once; "always" is Interlock's to remember (A-9)."""
     return [OfferedOption(option_id=option.option_id, label=option.label, kind=option.kind)
             for option in asked.options[:MAX_OPTIONS] if option.kind in ("allow_once", "reject_once")]
 
 
 def _resolved(lane: Lane, payload: p.InteractionResolved) -> None:
-    """What the runner in fact handed to the agent consumes the approval, or voids it (P-2, P-6)."""
+    """Consume or void the approval according to what the runner actually sent to the agent (P-2, P-6)."""
     record = next((r for r in lane.approvals.values() if r.approval.interaction_id == payload.interaction_id), None)
     who = {"id": lane.state.runner_id, "role": "runner"}
     if record is None:
@@ -332,7 +332,7 @@ def _resolved(lane: Lane, payload: p.InteractionResolved) -> None:
 
 
 def _session_error(lane: Lane, frame: Frame, payload: p.SessionError, policy: RuleSet) -> None:
-    """A refusal before the start, by code (C-8); or the session's end from the runner's side (T-5)."""
+    """Handle a refusal before the start, by code (C-8), or the session's end from the runner's side (T-5)."""
     record = lane.active
     answered = frame.metadata.get("in_reply_to")
     if payload.fatal and payload.error_code == Code.WORKSPACE_NOT_TRUSTED and not lane.state.controller \
@@ -360,7 +360,7 @@ def _session_error(lane: Lane, frame: Frame, payload: p.SessionError, policy: Ru
         return
     given_up = payload.error_code == Code.UNSUPPORTED_CAPABILITY and give_up_overrides(lane, record, payload.message)
     if payload.error_code == Code.SESSION_NOT_FOUND:
-        lane.state.context.sent = None  # What it had of the conversation is gone: all of it goes with the prompt again.
+        lane.state.context.sent = None  # Its part of the conversation is lost: the prompt is sent with all of it again.
     if busy and lane.state.machine.phase == "idle":
         orphans.adopt(lane)
     if payload.error_code == Code.NOT_ASKING:
@@ -374,12 +374,12 @@ def _session_error(lane: Lane, frame: Frame, payload: p.SessionError, policy: Ru
 
 
 def _is_prompt(lane: Lane, message_id: object) -> bool:
-    """Whether `message_id` is the prompt that the active command was sent with."""
+    """Return whether `message_id` is the prompt that the active command was sent with."""
     return isinstance(message_id, str) and message_id == lane.state.prompt_message_id
 
 
 def _used(lane: Lane, frame: Frame, payload: p.Usage) -> None:
-    """A usage in mid-turn carries running totals of the turn; the one that its end owes finishes it (T-2)."""
+    """Handle a usage report: during the turn it carries running totals; the final one finishes the turn (T-2)."""
     in_turn = lane.state.machine.phase == "turn"
     take_usage(lane, frame, payload, in_turn=in_turn or lane.state.ended is not None)
     if lane.state.ended is None:
@@ -401,7 +401,7 @@ def _used(lane: Lane, frame: Frame, payload: p.Usage) -> None:
 
 
 def finish_turn(lane: Lane) -> None:
-    """The turn and its usage are there: the command ends as C-8 says."""
+    """End the command by C-8, once the turn's end and its usage have arrived."""
     ended, record = lane.state.take_end(), lane.active
     void_interactions(lane)
     if ended is None:
@@ -453,4 +453,4 @@ def _closed(lane: Lane, payload: p.SessionClosed) -> None:
         return
     if record.command.started_at is not None:
         fail(lane, record, *(state.last_error or ("AgentExited", f"the session was closed: {payload.reason}")))
-    # Else the prompt met a closed session: its own refusal is on the way, and says the outcome of it (C-8).
+    # Otherwise the prompt met a closed session: its own refusal is under way and determines the outcome (C-8).

@@ -1,4 +1,4 @@
-"""What a lane takes its agent for (H-11, H-12, H-18): these functions alone write it."""
+"""What a lane assumes about its agent's restrictions (H-11, H-12, H-18): only these functions write it."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from interlock.protocol.payloads import AgentOffer
 
 
 def take_offer(state: LaneState, offer: AgentOffer) -> None:
-    """Take over what the runner says of an agent that is not open, for its next opening."""
+    """Store the runner's offer for an agent that is not open, for its next opening."""
     state.permission, state.trusted_kinds = "never" if state.fell else offer.permission, offer.trusted_kinds
     state.holding, state.offered_box = offer.holding, offer.box
 
 
 def take_asking(state: LaneState, *, asks: bool) -> bool:
-    """Take over whether the agent says that it asks; returns whether it is taken to ask."""
+    """Store whether the agent reports that it asks; returns whether it is assumed to ask."""
     state.permission = "asks" if asks and not state.fell else "never"
     return state.permission == "asks"
 
 
 def take_box(state: LaneState, box: Box | None) -> None:
-    """Take over the box that the runner has stated of this opening; None without one, or after its end."""
+    """Store the box that the runner reported for this opening; None without one, or after its end."""
     state.box = box
 
 
 def has_fallen(state: LaneState) -> None:
-    """Believe no more in this session that its agent asks (H-12)."""
+    """Stop assuming in this session that its agent asks (H-12)."""
     state.permission, state.fell = "never", True
 
 
 def distrust(state: LaneState) -> None:
-    """Forget all that speaks for the agent: its stored state was changed by hand (H-5)."""
+    """Forget everything in the agent's favour: its stored state was changed by hand (H-5)."""
     state.permission, state.trusted_kinds, state.fell = "never", False, True
     state.box = state.offered_box = state.holding = None

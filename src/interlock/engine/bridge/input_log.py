@@ -1,7 +1,7 @@
-"""A log of a lane's inputs: where the lane stood, what it was given, and the digests of what it decided.
+"""A log of a lane's inputs: the lane's initial state, its inputs, and digests of its decisions.
 
-One JSON document a line. The first one says how the lane began, `settings` stand before the decisions that go by them.
-A log is a person's work: it holds what commands and frames hold, and belongs where the ledger belongs.
+The format is one JSON document a line. The first one is the initial state; `settings` precede the decisions that use
+them. A log holds what commands and frames hold, including people's work, and must be protected like the ledger.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ VERSION = 1
 
 
 class BadLog(ValueError):
-    """A log that cannot be read; the sentence names the line."""
+    """Raised if a log cannot be read; the sentence names the line."""
 
 
 class LogLine(msgspec.Struct, frozen=True, kw_only=True, tag_field="line", tag=True):
-    """One line of a log."""
+    """A line of a log."""
 
 
 class FoldedLine(NamedTuple):
-    """A frame of the open turn, as a log has it."""
+    """A frame of the open turn, as stored in a log."""
 
     received: bool
     frame: str
@@ -45,7 +45,7 @@ class FoldedLine(NamedTuple):
 
 
 class TranscriptStart(NamedTuple):
-    """Where a lane's transcript stood."""
+    """The position of a lane's transcript."""
 
     leaf: str | None
     context_leaf: str | None
@@ -54,7 +54,7 @@ class TranscriptStart(NamedTuple):
 
 
 class LaneStart(LogLine, frozen=True, kw_only=True):
-    """How a lane stood before its first decision."""
+    """A lane's state before its first decision."""
 
     version: int = VERSION
     state: LaneState
@@ -69,11 +69,11 @@ class LaneStart(LogLine, frozen=True, kw_only=True):
     keeps_objects: bool
     transcript: TranscriptStart | None
     whole: bool = True
-    """False if the lane held more than a log can hold: files that were half received."""
+    """False if the lane held more than a log can store: files that were partly received."""
 
 
 class LaneSettings(LogLine, frozen=True, kw_only=True):
-    """What the next decisions go by, until it is said again."""
+    """The settings of the following decisions, until the next such line."""
 
     limits: Limits
     rules: list[Rule]
@@ -94,19 +94,19 @@ class LaneDecision(LogLine, frozen=True, kw_only=True):
     kept: list[bool]
     """For each input whether its answer was stored for a repeated request."""
     drawn: list[list[str]]
-    """The random bytes that each input used, as hex digits, and behind them those of what follows from all of them."""
+    """The random bytes that each input used, as hex digits, followed by those of the common consequences."""
     state: str = ""
     effects: str = ""
     failed: str = ""
-    """What was raised, if the lane broke."""
+    """The exception, if the lane failed."""
 
 
 class LaneFault(LogLine, frozen=True, kw_only=True):
-    """What did not hold when the log was recorded."""
+    """A violation that was found while the log was recorded."""
 
     sentence: str
     broken: str = ""
-    """How the engine was broken on purpose, if it was."""
+    """The deliberate fault in the engine, if there was one."""
 
 
 AnyLine: TypeAlias = LaneStart | LaneSettings | LaneDecision | LaneFault
@@ -129,7 +129,7 @@ def _read(kind: type[Any], value: Any) -> Any:
     raise TypeError(f"{kind.__name__} is in no log")
 
 
-_encoder = msgspec.json.Encoder(enc_hook=_plain)  # In the order that names have: a state's row is written in it.
+_encoder = msgspec.json.Encoder(enc_hook=_plain)  # In the order of the names: a state's row is written in it.
 _canonical = msgspec.json.Encoder(enc_hook=_plain, order="deterministic")
 _decoder = msgspec.json.Decoder(AnyLine, dec_hook=_read)
 
@@ -155,7 +155,7 @@ def read_log(data: bytes) -> list[AnyLine]:
 
 
 def canonical_state(lane: Lane) -> bytes:
-    """Return all that a lane remembers over a restart, in one form for the same lane."""
+    """Return everything that a lane stores over a restart, in a form that is equal for equal lanes."""
     return _canonical.encode({
         "state": lane.state, "commands": sorted(lane.commands.values(), key=lambda one: one.command.id),
         "approvals": sorted(lane.approvals.values(), key=lambda one: one.approval.id),
@@ -163,8 +163,8 @@ def canonical_state(lane: Lane) -> bytes:
 
 
 def canonical_effects(out: Out, kept: Sequence[LedgerWrite]) -> bytes:
-    """Return the effects of a decision in one form for the same effects, without the rows that were kept with
-    answers."""
+    """Return the effects of a decision in a form that is equal for equal effects, without the rows that were stored
+    with answers."""
     others = set(map(id, kept))
     return _canonical.encode({
         "writes": [[type(one).__name__, one] for one in out.writes if id(one) not in others],

@@ -1,4 +1,4 @@
-"""Records what lanes are given, around the kernel's `decide`: for tests, and for the simulation."""
+"""Recording of lanes' inputs around the kernel's `decide`, for tests and for the simulation."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _state_decoder = msgspec.json.Decoder(LaneState)
 
 
 class LaneLog:
-    """The log of one lane, from when it was read to when it was forgotten."""
+    """The log of one lane, from when it was read until it was evicted."""
 
     def __init__(self, lane: Lane) -> None:
         self.session_id = lane.state.session_id
@@ -41,11 +41,11 @@ class LaneLog:
 
     @property
     def decisions(self) -> list[LaneDecision]:
-        """The decisions, in their order."""
+        """Return the decisions, in their order."""
         return [line for line in self.lines if isinstance(line, LaneDecision)]
 
     def settle(self, lane: Lane, conditions: Conditions) -> None:
-        """Note what decisions go by, if it has changed."""
+        """Record the settings of the decisions, if they have changed."""
         spending = lane.spending.records() if lane.limits.budgets else []
         settings = (lane.limits, conditions.policy, spending)
         if self._settings and settings[:2] == self._settings[:2] and spending == self._settings[2]:
@@ -57,11 +57,12 @@ class LaneLog:
 
 
 class InputRecorder:
-    """Decides as the kernel does, and keeps a log of each lane. `check` looks at each decision, before its commit."""
+    """A `decide` that calls the kernel's and keeps a log of each lane. `check` inspects each decision before its
+    commit."""
 
     def __init__(self, decide: Decide = decide, check: Callable[[LaneLog, Lane], None] | None = None, *,
                  with_digests: bool = True) -> None:
-        """Without digests a log is cheaper, and a replay has less to compare with."""
+        """Create a recorder. Without digests a log is cheaper, but a replay can compare less."""
         self.logs: list[LaneLog] = []
         self._decide = decide
         self._check = check
@@ -69,7 +70,7 @@ class InputRecorder:
         self._log_of: WeakKeyDictionary[Lane, LaneLog] = WeakKeyDictionary()
 
     def decide(self, lane: Lane, inputs: Sequence[LaneInput], conditions: Conditions, kept: Kept) -> list[Any]:
-        """Decide, and log it: also a decision in which the lane breaks."""
+        """Decide and log the decision, including one in which the lane fails."""
         log = self._log_of.get(lane)
         if log is None:
             log = self._log_of[lane] = LaneLog(lane)
@@ -105,7 +106,7 @@ class InputRecorder:
 
 
 def _noting(lane: Lane, drawn: list[list[str]]) -> Entropy:
-    """Draw random bytes as before, and note for which input they were."""
+    """Draw random bytes as before, and record for which input."""
     entropy = lane.entropy
 
     def draw(count: int) -> bytes:
@@ -117,10 +118,10 @@ def _noting(lane: Lane, drawn: list[list[str]]) -> Entropy:
 
 
 def start_of(lane: Lane) -> LaneStart:
-    """Return how a lane stands that has decided nothing yet."""
+    """Return the initial state of a lane that has decided nothing yet."""
     transcriber = lane.transcriber
     return LaneStart(
-        # A copy, since the lane goes on in its own.
+        # A copy, since the lane continues to change its own.
         state=_state_decoder.decode(msgspec.json.encode(lane.state)),
         commands=list(lane.commands.values()), approvals=list(lane.approvals.values()),
         unconfirmed=[(seq, raw.decode()) for seq, raw in lane.unconfirmed.items()], recent=lane.recent.listed(),

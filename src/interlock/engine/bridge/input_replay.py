@@ -32,11 +32,11 @@ from interlock.session.turn_output import TurnFold
 
 _KEPT = PutIdempotency(IdempotencyRecord(tenant_id="", scope="", fingerprint="", status=0, headers={}, body=b"",
                                          created_ms=0))
-"""What is stored in a replay with each answer that was stored."""
+"""The write that a replay stores with each answer that was stored."""
 
 
 class Tape:
-    """Random bytes as they were drawn; behind their end, others that are the same in each replay."""
+    """Random bytes as they were drawn; after their end, others that are the same in each replay."""
 
     def __init__(self) -> None:
         self._lane: Lane | None = None
@@ -44,11 +44,11 @@ class Tape:
         self._beyond = 0
 
     def follow(self, lane: Lane) -> None:
-        """Yield what was drawn for the input that this lane decides."""
+        """Return the bytes that were drawn for the input that this lane is deciding."""
         self._lane = lane
 
     def wind(self, drawn: Sequence[Sequence[str]]) -> None:
-        """Go on with what a decision drew."""
+        """Continue with what a decision drew."""
         self._drawn = [list(reversed(one)) for one in drawn]
 
     def __call__(self, count: int) -> bytes:
@@ -63,7 +63,7 @@ class Tape:
 
 
 class Replayed(NamedTuple):
-    """A decision that was made again."""
+    """A decision that was repeated."""
 
     decision: LaneDecision
     lane: Lane
@@ -73,12 +73,12 @@ class Replayed(NamedTuple):
 
     @property
     def same(self) -> bool:
-        """Whether lane and effects are what they were, byte for byte."""
+        """Return whether lane and effects are equal to the recorded ones, byte for byte."""
         return (digest(self.state), digest(self.effects)) == (self.decision.state, self.decision.effects)
 
 
 def lane_from(start: LaneStart) -> tuple[Lane, Tape]:
-    """Return a lane as it stood, and the tape that it draws from."""
+    """Return a lane in its recorded state, and the tape that it draws from."""
     state = msgspec.json.decode(msgspec.json.encode(start.state), type=LaneState)
     transcriber, named = None, start.transcript
     if named is not None:
@@ -97,7 +97,7 @@ def lane_from(start: LaneStart) -> tuple[Lane, Tape]:
 
 
 class LaneReplay:
-    """A lane that decides the lines of a log again, one after the other."""
+    """A lane that repeats the decisions of a log."""
 
     def __init__(self, start: LaneStart, decide: Decide = decide) -> None:
         self.lane, self._tape = lane_from(start)
@@ -105,14 +105,14 @@ class LaneReplay:
         self._policy = RuleSet()
 
     def settle(self, settings: LaneSettings) -> None:
-        """Go by these settings from here on."""
+        """Use these settings from here on."""
         self.lane.configure(settings.limits)
         self.lane.spending.replace(settings.spending)
         self._policy = RuleSet(settings.rules, settings.remembered, remember_described=settings.remember_described)
 
     def decide(self, line: LaneDecision) -> list[Any]:
-        """Decide again; returns the answers. Raises what `decide` raises: then the lane breaks as it may have broken
-        when the log was recorded."""
+        """Repeat a decision; returns the answers. Raises what `decide` raises: then the lane fails as it may have
+        failed when the log was recorded."""
         self._tape.wind(line.drawn)
         return self._decide(self.lane, line.inputs, Conditions(
             line.now_ms, line.wall_ms, self._policy, line.draining, line.unsigned, line.offer), kept_as(line))
@@ -123,7 +123,7 @@ class LaneReplay:
 
 
 def replay(lines: Sequence[AnyLine], decide: Decide = decide) -> Iterator[Replayed]:
-    """Decide a log's inputs again, one decision at a time. Raises what `decide` raises."""
+    """Repeat a log's decisions, one at a time. Raises what `decide` raises."""
     start = lines[0]
     assert isinstance(start, LaneStart), "a log begins with how its lane began"
     again = LaneReplay(start, decide)
@@ -136,5 +136,5 @@ def replay(lines: Sequence[AnyLine], decide: Decide = decide) -> Iterator[Replay
 
 
 def kept_as(decision: LaneDecision) -> Callable[[int, Any], Sequence[LedgerWrite]]:
-    """Return what stores with each answer what was stored with it."""
+    """Return the writes for each answer that were stored with it."""
     return lambda at, _answer: (_KEPT,) if decision.kept[at] else ()

@@ -1,7 +1,7 @@
-"""The lane's kernel: `decide` turns inputs into a changed lane and its effects, and does nothing else.
+"""The lane's kernel: `decide` turns inputs into a changed lane and its effects, without side effects.
 
-What is decided depends on the lane, the inputs and the conditions alone, so that a log of them gives the same lane and
-the same effects again (`input_replay`).
+A decision depends on the lane, the inputs and the conditions only, so a log of them yields the same lane and the same
+effects again (`input_replay`).
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from interlock.protocol.problems import Problem
 HANDLERS: Mapping[type[Any], Callable[[Lane, Any], Any]] = {
     **runner.HANDLERS, **gateway.HANDLERS, **people.HANDLERS, **chats.HANDLERS, **transcripts.HANDLERS,
 }
-"""What each input makes a lane do."""
+"""The handler of each input."""
 
 Kept = Callable[[int, Any], Sequence[LedgerWrite]]
-"""Returns what is stored with the answer to the input at an index; not asked if that is None or a Problem."""
+"""Returns what is stored with the answer to the input at an index; not called if the answer is None or a Problem."""
 
 
 class Decide(Protocol):
-    """`decide`, or what records or changes it."""
+    """`decide`, or a wrapper that records or changes it."""
 
     def __call__(self, lane: Lane, inputs: Sequence[LaneInput], conditions: Conditions, kept: Kept) -> list[Any]: ...
 
@@ -38,8 +38,8 @@ class Decide(Protocol):
 def decide(lane: Lane, inputs: Sequence[LaneInput], conditions: Conditions, kept: Kept) -> list[Any]:
     """Decide inputs together: change the lane, leave the effects in `lane.out`, and return the answers in order.
 
-    An answer is a Problem if its input was refused. Whatever else is raised leaves the lane in an unknown state: it is
-    to be thrown away.
+    An answer is a Problem if its input was refused. Any other exception leaves the lane in an unknown state: it must be
+    discarded.
     """
     lane.begin(conditions)
     lane.advance_to(0)

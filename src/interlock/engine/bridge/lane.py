@@ -1,7 +1,8 @@
-"""A lane: the one writer of a session, its commands and its approvals. Decides, and writes nothing itself.
+"""A lane: the only writer of a session, its commands and its approvals. It decides, and performs no writes itself.
 
-A lane is mutable and belongs to one shell. What it decides collects in `out`; the shell commits that, then publishes.
-If the commit fails, the lane is thrown away and read again from the ledger, so no one ever saw what was not durable.
+A lane is mutable and belongs to one shell. Its decisions collect in `out`; the shell commits that, then publishes. If
+the commit fails, the lane is discarded and read again from the ledger, so nothing that was not durable is ever
+visible.
 """
 
 from __future__ import annotations
@@ -54,19 +55,20 @@ from interlock.session.turn import Refusal
 from interlock.session.turn_output import TurnFold
 
 SYSTEM = {"id": "gateway", "role": "system"}
-"""Who did what no person and no agent did."""
+"""The actor of actions by neither a person nor an agent."""
 
 MAX_NOTICES = 50
-"""Notices that a command's own row keeps, the newest; its stream holds all of them, however often a link flaps."""
+"""The newest notices that a command's own row keeps; its stream holds all of them, however often a link flaps."""
 
 UNSEALED = frozenset({"session.error", "session.usage", "session.capabilities", "x-interlock.interaction.held"})
-"""Control frames that make no agent do anything, and so need no digest in the audit log (H-5)."""
+"""Control frames that cause no agent to act, and so need no digest in the audit log (H-5)."""
 
 _encoder = msgspec.json.Encoder()
 
 
 class Lane:
-    """State, live commands and approvals of one session, and the words the rest of the bridge is written in."""
+    """State, live commands and approvals of one session, and the operations that the rest of the bridge is written
+    with."""
 
     def __init__(
         self,
@@ -80,84 +82,84 @@ class Lane:
         transcriber: Transcriber | None = None,
         recent: Iterable[str] = (),
     ) -> None:
-        """`recent` are the ids of the session's last messages."""
+        """Create a lane; `recent` are the ids of the session's last messages."""
         self.state = state
         self.commands = LiveCommands(live_commands)
         self.approvals = {record.approval.id: record for record in live_approvals}
         self.fold = fold
         self.gateway_id, self.keeps_objects, self.spending = home
         self.unconfirmed: dict[int, bytes] = {}
-        """Control frames by seq that the runner has not confirmed, as the ledger keeps them (D-7)."""
+        """Control frames by seq that the runner has not confirmed, as stored in the ledger (D-7)."""
         self.controls: dict[int, bytes] = {}
         """Control frames of this decision by seq, as far as they are sealed."""
         self.sealed = b""
-        """What the lane decides by, as the audit log has its digest."""
+        """The state that the lane decides by, as of its digest in the audit log."""
         self.progress = {record.command.id: progress_sha256(record) for record in live_commands}
-        """How far each live command is, as the audit log has its digest."""
+        """Progress digests of the live commands, as of the audit log."""
         self.now = self.wall = 0
         self._at = ""
         self.due_ms: int | None = None
-        """The next instant at which time alone decides something, as the last snapshot found it."""
+        """The next instant at which time alone triggers a decision, as of the last snapshot."""
         self.out = Out([], [], [], [], [])
         self.digests: dict[str, Digest] = {}
-        """Of each file under way, over what came of it."""
+        """The running digest of each file under way."""
         self.limits = limits
-        self.transcriber = transcriber  # None where no transcripts are kept.
+        self.transcriber = transcriber  # None if no transcripts are kept.
         self._trusted_files: str | None = None
         self._prepared: Prepared | None = None
         self.wants_context = False
         self.conditions = Conditions(0, 0)
-        """What the decision goes by beside this lane and its inputs."""
+        """The conditions of the decision, besides this lane and its inputs."""
         self.draining = False
-        """Whether a drain keeps what waits from starting (C-5)."""
+        """Whether a drain keeps waiting work from starting (C-5)."""
         self.answered = False
         """Whether the answer to a person's request is stored with this decision."""
         self.recent = RecentIds(recent)
         self._folded: Sequence[FoldedFrame] = ()
         self.at_input = 0
-        """The index of the input that is being decided; behind the last one, what follows from all of them."""
+        """The index of the input being decided; after the last one, of the common consequences."""
         self._applying: Frame | None = None
         self.entropy = entropy
         self.stream = session_stream(state.session_id)
         """The name of the session's stream."""
         self._feed = tenant_stream(state.tenant_id)
         self.is_session = not is_tenant_lane(state.session_id)
-        """Whether it is a session's, and not a tenant's own lane."""
+        """Whether it belongs to a session, and is not a tenant lane."""
 
-    # --- what it holds beside its state ---
+    # --- what it holds besides its state ---
     @property
     def folded(self) -> Sequence[FoldedFrame]:
-        """What the folds received before the first decision, for a log of the lane's inputs."""
+        """Return the frames that the folds received before the first decision, for a log of the lane's inputs."""
         return self._folded
 
     def rehydrate(self, fold: TurnFold, folded: Sequence[FoldedFrame], transcriber: Transcriber | None) -> None:
-        """Set the fold of the open turn, with the frames that it was made of, and the transcript as it was read."""
+        """Set the fold of the open turn, with the frames that it was built from, and the transcript as it was read."""
         self.fold, self._folded, self.transcriber = fold, folded, transcriber
 
     def configure(self, limits: Limits) -> None:
-        """Decide by new settings from here on."""
+        """Use new settings from here on."""
         self.limits = limits
 
     def draw_from(self, entropy: Callable[[int], bytes]) -> Callable[[int], bytes]:
-        """Replace the source of random bytes; returns the one before."""
+        """Replace the source of random bytes; returns the previous one."""
         before, self.entropy = self.entropy, entropy
         return before
 
     def note_sealed(self, deciding: bytes) -> None:
-        """Note what the lane decides by, once the audit log has its digest."""
+        """Record the deciding state, once the audit log has its digest."""
         self.sealed = deciding
 
     @property
     def applying(self) -> Frame | None:
-        """The frame that is being applied: the one at which a lane that breaks has broken."""
+        """Return the frame that is being applied: if the lane fails, the one it failed at."""
         return self._applying
 
     def apply(self, frame: Frame | None) -> None:
-        """Note the frame that is being applied; None after the last."""
+        """Record the frame that is being applied; None after the last."""
         self._applying = frame
 
     def trust_files(self, digest: str) -> None:
-        """Let the next start of the agent be configured by the files of this digest, as a policy has it (H-13)."""
+        """Allow the next start of the agent to be configured by the files of this digest, by policy (H-13)."""
         self._trusted_files = digest
 
     def take_trusted_files(self) -> str | None:
@@ -166,23 +168,23 @@ class Lane:
         return digest
 
     def keep_context(self, prepared: Prepared) -> None:
-        """Keep the context for the next prompt, as the shell read it (B-1)."""
+        """Store the context for the next prompt, as the shell read it (B-1)."""
         self._prepared = prepared
 
     def has_context(self) -> bool:
-        """Whether the context for the next prompt is at hand. If not, the shell is asked to read it."""
+        """Return whether the context for the next prompt is loaded. If not, the shell is asked to read it."""
         if self._prepared is not None and self._prepared.leaf == self.state.context.leaf:
             return True
         self._prepared, self.wants_context = None, True
         return False
 
     def take_context(self) -> Prepared | None:
-        """Return the context for the next prompt, once; None where it was not read yet."""
+        """Return the context for the next prompt, once; None if it was not read yet."""
         prepared, self._prepared = self._prepared, None
         return prepared
 
     def order_unconfirmed(self) -> None:
-        """Sort the unconfirmed control frames by their numbers: they are sent in this order."""
+        """Sort the unconfirmed control frames by number: they are sent in this order."""
         self.unconfirmed = dict(sorted(self.unconfirmed.items()))
 
     # --- names and numbers ---
@@ -198,7 +200,7 @@ class Lane:
         self.controls = {}
 
     def advance_to(self, at: int) -> None:
-        """Note the index of the input that is decided next."""
+        """Record the index of the input that is decided next."""
         self.at_input = at
 
     def store_with_answer(self, rows: Sequence[LedgerWrite]) -> None:
@@ -208,23 +210,24 @@ class Lane:
 
     @property
     def at(self) -> str:
-        """The decision's instant as text. Most frames need none."""
+        """Return the decision's instant as text. Most frames need none."""
         if not self._at:
             self._at = iso(self.wall)
         return self._at
 
     def new_id(self, prefix: str) -> str:
-        """Make an id that sorts by time: `cmd_…`, `apr_…`. What gets one is dated too: `at` is known from here on."""
+        """Create an id that sorts by time: `cmd_…`, `apr_…`. Objects with an id also get a date, so `at` is computed
+        here."""
         made = ulid(self.now, self.entropy(10))
         self._at = self._at or iso(self.wall)
         return f"{prefix}_{made}"
 
     def new_uuid(self) -> str:
-        """Make a UUID v4."""
+        """Create a UUID v4."""
         return uuid4(self.entropy(16))
 
     def check_controlled(self) -> None:
-        """Raises Problem Conflict if another gateway controls the session; it names that gateway (D-5)."""
+        """Raise Problem Conflict if another gateway controls the session; it names that gateway (D-5)."""
         if controller := self.state.controller:
             session_id = self.state.session_id
             raise Problem("Conflict", f"gateway {controller} controls session {session_id}; this one only observes it",
@@ -234,13 +237,13 @@ class Lane:
 
     @property
     def active(self) -> CommandRecord | None:
-        """The command that occupies the session, if it is still live."""
+        """Return the command that occupies the session, if it is still live."""
         return self.commands.get(self.state.active) if self.state.active else None
 
     # --- the session's stream ---
     def append(self, kind: EventKind, body: bytes, message_id: str = "", frame: Frame | None = None) -> int:
-        """Append to the session's stream; returns the number that it will have. `frame` is the runner's frame that
-        `body` holds and that was applied, so that no one need understand it again."""
+        """Append to the session's stream; returns the number that it will have. `frame` is the applied runner's frame
+        that `body` holds, so that it need not be parsed again."""
         self.state.n += 1
         self._append(Append(self.state.tenant_id, self.stream, kind, self.wall, body, message_id), frame)
         return self.state.n
@@ -250,7 +253,8 @@ class Lane:
         self.out.published.append(LaneEvent(event, frame))
 
     def transient(self, frame: Frame, raw: bytes) -> bool:
-        """Pass a transient frame on to viewers; one that fits no open turn is dropped, as it may be: False (E-4, T-4).
+        """Forward a transient frame to viewers; one that does not fit an open turn is dropped, as is allowed, and False
+        is returned (E-4, T-4).
         """
         try:
             self.state.machine.check(frame)
@@ -260,8 +264,8 @@ class Lane:
         return True
 
     def control(self, kind: str, payload: Payload, metadata: dict[str, Any] | None = None) -> Frame:
-        """Make a control frame: numbered, kept until the runner has it (D-7), in the stream, sent after the commit.
-        One of an observer goes nowhere (D-5)."""
+        """Create a control frame: numbered, stored until the runner has it (D-7), in the stream, sent after the commit.
+        An observer's frame is not sent (D-5)."""
         if self.state.controller:
             return Frame(type=kind, payload=payload, message_id=self.new_uuid(), session_id=self.state.session_id,
                          timestamp=self.at)
@@ -281,13 +285,13 @@ class Lane:
         return frame
 
     def replace_control(self, frame: Frame) -> None:
-        """Put another control frame in the place of one that the runner has not confirmed (D-7)."""
+        """Replace a control frame that the runner has not confirmed (D-7)."""
         raw = encode(frame)
         self._keep_control(frame, raw)
         self.append("M", raw, frame.message_id)
 
     def _keep_control(self, frame: Frame, raw: bytes) -> None:
-        """Keep a control frame until the runner confirms it."""
+        """Store a control frame until the runner confirms it."""
         assert frame.seq is not None
         self.out.writes.append(PutControl(ControlRecord(session_id=self.state.session_id, seq=frame.seq,
                                                         message_id=frame.message_id, body=raw), self.state.tenant_id))
@@ -296,7 +300,7 @@ class Lane:
         self.unconfirmed[frame.seq] = raw
 
     def notice(self, notice: Notice) -> None:
-        """Send every viewer of the session, and of its live command, something that a person must know."""
+        """Notify every viewer of the session, and of its live command, of something that people must know."""
         self.append("notice", _encoder.encode(notice))
         self.transcribe([notice_draft(notice)])
         record = self.active
@@ -308,9 +312,9 @@ class Lane:
 
     # --- the transcript ---
     def transcribe_frame(self, frame: Frame) -> None:
-        """Keep the transcript entries that a durable frame of either direction finishes (X-8)."""
+        """Append the transcript entries that a durable frame of either direction completes (X-8)."""
         drafts = self.transcriber.fold.feed(frame, self.wall) if self.transcriber is not None else None
-        if drafts:  # Most frames finish no entry, and then there is nothing to name or to date.
+        if drafts:  # Most frames complete no entry, so no id or date is needed.
             self.transcribe(drafts)
 
     def transcribe(self, drafts: Iterable[Draft]) -> None:
@@ -323,17 +327,17 @@ class Lane:
             self.note_leaf()
 
     def reserve_entry(self) -> str:
-        """The id that the next prompt's entry will have; "" where no transcript is kept."""
+        """Return the id that the next prompt's entry will have; "" if no transcript is kept."""
         return self.transcriber.reserve(self.entropy) if self.transcriber is not None else ""
 
     def note_leaf(self) -> None:
-        """Remember where the transcript goes on."""
+        """Record the leaf that the transcript continues from."""
         if self.transcriber is not None:
             self.state.transcript_leaf, self.state.context.leaf = self.transcriber.leaf, self.transcriber.context_leaf
 
     # --- commands ---
     def keep(self, record: CommandRecord) -> CommandRecord:
-        """Keep a changed command; one that has ended leaves the lane."""
+        """Store a changed command; one that has ended leaves the lane."""
         command, kept = record.command, record
         if command.updated_at != self.at:
             command = msgspec.structs.replace(command, updated_at=self.at)
@@ -346,7 +350,7 @@ class Lane:
         return kept
 
     def status(self, event: StatusEvent, *, opens: bool = False) -> None:
-        """Append to a command's stream; `opens` where it is new."""
+        """Append to a command's stream; `opens` if it is new."""
         self._append(Append(self.state.tenant_id, COMMAND_STREAMS + event.command_id, "status", self.wall,
                             _encoder.encode(event), opens=opens))
 
@@ -362,9 +366,9 @@ class Lane:
         meta: dict[str, Any] | None = None,
         **changes: Any,
     ) -> CommandRecord:
-        """Move a command by the table: row, event, feed and exactly one audit record (invariant 3).
+        """Move a command according to the state table: row, event, feed and exactly one audit record (invariant 3).
 
-        `changes` are fields of the record; those named in `Command` go into the resource. Raises IllegalMove.
+        `changes` are fields of the record; those named in `Command` are part of the resource. Raises IllegalMove.
         """
         before = record.command.state
         commands.check_move(before, to)
@@ -396,7 +400,7 @@ class Lane:
 
     # --- approvals ---
     def keep_approval(self, record: ApprovalRecord) -> ApprovalRecord:
-        """Keep a changed approval; one that is terminal leaves the lane."""
+        """Store a changed approval; a terminal one leaves the lane."""
         self.out.writes.append(PutApproval(record))
         if record.approval.state in approvals.TERMINAL:
             self.approvals.pop(record.approval.id, None)
@@ -407,7 +411,7 @@ class Lane:
     def move_approval(
         self, record: ApprovalRecord, to: ApprovalState, who: dict[str, str], **changes: Any
     ) -> ApprovalRecord:
-        """Move an approval by its table, with events and exactly one audit record."""
+        """Move an approval according to its state table, with events and exactly one audit record."""
         moved = approvals.moved(record.approval, to, **changes)
         kept = self.keep_approval(msgspec.structs.replace(record, approval=moved))
         self.record_approval(kept, who)
@@ -442,7 +446,7 @@ class Lane:
         self, action: str, who: dict[str, str], meta: dict[str, Any], *,
         command_id: str | None = None, approval_id: str | None = None, personal: Mapping[str, str | None] | None = None,
     ) -> None:
-        """Leave one audit record in this transaction (U-1); what a person wrote goes into `personal` alone (U-4)."""
+        """Add one audit record to this transaction (U-1); text written by people is stored in `personal` only (U-4)."""
         self.out.writes.append(
             AuditAppend(AuditDraft(tenant_id=self.state.tenant_id, at=self.at, who=who, action=action,
                                    command_id=command_id, session_id=self.state.session_id, approval_id=approval_id,
@@ -450,7 +454,7 @@ class Lane:
         )
 
     def snapshot(self) -> PutSession:
-        """The session's row as it stands after this decision."""
+        """Return the session's row after this decision."""
         state = self.state
         if not state.updated_ms or self._is_activity():
             state.updated_ms = self.now
@@ -467,18 +471,18 @@ class Lane:
         )
 
     def _is_activity(self) -> bool:
-        """Whether something happened in the conversation: its turn goes on, or a command, an approval, an entry or a
-        person's change is written. A runner that comes and goes, and agents that close with it, are none: a restart
-        must not make every session look new."""
+        """Return whether the conversation had activity: its turn continues, or a command, an approval, an entry or a
+        person's change is written. Attaching and detaching of a runner, and agents that close with it, do not count: a
+        restart must not make every session look new."""
         return self.state.machine.phase in ("turn", "usage") or self.answered or any(
             isinstance(write, (PutCommand, PutApproval, PutTranscript))
             or (isinstance(write, AuditAppend) and write.draft.who.get("role") not in ("system", "runner"))
             for write in self.out.writes)
 
     def session_state(self) -> SessionStanding:
-        """What the session does now."""
+        """Return the session's current state."""
         return standing(self.state, self.commands, self.approvals.values())
 
     def deadline_ms(self) -> int | None:
-        """The next instant at which time alone decides something, None where nothing waits."""
+        """Return the next instant at which time alone triggers a decision; None if nothing waits."""
         return next_deadline(self.state, self.commands, self.approvals.values())

@@ -1,9 +1,9 @@
-"""A session whose runner has more than the ledger: an older copy of the ledger was put back, or a database failed over
+"""Sessions whose runner has more than the ledger: an older copy of the ledger was restored, or a database failed over
 without its last commits (D-5, C-7).
 
-A gateway sends a control frame, and acknowledges a frame, only after the commit. So a runner that has a control frame
-which the ledger does not know, or an acknowledgement of a frame which the ledger does not have, proves that commits
-were lost. What the runner acknowledged it no longer keeps: those frames do not come again.
+A gateway sends a control frame, and acknowledges a frame, only after the commit. So a runner with a control frame or an
+acknowledgement that the ledger does not have proves that commits were lost. The runner does not keep acknowledged
+frames: they are not sent again.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ class Setback(NamedTuple):
     frames: int
     """Frames that had been acknowledged."""
     controls: int
-    """Control frames that the runner has, and the ledger does not."""
+    """Number of control frames that the runner has and the ledger does not."""
     commands: list[str]
-    """The commands that were closed for it."""
+    """The commands that were closed because of it."""
 
 
 def reconcile(lane: Lane, session: HelloSession) -> Setback | None:
-    """Compare a session with what its runner's hello says; before `links.attach`. None if the ledger lacks nothing.
+    """Compare a session with its runner's hello, before `links.attach`. Returns None if the ledger lacks nothing.
 
-    What is missing is reported once: the session goes on behind it. The command whose turn still runs is kept; every
-    other one is closed, and so is the agent, so that the next command begins in a state that both sides know.
+    The loss is reported once, and the session continues after it. The command whose turn still runs is kept; every
+    other one is closed, and so is the agent, so that the next command starts from a state that both sides know.
     """
     state = lane.state
     frames = max(session.acked_seq - state.last_seq, 0)
@@ -56,7 +56,7 @@ def reconcile(lane: Lane, session: HelloSession) -> Setback | None:
         report_loss(lane, frames, LOST)
         state.skip_to(session.acked_seq)
         state.lose_up_to(max(state.lost_above, session.acked_seq))
-    # Numbers that the runner has seen are not used again: it would take a new frame for an old one (D-7).
+    # Numbers that the runner has seen are not reused: it would take a new frame for an old one (D-7).
     state.number_controls_after(session.control_seq)
     if _still_runs(lane, session):
         if frames and session.state != "waiting_approval":
@@ -72,14 +72,15 @@ def reconcile(lane: Lane, session: HelloSession) -> Setback | None:
 
 
 def _still_runs(lane: Lane, session: HelloSession) -> bool:
-    """Whether the turn that is open in the ledger runs at the runner."""
+    """Return whether the ledger's open turn runs at the runner."""
     state, record, turn = lane.state, lane.active, lane.state.machine.turn
     started = record is not None and record.command.started_at is not None
     return started and state.machine.phase == "turn" and turn is not None and turn.turn_id == session.turn_id
 
 
 def _void_answered(lane: Lane) -> None:
-    """What the ledger holds open was answered, and the runner's word of it is among the lost frames."""
+    """Void approvals that the ledger holds open although they were answered: the runner's report of it is among the
+    lost frames."""
     if lane.state.machine.turn is not None:
         lane.state.machine.turn.interactions.clear()
     void_interactions(lane)
@@ -97,13 +98,13 @@ def close_unstarted(lane: Lane) -> list[str]:
 
 
 def _give_up_agent(lane: Lane, *, is_open: bool) -> list[str]:
-    """End what the ledger believes to be under way, and have the runner close the session's agent if one is open.
-    Returns the command that ended with it."""
+    """End the work that the ledger believes to be under way, and have the runner close the session's agent if one is
+    open. Returns the command that ended with it."""
     state = lane.state
     active = state.active if lane.active is not None else None
     state.note_fatal((CODE, ENDED))
     lose_agent(lane, ENDED)
-    orphans.lose(lane, "")  # A turn that the ledger does not know of ends with the agent.
+    orphans.lose(lane, "")  # A turn that the ledger does not know ends with the agent.
     if is_open:
         state.mark_open()
         close_agent(lane, SYSTEM, "the gateway's ledger is an older copy")

@@ -1,4 +1,4 @@
-"""What the link reports to a lane: the runner came, went, confirmed, refused, vouched (C-7, D-7)."""
+"""The link's reports to a lane: the runner attached, detached, confirmed, refused, vouched (C-7, D-7)."""
 
 from __future__ import annotations
 
@@ -17,18 +17,20 @@ from interlock.protocol.payloads import AgentOffer, SessionError
 from interlock.protocol.resources import Notice
 
 SILENT_HEARTBEATS = 2
-"""Heartbeats in a row that must leave an agent out before its command is lost (C-7): one may cross its last frames."""
+"""Consecutive heartbeats that must omit an agent before its command is lost (C-7): one may cross its last frames."""
 
 REOPEN_MS = 5_000
-"""Maximum time between a link that its runner closed to open another, and the other; after it the loss is noticed."""
+"""Maximum time between a link that its runner closed in order to reopen it, and the new one; after it the loss is
+reported."""
 
 
 def attach(lane: Lane, control_seq: int, offer: AgentOffer | None, *, known: bool) -> None:
-    """The runner's link is up and it has all control frames up to `control_seq`. `known`: it listed the session."""
+    """Attach the runner, which has all control frames up to `control_seq`. `known`: its hello listed the session."""
     state = lane.state
     if offer is not None and state.opening == "closed":
         take_offer(lane, offer)
-    # A gateway whose ledger is behind its runner numbers on from the larger of the two, as a runner does (D-6).
+    # A gateway whose ledger is behind its runner continues the numbers from the larger of the two, as a runner does
+    # (D-6).
     state.number_controls_after(control_seq)
     _confirm_noop(lane, control_seq)
     confirm(lane, control_seq)
@@ -46,14 +48,15 @@ def attach(lane: Lane, control_seq: int, offer: AgentOffer | None, *, known: boo
 
 
 def take_offer(lane: Lane, offer: AgentOffer) -> None:
-    """Take over what the runner says of an agent that is not open, for its next opening."""
+    """Store the runner's offer for an agent that is not open, for its next opening."""
     state = lane.state
     held.take_offer(state, offer)
     state.context.owner = offer.context_owner
 
 
 def _must_be_known(lane: Lane) -> bool:
-    """A runner forgets a session only when it has reported that it is closed: else it has lost its outbox."""
+    """Return whether the runner must know the session: it forgets one only after it has reported its close, otherwise
+    it has lost its outbox."""
     state = lane.state
     return state.machine.phase != "closed" or (
         state.opening != "closed" and state.control_acked >= state.control_seq
@@ -61,7 +64,7 @@ def _must_be_known(lane: Lane) -> bool:
 
 
 def _confirm_noop(lane: Lane, control_seq: int) -> None:
-    """Decide at the reattach whether the prompt or the no-op in its place is what the runner gets (D-7)."""
+    """Determine at the reattach whether the runner gets the prompt or the no-op that replaces it (D-7)."""
     state = lane.state
     if state.noop_seq is None:
         return
@@ -73,8 +76,8 @@ def _confirm_noop(lane: Lane, control_seq: int) -> None:
 
 
 def detach(lane: Lane, *, reopens: bool = False) -> None:
-    """The link is gone, which is not the agent gone (C-7). With `reopens` its runner opens another at once, so people
-    read of the loss only if that does not come."""
+    """Record that the link is down, which does not mean that the agent has ended (C-7). With `reopens` its runner opens
+    another at once, so people are notified of the loss only if it does not."""
     state = lane.state
     if not state.attached:
         return
@@ -88,12 +91,12 @@ def detach(lane: Lane, *, reopens: bool = False) -> None:
 
 
 def tick(lane: Lane) -> None:
-    """Notice the loss of a link that was not reopened in time (C-7)."""
+    """Report the loss of a link that was not reopened in time (C-7)."""
     deadline_ms = lane.state.reopen_deadline_ms
     if deadline_ms is None or deadline_ms > lane.now:
         return
     lane.state.reopen_deadline_ms = None
-    if lane.active is not None and not lane.state.attached:  # Attached: it came back, here or elsewhere.
+    if lane.active is not None and not lane.state.attached:  # Attached: it returned, here or at another gateway.
         _notice_loss(lane, deadline_ms - REOPEN_MS)
 
 
@@ -104,7 +107,7 @@ def _notice_loss(lane: Lane, since_ms: int) -> None:
 
 
 def confirm(lane: Lane, seq: int) -> None:
-    """The runner has stored all control frames up to `seq`: they need not be kept (D-7)."""
+    """Drop the control frames up to `seq`, which the runner has stored (D-7)."""
     state = lane.state
     if seq <= state.control_acked:
         return
@@ -120,7 +123,7 @@ def confirm(lane: Lane, seq: int) -> None:
 
 
 def vouch(lane: Lane, *, vouched: bool, turn_id: str | None = None) -> None:
-    """A heartbeat came that names the session's agent, or does not (C-7)."""
+    """Process a heartbeat that names the session's agent, or omits it (C-7)."""
     state = lane.state
     if vouched:
         orphans.returned(lane, turn_id)
@@ -134,11 +137,11 @@ def vouch(lane: Lane, *, vouched: bool, turn_id: str | None = None) -> None:
 
 
 def lose_agent(lane: Lane, sentence: str) -> None:
-    """End what the agent left open: it is gone, and nothing more will be reported of it (C-7, P-6, T-3)."""
+    """End what the agent left open: it is gone, and will report nothing more (C-7, P-6, T-3)."""
     state, record = lane.state, lane.active
     state.mark_closed()
     state.take_end()
-    lane.out.writes.append(lane.snapshot())  # Also if nothing else is to be written.
+    lane.out.writes.append(lane.snapshot())  # Even if nothing else is to be written.
     compaction.dropped(lane)
     turn = state.machine.turn if state.machine.phase == "turn" else None
     orphans.lose(lane, turn.turn_id if turn is not None else "")
@@ -153,7 +156,7 @@ def lose_agent(lane: Lane, sentence: str) -> None:
 
 
 def close_for_gap(lane: Lane, missing: tuple[int, int]) -> None:
-    """The same gap came twice: the session is ended from this side (E-3, T-5), and its command fails."""
+    """End the session from this side after the same gap occurred twice (E-3, T-5); its command fails."""
     sentence = "frames of this session are missing for good"
     report_loss(lane, missing[1] - missing[0] + 1)
     lane.state.lose_up_to(missing[1])

@@ -1,5 +1,5 @@
-"""What a lane knows of its commands and messages without asking each of them, as every decision would have to, and what
-follows from them and its approvals."""
+"""Indexes of a lane's commands and messages, so that a decision need not iterate over them, and the values derived from
+them and the approvals."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from interlock.protocol.records import ApprovalRecord, CommandRecord
 from interlock.protocol.resources import SessionStanding
 
 STALE_CLOCKS = 64
-"""Clocks of what has changed since that are kept beyond those that run, before all are written again."""
+"""Outdated clocks that are kept in addition to the current ones before the heap is rebuilt."""
 
 
 class LiveCommands(dict[str, CommandRecord]):
-    """Records by command id, oldest first. They are changed by `keep` and `drop` alone.
+    """Records by command id, oldest first. They are changed by `keep` and `drop` only.
 
-    A session may have hundreds that wait, and each decision wants the nearest of their clocks and whether one of them
-    interrupts: to look at all of them each time would make the last of a long queue cost the more.
+    A session may have hundreds of waiting commands, and each decision needs the nearest of their clocks and whether one
+    of them interrupts: a scan each time would make the last of a long queue cost more.
     """
 
     def __init__(self, records: Iterable[CommandRecord] = ()) -> None:
@@ -29,7 +29,7 @@ class LiveCommands(dict[str, CommandRecord]):
         self._dues: dict[str, int] = {}
         self._clocks: list[tuple[int, str]] = []
         self.interrupting: set[str] = set()
-        """Those that were sent to end what runs before them (C-3)."""
+        """The waiting commands that end the running one (C-3)."""
         for record in records:
             self.keep(record)
 
@@ -50,14 +50,14 @@ class LiveCommands(dict[str, CommandRecord]):
                 heapify(self._clocks)
 
     def drop(self, command_id: str) -> None:
-        """Take out one that has ended, if it is there."""
+        """Remove a command that has ended, if present."""
         self.pop(command_id, None)
         self._dues.pop(command_id, None)
         self.interrupting.discard(command_id)
 
     @property
     def due_ms(self) -> int | None:
-        """The nearest instant at which time alone decides something about one of them; None where nothing waits."""
+        """Return the nearest instant at which time alone triggers a decision about a command; None if nothing waits."""
         clocks, dues = self._clocks, self._dues
         while clocks and dues.get(clocks[0][1]) != clocks[0][0]:
             heappop(clocks)
@@ -65,7 +65,7 @@ class LiveCommands(dict[str, CommandRecord]):
 
 
 def due_ms(record: CommandRecord) -> int | None:
-    """The next instant at which time alone decides something about a command; None where nothing of it waits."""
+    """Return the next instant at which time alone triggers a decision about a command; None if nothing of it waits."""
     due = [at for at in (record.queue_deadline_ms, record.cancel_deadline_ms, record.detach_deadline_ms,
                          record.pause_deadline_ms) if at is not None]
     if record.running_since_ms is not None and record.remaining_ms is not None:
@@ -74,7 +74,7 @@ def due_ms(record: CommandRecord) -> int | None:
 
 
 def standing(state: LaneState, commands: LiveCommands, approvals: Iterable[ApprovalRecord]) -> SessionStanding:
-    """One word for lists: what a session does now."""
+    """Return the session's current state, for lists."""
     if any(r.approval.state == "pending" and (r.approval.door == "tool" or r.approval.budget is not None
                                                or r.approval.workspace_files) for r in approvals):
         return "waiting_approval"
@@ -91,8 +91,8 @@ def standing(state: LaneState, commands: LiveCommands, approvals: Iterable[Appro
 
 
 def next_deadline(state: LaneState, commands: LiveCommands, approvals: Iterable[ApprovalRecord]) -> int | None:
-    """The next instant at which time alone decides something in a lane, in milliseconds on the line that clocks run by;
-    None where nothing waits."""
+    """Return the next instant at which time alone triggers a decision in a lane, in milliseconds on the line that
+    clocks run by; None if nothing waits."""
     first = commands.due_ms
     due = [first] if first is not None else []
     if state.orphan is not None:
@@ -101,7 +101,7 @@ def next_deadline(state: LaneState, commands: LiveCommands, approvals: Iterable[
         due.append(state.close_deadline_ms)
     if state.reopen_deadline_ms is not None:
         due.append(state.reopen_deadline_ms)
-    if state.stage and state.stage != state.stage_told:  # A stage that was held back (S-5).
+    if state.stage and state.stage != state.stage_told:  # A stage whose report was delayed (S-5).
         record = commands.get(state.active or "")
         if record is not None and record.command.started_at is not None:
             due.append(state.percent_told_ms + PROGRESS_INTERVAL_MS)
@@ -126,7 +126,7 @@ class RecentIds:
         self._known = set(self._order)
 
     def seen(self, message_id: str) -> bool:
-        """Remember the id; returns whether it was known."""
+        """Add the id; returns whether it was known."""
         short = _short(message_id)
         if short in self._known:
             return True
@@ -142,7 +142,8 @@ class RecentIds:
 
 
 def _short(message_id: str) -> str | bytes:
-    """A UUID as its 16 bytes: every lane in memory holds thousands of them. What is written otherwise stays itself."""
+    """Return a UUID as its 16 bytes, since every lane in memory holds thousands of them; any other form is returned
+    unchanged."""
     if len(message_id) != UUID_CHARS or message_id[8:24:5] != "----":
         return message_id
     try:

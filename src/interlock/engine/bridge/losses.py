@@ -7,7 +7,7 @@ from interlock.protocol.payloads import BufferStatus
 from interlock.protocol.resources import Notice
 
 FULL = "the runner's buffer was full"
-"""Why frames are lost, unless the history says otherwise."""
+"""The reason of a loss, unless the history states another."""
 
 
 def report_loss(lane: Lane, count: int | None, why: str = FULL) -> None:
@@ -24,9 +24,9 @@ def report_truncation(
     """Report the loss that the first part of a `session.history` declares.
 
     `ranges` are the seqs of `metadata.lost_ranges`, if there are any; `synced` is the history's `last_message_id`. A
-    history that is sent again after a broken link is reported again only for what it lost beyond the first. In our
-    profile (`profile`) that is known by seq: what was reported counts down as frames behind it arrive. Other clients
-    may number only what they kept, so there a new `last_message_id` means a new loss.
+    history that is sent again after a broken link is reported again only for what it lost beyond the first. In
+    Interlock's profile (`profile`) this is known by seq: the reported count decreases as later frames arrive. Other
+    clients may number only what they kept, so there a new `last_message_id` means a new loss.
     """
     state = lane.state
     count = status.lost_frame_count or sum(last - first + 1 for first, last in ranges)

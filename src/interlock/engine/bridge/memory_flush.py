@@ -1,4 +1,4 @@
-"""The silent turn before a compaction, in which the agent writes down what must last (Z-5)."""
+"""The silent turn before a compaction, in which the agent writes down what must be kept (Z-5)."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from interlock.protocol.resources import Actor, Command
 from interlock.session import memory_flush
 
 FIRST = 100
-"""A flush goes before whatever waits: what it is to keep is in the context now."""
+"""The priority of a flush, above all waiting commands: what it must store is in the context now."""
 REASON = "memory flush before a compaction"
 
 
 def due(lane: Lane, window: int, tokens: int) -> bool:
-    """Whether memory is to be written now: once in a compaction cycle, and only where the gateway owns the context and
-    the agent asks before it writes into a workspace that it may write."""
+    """Return whether a memory flush is due: once in a compaction cycle, and only if the gateway owns the context and
+    the agent asks before it writes to a workspace that it may write."""
     state, entry = lane.state, lane.state.entry
     if state.context.owner != "gateway" or state.controller or lane.draining:
         return False
@@ -33,7 +33,7 @@ def due(lane: Lane, window: int, tokens: int) -> bool:
 
 
 def start(lane: Lane) -> None:
-    """Queue the flush as the next turn. It is counted now: one that fails is not tried again in this cycle."""
+    """Queue the flush as the next turn. It is counted now: a failed one is not retried in this cycle."""
     rules, entry = lane.limits.compaction, lane.state.entry
     settings = rules.settings.memory_flush
     date = datetime.fromtimestamp(lane.wall / 1000, rules.zone).date().isoformat()

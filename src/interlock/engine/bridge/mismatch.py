@@ -1,4 +1,4 @@
-"""Rows that differ from their audit records: found when a lane is read, and refused before anything else (H-5)."""
+"""Rows that differ from their audit records: detected when a lane is read, and refused before anything else (H-5)."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ SENTENCE = "the stored row of {} differs from the audit record, so it does not r
 
 
 class RowMismatch(NamedTuple):
-    """One row that differs, and how."""
+    """A row that differs, and how."""
 
     about: str
     how: str
 
 
 def subjects(lane: Lane) -> list[str]:
-    """Name the commands and approvals whose audit records `examine` needs."""
+    """Return the commands and approvals whose audit records `examine` needs."""
     executes = [one.command.id for one in lane.commands.values() if one.command.type == "execute"]
     return list(dict.fromkeys([*executes, *map(_subject, lane.approvals.values())]))
 
@@ -60,8 +60,8 @@ def examine(lane: Lane, records: Mapping[str, Sequence[AuditRecord]]) -> list[Ro
 
 
 def stored_otherwise(lane: Lane, approval: ApprovalRecord, command: CommandRecord | None) -> list[RowMismatch]:
-    """Compare an approval and its command, as the ledger has them now, with what this lane wrote: what a voter was
-    shown came from there. Votes and states move on while a row is read, so they are not compared here."""
+    """Compare an approval and its command, as now stored in the ledger, with what this lane wrote: a voter is shown the
+    stored rows. Votes and states change while a row is read, so they are not compared here."""
     kept, findings = lane.approvals[approval.approval.id], list[RowMismatch]()
     if (terms(kept), kept.approval.digest) != (terms(approval), approval.approval.digest):
         findings.append(RowMismatch(kept.approval.id, "it was changed after it was written"))

@@ -1,7 +1,7 @@
-"""A session that another gateway controls: followed and shown, not commanded; and how control comes and goes (D-5).
+"""Sessions that another gateway controls: followed and shown, not commanded; and how control is gained and lost (D-5).
 
-While `state.controller` names another gateway, `Lane.control` sends nothing, so whatever a frame would make this
-gateway answer is left to the one in control.
+While `state.controller` names another gateway, `Lane.control` sends nothing, so any response to a frame is left to the
+controlling gateway.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from interlock.session.turn import TURN_FRAMES, OpenTurn, Refusal
 
 
 def control_changed(lane: Lane, gateway_id: str) -> None:
-    """The runner says who controls the session from here on."""
+    """Record which gateway controls the session from here on, as the runner reports."""
     controller = "" if gateway_id == lane.gateway_id else gateway_id
     if controller == lane.state.controller:
         return
@@ -35,8 +35,8 @@ def control_changed(lane: Lane, gateway_id: str) -> None:
 
 
 def _give_up(lane: Lane, sentence: str) -> None:
-    """What has not begun cannot begin from here any more. A turn that runs is followed to its end, without our clock:
-    nothing that this gateway could do would reach it."""
+    """End the commands that cannot start from here any more. A running turn is followed to its end, without this
+    gateway's clock: no frame of this gateway would reach it."""
     for record in list(lane.commands.values()):
         command = record.command
         if command.type != "execute" or command.id not in lane.commands:
@@ -50,23 +50,24 @@ def _give_up(lane: Lane, sentence: str) -> None:
 
 
 def control_refused(lane: Lane, refusal: p.RefusedControl) -> None:
-    """The runner did not act on a control frame. Where another gateway controls the session, this one learns it."""
+    """Handle a control frame that the runner did not act on. If another gateway controls the session, record that."""
     if refusal.error_code != Code.NOT_CONTROLLER:
-        return  # Its own `session.error` comes with the history, and says the outcome of it (C-8).
+        return  # Its own `session.error` arrives with the history and determines the outcome (C-8).
     if refusal.controller not in ("", lane.gateway_id):
         control_changed(lane, refusal.controller)
     lane.notice(Notice(code="ControlRefused", message=refusal.message[:1_000]))
 
 
 def joined(lane: Lane, session: p.HelloSession) -> None:
-    """The runner's hello says who controls the session. Where frames are still to come, these say it in their place."""
+    """Record which gateway controls the session, as the runner's hello states. If frames are still to come, they report
+    it instead."""
     if session.controller and session.last_seq_sent <= lane.state.last_seq:
         control_changed(lane, session.controller)
 
 
 def follow(lane: Lane, frame: Frame) -> bool:
-    """Apply a frame that does not fit because this gateway came when the session was under way; False where it does
-    not fit even so. Only what is observed is followed like this."""
+    """Apply a frame that does not fit because this gateway joined while the session was under way; returns False if it
+    still does not fit. Only observed sessions are followed like this."""
     machine = lane.state.machine
     turn_id = getattr(frame.payload, "turn_id", None)
     if frame.type in TURN_FRAMES and isinstance(turn_id, str):

@@ -1,7 +1,7 @@
-"""Turns that run at the runner and are not open here: canceled, and waited for before the next prompt (T-1, C-7).
+"""Turns that run at the runner and are not open here: canceled, and awaited before the next prompt (T-1, C-7).
 
-A turn becomes an orphan if its agent was given up as lost and then returns with the turn still running, or if the
-runner refuses a prompt because of a turn that this gateway does not know.
+A turn becomes an orphan if its agent was considered lost and then returns with the turn still running, or if the runner
+refuses a prompt because of a turn that this gateway does not know.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ RESTING = ("idle", "terminated")
 
 
 def adopt(lane: Lane, turn_id: str | None = None) -> None:
-    """Cancel a turn that runs at the runner, and let no prompt out before its end. Without `turn_id` it is whatever the
-    session works on."""
+    """Cancel a turn that runs at the runner, and send no prompt before its end. Without `turn_id` it is the session's
+    current turn."""
     if lane.state.controller or lane.state.orphan is not None:
         return
     cancel = lane.control("control.turn.cancel", p.TurnCancel(reason="its command has ended", turn_id=turn_id))
@@ -30,7 +30,7 @@ def adopt(lane: Lane, turn_id: str | None = None) -> None:
 
 
 def returned(lane: Lane, turn_id: str | None) -> None:
-    """The runner's hello or heartbeat names the session: a turn that was given up may still run in it."""
+    """Check for a turn that was considered lost, now that the runner's hello or heartbeat names the session."""
     state = lane.state
     if state.lost_turn:
         if turn_id == state.lost_turn:
@@ -42,7 +42,7 @@ def returned(lane: Lane, turn_id: str | None) -> None:
 
 
 def lose(lane: Lane, turn_id: str) -> None:
-    """Remember the turn that was open when its agent was given up, "" for none; nothing else is waited for."""
+    """Record the turn that was open when its agent was considered lost, "" for none; nothing else is awaited."""
     lane.state.lost_turn, lane.state.orphan = turn_id, None
 
 
@@ -52,7 +52,7 @@ def _forget(lane: Lane) -> None:
 
 
 def observe(lane: Lane, frame: Frame, *, refused: bool) -> None:
-    """Look at a frame of the runner, applied or refused, for a turn that was given up, and for an orphan's end."""
+    """Check a frame of the runner, applied or refused, for a turn that was considered lost, and for an orphan's end."""
     state, payload = lane.state, frame.payload
     named = getattr(payload, "turn_id", None)
     if refused and state.lost_turn and named == state.lost_turn:
@@ -79,8 +79,8 @@ def observe(lane: Lane, frame: Frame, *, refused: bool) -> None:
 
 
 def tick(lane: Lane) -> None:
-    """An orphan whose cancel is not obeyed in time costs the session its agent (A-4). While the link is down no one can
-    obey, and the time begins again."""
+    """Close the session's agent if an orphan does not obey its cancel in time (A-4). While the link is down it cannot
+    obey, and the time restarts."""
     orphan = lane.state.orphan
     if orphan is None or orphan.deadline_ms > lane.now:
         return
@@ -89,6 +89,6 @@ def tick(lane: Lane) -> None:
         return
     lane.state.orphan = None
     if lane.state.opening == "closed":
-        lane.state.mark_open()  # Its agent runs, whatever was believed of it.
+        lane.state.mark_open()  # Its agent runs, contrary to the assumption.
     close_agent(lane, SYSTEM, "the cancel was not obeyed")
     lane.state.must_close_by(lane.now + CANCEL_FORCE_MS)

@@ -21,7 +21,7 @@ from interlock.protocol.resources import Command, CommandBody
 
 
 def submit_pause(lane: Lane, principal: Principal, body: CommandBody) -> Command:
-    """Take a pause of a running command; it ends when the agent stands. Raises Problem Conflict."""
+    """Accept a pause of a running command; it ends when the agent is paused. Raises Problem Conflict."""
     target = ordered(lane, body)
     if target.command.state != "running":
         raise Problem("Conflict", f"command {target.command.id} is {target.command.state}; only a running one can be "
@@ -35,9 +35,9 @@ def submit_pause(lane: Lane, principal: Principal, body: CommandBody) -> Command
 
 
 def submit_resume(lane: Lane, principal: Principal, body: CommandBody) -> Command:
-    """Take a resume of a paused command; it ends when the agent works again. Raises Problem Conflict.
+    """Accept a resume of a paused command; it ends when the agent works again. Raises Problem Conflict.
 
-    One that is still pausing goes on at once: its agent may not reach the boundary for long.
+    A command that is still pausing continues at once: its agent may not reach a boundary for long.
     """
     target, who = ordered(lane, body), principal.who
     state = target.command.state
@@ -63,14 +63,14 @@ def submit_resume(lane: Lane, principal: Principal, body: CommandBody) -> Comman
 
 
 def agent_state(lane: Lane, change: p.StateChanged) -> None:
-    """`agent.state.changed`: pausing → paused, resuming → running; the timeout's clock follows (C-1)."""
+    """Handle `agent.state.changed`: pausing → paused, resuming → running; the timeout's clock follows (C-1)."""
     record = lane.active
     if record is None:
         return
     runner = {"id": lane.state.runner_id, "role": "runner"}
     if change.state == "paused" and record.command.state == "pausing":
         stop_clock(lane)
-        # What a budget has paused waits for its question's end, which has a clock of its own.
+        # A command paused by a budget waits for the end of its question, which has a clock of its own.
         until_ms = None if lane.state.budget_pause else lane.now + lane.limits.pause_ttl_ms
         lane.move(lane.commands[record.command.id], "paused", runner, pause_deadline_ms=until_ms)
         end_holds(lane, record.command.id)
@@ -81,7 +81,8 @@ def agent_state(lane: Lane, change: p.StateChanged) -> None:
 
 
 def pause_refused(lane: Lane, answered: object, code: str, sentence: str) -> bool:
-    """The runner refused the pause, by its message_id: the command runs on (C-6). False for another answer."""
+    """Handle the runner's refusal of a pause, by message_id: the command continues (C-6). Returns False for another
+    answer."""
     record = lane.active
     if not answered or answered != lane.state.pause_message_id:
         return False

@@ -1,4 +1,4 @@
-"""What policy is shown of a command and of a tool call, and what it answers in an approval's words (P-1)."""
+"""The policy subjects of commands and tool calls, and policy's verdict in an approval's terms (P-1)."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from interlock.protocol.resources import Actor, Quorum
 
 
 def quorums(verdict: PolicyVerdict) -> list[Quorum]:
-    """The groups that all must say yes."""
+    """Return the groups that must all say yes."""
     return [Quorum(role=group.role, min=group.min) for group in verdict.groups]
 
 
 def origin_of(record: CommandRecord | None) -> Origin:
-    """Who is behind a turn, as policy asks it: no person is behind a cron job or a hook."""
+    """Return the origin of a turn, for policy: a cron job or a hook has no person behind it."""
     if record is None:
         return "system"
     return record.command.actor.type if record.origin == "user" else record.origin
@@ -33,7 +33,7 @@ def origin_of(record: CommandRecord | None) -> Origin:
 
 def command_subject(lane: Lane, actor: Actor, driver: Actor | None, origin: str, digest: str, permission: Permission
             ) -> PolicySubject:
-    """An execute as policy judges it, of an agent that asks or never does."""
+    """Return the policy subject of an execute, for an agent that asks or never does."""
     state = lane.state
     return PolicySubject(door="command", tenant_id=state.tenant_id, agent_id=state.agent_id,
                          origin=actor.type if origin == "user" else origin,  # type: ignore[arg-type]
@@ -44,7 +44,7 @@ def command_subject(lane: Lane, actor: Actor, driver: Actor | None, origin: str,
 
 
 def subject_of(lane: Lane, record: CommandRecord | None, request: PermissionRequest) -> PolicySubject:
-    """A tool call as policy judges it. `record` is the command whose turn it is."""
+    """Return the policy subject of a tool call. `record` is the command whose turn it is."""
     state = lane.state
     tools: tuple[str, ...] = ()
     if record is not None and isinstance(record.command.payload, msgspec.Raw):
@@ -61,44 +61,48 @@ def subject_of(lane: Lane, record: CommandRecord | None, request: PermissionRequ
 
 
 def tool_subject(input_bytes: bytes, workspace: str, **known: Any) -> PolicySubject:
-    """A tool call by its input's bytes; `known` are the fields of Subject that do not come from them."""
+    """Return the policy subject of a tool call from its input's bytes; `known` are the remaining fields of Subject."""
     return request_subject(AgentRequest(input_bytes, workspace), hashlib.sha256(input_bytes).hexdigest(), **known)
 
 
 def request_subject(request: AgentRequest, digest: str, **known: Any) -> PolicySubject:
-    """A tool call by the whole permission request, as received; `digest` is of what is shown and voted on."""
+    """Return the policy subject of a tool call from the whole permission request, as received; `digest` is of what is
+    shown and voted on."""
     return PolicySubject(door="tool", facts=facts(request), workspace=request.workspace or None, digest=digest, **known)
 
 
 def facts_of(request: PermissionRequest, workspace: str) -> AgentRequest:
-    """The request as the normaliser takes it."""
+    """Return the request in the form that the normaliser accepts."""
     asked = request.asked
     return AgentRequest(None if asked.described and asked.input == b"{}" else asked.input, workspace, asked.title,
                         asked.locations, asked.content, asked.described, request.resolved_paths)
 
 
 def person_of(actor: Actor | None, driver: Actor | None) -> str | None:
-    """Whose work it is, as a rule's `person` names them: the one who drives the agent that asked, else who asked."""
+    """Return the person that a rule's `person` matches: the one who drives the agent that asked, otherwise the
+    requester."""
     who = driver or actor
     return f"{who.type}:{who.id}" if who is not None else None
 
 
 def files_subject(files: p.WorkspaceFiles, digest: str, **known: Any) -> PolicySubject:
-    """Files that configure an agent, at the door of their own (H-13). Their directory is the one that links lead to."""
+    """Return the policy subject of files that configure an agent, which have a door of their own (H-13). Their
+    directory is the one that links resolve to."""
     return PolicySubject(door="workspace", workspace=files.directory, digest=digest,
                          workspace_files=tuple(file.path for file in files.files), **known)
 
 
 def judged(subject: PolicySubject, box: Box | None = None, *, fell: bool = False) -> Judged:
-    """What is kept of a subject beside the request, so that it can be judged again as it was. `box` is the one that the
-    subject's parts are of."""
+    """Return what is stored of a subject besides the request, so that the same subject can be judged again. `box` is
+    the one that the subject's parts refer to."""
     return Judged(at_ms=subject.at_ms, origin=subject.origin, permission=subject.permission, cost_usd=subject.cost_usd,
                   trusted_kinds=subject.trusted_kinds, allowed_tools=subject.allowed_tools, person=subject.person,
                   box=box, fell=fell)
 
 
 def subject_of_approval(record: ApprovalRecord, now_ms: int | None = None) -> PolicySubject:
-    """What an approval was asked on: the same facts that policy went by. With `now_ms` the time alone is another."""
+    """Return the subject that an approval was opened on: the same facts that policy used. With `now_ms` only the time
+    differs."""
     approval, asker = record.approval, record.approval.requested_by
     was = record.judged or Judged(at_ms=parse_iso(approval.created_at), permission="asks",
                                   origin=asker.type if asker is not None else "system",

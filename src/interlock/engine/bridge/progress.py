@@ -1,7 +1,7 @@
-"""How far a command is: its stage, and the agent's own figure, one event a second at most (S-5).
+"""A command's progress: its stage and the agent's own figure, at most one event a second (S-5).
 
-What changes within the second is not lost: the next event carries it, and a stage that nothing follows is reported by
-the clock.
+A change within the second is not lost: the next event includes it, and a stage without a successor is reported by the
+clock.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ RETRIEVAL_KINDS = frozenset({"read", "search", "fetch"})
 
 
 def take_transient(lane: Lane, frame: Frame, raw: bytes) -> None:
-    """Pass a transient frame on; the first text of a block is the beginning of `chat`, long before the block's end."""
+    """Forward a transient frame; the first text of a block starts the stage `chat`, long before the block's end."""
     if lane.transient(frame, raw) and lane.state.stage != "chat" and frame.type == "agent.text.delta":
         at_stage(lane, "chat")
 
 
 def begin(lane: Lane) -> None:
-    """Note that a command's first turn has started: nothing of it is reported yet."""
+    """Record that a command's first turn has started: none of its progress is reported yet."""
     lane.state.stage_told, lane.state.percent_told_ms = "", 0
 
 
 def reset(lane: Lane) -> None:
-    """Nothing is under way, or nothing is known of it yet."""
+    """Clear the progress: no turn is under way, or nothing is known of it yet."""
     lane.state.stage, lane.state.percent = "", None
 
 
 def at_stage(lane: Lane, stage: Stage) -> None:
-    """The turn is at this stage now."""
+    """Record the turn's stage."""
     lane.state.stage = stage
     tell(lane)
 
 
 def at_percent(lane: Lane, percent: float) -> None:
-    """The agent says how much is done."""
+    """Record the agent's figure of how much is done."""
     percent = min(max(percent, 0.0), 100.0)
     changed, lane.state.percent = percent != lane.state.percent, percent
     if changed:
@@ -48,7 +48,7 @@ def at_percent(lane: Lane, percent: float) -> None:
 
 
 def tell(lane: Lane, *, figure: bool = False) -> None:
-    """Report a stage that is not reported yet, or with `figure` a new one, unless something was reported within the
+    """Report a stage that is not reported yet, or with `figure` a new figure, unless an event was sent within the
     second."""
     state, record = lane.state, lane.active
     if record is None or record.command.started_at is None or not state.stage:

@@ -1,4 +1,4 @@
-"""A command's payload (llm-bridge-spec messages) checked, and turned into a prompt (racp section 1)."""
+"""Checks of a command's payload (llm-bridge-spec messages), and its conversion to a prompt (racp section 1)."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from interlock.protocol.resources import Binary, ContentPart, ExecutePayload, No
 from interlock.session.transfers import TransferRefused, carried
 
 NO_ID = "00000000-0000-4000-8000-000000000000"
-"""Stands for a transfer's id while it is only looked whether a prompt can travel."""
+"""A placeholder for a transfer's id while a prompt's size is checked."""
 
 SHORT_PROMPT_CHARS = (MAX_PROMPT_BYTES - 2) // 6
-"""A text of this length fits a prompt whatever its characters are: none takes more than six bytes in JSON."""
+"""A text of this length fits a prompt, since no character takes more than six bytes in JSON."""
 
 TITLE_CHARS = 80
-"""Maximum length of a session's title, which is the beginning of its first prompt if it has no name."""
+"""Maximum length of a session's title, which is the start of its first prompt if it has no name."""
 
 _decoder = msgspec.json.Decoder(ExecutePayload)
 
@@ -75,7 +75,7 @@ def read_payload(raw: bytes) -> ExecutePayload:
 
 
 def _landing(payload: ExecutePayload) -> ExecutePayload:
-    """Return a payload that only lands what is staged. Raises Problem if it says more."""
+    """Return the payload of a command that only lands staged changes. Raises Problem if it contains more."""
     if payload != ExecutePayload(messages=[], land=True):
         raise malformed("/payload", "a payload with `land` has an empty list of messages, and nothing else",
                         hint="Ask the agent by a command of its own; its turn asks about landing by itself.")
@@ -83,7 +83,7 @@ def _landing(payload: ExecutePayload) -> ExecutePayload:
 
 
 def check_prompt(payload: ExecutePayload) -> None:
-    """Look whether a payload can be a prompt. Raises Problem. Text alone that is short can be one as it is."""
+    """Check whether a payload can be a prompt. Raises Problem. A short text without blocks always can."""
     length = 0
     for message in payload.messages:
         for part in message.content:
@@ -96,12 +96,12 @@ def check_prompt(payload: ExecutePayload) -> None:
 
 
 def prompt_content(raw: bytes) -> PromptRequest:
-    """Turn a payload into the content of `control.prompt.request`: text alone, or blocks. Raises Problem."""
+    """Convert a payload to the content of `control.prompt.request`: text, or blocks. Raises Problem."""
     return prompt_of(read_payload(raw))
 
 
 def prompt_of(payload: ExecutePayload) -> PromptRequest:
-    """Do what `prompt_content` does, with a payload that was read. Raises Problem."""
+    """Do what `prompt_content` does, with a payload that is already decoded. Raises Problem."""
     if payload.land:
         return PromptRequest(prompt_id="", input_type="landing", origin="user")
     parts = [(f"/payload/messages/{m}/content/{c}", part)
@@ -160,7 +160,7 @@ def _binary(pointer: str, value: Any) -> tuple[bytes, str, str | None]:
 
 
 def _mismatch(root: str, error: msgspec.ValidationError) -> Problem:
-    """What does not fit its form, by the place that msgspec names below `root`."""
+    """Return the problem of a value that violates its schema, with the place that msgspec names below `root`."""
     sentence, _, path = str(error).partition(" - at ")
     pointer = root + path.strip("`").removeprefix("$").replace("[", "/").replace("]", "").replace(".", "/")
     return Problem("InvalidPayload", f"{sentence} at {pointer}", errors=(Place(pointer, sentence),))

@@ -1,4 +1,4 @@
-"""The permission request that a frame asks about (H-1); how it is read is in `command/card/permission_request.py`."""
+"""The permission request of a frame (H-1); it is parsed in `command/card/permission_request.py`."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from interlock.session.turn import OpenTool
 
 
 def request_of(payload: p.InteractionRequest, announced: OpenTool | None) -> PermissionRequest:
-    """Read the request from its frame. One without a subject is of a runner that sends only the input; if that is
-    absent, too, the input that was announced is asked about."""
+    """Return the request in a frame. A frame without a subject is of a runner that sends only the input; if that is
+    also absent, the announced input is used."""
     context = payload.context
     if isinstance(context.subject, msgspec.Raw):
         return request_from(bytes(context.subject))

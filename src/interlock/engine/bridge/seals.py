@@ -1,7 +1,7 @@
-"""Digests of what a lane sends and of what it decides by, in the audit record of its decision (H-5).
+"""Digests of a lane's control frames and of its deciding state, in the audit record of its decision (H-5).
 
-A control frame waits in a row until its runner has it (D-7), and the lane's own state in another. The record of the
-decision that wrote them has a digest of each, and what is read differently from then is neither sent nor used.
+A control frame is stored in a row until its runner has it (D-7), and the lane's own state in another. The record of the
+decision that wrote them has a digest of each; a row that differs from it is neither sent nor used.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from interlock.protocol.records import AuditRecord, ControlRecord
 from interlock.protocol.resources import Notice
 
 MARK = b'"frames_of":"'
-"""In the body of each record that seals, and of no other: inside a string its quotes would be escaped."""
+"""In the body of each record that seals, and of no other: within a string its quotes would be escaped."""
 MAX_NAMED = 32
-"""Frames that one notice names at most."""
+"""Maximum number of frames that one notice names."""
 SENTENCE = "what is stored of the session differs from the audit record, so it is not used: {}"
 _encode = msgspec.json.Encoder().encode
 
@@ -46,14 +46,14 @@ class _Body(msgspec.Struct, frozen=True):
 
 
 class Sealed(NamedTuple):
-    """What the log says of a session: the digest of each control frame by its number, and of its state."""
+    """The log's digests of a session: of each control frame by its number, and of its state."""
 
     frames: Mapping[int, str]
     state: str | None
 
 
 class SealedBy(NamedTuple):
-    """What one record seals: digests of control frames by their numbers, and of the session's state."""
+    """What one record seals: digests of control frames by number, and of the session's state."""
 
     session_id: str
     frames: Mapping[int, str]
@@ -61,8 +61,8 @@ class SealedBy(NamedTuple):
 
 
 class SealMismatch(NamedTuple):
-    """What differs: numbers of control frames that are changed or missing, of frames that were never sent, whether the
-    state does, and numbers of frames that are stored although their session has them as confirmed."""
+    """The differences: numbers of changed or missing control frames, of frames that were never sent, whether the state
+    differs, and numbers of frames that are stored although their session has them as confirmed."""
 
     changed: tuple[int, ...] = ()
     inserted: tuple[int, ...] = ()
@@ -74,20 +74,20 @@ _decoder = msgspec.json.Decoder(_Body)
 
 
 def frames_of(session_id: str) -> str:
-    """Name a session for the index of records: 32 hex digits, whatever form its id has."""
+    """Return the name of a session in the index of records: 32 hex digits, whatever form its id has."""
     return hashlib.sha256(session_id.encode()).hexdigest()[:32]
 
 
 def deciding(state: LaneState) -> bytes:
-    """Encode what a lane decides by, or hands to its agent, over a restart: also how its agent is held, in which box
-    it runs, which gateway controls it, which conversation of its own the agent continues, whether there is one, and the
-    mode that was set."""
+    """Encode the state that a lane decides by, or sends to its agent, over a restart: including how its agent is held,
+    its box, the controlling gateway, the agent's own conversation that it continues, whether there is one, and the mode
+    that was set."""
     return _encode((*_with_box(state), state.turn_start_n > 0, state.entry.mode_override))
 
 
 def is_sealed(state: LaneState, digest: str) -> bool:
-    """Whether a digest of the log is that of what a lane decides by, also if the log is of before boxes, or the begin
-    of a conversation, were sealed. The forms differ in length, so one never passes for another."""
+    """Return whether the log's digest matches what a lane decides by, also for logs from before boxes, or the begin of
+    a conversation, were sealed. The forms differ in length, so one never passes for another."""
     return digest in (_sha256(deciding(state)), _sha256(_encode(_with_box(state))), _sha256(_encode(_of_before(state))))
 
 
@@ -104,7 +104,7 @@ def _of_before(state: LaneState) -> tuple[Any, ...]:
 
 
 def seal(lane: Lane) -> None:
-    """Put the digests of this decision's control frames and of what it changed into its last audit record, or into a
+    """Add the digests of this decision's control frames and of its state changes to its last audit record, or to a
     record `control` of its own if it has none. Call it last, before the commit."""
     _seal_progress(lane)
     now = deciding(lane.state)
@@ -118,8 +118,8 @@ def seal(lane: Lane) -> None:
 
 
 def _seal_progress(lane: Lane) -> None:
-    """Put the digest of how far each command of this decision is, if that changed, into the last audit record of the
-    command, or into a record `control` of its own."""
+    """Add the progress digest of each command of this decision, if it changed, to the command's last audit record, or
+    to a record `control` of its own."""
     written = {write.record.command.id: write.record for write in lane.out.writes if isinstance(write, PutCommand)}
     for command_id, record in written.items():
         if record.command.state in TERMINAL:

@@ -1,1 +1,1 @@
-"""What each input of a lane makes it do, by where the input comes from."""
+"""Handlers of a lane's inputs, by the source of the input."""

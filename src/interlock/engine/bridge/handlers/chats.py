@@ -1,4 +1,4 @@
-"""Decide what chats, cron jobs and hooks say to a session (R-4, I-1, V-1)."""
+"""Handle messages of chats, cron jobs and hooks for a session (R-4, I-1, V-1)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from interlock.session.send_policy import may_send
 
 
 def lane_status(lane: Lane) -> ChatStatus:
-    """What `/status` shows of a lane's session."""
+    """Return what `/status` shows of a lane's session."""
     state, entry = lane.state, lane.state.entry
     waiting = [record for record in lane.commands.values() if record.command.type == "execute"]
     return ChatStatus(
@@ -36,7 +36,7 @@ def lane_status(lane: Lane) -> ChatStatus:
 
 
 def message(lane: Lane, given: i.ChatMessageReceived) -> Received | Problem:
-    """Queue a chat's message as a command, or keep silent as policy says (R-4)."""
+    """Queue a chat's message as a command, or stay silent if policy requires it (R-4)."""
     who = given.principal.who
     if given.begins:
         entries.begin_again(lane, who, given.before, given.cause or "first", given.model)
@@ -56,7 +56,7 @@ def message(lane: Lane, given: i.ChatMessageReceived) -> Received | Problem:
 
 
 def system_message(lane: Lane, given: i.SystemMessageReceived) -> Received | Problem:
-    """Queue what a cron job or a hook says as a command (I-2)."""
+    """Queue the message of a cron job or a hook as a command (I-2)."""
     received = Received(session_id=lane.state.session_id, session_key=given.key)
     chat = Chat(given.origin, "direct")
     if not may_send(given.sending, lane.state.entry.send_policy, chat, given.key):
@@ -69,7 +69,7 @@ def system_message(lane: Lane, given: i.SystemMessageReceived) -> Received | Pro
 
 
 def word(lane: Lane, given: i.ChatWord) -> Received:
-    """Answer a word for the gateway itself (V-1)."""
+    """Answer a chat command to the gateway itself (V-1)."""
     silent = not may_send(given.sending, lane.state.entry.send_policy, given.chat, given.key)
     if given.name == "stop":
         reply = stopped_text(stop_all(lane, given.principal.who))

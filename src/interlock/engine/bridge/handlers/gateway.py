@@ -1,4 +1,4 @@
-"""Decide what the gateway itself asks of a lane."""
+"""Handle the gateway's own inputs to a lane."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from interlock.session.transfers import TransferRefused
 
 
 class ContextView(NamedTuple):
-    """What a compaction goes by, as a lane has it."""
+    """A lane's view of what a compaction depends on."""
 
     tip: str | None
     due: Due
@@ -30,21 +30,21 @@ class ContextView(NamedTuple):
 
 
 def tick(lane: Lane, _given: i.ClockTicked) -> None:
-    """Do all that is due."""
+    """Run everything that is due."""
     clocks.tick(lane)
 
 
 def look(lane: Lane, _given: i.StartLooked) -> None:
-    """Decide nothing: what waits is looked at after every decision."""
+    """Decide nothing: waiting work is checked after every decision."""
 
 
 def review_budgets(lane: Lane, _given: i.BudgetsChanged) -> None:
-    """Hold the lane's work against its budgets again (P-7)."""
+    """Check the lane's work against its budgets again (P-7)."""
     budget_decisions.review(lane)
 
 
 def review_trust(lane: Lane, _given: i.RulesChanged) -> None:
-    """Answer questions about workspace files that a rule allows by now (H-13)."""
+    """Answer questions about workspace files that a rule allows now (H-13)."""
     workspace_trust.review(lane, lane.conditions.policy)
 
 
@@ -54,7 +54,7 @@ def refuse_rows(lane: Lane, given: i.RowsDiffered) -> None:
 
 
 def refuse_seals(lane: Lane, given: i.SealsBroken) -> None:
-    """Send nothing of what differs (H-5)."""
+    """Send no frame that differs (H-5)."""
     seals.refuse(lane, given.broken)
 
 
@@ -64,14 +64,14 @@ def close_all_unstarted(lane: Lane, _given: i.UnstartedClosed) -> list[str]:
 
 
 def view(lane: Lane, _given: i.ContextViewed) -> ContextView:
-    """Return what a compaction goes by."""
+    """Return what a compaction depends on."""
     context = lane.state.context
     return ContextView(context.leaf, context.due, False, lane.state.agent_id, lane.limits.compaction.settings,
                        compaction.window(lane), context.calibration, lane.state.context_tokens, context.instructions)
 
 
 def give_up_context(lane: Lane, given: i.ContextUnreadable) -> None:
-    """Go on without a compaction; cancel the command that waits for a conversation which cannot be read."""
+    """Continue without a compaction; cancel the command that waits for an unreadable conversation."""
     compaction.nothing_to_do(lane, given.sentence)
     if given.lasting is not None:
         context_unreadable(lane, given.lasting)
@@ -83,18 +83,18 @@ def looked(lane: Lane, given: i.ContextLooked) -> bool:
 
 
 def prepare(lane: Lane, given: i.ContextPrepared) -> None:
-    """Keep what goes with the next prompt; one that is out of date is asked for again."""
+    """Store the context for the next prompt; if it is out of date, it is requested again."""
     if given.prepared.leaf == lane.state.context.leaf:
         lane.keep_context(given.prepared)
 
 
 def drop_compaction(lane: Lane, given: i.CompactionDropped) -> None:
-    """Go on with the context as it is."""
+    """Continue with the context as it is."""
     compaction.nothing_to_do(lane, given.sentence)
 
 
 def plan_compaction(lane: Lane, given: i.CompactionPlanned) -> None:
-    """Request the planned compaction, or append a hook's summary, if it is still due (Z-4)."""
+    """Request the planned compaction, or append a hook's summary, if the compaction is still due (Z-4)."""
     request, summary = given.request, given.summary
     if lane.state.context.due != given.due:
         return
@@ -102,7 +102,7 @@ def plan_compaction(lane: Lane, given: i.CompactionPlanned) -> None:
         if summary is not None and request.cause != "overflow":
             compaction.supplied(lane, request, summary)
             return
-        # In mid-turn the agent waits for it, no matter who wrote the summary.
+        # During a turn the agent waits for it, whoever wrote the summary.
         fault = compaction.summary_fault(lane, summary, request.plan.tokens_summarised) if summary is not None else None
         if fault is not None:
             compaction.nothing_to_do(lane, f"the hook's answer was not taken: {fault}")

@@ -1,4 +1,4 @@
-"""Decide what people ask of a lane: commands, votes, and what they do with sessions."""
+"""Handle people's requests to a lane: commands, votes, changes of sessions."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def submit(lane: Lane, given: i.CommandSubmitted) -> Command | Problem:
     body, principal = given.body, given.principal
     if body.type == "execute":
         return submission.submit(lane, principal, body)
-    if body.type == "cancel":  # Which needs no one's yes (C-2).
+    if body.type == "cancel":  # A cancel needs no approval (C-2).
         return cancellation.submit_cancel(lane, principal, body)
     order = _ORDERS[body.type]
     return under_policy(lane, lane.conditions.policy, LaneVerb(body.type, principal, verb_body(body)),
@@ -57,19 +57,19 @@ def vote(lane: Lane, given: i.VoteCast) -> Approval | Problem | None:
 
 
 def withdraw(lane: Lane, given: i.VoteWithdrawn) -> Approval | None:
-    """Take a vote back (P-3); None if the approval is decided already."""
+    """Withdraw a vote (P-3); None if the approval is decided already."""
     if given.approval_id not in lane.approvals:
         return None
     return votes.take_back(lane, given.principal, given.approval_id)
 
 
 def report_cards(lane: Lane, given: i.CardsReported) -> Approval:
-    """Name the chats where an approval was posted (J-5)."""
+    """Record the chats where an approval was posted (J-5)."""
     return cards.report(lane, given.principal, given.approval_id, given.service, given.chats)
 
 
 def answer_late(_lane: Lane, given: i.LateVoteAnswered) -> Approval:
-    """Return the approval as it was decided."""
+    """Return the approval with its decision."""
     return given.approval
 
 
@@ -80,7 +80,7 @@ def answer(lane: Lane, given: i.QuestionAnswered) -> Approval | None:
 
 
 def ask_policy(lane: Lane, given: i.PolicyAsked) -> bool | Problem:
-    """Return True if the verb may be done, which uses a yes up (P-1)."""
+    """Return True if the action is permitted, which consumes a yes (P-1)."""
     return under_policy(lane, lane.conditions.policy, given.verb, lambda: True)
 
 
@@ -96,13 +96,13 @@ _CHANGES: dict[str, Callable[[Lane, dict[str, str], Mapping[str, Any]], None]] =
 
 
 def change(lane: Lane, given: i.SessionChange) -> SessionRecord | Problem:
-    """Change the session under policy (V-2); returns its row."""
+    """Change the session, subject to policy (V-2); returns its row."""
     return _changed(lane, LaneVerb(given.name, given.principal, given.said),
                     lambda: _CHANGES[given.name](lane, given.principal.who, given.said))
 
 
 def put_away(lane: Lane, given: i.SessionPutAway) -> SessionRecord | Problem:
-    """Archive a session in which nothing works, under policy (N-1); returns its row."""
+    """Archive a session without running work, subject to policy (N-1); returns its row."""
     return _changed(lane, LaneVerb("archive", given.principal, {}),
                     lambda: archive.put_away(lane, given.principal.who))
 
@@ -116,18 +116,18 @@ def _changed(lane: Lane, verb: LaneVerb, do: Callable[[], None]) -> SessionRecor
 
 
 def reset(lane: Lane, given: i.SessionReset) -> SessionRecord:
-    """Begin after another session of the key (I-1); returns the row."""
+    """Start the key's next session after another one (I-1); returns the row."""
     entries.begin_again(lane, given.principal.who, given.before, "asked", None)
     return lane.snapshot().record
 
 
 def retire(lane: Lane, given: i.SessionRetired) -> None:
-    """End the work of a session that a reset leaves behind (I-1)."""
+    """End the work of the session that a reset replaces (I-1)."""
     archive.retire(lane, given.who, asked=given.asked)
 
 
 def leave(lane: Lane, _given: i.PredecessorLeft) -> None:
-    """Forget the session before (I-1)."""
+    """Forget the previous session (I-1)."""
     entries.has_left(lane)
 
 
@@ -138,7 +138,7 @@ def check_compaction(lane: Lane, given: i.CompactionChecked) -> None:
 
 
 def compact_by_agent(lane: Lane, given: i.AgentCompaction) -> compaction.RequestedCompaction | Problem | None:
-    """Ask the agent to compact its context, under policy (T-6); None if the gateway is to plan it."""
+    """Request that the agent compacts its context, subject to policy (T-6); None if the gateway is to plan it."""
     if given.planned_here and compaction.owns(lane.state):
         return None
     return under_policy(lane, lane.conditions.policy, compact_verb(given.principal, given.instructions),
@@ -146,12 +146,12 @@ def compact_by_agent(lane: Lane, given: i.AgentCompaction) -> compaction.Request
 
 
 def compact_verb(principal: Principal, instructions: str | None) -> LaneVerb:
-    """Return the verb that policy is asked about (P-1)."""
+    """Return the action that policy is asked about (P-1)."""
     return LaneVerb("compact", principal, {"instructions": instructions} if instructions is not None else {})
 
 
 def request_compaction(lane: Lane, given: i.CompactionRequested) -> compaction.RequestedCompaction | None:
-    """Request the planned compaction (Z-4); None if the conversation went on since it was planned."""
+    """Request the planned compaction (Z-4); None if the conversation continued since it was planned."""
     asking_agents.check_compact(lane, given.instructions)
     if given.request.tip != lane.state.context.leaf:
         return None

@@ -1,4 +1,4 @@
-"""Decide what a runner's link brings to a lane."""
+"""Handle what a runner's link sends to a lane."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def receive(lane: Lane, given: i.FramesReceived) -> None:
             lane.apply(frame)
             if seen(frame.message_id):
                 state.reach(seq)
-                # Its number is used up, and acknowledged only once that is durable.
+                # Its number is used, and is acknowledged only once that is durable.
                 lane.out.writes.append(lane.snapshot())
             else:
                 take_frame(lane, frame, raw, policy)
@@ -37,9 +37,9 @@ def receive(lane: Lane, given: i.FramesReceived) -> None:
 
 
 def _continues(lane: Lane, after: int) -> bool:
-    """Whether the lane stands where the link believes it to stand. An older link of the same runner may have given it
-    more (then this frame is there), a failed commit has left it with less (then this link is closed, and it comes
-    again)."""
+    """Return whether the lane's position is the one that the link assumes. An older link of the same runner may have
+    delivered more (then this frame is stored already); a failed commit may have left less (then this link is closed,
+    and the frame is resent)."""
     at = lane.state.last_seq
     if at < after:
         lane.out.faults.append("frames before this one did not become durable")
@@ -47,14 +47,14 @@ def _continues(lane: Lane, after: int) -> bool:
 
 
 def receive_poison(lane: Lane, given: i.PoisonFrameReceived) -> None:
-    """Refuse a frame at which the lane broke."""
+    """Refuse a frame at which the lane failed."""
     if _continues(lane, given.after):
         refuse(lane, given.raw, given.message_id, Code.INTERNAL, "the gateway failed at this frame")
         lane.state.reach(given.seq)
 
 
 def receive_invalid(lane: Lane, given: i.InvalidFrameReceived) -> None:
-    """Refuse a frame that its type does not allow (E-1)."""
+    """Refuse a frame that is invalid for its type (E-1)."""
     if given.wire.seq is None or _continues(lane, given.after):
         refuse_wire(lane, given.wire, given.raw, Code(given.code), given.sentence)
 
@@ -65,7 +65,7 @@ def give_up_gap(lane: Lane, given: i.GapGivenUp) -> None:
 
 
 def begin_history(lane: Lane, given: i.HistoryBegun) -> None:
-    """Report what the history lost (D-4)."""
+    """Report the frames that the history declares lost (D-4)."""
     report_truncation(lane, given.status, given.ranges, given.last_message_id, profile=given.profile, why=given.why)
 
 
@@ -75,13 +75,13 @@ def confirm(lane: Lane, given: i.ControlsConfirmed) -> None:
 
 
 def refuse_controls(lane: Lane, given: i.ControlsRefused) -> None:
-    """Notice which control frames the runner did not act on (D-5)."""
+    """Record which control frames the runner did not act on (D-5)."""
     for one in given.refused:
         control_refused(lane, one)
 
 
 def vouch(lane: Lane, given: i.AgentVouched) -> None:
-    """Count heartbeats that leave the agent out (C-7)."""
+    """Count heartbeats that omit the agent (C-7)."""
     links.vouch(lane, vouched=given.vouched, turn_id=given.turn_id)
 
 

@@ -1,4 +1,4 @@
-"""Decide what people do with a session's transcript (X-4, X-6)."""
+"""Handle people's changes to a session's transcript (X-4, X-6)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _added(lane: Lane, given: i.EntryAdded) -> tuple[str, str | None]:
 
 
 def begin(lane: Lane, given: i.TranscriptBegun) -> SessionRecord:
-    """Begin the session with what its transcript has (X-2); returns its row."""
+    """Start the session with the content of its transcript (X-2); returns its row."""
     if lane.transcriber is not None and given.leaf is not None:
         lane.transcriber.rejoin(given.leaf, set(given.ids))
         lane.note_leaf()
@@ -52,19 +52,20 @@ def begin(lane: Lane, given: i.TranscriptBegun) -> SessionRecord:
 
 
 def begin_repair(lane: Lane, given: i.RepairBegun) -> Problem | None:
-    """Audit under policy that a damaged transcript is repaired, before its file is changed (X-4)."""
+    """Write an audit record that a damaged transcript is repaired, subject to policy, before its file is changed
+    (X-4)."""
 
     def note() -> None:
         _check_still(lane)
         if given.found is not None:
-            # No transaction spans both: the outcome of the repair is audited behind it.
+            # No transaction spans both: the outcome of the repair is audited afterwards.
             lane.audit(AUDIT_ACTION, given.principal.who, {"op": "repair", "step": "begun", "found": given.found})
 
     return under_policy(lane, lane.conditions.policy, LaneVerb("repair", given.principal, {}), note)
 
 
 def end_repair(lane: Lane, given: i.RepairDone) -> bool:
-    """Go on in the file that was written again (X-4)."""
+    """Continue in the rewritten file (X-4)."""
     if lane.transcriber is not None:
         lane.transcriber.rejoin(given.leaf, set(given.ids))
         lane.note_leaf()
@@ -75,7 +76,7 @@ def end_repair(lane: Lane, given: i.RepairDone) -> bool:
 
 
 def _check_still(lane: Lane) -> None:
-    """Raises Problem Conflict while something goes on in the session, which would go on from what was moved."""
+    """Raise Problem Conflict while the session has work, which would build on the part that was moved."""
     lane.check_controlled()
     if lane.active is not None or lane.state.machine.phase == "turn" or compaction.at_work(lane):
         raise Problem("Conflict", f"session {lane.state.session_id} is at work; its transcript cannot be moved now",

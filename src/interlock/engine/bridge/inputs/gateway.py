@@ -1,4 +1,4 @@
-"""What the gateway itself asks of a lane: clocks, facts that changed, rows that differ, contexts that were read."""
+"""The gateway's own inputs to a lane: clocks, changed facts, rows that differ, contexts that were read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class ClockTicked(LaneInput, frozen=True):
 
 
 class StartLooked(LaneInput, frozen=True):
-    """What kept the lane from starting work may be over: look at what waits."""
+    """The reason that kept the lane from starting work may be gone: check the waiting work."""
 
 
 class BudgetsChanged(LaneInput, frozen=True):
@@ -23,7 +23,7 @@ class BudgetsChanged(LaneInput, frozen=True):
 
 
 class RulesChanged(LaneInput, frozen=True):
-    """The remembered rules changed: questions about workspace files may be answered by now (H-13)."""
+    """The remembered rules changed: questions about workspace files may be answered now (H-13)."""
 
 
 class RowsDiffered(LaneInput, frozen=True):
@@ -43,11 +43,11 @@ class UnstartedClosed(LaneInput, frozen=True):
 
 
 class ContextViewed(LaneInput, frozen=True):
-    """Read what a compaction goes by, as it is durable."""
+    """Read what a compaction depends on, as it is durable."""
 
 
 class ContextUnreadable(LaneInput, frozen=True):
-    """The transcript cannot be read. `lasting` says what is wrong with the file if the next prompt waits for it."""
+    """The transcript cannot be read. `lasting` describes the fault of the file if the next prompt waits for it."""
 
     sentence: str
     lasting: str | None = None
@@ -60,19 +60,19 @@ class ContextLooked(LaneInput, frozen=True):
 
 
 class ContextPrepared(LaneInput, frozen=True):
-    """The conversation that goes with the next prompt was read (B-1)."""
+    """The conversation for the next prompt was read (B-1)."""
 
     prepared: Prepared
 
 
 class CompactionDropped(LaneInput, frozen=True):
-    """A compaction could not be planned, or a hook said no."""
+    """A compaction could not be planned, or a hook vetoed it."""
 
     sentence: str
 
 
 class CompactionPlanned(LaneInput, frozen=True):
-    """A compaction that is due was planned; `summary` is a hook's (Z-4, Z-6)."""
+    """A due compaction was planned; `summary` is a hook's (Z-4, Z-6)."""
 
     due: Due
     request: CompactionRequest

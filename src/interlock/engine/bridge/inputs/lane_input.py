@@ -6,4 +6,4 @@ import msgspec
 
 
 class LaneInput(msgspec.Struct, frozen=True, tag_field="input", tag=True):
-    """One input of a lane: an instance holds data alone, and its class names what is to be decided."""
+    """An input of a lane: an instance holds data only, and its class determines the handler."""

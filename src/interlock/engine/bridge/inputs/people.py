@@ -1,4 +1,4 @@
-"""What people, and the programs that act for them, ask of a lane."""
+"""Inputs of a lane from people, and from programs that act for them."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class CommandSubmitted(LaneInput, frozen=True):
 
 
 class VoteCast(LaneInput, frozen=True):
-    """A vote on an approval (P-3), with the rows that the voter was shown, the key that it names, and how many rules
-    the tenant has remembered."""
+    """A vote on an approval (P-3), with the rows that the voter was shown, the key that it names, and the number of
+    rules the tenant has remembered."""
 
     principal: Principal
     approval_id: str
@@ -39,7 +39,7 @@ class VoteCast(LaneInput, frozen=True):
 
 
 class VoteWithdrawn(LaneInput, frozen=True):
-    """A vote that is taken back (P-3)."""
+    """The withdrawal of a vote (P-3)."""
 
     principal: Principal
     approval_id: str
@@ -55,7 +55,7 @@ class CardsReported(LaneInput, frozen=True):
 
 
 class LateVoteAnswered(LaneInput, frozen=True):
-    """The answer to a vote on what is decided already: it is stored for a repeated request."""
+    """The answer to a vote on an approval that is decided already: stored for a repeated request."""
 
     approval: Approval
 
@@ -69,14 +69,14 @@ class QuestionAnswered(LaneInput, frozen=True):
 
 
 class PolicyAsked(LaneInput, frozen=True):
-    """Ask policy about a verb whose effect is elsewhere (P-1)."""
+    """A question to policy about an action whose effect is elsewhere (P-1)."""
 
     verb: LaneVerb
 
 
 # --- sessions ---
 class SessionChange(LaneInput, frozen=True):
-    """A verb of V-2 that changes a session: `name` is the one that policy knows, `said` its body."""
+    """A change of a session by V-2: `name` is the one that policy knows, `said` the request's body."""
 
     name: Literal["close", "patch", "archive", "restore", "release", "discard"]
     principal: Principal
@@ -90,26 +90,26 @@ class SessionPutAway(LaneInput, frozen=True):
 
 
 class SessionReset(LaneInput, frozen=True):
-    """The session begins after `before`, because a person asked for it (I-1)."""
+    """The start of the session after `before`, requested by a person (I-1)."""
 
     principal: Principal
     before: str
 
 
 class SessionRetired(LaneInput, frozen=True):
-    """The session is left behind by a reset of its key (I-1)."""
+    """The session is replaced by a reset of its key (I-1)."""
 
     who: dict[str, str]
     asked: bool
 
 
 class PredecessorLeft(LaneInput, frozen=True):
-    """The work of the session before this one is ended, or ends by itself."""
+    """The previous session's work has ended, or will end by itself."""
 
 
 # --- chats ---
 class ChatMessageReceived(LaneInput, frozen=True):
-    """A message from a chat. `before` is set if it begins this session, `body` is None if nothing is to run."""
+    """A message from a chat. `before` is set if it starts this session, `body` is None if nothing is to run."""
 
     principal: Principal
     key: str
@@ -124,7 +124,7 @@ class ChatMessageReceived(LaneInput, frozen=True):
 
 
 class SystemMessageReceived(LaneInput, frozen=True):
-    """What a cron job or a hook says (I-2)."""
+    """A message of a cron job or a hook (I-2)."""
 
     principal: Principal
     key: str
@@ -134,7 +134,7 @@ class SystemMessageReceived(LaneInput, frozen=True):
 
 
 class ChatWord(LaneInput, frozen=True):
-    """A word for the gateway itself: `/status` or `/stop` (V-1)."""
+    """A chat command to the gateway itself: `/status` or `/stop` (V-1)."""
 
     principal: Principal
     key: str
@@ -145,7 +145,7 @@ class ChatWord(LaneInput, frozen=True):
 
 # --- transcripts ---
 class EntryAdded(LaneInput, frozen=True):
-    """A label or a branch of the transcript (X-6). `text` is the label, or the branch's summary."""
+    """A label or a branch for the transcript (X-6). `text` is the label, or the branch's summary."""
 
     name: Literal["label", "branch"]
     principal: Principal
@@ -155,7 +155,7 @@ class EntryAdded(LaneInput, frozen=True):
 
 
 class TranscriptBegun(LaneInput, frozen=True):
-    """The session begins with a transcript that is in its file already (X-2, X-6)."""
+    """The session starts with a transcript that is in its file already (X-2, X-6)."""
 
     principal: Principal
     meta: dict[str, Any]
@@ -164,14 +164,14 @@ class TranscriptBegun(LaneInput, frozen=True):
 
 
 class RepairBegun(LaneInput, frozen=True):
-    """A damaged transcript is to be repaired; `found` is None for a sound one (X-4)."""
+    """A damaged transcript is to be repaired; `found` is None for an intact one (X-4)."""
 
     principal: Principal
     found: dict[str, int] | None
 
 
 class RepairDone(LaneInput, frozen=True):
-    """The transcript's file is whole; `found` is None if it was before (X-4)."""
+    """The transcript's file is intact; `found` is None if it was before (X-4)."""
 
     principal: Principal
     ids: list[str]
@@ -183,13 +183,13 @@ class RepairDone(LaneInput, frozen=True):
 
 # --- compaction on request ---
 class CompactionChecked(LaneInput, frozen=True):
-    """Check whether the context can be compacted now (T-6)."""
+    """A check whether the context can be compacted now (T-6)."""
 
     instructions: str | None
 
 
 class AgentCompaction(LaneInput, frozen=True):
-    """Ask the agent to compact its own context, unless the gateway plans it (`planned_here`) (T-6)."""
+    """A request that the agent compacts its own context, unless the gateway plans it (`planned_here`) (T-6)."""
 
     principal: Principal
     instructions: str | None
@@ -197,7 +197,7 @@ class AgentCompaction(LaneInput, frozen=True):
 
 
 class CompactionRequested(LaneInput, frozen=True):
-    """A compaction that a person asked for was planned; `summary` is a hook's (Z-4, Z-6)."""
+    """A compaction requested by a person was planned; `summary` is a hook's (Z-4, Z-6)."""
 
     request: CompactionRequest
     prepared: Prepared

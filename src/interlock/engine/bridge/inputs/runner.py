@@ -1,4 +1,4 @@
-"""What a runner's link brings to a lane."""
+"""Inputs of a lane from a runner's link."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from interlock.protocol.envelope import Frame, Wire
 from interlock.protocol.payloads import AgentOffer, BufferStatus, HelloSession, RefusedControl
 
 FrameEntry: TypeAlias = tuple[Frame, bytes]
-"""A frame that was understood, and its bytes as they came."""
+"""A parsed frame, and its bytes as received."""
 
 
 class FrameRun:
-    """Frames of one session that one link brought, in their order. A log holds their bytes."""
+    """Consecutive frames of one session from one link. A log holds their bytes."""
 
     __slots__ = ("entries",)
 
@@ -28,14 +28,14 @@ class FrameRun:
 
 
 class FramesReceived(LaneInput, frozen=True):
-    """Frames that follow `after`, the last number that their link brought before them (E-1)."""
+    """Frames that follow `after`, the last number that their link delivered before them (E-1)."""
 
     after: int
     run: FrameRun
 
 
 class PoisonFrameReceived(LaneInput, frozen=True):
-    """A frame at which the lane broke before: it is refused, so that it does not break the lane again."""
+    """A frame at which the lane failed before: it is refused, so that the lane does not fail again."""
 
     after: int
     seq: int
@@ -44,7 +44,7 @@ class PoisonFrameReceived(LaneInput, frozen=True):
 
 
 class InvalidFrameReceived(LaneInput, frozen=True):
-    """A frame that its type does not allow (E-1). `wire` has a number only if its type has one."""
+    """A frame that is invalid for its type (E-1). `wire` has a number only if its type has one."""
 
     after: int
     wire: Wire
@@ -54,14 +54,14 @@ class InvalidFrameReceived(LaneInput, frozen=True):
 
 
 class GapGivenUp(LaneInput, frozen=True):
-    """The frames `first` to `last` are missing for good (E-3)."""
+    """The frames `first` to `last` are permanently missing (E-3)."""
 
     first: int
     last: int
 
 
 class HistoryBegun(LaneInput, frozen=True):
-    """The first part of a history, with what its runner reports as lost (D-4)."""
+    """The first part of a history, with the losses that its runner reports (D-4)."""
 
     status: BufferStatus
     ranges: list[tuple[int, int]]
@@ -83,14 +83,14 @@ class ControlsRefused(LaneInput, frozen=True):
 
 
 class AgentVouched(LaneInput, frozen=True):
-    """A heartbeat that names the session's agent, or leaves it out (C-7)."""
+    """A heartbeat that names the session's agent, or omits it (C-7)."""
 
     vouched: bool
     turn_id: str | None = None
 
 
 class RunnerAttached(LaneInput, frozen=True):
-    """The runner's link is up. `session` is what its hello lists of this session, None if it lists nothing."""
+    """The runner's link is up. `session` is the hello's entry for this session, None if it has none."""
 
     control_seq: int
     offer: AgentOffer | None
@@ -104,10 +104,11 @@ class RunnerDetached(LaneInput, frozen=True):
 
 
 class RunnerCompared(LaneInput, frozen=True):
-    """Compare the session with what its runner has of it, to find out whether the ledger is an older copy (D-5)."""
+    """A comparison of the session with its runner's knowledge, to find out whether the ledger is an older copy
+    (D-5)."""
 
     session: HelloSession | None
 
 
 class ObservationBegun(LaneInput, frozen=True):
-    """Another gateway opened the session: write its row, so that it is shown here (D-5)."""
+    """Another gateway opened the session: write its row, so that it is visible here (D-5)."""
