@@ -117,9 +117,8 @@ class ChatService(Protocol):
         """Log in; returns the bot's account. Raises BotRejected."""
         ...
 
-    async def receive(self, *, wait: bool) -> list[ChatMessage | ButtonPress]:
-        """Confirm the previous batch and return the next one; without `wait` only what is available, [] if nothing is.
-        Raises ChatRefused."""
+    async def receive(self) -> list[ChatMessage | ButtonPress]:
+        """Confirm the previous batch, wait for the next one and return it. Raises ChatRefused."""
         ...
 
     async def open_chat(self, chat_id: Id) -> Id:

@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 
 from channels.chat.paper_chat import PaperChat
 from interlock.channels.telegram.updates import LIMITS
-from interlock.ports.chat_service import Button, ButtonPress, ChatLimits, ChatMessage, Id, Spot
+from interlock.ports.chat_service import Button, ButtonPress, ChatLimits, ChatMessage, FileWanted, Id, Spot
 
 PATIENCE_S = 20.0
 
 
 class BusyChat(PaperChat):
     """Returns each batch once the one before is confirmed. A call for a chat of `waiting` lasts until `accept`, as with
-    a `retry_after` that does not end."""
+    a `retry_after` that does not end, and the download of a file of `waiting`."""
 
     def __init__(self, *batches: Sequence[ChatMessage | ButtonPress], waiting: Sequence[Id] = (),
                  limits: ChatLimits = LIMITS) -> None:
@@ -26,10 +26,10 @@ class BusyChat(PaperChat):
         """What was sent, in its order, by chat."""
         self.edited: list[tuple[Id, str]] = []
 
-    async def receive(self, *, wait: bool) -> list[ChatMessage | ButtonPress]:
+    async def receive(self) -> list[ChatMessage | ButtonPress]:
         if self._batches:
             return list(self._batches.pop(0))
-        return await super().receive(wait=wait)
+        return await super().receive()
 
     async def send(self, spot: Spot, text: str, *, answers: Id | None = None, buttons: Sequence[Button] = ()) -> Id:
         async with self._changed:
@@ -44,6 +44,11 @@ class BusyChat(PaperChat):
             self.edited.append((spot.chat_id, text))
             self._changed.notify_all()
 
+    async def fetch(self, wanted: FileWanted, limit_bytes: int) -> bytes | None:
+        async with self._changed:
+            await self._changed.wait_for(lambda: wanted.file_id not in self._waiting)
+        return b"picture"
+
     async def answer_press(self, press: ButtonPress, text: str) -> None:
         async with self._changed:
             await self._changed.wait_for(lambda: press.user_id not in self._waiting)
@@ -51,7 +56,7 @@ class BusyChat(PaperChat):
             self._changed.notify_all()
 
     async def accept(self) -> None:
-        """Let every chat go on."""
+        """Let every chat and file go on."""
         async with self._changed:
             self._waiting.clear()
             self._changed.notify_all()

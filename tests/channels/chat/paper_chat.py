@@ -23,7 +23,7 @@ class PaperChat(ChatService):
     def __init__(self, name: str, limits: ChatLimits, *incoming: ChatMessage) -> None:
         self._incoming: list[ChatMessage | ButtonPress] = [*incoming]
         self.handled = asyncio.Event()
-        """Set when everything that waited was handled."""
+        """Set when everything that waited was received, and is confirmed."""
         self.name = name
         self.limits = limits
         self.answers: list[str] = []
@@ -32,8 +32,8 @@ class PaperChat(ChatService):
     async def connect(self) -> str:
         return "bot"
 
-    async def receive(self, *, wait: bool) -> list[ChatMessage | ButtonPress]:
-        if wait:
+    async def receive(self) -> list[ChatMessage | ButtonPress]:
+        if not self._incoming:
             self.handled.set()
             await asyncio.Event().wait()
         found, self._incoming = self._incoming, []

@@ -18,7 +18,7 @@ from gateway.rest.test_inbound import chatting
 from interlock.channels.chat.approvals import Approvals
 from interlock.channels.chat.bridge import Bridge, Settings
 from interlock.channels.chat.messages import DIGEST_SHOWN
-from interlock.channels.chat.places import AskedQuestion, Places, PlacesFile
+from interlock.channels.chat.places import AskedQuestion, Places, PlacesFile, QueuedMessage
 from interlock.channels.slack.blocks import LIMITS as SLACK
 from interlock.channels.telegram.updates import LIMITS as TELEGRAM
 from interlock.ports.chat_service import (
@@ -27,6 +27,7 @@ from interlock.ports.chat_service import (
     ButtonPress,
     ChatLimits,
     ChatMessage,
+    FileWanted,
     Id,
     Spot,
 )
@@ -88,6 +89,21 @@ async def test_a_press_decides_what_the_same_key_decides_over_rest(service: str,
     assert outcomes == {"granted" if decision == "grant" else "denied", "Forbidden", "NotFound"}
 
 
+class WatchedPlaces(PlacesFile):
+    """The file, and whether what was queued in it was delivered."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._queued = False
+        self.delivered = asyncio.Event()
+
+    def save(self) -> None:
+        super().save()
+        self._queued = self._queued or bool(self.now.inbox)
+        if self._queued and not self.now.inbox:
+            self.delivered.set()
+
+
 @pytest.mark.parametrize(("service", "limits"), SERVICES)
 async def test_a_message_starts_what_the_same_key_starts_over_rest(service: str, limits: ChatLimits, tmp_path: Path
                                                                   ) -> None:
@@ -102,9 +118,10 @@ async def test_a_message_starts_what_the_same_key_starts_over_rest(service: str,
                 except Refused:
                     expected = False
                 bot = PaperChat(service, limits, said)
-                bridge = Bridge(bot, key, PlacesFile(tmp_path / f"{role}.json"), Settings({PERSON: key}, [], str))
+                places = WatchedPlaces(tmp_path / f"{role}.json")
+                bridge = Bridge(bot, key, places, Settings({PERSON: key}, [], str))
                 running_one = asyncio.ensure_future(bridge.run())
-                await bot.handled.wait()
+                await places.delivered.wait()
                 running_one.cancel()
                 await asyncio.gather(running_one, return_exceptions=True)
                 rejected = any(text.startswith("✖️") for text in bot.sent)
@@ -154,6 +171,50 @@ async def test_a_chat_that_is_to_wait_delays_neither_receiving_nor_approvals_nor
         running_one.cancel()
         await asyncio.gather(running_one, return_exceptions=True)
     assert bot.answers == ["Denied."]
+
+
+PHOTO = FileWanted("photo", 0, "image/png", None)
+
+
+def said(chat: int, text: str, *files: FileWanted) -> ChatMessage:
+    return ChatMessage(Spot(chat), PERSON, text, text, True, None, None, files)
+
+
+async def test_a_file_that_arrives_slowly_delays_its_own_chat_alone(tmp_path: Path) -> None:
+    """No chat's messages were received until it was there. A viewer's messages are refused, which shows that they came.
+    """
+    async with chatting() as (gateway, _), AsyncInterlock(gateway.base, "ilk_default_viewer") as key:
+        bot = BusyChat([said(1, "look", PHOTO), said(2, "one")], [said(1, "and then")], [said(2, "two")],
+                       waiting=["photo"])
+        bridge = Bridge(bot, key, PlacesFile(tmp_path / "places.json"), Settings({PERSON: key}, [], str))
+        running_one = asyncio.ensure_future(bridge.run())
+        await bot.until(lambda: len(bot.texts(2)) == 2)
+        assert bot.texts(1) == []
+        await bot.accept()
+        await bot.until(lambda: len(bot.texts(1)) == 2)
+        running_one.cancel()
+        await asyncio.gather(running_one, return_exceptions=True)
+
+
+async def test_a_message_that_the_last_start_may_have_sent_is_awaited_by_those_who_see_its_prompt(tmp_path: Path
+                                                                                                 ) -> None:
+    """One whose file was not there yet was not sent, and no one waits for it."""
+    place = PlacesFile(tmp_path / "places.json")
+    place.now.inbox = [QueuedMessage(said(1, "look", PHOTO)), QueuedMessage(said(2, "plain")),
+                       QueuedMessage(said(3, "seen", PHOTO), fetched=True)]
+    async with chatting() as (gateway, _), AsyncInterlock(gateway.base, "ilk_default_viewer") as key:
+        bot = BusyChat(waiting=["photo"])
+        bridge = Bridge(bot, key, place, Settings({PERSON: key}, [], str))
+        running_one = asyncio.ensure_future(bridge.run())
+        await bot.until(lambda: bool(bot.texts(2)))
+        settled = asyncio.ensure_future(bridge._handing.settled())
+        await bot.handled.wait()
+        assert not settled.done()
+        await bot.accept()
+        await asyncio.wait_for(settled, PATIENCE_S)
+        await bot.until(lambda: bool(bot.texts(1) and bot.texts(3)))
+        running_one.cancel()
+        await asyncio.gather(running_one, return_exceptions=True)
 
 
 class RevokedChat(PaperChat):

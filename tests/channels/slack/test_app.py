@@ -267,7 +267,7 @@ async def test_a_socket_without_tls_is_not_opened(api: SlackApi) -> None:
     app = apps.SlackApp(apps.SlackTokens(BOT_TOKEN, APP_TOKEN), api.url)
     await app.connect()
     with pytest.raises(ChatRefused, match="without TLS"):
-        await app.receive(wait=True)
+        await app.receive()
     await app.close()
 
 
@@ -317,7 +317,7 @@ async def test_a_token_that_is_not_valid_is_one_sentence(api: SlackApi, method: 
 
     async def logged_in() -> None:
         await app.connect()
-        await app.receive(wait=True)
+        await app.receive()
 
     with pytest.raises(ChatRefused, match=sentence) as refused:
         await logged_in()

@@ -12,10 +12,11 @@ import structlog
 
 from interlock.channels.chat.approvals import Approvals, Redact
 from interlock.channels.chat.conversation import Conversation, HandOvers
+from interlock.channels.chat.message_queues import MessageQueues
 from interlock.channels.chat.messages import HELP, refused
-from interlock.channels.chat.places import FollowedSession, PlacesFile
+from interlock.channels.chat.places import FollowedSession, PlacesFile, QueuedMessage
 from interlock.channels.chat.replies import Replies
-from interlock.ports.chat_service import ButtonPress, ChatMessage, ChatRefused, ChatService, Id
+from interlock.ports.chat_service import BotRejected, ButtonPress, ChatMessage, ChatRefused, ChatService, Id
 from interlock.protocol.inbound import Attachment
 from interlock.protocol.limits import MAX_INLINE_BINARY_BYTES
 from interlock.sdk import AsyncInterlock
@@ -53,6 +54,7 @@ class Bridge:
         self._strangers: set[Id] = set()
         self._handing = HandOvers()
         self._replies = Replies(bot, places.now, places.save)
+        self._inbox = MessageQueues(places.now, places.save, self._deliver)
         self._press_answers: set[asyncio.Task[None]] = set()
         self._approvals = Approvals(gateway, bot, settings.people, settings.asking, places.now, places.save,
                                     settings.redact, settings.public_url)
@@ -74,14 +76,15 @@ class Bridge:
             self._file.now.ended = None
             self._file.save()
         log.info("chat_ready", service=self._bot.name, bot=self._account, people=len(self._settings.people))
-        parts = [asyncio.create_task(self._replies.run())]
+        for queued in self._file.now.inbox:
+            if queued.fetched or not queued.message.files:
+                self._handing.begin(queued.message)  # The last start may have sent it, and its answer is not here.
+        for session_id, followed in list(self._file.now.sessions.items()):
+            if followed.commands:
+                self._conversation(session_id).go_on()
+        parts = [asyncio.create_task(part) for part in (
+            self._replies.run(), self._inbox.run(), self._approvals.follow(), self._listen())]
         try:
-            await self._listen(until_none=True)
-            # Only now: messages repeated after a crash name their command before that command's replies are read.
-            for session_id, followed in list(self._file.now.sessions.items()):
-                if followed.commands:
-                    self._conversation(session_id).go_on()
-            parts += [asyncio.create_task(self._approvals.follow()), asyncio.create_task(self._listen())]
             ended, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
             for part in ended:
                 part.result()
@@ -93,24 +96,23 @@ class Bridge:
             with suppress(OSError):
                 self._file.save()
 
-    async def _listen(self, *, until_none: bool = False) -> None:
-        """Handle messages, for ever or until none waits. A batch is confirmed, by the next `receive`, only when its
-        effects are durable at the gateway, and its answers in the queues of their chats."""
+    async def _listen(self) -> None:
+        """Receive for ever. A batch is confirmed, by the next `receive`, only when its messages are durable in the
+        queues of their chats, and its presses at the gateway."""
         while True:
-            items = await self._bot.receive(wait=not until_none)
-            if until_none and not items:
-                return
-            by_chat: dict[Id, list[ChatMessage | ButtonPress]] = {}
+            items = await self._bot.receive()
+            by_person: dict[Id, list[ButtonPress]] = {}
+            messages: list[ChatMessage] = []
             for item in items:
-                by_chat.setdefault(_queue(item), []).append(item)
-            await asyncio.gather(*(self._in_order(queued) for queued in by_chat.values()))
+                if isinstance(item, ButtonPress):
+                    by_person.setdefault(item.user_id, []).append(item)
+                elif not self._is_answered_here(item):
+                    messages.append(item)
+            await asyncio.gather(self._inbox.put(messages), *(self._press(ones) for ones in by_person.values()))
 
-    async def _in_order(self, items: list[ChatMessage | ButtonPress]) -> None:
-        for item in items:
-            if isinstance(item, ButtonPress):
-                self._answer_press(item, await self._approvals.pressed(item))
-            else:
-                await self._until_taken(item)
+    async def _press(self, presses: list[ButtonPress]) -> None:
+        for press in presses:
+            self._answer_press(press, await self._approvals.pressed(press))
 
     def _answer_press(self, press: ButtonPress, text: str | None) -> None:
         """Show a press's outcome; its chat may be to wait, and what is received does not wait for it."""
@@ -119,22 +121,34 @@ class Bridge:
             self._press_answers.add(task)
             task.add_done_callback(self._press_answers.discard)
 
-    async def _until_taken(self, message: ChatMessage) -> None:
-        person = self._settings.people.get(message.user_id)
-        if person is None:
+    def _is_answered_here(self, message: ChatMessage) -> bool:
+        """Answer what is not for the gateway."""
+        if message.user_id not in self._settings.people:
             self._turn_away(message)
-            return
+            return True
         if message.text.split("@")[0].strip() == "/start":
             self._replies.answer(message.spot, HELP)
-            return
-        with self._handing.one():
-            await self._keep_trying(message, person)
+            return True
+        return False
 
-    async def _keep_trying(self, message: ChatMessage, person: AsyncInterlock) -> None:
+    async def _deliver(self, queued: QueuedMessage) -> None:
+        message = queued.message
+        person = self._settings.people.get(message.user_id)
+        if person is None:  # The config named them when it was received.
+            self._turn_away(message)
+        elif (attachments := await self._attachments(message)) is not None:
+            if message.files and not queued.fetched:
+                queued.fetched = True
+                self._file.save()
+            self._handing.begin(message)
+            await self._keep_trying(message, person, attachments)
+        self._handing.end(message)
+
+    async def _keep_trying(self, message: ChatMessage, person: AsyncInterlock, attachments: list[Attachment]) -> None:
         while True:
             try:
                 if not await self._approvals.answered(message, person):
-                    await self._hand_over(message, person)
+                    await self._hand_over(message, person, attachments)
                 return
             except Unreachable as error:  # The idempotency key is the same, so repeated requests have one effect.
                 log.warning("message_not_taken_yet", error=str(error))
@@ -147,13 +161,9 @@ class Bridge:
                 self._replies.answer(message.spot, f"✖️ {error}", message.message_id)
                 return
 
-    async def _hand_over(self, message: ChatMessage, person: AsyncInterlock) -> None:
+    async def _hand_over(self, message: ChatMessage, person: AsyncInterlock, attachments: list[Attachment]) -> None:
         """Send a message to the gateway. Raises InterlockError."""
-        attachments = await self._attachments(message)
-        if attachments is None:
-            return
-        body = message.body(self._account, attachments)
-        received = await person.chats.receive(body)
+        received = await person.chats.receive(message.body(self._account, attachments))
         if received.reply is not None:
             self._replies.answer(message.spot, received.reply, message.message_id)
             return
@@ -168,6 +178,8 @@ class Bridge:
         for wanted in message.files:
             try:
                 data = await self._bot.fetch(wanted, MAX_INLINE_BINARY_BYTES)
+            except BotRejected:  # It is fetched by the next start, with a valid token.
+                raise
             except ChatRefused as no:
                 self._replies.answer(message.spot, f"✖️ The file cannot be fetched. {no}", message.message_id)
                 return None
@@ -199,8 +211,3 @@ class Bridge:
     def _over(self, session_id: str) -> None:
         """Drop a conversation without awaited commands: its stored cursor lets the next message continue from there."""
         self._conversations.pop(session_id, None)
-
-
-def _queue(item: ChatMessage | ButtonPress) -> Id:
-    """Return the key of a queue: messages of one chat are handled in order, and presses of one person."""
-    return item.spot.chat_id if isinstance(item, ChatMessage) else item.user_id

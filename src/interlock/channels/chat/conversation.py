@@ -7,8 +7,8 @@ chat in the same write as the cursor behind it: a bridge that starts again conti
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -17,7 +17,7 @@ import structlog
 from interlock.channels.chat.messages import ending, notices, tool_line
 from interlock.channels.chat.places import Awaited, FollowedSession
 from interlock.channels.chat.replies import Replies
-from interlock.ports.chat_service import ChatRefused, ChatService, Id, Spot
+from interlock.ports.chat_service import ChatMessage, ChatRefused, ChatService, Id, Spot
 from interlock.protocol.answers import FrameEvent
 from interlock.protocol.limits import PAGE_MAX
 from interlock.sdk import AsyncInterlock
@@ -51,22 +51,22 @@ class HandOvers:
     command is here: anyone who sees a prompt that no one awaits looks again when what was on its way has arrived."""
 
     def __init__(self) -> None:
-        self._open: set[asyncio.Event] = set()
+        self._open: dict[tuple[Id, Id], asyncio.Event] = {}
+        """By chat and message."""
 
-    @contextmanager
-    def one(self) -> Generator[None]:
-        """Around the request and the note of its answer."""
-        done = asyncio.Event()
-        self._open.add(done)
-        try:
-            yield
-        finally:
-            self._open.discard(done)
+    def begin(self, message: ChatMessage) -> None:
+        """Note that the gateway may have a message from now on."""
+        self._open.setdefault((message.spot.chat_id, message.message_id), asyncio.Event())
+
+    def end(self, message: ChatMessage) -> None:
+        """Note that the gateway's answer is durable here."""
+        done = self._open.pop((message.spot.chat_id, message.message_id), None)
+        if done is not None:
             done.set()
 
     async def settled(self) -> None:
         """Wait for those that are on their way now."""
-        for done in list(self._open):
+        for done in list(self._open.values()):
             await done.wait()
 
 

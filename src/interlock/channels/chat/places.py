@@ -1,5 +1,6 @@
-"""What must not be forgotten over a restart: who waits for which command, how far each session was sent, what waits for
-which chat, and which messages ask for what. One small file, replaced whole."""
+"""What must not be forgotten over a restart: which messages are on their way to the gateway, who waits for which
+command, how far each session was sent, what waits for which chat, and which messages ask for what. One small file,
+replaced whole."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from interlock.ports.chat_service import Id, Spot
+from interlock.ports.chat_service import ChatMessage, Id, Spot
 
 MAX_ASKED = 1_000
 """Questions that are remembered; the oldest are forgotten first, those that still wait for a chat last, and then are
@@ -64,6 +65,18 @@ class UnsentReply(msgspec.Struct):
     sent: int = 0
 
 
+class QueuedMessage(msgspec.Struct):
+    """A message that was received and is not known to be at the gateway. `fetched`: its files have been fetched, so
+    that the gateway may have it."""
+
+    message: ChatMessage
+    fetched: bool = False
+
+    def is_for(self, message: ChatMessage) -> bool:
+        """Return whether it is the same message, received once more."""
+        return (self.message.spot.chat_id, self.message.message_id) == (message.spot.chat_id, message.message_id)
+
+
 class Places(msgspec.Struct):
     """All of it. `feed` is the cursor of the tenant's feed."""
 
@@ -78,6 +91,8 @@ class Places(msgspec.Struct):
     """Why the service ended the bridge, such as a token that was revoked; None once it has connected again."""
     unsent: list[UnsentReply] = []
     """Messages that wait for their chats, those of one chat in their order."""
+    inbox: list[QueuedMessage] = []
+    """Messages that wait for the gateway, those of one chat in their order."""
 
 
 class PlacesFile:

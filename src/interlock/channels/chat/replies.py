@@ -39,7 +39,7 @@ class Replies:
         cannot be written."""
         for chat_id in {reply.spot.chat_id for reply in self._places.unsent}:
             self._workers.wake(chat_id)
-        await self._workers.beside(_forever())
+        await self._workers.run()
 
     async def room(self, chat_id: Id) -> None:
         """Wait until a chat's queue has room."""
@@ -97,7 +97,3 @@ class Replies:
             self.answer(Spot(chat_id), f"⚠️ Answers that were left out here, while {service} accepted no more messages: "
                                        f"{count}. Write /status to see the state.")
         return bool(count)
-
-
-async def _forever() -> None:
-    await asyncio.Event().wait()

@@ -27,6 +27,10 @@ class ChatWorkers:
         if chat_id not in self._tasks and not self._stopping:
             self._tasks[chat_id] = asyncio.create_task(self._work(chat_id))
 
+    async def run(self) -> None:
+        """Run until a worker ends with an error, which is raised."""
+        await self.beside(_forever())
+
     async def beside(self, main: Coroutine[Any, Any, None]) -> None:
         """Run `main` until it or a worker ends with an error, which is raised; then stop the workers."""
         running = asyncio.ensure_future(main)
@@ -60,3 +64,7 @@ class ChatWorkers:
             self._failed.set()
         finally:
             del self._tasks[chat_id]
+
+
+async def _forever() -> None:
+    await asyncio.Event().wait()

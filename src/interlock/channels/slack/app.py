@@ -79,15 +79,15 @@ class SlackApp(ChatService):
         if self._session is not None:
             await self._session.close()
 
-    async def receive(self, *, wait: bool) -> list[ChatMessage | ButtonPress]:
+    async def receive(self) -> list[ChatMessage | ButtonPress]:
         while True:
             for envelope_id in self._unconfirmed:
                 await self._socket.confirm(envelope_id)
-            envelopes = await self._socket.take(wait=wait)
+            envelopes = await self._socket.take()
             self._unconfirmed = [one.envelope_id for one in envelopes]
             read = [read_envelope(one, self._bot_id) for one in envelopes]
             found = [item for item in read if item is not None]
-            if found or not (envelopes or wait):
+            if found:
                 return found
 
     async def open_chat(self, chat_id: Id) -> Id:

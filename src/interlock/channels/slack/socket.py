@@ -48,11 +48,9 @@ class SlackSocket:
             self._running.cancel()
             await asyncio.gather(self._running, return_exceptions=True)
 
-    async def take(self, *, wait: bool) -> list[Envelope]:
-        """Return received envelopes; wait for one, or return []. Raises the errors of `open_url`."""
-        found: list[Envelope] = []
-        if wait:
-            found.append(await self._next())
+    async def take(self) -> list[Envelope]:
+        """Wait for an envelope, and return all that were received. Raises the errors of `open_url`."""
+        found = [await self._next()]
         while len(found) < BATCH and not self._waiting.empty():
             found.append(self._waiting.get_nowait())
         return found

@@ -101,12 +101,12 @@ class TelegramBot(ChatService):
         self._me = await self._retrying(self._bot.get_me)
         return self._me.username or str(self._me.id)
 
-    async def receive(self, *, wait: bool) -> list[ChatMessage | ButtonPress]:
+    async def receive(self) -> list[ChatMessage | ButtonPress]:
         """Fetch updates; that confirms those before its offset. One that cannot be read is logged and passed over."""
         me = self._me or await self._retrying(self._bot.get_me)
         while True:
             offset = None if self._last is None else self._last + 1
-            wanted = _GetRawUpdates(offset=offset, limit=UPDATES_A_LOOK, timeout=POLL_S if wait else 0,
+            wanted = _GetRawUpdates(offset=offset, limit=UPDATES_A_LOOK, timeout=POLL_S,
                                     allowed_updates=ALLOWED)
             updates: list[Any] = await self._retrying(
                 lambda wanted=wanted: self._bot(wanted, request_timeout=POLL_S + int(ANSWER_TIMEOUT_S)))
@@ -114,7 +114,7 @@ class TelegramBot(ChatService):
                 self._last = updates[-1].update_id
             read = [read_update(update, me, self._listening) for update in map(self._update, updates) if update]
             found = [item for item in read if item is not None]
-            if found or not (updates or wait):
+            if found:
                 return found
 
     def _update(self, raw: _RawUpdate) -> Update | None:
