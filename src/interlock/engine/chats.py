@@ -1,4 +1,4 @@
-"""Messages from chats: to their key, to the session that is due, to a command of it (R-4, I-1)."""
+"""Chat messages: their key, the session that is due, and its command (R-4, I-1)."""
 
 from __future__ import annotations
 
@@ -58,11 +58,12 @@ Remember = Callable[[Received], IdempotencyRecord]
 
 Compact = Callable[[Principal, str, str | None, Callable[[Any], IdempotencyRecord]], Awaitable[Any]]
 ANSWERED_IN_CHAT = frozenset({"Conflict", "UnsupportedCapability", "InvalidPayload", "ApprovalRequired", "Forbidden"})
-"""Refusals of a word that are sent to the chat as an answer; what may pass is asked again."""
+"""Refusals of a chat command that are sent to the chat as an answer; temporary ones are retried."""
 
 
 class ChatSettings(NamedTuple):
-    """What the config says of chats. `zone` is where the daily hour is meant, `models` what `/new MODEL` may name."""
+    """The config of chats. `zone` is the time zone of the daily reset, `models` the models that `/new MODEL`
+    accepts."""
 
     resets: ResetRules = ResetRules()
     zone: tzinfo = UTC
@@ -75,7 +76,7 @@ class ChatSettings(NamedTuple):
 
 
 class InboundMessage(NamedTuple):
-    """What came in: who said it in which chat, its text, and its content parts as an execute takes them."""
+    """A received message: its sender and chat, its text, and its content parts in the form of an execute."""
 
     chat: Chat
     sender: str
@@ -83,13 +84,13 @@ class InboundMessage(NamedTuple):
     attachments: list[dict[str, Any]]
     idempotency_key: str | None
     described: dict[str, str]
-    """Fields of the entry that the channel knows: subject, room, space, displayName."""
+    """Fields of the entry that the channel provides: subject, room, space, displayName."""
     session_key: str | None = None
-    """The session itself, if the chat does not name it."""
+    """The session's key, if the chat does not determine it."""
 
 
 class SystemMessage(NamedTuple):
-    """What a cron job or a hook says: it moves no clock, and resets nothing (I-2)."""
+    """A message of a cron job or a hook: it changes no clock, and resets nothing (I-2)."""
 
     key: str
     agent_id: str
@@ -99,13 +100,13 @@ class SystemMessage(NamedTuple):
 
 
 class ChatInbox:
-    """The one door of messages. Whatever it returns is durable. Raises Problem."""
+    """The entry point of messages. Everything it returns is durable. Raises Problem."""
 
     def __init__(
         self, ledger: Ledger, lanes: Lanes, router: Router, wall: Clock, entropy: Entropy, turns: KeyTurns,
         compact: Compact,
     ) -> None:
-        """`compact` has a session's conversation compacted."""
+        """Create the inbox; `compact` compacts a session's conversation."""
         self._ledger = ledger
         self._lanes = lanes
         self._router = router
@@ -115,15 +116,16 @@ class ChatInbox:
         self._settings = ChatSettings()
         self._turns = turns
         self._leaving: dict[str, asyncio.Task[None]] = {}
-        """New session → what ends the work of the one before it, if a gateway ended in between."""
+        """New session → the task that ends the work of the previous one, if a gateway ended in between."""
 
     def configure(self, settings: ChatSettings) -> None:
-        """Take other settings."""
+        """Apply new settings."""
         self._settings = settings
 
     async def seek(self, principal: Principal, message: InboundMessage | SystemMessage) -> None:
-        """Raise Elsewhere if the runner of a message's session is known to be attached to another gateway. Otherwise
-        messages of one key at several gateways would take the key from each other, each to find the session elsewhere.
+        """Raise Elsewhere if the runner of a message's session is known to be attached to another gateway. Otherwise,
+        several gateways with messages of one key would take the key from each other, only to find the session
+        elsewhere.
         """
         if isinstance(message, SystemMessage):
             await self._router.follow_key(principal, message.agent_id, message.key, message.workspace)
@@ -131,7 +133,8 @@ class ChatInbox:
             await self._router.follow_key(principal, *self._named(message), self._settings.workspace)
 
     async def arrive(self, principal: Principal, message: InboundMessage, remember: Remember) -> Received:
-        """Take a message: its command waits in the session of its key, or nothing runs where policy keeps silent."""
+        """Accept a message: its command is queued in the session of its key, or nothing runs if policy requires
+        silence."""
         agent_id, key = self._named(message)
         word = read_word(message.text) if not message.attachments else None
         async with self._turns.next(principal.tenant_id, key) as turn:
@@ -151,7 +154,7 @@ class ChatInbox:
     async def system(
         self, principal: Principal, message: SystemMessage, remember: Callable[[Received], Sequence[LedgerWrite]]
     ) -> Received:
-        """Take what a cron job or a hook says. What `remember` writes is durable with it."""
+        """Accept the message of a cron job or a hook. The writes of `remember` are durable with it."""
         body = _execute(message.text, [], None)
         async with self._turns.next(principal.tenant_id, message.key) as turn:
             current = await self._current(principal.tenant_id, message.key, turn)
@@ -166,7 +169,7 @@ class ChatInbox:
     async def reset(
         self, principal: Principal, session_id: str, remember: Callable[[SessionRecord], IdempotencyRecord]
     ) -> SessionRecord:
-        """Begin a new session under the key of this one; the old one's work ends (I-1). Raises Problem."""
+        """Start a new session under this one's key; the old session's work ends (I-1). Raises Problem."""
         named = await self._ledger.session(session_id, principal.tenant_id)
         if named is None:
             raise Problem("NotFound", f"there is no session {session_id}")
@@ -185,18 +188,18 @@ class ChatInbox:
             return begun
 
     async def _ask_policy(self, principal: Principal, session_id: str) -> None:
-        """Whether this person may have the session begin again now, which is asked of the one that ends. Raises
-        Problem."""
+        """Ask policy, in the session that ends, whether this person may reset it now. Raises Problem."""
         shell = await self._lanes.lane(session_id)
         assert shell is not None, "it is the current session of its key"
         await shell.call(PolicyAsked(LaneVerb("reset", principal, {})))
 
-    # --- words for the gateway (V-1) ---
+    # --- commands to the gateway itself (V-1) ---
     async def _answer(
         self, principal: Principal, message: InboundMessage, agent_id: str, key: str, word: Word, remember: Remember,
         hold: Hold | None,
     ) -> Received:
-        """Answer a word that is not for the agent: it begins no session, moves no clock, and is not in a transcript."""
+        """Answer a chat command to the gateway itself: it starts no session, changes no clock, and is not in a
+        transcript."""
         record = await self._ledger.session_by_key(principal.tenant_id, key)
         if record is None:
             silent = not may_send(self._settings.sending, None, message.chat, key)
@@ -214,7 +217,7 @@ class ChatInbox:
         self, principal: Principal, session_id: str, message: InboundMessage, key: str, instructions: str,
         remember: Remember
     ) -> Received:
-        """Start the compaction of the conversation; if it is refused, the answer has the reason."""
+        """Start the compaction of the conversation; if it is refused, the answer contains the reason."""
         shell = await self._lanes.lane(session_id)
         policy = shell.lane.state.entry.send_policy if shell is not None else None
         silent = not may_send(self._settings.sending, policy, message.chat, key)
@@ -229,7 +232,7 @@ class ChatInbox:
 
     # --- which session ---
     def _named(self, message: InboundMessage) -> tuple[str, str]:
-        """The agent that answers a message, and the key of its session (R-1, R-3). Raises Problem."""
+        """Return the agent that answers a message, and the key of its session (R-1, R-3). Raises Problem."""
         settings = self._settings
         if message.session_key is not None:
             try:
@@ -244,7 +247,7 @@ class ChatInbox:
             raise _malformed(*bad.args) from None
 
     def _cause(self, current: LaneState | None, chat: Chat, asked: ResetCommand | None) -> ResetCause | None:
-        """Why the message begins a new session; None where it goes on in the one there is, or begins the first."""
+        """Return why the message starts a new session; None if it continues the current one, or starts the first."""
         if current is None or _archived(current):
             return None
         if asked is not None:
@@ -266,7 +269,7 @@ class ChatInbox:
 
     def _successor(self, current: LaneState) -> Route:
         session_id = uuid4(self._entropy(16))
-        # Never before the one that it follows, whatever the clock did: the newest session is the key's current one.
+        # Never before its predecessor, whatever the clock did: the newest session is the key's current one.
         now_ms = max(self._lanes.clock.now_ms(), current.created_ms + 1)
         return Route(session_id, entries.successor(current, session_id, now_ms), current.runner_id)
 
@@ -287,9 +290,9 @@ class ChatInbox:
         return await (await self._shell(route, begin.hold)).call(given, remember)
 
     async def _leave(self, session_id: str, before: LaneState, who: dict[str, str], *, asked: bool) -> None:
-        """End the old session's work. That this is still to be done is durable with the new session, so that a gateway
-        which ends in between does it after its start."""
-        shell = await self._lanes.lane(before.session_id)  # It was met before anything was done.
+        """End the old session's work. The obligation is durable with the new session, so a gateway that ends in between
+        fulfils it after its start."""
+        shell = await self._lanes.lane(before.session_id)  # It was encountered before anything was done.
         if shell is not None and not before.controller:
             await shell.call(SessionRetired(who, asked))
         after = await self._lanes.lane(session_id)
@@ -297,7 +300,7 @@ class ChatInbox:
             await after.call(PredecessorLeft())
 
     def watch(self, lane: Lane) -> None:
-        """Shown every decision of every lane: take up what a gateway that ended left to do."""
+        """Resume what an ended gateway left to do; called with each decision of every lane."""
         state = lane.state
         is_busy = self._turns.are_taken(state.tenant_id, state.session_key)
         if state.leaves and not is_busy and state.session_id not in self._leaving:
@@ -306,7 +309,7 @@ class ChatInbox:
             task.add_done_callback(lambda _done: self._leaving.pop(state.session_id, None))
 
     async def stop(self) -> None:
-        """End; what is left to do is done after the next start."""
+        """Stop; unfinished work is done after the next start."""
         for task in (tasks := [*self._leaving.values()]):
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -319,7 +322,7 @@ class ChatInbox:
                     await self._leave(state.session_id, _state.decode(before.machine), SYSTEM, asked=state.leaves_asked)
         except (Elsewhere, LaneMoved, Problem, LedgerError) as error:
             if self._lanes.peek(state.session_id) is None:
-                return  # The gateway that has the new session ends the old one.
+                return  # The gateway that owns the new session ends the old one.
             log.warning("a reset's old session could not be left yet", session_id=state.leaves, error=str(error))
             self._lanes.wake(LaneName(state.tenant_id, state.session_id), BROKEN_WAIT_S)
 
@@ -342,7 +345,7 @@ class ChatInbox:
 
 
 class _Begin(NamedTuple):
-    """How a message's session begins: after which one, why, and with which model."""
+    """How a message's session starts: after which one, why, and with which model."""
 
     before: LaneState | None
     cause: ResetCause | None
@@ -365,5 +368,5 @@ def _archived(state: LaneState) -> bool:
 def _execute(text: str, attachments: list[dict[str, Any]], idempotency_key: str | None) -> CommandBody:
     parts = [*([{"contentType": "text", "value": text}] if text.strip() else []), *attachments]
     payload = msgspec.json.encode({"messages": [{"role": "user", "content": parts}]})
-    prompt_content(payload)  # What cannot travel is refused here, before anything is decided.
+    prompt_content(payload)  # Content that cannot be sent is refused here, before anything is decided.
     return CommandBody(type="execute", target=Target(), payload=msgspec.Raw(payload), idempotency_key=idempotency_key)

@@ -1,8 +1,7 @@
-"""An engine among others: what it releases, takes over, sends and receives (C-4). An engine that works alone has none
-of this.
+"""An engine in a cluster: what it releases, takes over, sends and receives (C-4). A single engine uses none of this.
 
-Which runners are attached anywhere is in the rows of their links; what each says of itself comes by hints, and is
-read again when one may have been lost.
+The rows of the links show which runners are attached anywhere; their facts are sent as hints, and read again if a hint
+may have been lost.
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ from interlock.ports.signals import Signal
 from interlock.protocol.payloads import RunnerHeartbeat
 
 WHOLE_EVERY_LOOKS = 60
-"""Looks, some ten minutes of them, after which all links are read and not only those that have changed: a gateway of an
-earlier version takes a link away without a trace, and its hint may have been lost."""
+"""Looks (some ten minutes of them) after which all links are read, not only the changed ones: a gateway of an earlier
+version removes a link without a trace, and its hint may have been lost."""
 
 
 class Joining(Protocol):
-    """The engine, as it joins others."""
+    """The engine, as it joins a cluster."""
 
     @property
     def lanes(self) -> Lanes: ...
@@ -57,7 +56,7 @@ _row = msgspec.msgpack.Decoder(RunnerLocation)
 
 
 class ClusterPeers(Holder):
-    """Joins an engine to a cluster. `on_replaced` is called with a runner that is attached elsewhere by now."""
+    """The connection of an engine to a cluster. `on_replaced` is called with a runner that has attached elsewhere."""
 
     def __init__(self, engine: Joining, cluster: Cluster, on_replaced: Callable[[str], None]) -> None:
         self._engine = engine
@@ -82,7 +81,7 @@ class ClusterPeers(Holder):
         cluster.on_hint("beats", self._heard_beats)
         cluster.on_hint("beats_wanted", self._asked_for_beats)
 
-    # --- what the cluster asks ---
+    # --- called by the cluster ---
     def epoch_of(self, session_id: str) -> int | None:
         shell = self._engine.lanes.peek(session_id)
         return shell.epoch if shell is not None and not shell.broken else None
@@ -123,26 +122,26 @@ class ClusterPeers(Holder):
 
     # --- runners ---
     async def attach(self, present: Present) -> None:
-        """A runner has come: its sessions are to be had here alone. Raises Overtaken if its hello was received late,
-        LedgerError."""
+        """Record that a runner has attached: only this gateway can own its sessions. Raises Overtaken if its hello was
+        received late, LedgerError."""
         record, known = present.record, facts_of(present)
         await self.cluster.attach(record.runner_id, record.tenant_id, present.link_id, known, present.hello.link_number)
         self._hint(RunnerLocation(record.runner_id, record.tenant_id, self.cluster.instance_id, present.link_id, known))
 
     async def detach(self, present: Present) -> None:
-        """Its link is gone. Raises LedgerError."""
+        """Record that its link has closed. Raises LedgerError."""
         record = present.record
         self._beats.left(record.runner_id, present.link_id)
         await self.cluster.detach(record.tenant_id, record.runner_id, present.link_id)
         self._hint(RunnerLocation(record.runner_id, record.tenant_id, "", present.link_id, b""))
 
     def vouched(self, present: Present, heartbeat: RunnerHeartbeat) -> None:
-        """It has said which agents it has."""
+        """Publish the agents that it has reported."""
         self._beats.take(present.record.runner_id, present.link_id, heartbeat.agents)
 
     async def look_at_runners(self) -> None:
-        """Know which runners are attached anywhere now. Raises LedgerError."""
-        # Anyone who comes while one look is under way needs the next one, and shares it with all that come by then.
+        """Read which runners are attached anywhere. Raises LedgerError."""
+        # A caller that arrives during a read needs the next one, and shares it with all that arrive until then.
         if self._next_look is None:
             self._next_look = asyncio.create_task(self._look_next(), name="looking at runners")
         await asyncio.shield(self._next_look)
@@ -160,7 +159,7 @@ class ClusterPeers(Holder):
             await self._let_go_of(self._engine.lanes.runner_ids())
 
     async def _let_go_of(self, runner_ids: Iterable[str]) -> None:
-        """Drop lanes of runners that are attached elsewhere by now: they are decided there."""
+        """Drop lanes of runners that have attached elsewhere: they are decided there."""
         presence = self._engine.presence
         moved = [runner_id for runner_id in runner_ids
                  if (present := presence.get(runner_id)) is not None and present.instance_id]
@@ -168,7 +167,8 @@ class ClusterPeers(Holder):
             await self._engine.lanes.let_go(gone)
 
     def _hint(self, row: RunnerLocation) -> None:
-        """The row goes along: a thousand runners that come at once must not have everybody read all rows for each."""
+        """The row is included: a thousand runners that attach at once must not make each gateway read all rows for
+        each."""
         self.cluster.hint("runners", msgspec.msgpack.encode(row))
 
     async def _runners_changed(self, body: bytes) -> None:

@@ -1,8 +1,8 @@
-"""The shell of compaction: reads transcripts for lanes, plans, asks the hook, and lets the lane decide (Z-4, Z-6).
+"""The shell of compaction: it reads transcripts for lanes, plans, calls the hook, and has the lane decide (Z-4, Z-6).
 
-A lane says what it needs in its state (`context.due`, `wants_context`); this is shown every decision once it is
-durable. One task a session, so that a session's needs are met in order; what it reads is checked against the lane again
-before it counts.
+A lane states its needs in its state (`context.due`, `wants_context`); this module is shown every decision once it is
+durable. There is one task per session, so that a session's needs are met in order; what it reads is checked against the
+lane again before it is used.
 """
 
 from __future__ import annotations
@@ -55,18 +55,18 @@ from interlock.session.context import identified
 from interlock.session.tree import Tree
 
 PASSING = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EINTR)
-"""Errors of the machine and not of a file: the commands that wait for it wait on."""
+"""Errors of the machine rather than of a file: the commands that wait for it keep waiting."""
 ROUNDS = 8
-"""So often a session's needs are looked at in one go: each answer may bring the next need."""
+"""How many times a session's needs are checked in one run: each result may create the next need."""
 RETRY_S = 2.0
-"""A transcript that could not be read is read again after this."""
+"""Delay before an unreadable transcript is read again."""
 MAX_HOOK_BYTES = 4 * 1024 * 1024
-"""Messages of a conversation that a hook is sent; larger ones are left out."""
+"""Size of the conversation's messages that a hook is sent; larger ones are omitted."""
 
 log = structlog.get_logger()
 
 class _Read(NamedTuple):
-    """A transcript, as far as it is in context."""
+    """A transcript, limited to the part in context."""
 
     path: Path
     prepared: Prepared
@@ -74,7 +74,7 @@ class _Read(NamedTuple):
 
 
 class Compactor:
-    """Meets the needs of lanes whose context the gateway owns."""
+    """The worker for lanes whose context the gateway owns."""
 
     def __init__(self, lanes: Lanes, transcripts: TranscriptStore, writer: TranscriptWriter) -> None:
         self._lanes = lanes
@@ -85,11 +85,11 @@ class Compactor:
         self._again: set[asyncio.TimerHandle] = set()
 
     def configure(self, hook: CompactionHook | None) -> None:
-        """Ask `hook` before each compaction from now on (Z-6)."""
+        """Call `hook` before each compaction from now on (Z-6)."""
         self._hook = hook
 
     def watch(self, lane: Lane) -> None:
-        """See what a decision left to do. Never blocks."""
+        """Check what a decision left to do. Never blocks."""
         if lane.state.context.due or lane.wants_context:
             self._start(lane.state.session_id)
 
@@ -100,12 +100,12 @@ class Compactor:
             task.add_done_callback(lambda _: self._working.pop(session_id, None))
 
     async def settled(self) -> None:
-        """Return when every need that is known by now is met, or waits for somebody else."""
+        """Return when every current need is met, or waits for another party."""
         while self._working:
             await asyncio.gather(*self._working.values(), return_exceptions=True)
 
     async def stop(self) -> None:
-        """End what is under way; a lane that waits for it says so again after the next start."""
+        """Stop the tasks under way; a waiting lane states its needs again after the next start."""
         for handle in self._again:
             handle.cancel()
         tasks = list(self._working.values())
@@ -113,7 +113,7 @@ class Compactor:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    # --- by itself ---
+    # --- automatic compaction ---
     async def _work(self, session_id: str) -> None:
         try:
             for _ in range(ROUNDS):
@@ -122,7 +122,7 @@ class Compactor:
                     return
             self._later(session_id)
         except (LedgerError, Problem) as error:
-            # The lane is read again by anyone who needs it, and says again what it needs.
+            # The lane is read again on demand, and states its needs again.
             log.warning("a context could not be looked at", session_id=session_id, error=str(error))
             self._later(session_id)
 
@@ -137,7 +137,7 @@ class Compactor:
         self._again.add(handle)
 
     async def _meet(self, shell: LaneShell) -> bool:
-        """Do what the session needs now; False where it needs nothing more."""
+        """Do what the session needs now; False if it needs nothing more."""
         view: ContextView = await shell.call(ContextViewed())
         view = view._replace(wanted=shell.lane.wants_context)
         if not view.due and not view.wanted:
@@ -152,7 +152,7 @@ class Compactor:
 
             await shell.call(ContextUnreadable(sentence, lasting if view.wanted else None))
             if lasting is not None:
-                return True  # What waits behind it is looked at at once.
+                return True  # What waits behind it is checked at once.
             self._later(session_id)
             return False
         if view.due == "look":
@@ -179,12 +179,12 @@ class Compactor:
         request = compaction.CompactionRequest(made, view.tip, cause, system, view.instructions)
         await shell.call(CompactionPlanned(view.due, request, read.prepared, answer.summary if answer else None))
 
-    # --- asked for ---
+    # --- requested compaction ---
     async def compact(
         self, principal: Principal, shell: LaneShell, instructions: str | None,
         remember: Callable[[compaction.RequestedCompaction], IdempotencyRecord],
     ) -> compaction.RequestedCompaction:
-        """Compact a conversation that a person asked for, now. Policy is asked once there is something to do. Raises
+        """Compact a conversation now, as a person requested. Policy is asked once there is something to do. Raises
         Problem."""
         permitted = False
         for _ in range(ROUNDS):
@@ -212,7 +212,8 @@ class Compactor:
         raise Problem("Conflict", "the conversation goes on all the time; compact it when it rests")
 
     async def _looked(self, shell: LaneShell) -> None:
-        """Wait while the last turn's context is still looked at: a request right after it is not refused."""
+        """Wait while the last turn's context is still being measured, so that a request right after it is not
+        refused."""
         working = self._working.get(shell.lane.state.session_id)
         if working is not None and shell.lane.state.context.due == "look":
             await asyncio.wait([working])
@@ -244,7 +245,7 @@ class Compactor:
 
 
 def _lasting(error: OSError | ValueError) -> str | None:
-    """What is wrong with a file itself, as a sentence that names it; None where the same may go well the next time."""
+    """Return the fault of the file itself, as a sentence that names it; None if the next attempt may succeed."""
     if not isinstance(error, OSError) or error.filename is None or error.errno in PASSING:
         return None
     return f"The transcript {error.filename} cannot be read: {error.strerror}. Put the file right, and send it again."
@@ -275,8 +276,8 @@ async def ask_to_compact(
     compactor: Compactor | None, shell: LaneShell, principal: Principal, instructions: str | None,
     remember: Callable[[compaction.RequestedCompaction], IdempotencyRecord],
 ) -> compaction.RequestedCompaction:
-    """Compact because somebody asked for it, no matter who owns the context. Returns when the request is durable and
-    seen in the session, or its summary is appended (V-2). Raises Problem."""
+    """Compact on request, whoever owns the context. Returns when the request is durable and visible in the session, or
+    its summary is appended (V-2). Raises Problem."""
 
     given = AgentCompaction(principal, instructions, compactor is not None)
     asked: compaction.RequestedCompaction | None = await shell.call(given, remember)
@@ -288,7 +289,7 @@ async def ask_to_compact(
 
 
 async def _check_effect(shell: LaneShell, asked: compaction.RequestedCompaction) -> None:
-    """Look for the request where viewers will read it, before it is said to be there (V-2). Raises Problem."""
+    """Check that the request is where viewers will read it, before reporting it (V-2). Raises Problem."""
     state = shell.lane.state
     events = await shell.lanes.ledger.events(state.tenant_id, session_stream(state.session_id), asked.n - 1, 1)
     if not any(asked.message_id.encode() in event.body for event in events) and asked.message_id:

@@ -1,7 +1,7 @@
-"""Cron jobs: each is sent to its agent once when it is due, over restarts and clocks that are set (R-4).
+"""Cron jobs: each is sent to its agent once when it is due, across restarts and clock changes (R-4).
 
-Up to which instant a job is settled is a row of the ledger, and moves on in the transaction that keeps the command.
-When it is due next follows from that and its schedule alone.
+The instant up to which a job is settled is a row of the ledger, and advances in the transaction that stores the
+command. The next due time follows from that and the schedule alone.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from interlock.protocol.resources import Actor
 from interlock.session.schedule import how_often, newest_due, next_due
 
 GRACE_MS = 10 * 60 * 1000
-"""A job that is late by no more, since the gateway was started again or no runner was there, runs all the same."""
+"""A job that is late by at most this, because the gateway was restarted or no runner was attached, still runs."""
 LOOK_S = 30.0
-"""What waits for a runner is tried again, and the wall looked at, this often."""
+"""Interval at which jobs that wait for a runner are retried, and the wall clock is read."""
 COUNTED = 1_000
 """Maximum number of missed times that are counted."""
 DUTY = "cron"
 SYSTEM = {"id": "gateway", "role": "system"}
 _RETRYABLE = ("Conflict", "Unavailable", "QuotaExceeded", "RateLimited")
-"""Refusals that may be over in a minute: a runner that is not there yet, a full queue."""
+"""Refusals that may be temporary: a runner that is not attached yet, a full queue."""
 
 log = structlog.get_logger("interlock.cron")
 
@@ -56,28 +56,28 @@ class CronJob(NamedTuple):
 
     @property
     def fact(self) -> str:
-        """Under which its standing is kept."""
+        """Return the name under which its state is stored."""
         return f"cron/{self.tenant_id}/{self.id}"
 
     @property
     def said(self) -> str:
-        """The schedule with its zone: where that changes, what is past is not missed."""
+        """Return the schedule with its zone: if this changes, earlier due times are not missed."""
         return f"{self.schedule} {self.zone_name}"
 
 
 class _Standing(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How a job stands, durably."""
+    """A job's durable state."""
 
     schedule: str
     settled_ms: int
-    """Up to here nothing is left to do."""
+    """Nothing is left to do up to this instant."""
     ran_ms: int | None = None
     session_id: str | None = None
     command_id: str | None = None
     error: str = ""
-    """Why it did not begin the last time."""
+    """Why it did not start the last time."""
     missed: int = 0
-    """How often it was due and nothing ran, since it is known."""
+    """How many times it was due and nothing ran, since it is known."""
     missed_ms: int | None = None
 
 
@@ -85,33 +85,33 @@ _standing = msgspec.json.Decoder(_Standing)
 
 
 class Crons:
-    """One task that sleeps until the next job is due."""
+    """The scheduler: one task that sleeps until the next job is due."""
 
     def __init__(self, ledger: Ledger, chats: ChatInbox, wall: Clock, room: Room | None = None) -> None:
-        """`room` are those who look at the same jobs, if there are any. Each job begins at the gateway that its session
-        or its runner is at; one of them alone counts what was missed."""
+        """Create the scheduler; `room` are the gateways with the same jobs, if any. Each job starts at the gateway that
+        its session or its runner is at; only one of them counts missed jobs."""
         self._ledger = ledger
         self._chats = chats
         self._wall = wall
         self._room: Room = room or Alone(ledger)
         self._jobs: dict[tuple[str, str], CronJob] = {}
         self._waiting: dict[tuple[str, str], str] = {}
-        """Jobs that are due and cannot begin, and why: said once, tried again."""
+        """Jobs that are due and cannot start, and why: logged once, then retried."""
         self._changed = asyncio.Event()
         self._turn = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
 
     def configure(self, jobs: Iterable[CronJob]) -> None:
-        """Take the jobs of the config. One that was not there before begins now, and has missed nothing."""
+        """Apply the jobs of the config. A new one starts now, and has missed nothing."""
         self._jobs = {(job.tenant_id, job.id): job for job in jobs}
         self._changed.set()
 
     def start(self) -> None:
-        """Begin with what was due while no gateway ran."""
+        """Start with the jobs that were due while no gateway ran."""
         self._task = asyncio.create_task(self._run(), name="cron")
 
     async def stop(self) -> None:
-        """End. What is due meanwhile is settled by the next start."""
+        """Stop. Jobs that become due are settled by the next start."""
         if self._task is not None:
             self._task.cancel()
             with suppress(asyncio.CancelledError):
@@ -126,14 +126,14 @@ class Crons:
                     await self._settle(place, job)
 
     async def listing(self, tenant_id: str) -> list[CronJobShown]:
-        """A tenant's jobs by their id: when each ran, and when it is due next."""
+        """Return a tenant's jobs by id: when each ran, and when it is due next."""
         found = sorted((job for job in self._jobs.values() if job.tenant_id == tenant_id), key=lambda job: job.id)
         return [await self._shown(job) for job in found]
 
     async def run(
         self, principal: Principal, job_id: str, remember: Callable[[Received], IdempotencyRecord]
     ) -> Received:
-        """Send a job now, whenever it is due. Its origin is cron all the same, for policy and clocks. Raises
+        """Send a job now, whenever it is due. Its origin is cron nevertheless, for policy and clocks. Raises
         Problem."""
         job = self._jobs.get((principal.tenant_id, job_id))
         if job is None:
@@ -181,21 +181,21 @@ class Crons:
             await self._tell(place, job, standing, newest)
 
     async def _tell(self, place: tuple[str, str], job: CronJob, standing: _Standing, due_ms: int) -> None:
-        """Submit the job's message to the agent; the command and the job's standing are one transaction."""
+        """Submit the job's message to the agent; the command and the job's state are one transaction."""
         principal = Principal(tenant_id=job.tenant_id, actor=Actor(type="agent", id=f"cron:{job.id}"), role="operator",
                               key_id="")
         once = IdempotencyRecord(tenant_id=job.tenant_id, scope=f"{job.fact}/{due_ms}", fingerprint="", status=202,
                                  headers={}, body=b"", created_ms=self._wall.now_ms())
 
         def writes(received: Received) -> list[LedgerWrite]:
-            # Of two gateways on one ledger the second is refused by this row.
+            # If two gateways share the ledger, this row refuses the second.
             kept = msgspec.structs.replace(once, command_id=received.command_id)
             return [PutIdempotency(kept), _put(job, self._ran(standing, received, due_ms))]
 
         try:
             received = await self._chats.system(principal, _message(job), writes)
         except (Elsewhere, LaneMoved):
-            return  # It looks at its jobs too.
+            return  # It checks its jobs too.
         except Problem as problem:
             if problem.code in _RETRYABLE:
                 if self._waiting.get(place) != problem.detail:
@@ -213,7 +213,7 @@ class Crons:
     async def _tell_missed(
         self, place: tuple[str, str], job: CronJob, standing: _Standing, count: int, until_ms: int
     ) -> _Standing:
-        """Say that a job was due and nothing ran: in the log, in the audit log, and in its listing."""
+        """Report that a job was due and nothing ran: in the log, in the audit log, and in its listing."""
         why = self._waiting.pop(place, "") or "no gateway ran"
         now = msgspec.structs.replace(standing, settled_ms=until_ms, missed=standing.missed + count,
                                       missed_ms=until_ms, error=why)
@@ -226,7 +226,7 @@ class Crons:
 
     # --- standings ---
     async def _read(self, job: CronJob) -> _Standing | None:
-        """How the job stands; None where it is new, or its schedule is."""
+        """Return the job's state; None if the job, or its schedule, is new."""
         kept = await self._ledger.fact(job.fact)
         standing = _standing.decode(kept) if kept is not None else None
         return standing if standing is not None and standing.schedule == job.said else None

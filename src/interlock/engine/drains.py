@@ -1,7 +1,7 @@
-"""Drains: a gateway's tenant, a runner, an agent or a session starts nothing new until it is undrained (C-5).
+"""Drains: a gateway's tenant, a runner, an agent or a session starts no new work until it is undrained (C-5).
 
-What runs continues to its end; requests meanwhile wait. A drain is a row of the ledger, so it outlives the
-gateway, and one of a tenant's concerns that tenant alone.
+Running work continues to its end; new requests wait. A drain is a row of the ledger, so it outlives the gateway, and
+one of a tenant's concerns that tenant only.
 """
 
 from __future__ import annotations
@@ -27,23 +27,24 @@ Key = tuple[str, str, str]
 """Tenant, scope, name."""
 REMOVED = "its row was removed from the database; the audit log has it in force"
 MAX_DRAINS = 1_000
-"""Drains of one tenant at one time; every start is held against them."""
+"""Maximum number of drains of one tenant at one time; every start is matched against them."""
 
 
 Permit = Callable[[Principal, str, DrainBody], Awaitable[None]]
 
 
 async def _permitted(_principal: Principal, _verb: str, _body: DrainBody) -> None:
-    """Hold nothing."""
+    """Permit everything."""
 
 
 class Drains:
-    """The drains in force, as the ledger has them. `learn` comes first."""
+    """The drains in force, as stored in the ledger. `learn` must be called first."""
 
     def __init__(self, ledger: Ledger, clock: Clock, rows: RowAudit, permit: Permit = _permitted, *,
                  shared: bool = False) -> None:
-        """`rows` says which drains the audit log has in force: one whose row was removed is kept (H-5). `permit` asks
-        policy, and raises Problem if that holds it. With `shared` other gateways begin and end drains too."""
+        """Create the store; `rows` returns which drains the audit log has in force: one whose row was removed is kept
+        (H-5). `permit` asks policy, and raises Problem if that holds it. With `shared` other gateways also change
+        drains."""
         self._ledger = ledger
         self._rows = rows
         self._clock = clock
@@ -51,17 +52,17 @@ class Drains:
         self.in_force: dict[Key, Drain] = {}
         """By tenant, scope and name; empty at nearly all times."""
         self.on_undrained = Signal[[]]()
-        """Sent when something may start again."""
+        """Sent when work may start again."""
         self._permit = permit
         self.on_changed = Signal[[]]()
-        """Sent when other gateways should read them again."""
+        """Sent when other gateways should read the drains again."""
         self._shared = shared
 
     async def learn(self) -> None:
-        """Read them from the ledger: at the start, and when another gateway changed them."""
+        """Read the drains from the ledger: at the start, and after another gateway changed them."""
         before = self.in_force
         found, missing = await self._read()
-        for _ in range(LOOKS - 1):  # One that begins or ends between the two reads is not missing.
+        for _ in range(LOOKS - 1):  # A drain that begins or ends between the two reads is not missed.
             if not missing:
                 break
             found, missing = await self._read()
@@ -74,24 +75,24 @@ class Drains:
             self.on_undrained()
 
     async def _read(self) -> tuple[dict[Key, Drain], set[Key]]:
-        """Read the drains of the ledger, then those that the log has in force and the ledger has not."""
+        """Read the drains of the ledger, then those that are in force by the log and missing in the ledger."""
         found = {(record.tenant_id, record.drain.scope, record.drain.id or ""): record.drain
                  for record in await self._ledger.drains()}
         return found, await self._rows.drains() - found.keys()
 
     def covers(self, state: LaneState) -> bool:
-        """Whether a session must not start anything now."""
+        """Return whether a session must not start anything now."""
         return any(
             (state.tenant_id, *place) in self.in_force
             for place in (("gateway", ""), ("runner", state.runner_id), ("agent", state.agent_id),
                           ("session", state.session_id)))
 
     def of(self, tenant_id: str) -> list[Drain]:
-        """A tenant's drains, oldest first."""
+        """Return a tenant's drains, oldest first."""
         return [drain for key, drain in self.in_force.items() if key[0] == tenant_id]
 
     async def drain(self, principal: Principal, body: DrainBody, keep: Callable[[Any], IdempotencyRecord]) -> None:
-        """Begin a drain; one that is in force already stays as it is. `keep` makes the answer's row from the tenant's
+        """Start a drain; one that is in force already stays as it is. `keep` makes the response's row from the tenant's
         drains (M-2). Raises Problem."""
         async with self._changing:
             if self._shared:
@@ -112,7 +113,7 @@ class Drains:
             await self._commit(changes, keep, principal, after)
 
     async def undrain(self, principal: Principal, body: DrainBody, keep: Callable[[Any], IdempotencyRecord]) -> None:
-        """End a drain. Raises Problem NotFound for one that is not in force."""
+        """End a drain. Raises Problem NotFound if it is not in force."""
         async with self._changing:
             if self._shared:
                 await self.learn()
@@ -142,7 +143,7 @@ class Drains:
             personal={"reason": body.reason} if body.reason else {}))
 
     async def _named(self, principal: Principal, body: DrainBody) -> str:
-        """The name that the scope needs, checked. Raises Problem."""
+        """Return the name that the scope requires, checked. Raises Problem."""
         if body.scope == "gateway":
             if body.id is not None:
                 raise malformed("/id", "scope gateway takes no id")

@@ -1,4 +1,4 @@
-"""Sessions that are read because of a clock: alarms of those that are due later, and a queue of those that are due."""
+"""Sessions that are read because of a clock: timers for those that are due later, and a queue of those that are due."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ LONGEST_ALARM_S = 3_600.0
 READ_TOGETHER = 32
 """Lanes that are read together, in the round trips of one."""
 READ_AT_ONCE = 3
-"""How many such reads go on side by side: connections stay free for what people ask."""
+"""Number of such reads in parallel: connections stay free for people's requests."""
 AGAIN_S = 5.0
-"""A session whose reading failed for a reason of its own is read again after this."""
+"""Delay before a session is read again whose reading failed for its own reason."""
 log = structlog.get_logger("interlock.engine")
 
 
 class DueSessions:
-    """Calls `read` with sessions once they are due, a few at a time and the first that came first.
+    """A queue that calls `read` with due sessions, a few at a time in order of arrival.
 
-    `read` answers for a ledger that fails. Whatever else it raises loses no session: those that were read together are
-    read one by one, so that one that cannot be read stops no other, and that one is due again after AGAIN_S.
+    `read` handles a failing ledger itself. Any other exception loses no session: those that were read together are read
+    one by one, so that an unreadable one does not stop the others, and it is due again after AGAIN_S.
     """
 
     def __init__(self, read: Callable[[Sequence[LaneName]], Awaitable[None]]) -> None:
@@ -39,7 +39,7 @@ class DueSessions:
         self._reading = 0
 
     def wake(self, lane: LaneName, delay_s: float) -> None:
-        """Read a session after a while; an earlier alarm of it is dropped."""
+        """Read a session after a delay; an earlier timer of it is dropped."""
         before = self._alarms.pop(lane, None)
         if before is not None:
             before.cancel()
@@ -60,7 +60,7 @@ class DueSessions:
             task.add_done_callback(self._tasks.discard)
 
     def read_claimed(self, clock: SessionClock) -> None:
-        """Read a session that is due, behind those that wait; its clock is not read again."""
+        """Queue a session that is due; its clock is not read again."""
         self._clocks[clock.lane] = clock
         self.read_soon([clock.lane])
 
@@ -78,7 +78,7 @@ class DueSessions:
             self._reading -= 1
 
     async def _read_each(self, lanes: Sequence[LaneName]) -> None:
-        """Read sessions together, or if that fails one by one."""
+        """Read sessions together, or one by one if that fails."""
         try:
             await self._read(lanes)
         except Exception:
@@ -90,11 +90,11 @@ class DueSessions:
                 await self._read_each([one])
 
     def unread(self) -> int:
-        """How many sessions wait to be read."""
+        """Return how many sessions wait to be read."""
         return len(self._unread)
 
     def put_off(self, lanes: Container[LaneName]) -> list[LaneName]:
-        """Do not read those of these sessions that wait to be read; returns each once."""
+        """Remove those of these sessions that wait to be read; returns each once."""
         put_off = list(dict.fromkeys(one for one in self._unread if one in lanes))
         self._unread = deque(one for one in self._unread if one not in lanes)
         self.take_clocks(put_off)
@@ -106,7 +106,7 @@ class DueSessions:
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def stop(self) -> None:
-        """Read nothing more."""
+        """Stop reading."""
         for alarm in self._alarms.values():
             alarm.cancel()
         for task in self._tasks:

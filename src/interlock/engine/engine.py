@@ -1,4 +1,4 @@
-"""The engine: what REST and the link ask for, led to the one lane that decides it."""
+"""The engine: it routes the requests of REST and the link to the lane that decides them."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ from interlock.protocol.resources import Approval, Budget, CardsBody, Command, C
 class Engine:
     """Commands, approvals and sessions of one gateway. Every method that changes something returns when it is durable.
 
-    Raises Problem for whatever is refused (F-1).
+    Raises Problem for every refusal (F-1).
     """
 
     def __init__(
@@ -86,17 +86,18 @@ class Engine:
         room: Room | None = None,
         gateway_id: str = "",
     ) -> None:
-        """`transcripts` stays the caller's to close, after `stop`; without it no transcript is kept. Without `objects`
-        files stay in their frames, and cannot be fetched by name. `clock` is the line that deadlines stand on, `wall`
-        the machine's own, which is shown; one may be both. `decide` is the kernel's, or what records it. `room` are the
-        gateways that share the ledger, if there are any; `gateway_id` is this one's, as runners are sent it."""
+        """Create the engine. `transcripts` stays the caller's to close, after `stop`; without it no transcript is kept.
+        Without `objects` files stay in their frames, and cannot be fetched by name. `clock` is the line that deadlines
+        are on, `wall` the machine's own, which is shown; both may be the same. `decide` is the kernel's, or a wrapper
+        that records it. `room` are the gateways that share the ledger, if any; `gateway_id` is this one's, as sent to
+        runners."""
         self.objects = objects
         self.ledger = ledger
         self.viewers = viewers
         self.clock = wall or clock
         self.policy = policy
         self.rows = RowAudit(ledger, self.clock)
-        """Compares keys, rules and what else decides with the audit log (H-5)."""
+        """Compares keys, rules and other deciding rows with the audit log (H-5)."""
         self._remembered: list[Rule] = []
         self._remembered_counts: Counter[str] = Counter()
         self._up = False
@@ -105,7 +106,7 @@ class Engine:
                            rows=self.rows, link_of=self.presence.link_of, room=room, gateway_id=gateway_id,
                            conditions=self._conditions)
         self.looks = WorkspaceLooks(self.presence, self.clock, entropy)
-        """Asks runners what git finds changed in workspaces (J-4)."""
+        """Requests workspace changes, as reported by git, from runners (J-4)."""
         self.drains = Drains(ledger, clock, self.rows, self._permit_drain, shared=self.lanes.room.shared)
         self.drains.on_undrained.connect(self.lanes.look_again)
         self.signing = signing or Signing()
@@ -117,10 +118,10 @@ class Engine:
         self._router = Router(ledger, self.presence, clock, entropy, self.lanes.shells)
         self.transcripts = None if transcripts is None or self._writer is None else TranscriptDesk(
             ledger, transcripts, self._writer, self.lanes, self._router)
-        """What people do with transcripts (X-6); None where none are kept."""
+        """People's requests about transcripts (X-6); None if none are kept."""
         self.compactor = None if transcripts is None or self._writer is None else Compactor(
             self.lanes, transcripts, self._writer)
-        """Reads and plans for sessions whose context the gateway owns; None where no transcripts are kept."""
+        """Reads and plans for sessions whose context the gateway owns; None if no transcripts are kept."""
         if self.compactor is not None:
             self.lanes.on_context.connect(self.compactor.watch)
         self.sessions = SessionDesk(self.lanes, self.presence, self.compactor)
@@ -130,12 +131,12 @@ class Engine:
         self.lanes.on_leaving.connect(self.chats.watch)
 
     def configure(self, policy: RuleSet, limits: Limits) -> None:
-        """Take new settings; what is decided already stays decided, and what is remembered stays remembered."""
+        """Apply new settings; earlier decisions and remembered rules are unaffected."""
         self.policy = policy.remembering(self._remembered)
         self.lanes.configure(limits)
 
     async def start(self) -> None:
-        """Take up what an earlier gateway left: transcript lines are written (X-3), clocks run on (C-4)."""
+        """Resume what an earlier gateway left: transcript lines are written (X-3), clocks continue (C-4)."""
         if self._writer is not None:
             self._writer.start()
         await self.read_rules()
@@ -145,17 +146,17 @@ class Engine:
         self._up = True
 
     async def adopt(self) -> bool:
-        """Bind what a ledger of an earlier version has of rows and sessions, once; before `start` (H-5)."""
+        """Bind the rows and sessions of an earlier version's ledger, once; before `start` (H-5)."""
         return await self.rows.adopt(self.lanes.sealable)
 
     async def learn_rules(self) -> None:
-        """Take the remembered rules again since one was changed here (A-9)."""
+        """Reload the remembered rules after one was changed here (A-9)."""
         await self.read_rules()
         self.lanes.room.hint("rules")
 
     async def read_rules(self) -> None:
-        """Take the remembered rules that are in force from the ledger (A-9). A denial that cannot be read is an error;
-        a yes that is no longer safe is left out, and so asked for again."""
+        """Read the remembered rules that are in force from the ledger (A-9). A denial that cannot be read is an error;
+        a yes that is no longer safe is omitted, and so asked for again."""
         records = await self._genuine_rules()
         remembered: list[Rule] = await self._without_denials(records)
         for record in records:
@@ -169,29 +170,29 @@ class Engine:
                 shell.send(RulesChanged())
 
     async def _genuine_rules(self) -> list[RuleRecord]:
-        """The remembered rules that are on record as they are (H-5)."""
+        """Return the remembered rules that match their audit records (H-5)."""
         read = self.ledger.rule
         found = [await self.rows.genuine(one.rule.tenant_id, one, partial(read, one.rule.id, one.rule.tenant_id))
                  for one in await self.ledger.rules()]
         return [one for one in found if one is not None and one.rule.revoked_at is None]
 
     async def _without_denials(self, records: Sequence[RuleRecord]) -> list[Rule]:
-        """A rule that asks about each call of a tenant, for each denial of it that was changed or removed by hand: to
-        leave the denial out would let run what a person has denied (H-5)."""
+        """Return a rule that asks about each call of a tenant, for each denial of it that was changed or removed by
+        hand: without the denial, calls that a person has denied would run (H-5)."""
         there = {row_of(one).name for one in records}
         tenants = {one.tenant_id for one in await self.ledger.tenants()} | {OWNER_TENANT}
         return [Rule(name=f"{name.partition('/')[2]} differs from its audit record", effect="ask", tenant=tenant_id)
                 for tenant_id in sorted(tenants) for name in await self.rows.lost_denials(tenant_id, there)]
 
     def join(self, cluster: Cluster, on_replaced: Callable[[str], None]) -> ClusterPeers:
-        """Work with the others of the cluster that is this engine's room; before `start`. `on_replaced` is called with
-        a runner that attached elsewhere."""
+        """Join the cluster that is this engine's room; before `start`. `on_replaced` is called with a runner that
+        attached elsewhere."""
         peers = ClusterPeers(self, cluster, on_replaced)
         self._router.look_by(peers.look_at_runners)
         return peers
 
     async def stop(self) -> None:
-        """End all lanes; what was acknowledged is durable."""
+        """End all lanes; everything acknowledged is durable."""
         self._up = False
         await self.chats.stop()
         if self.compactor is not None:
@@ -201,8 +202,8 @@ class Engine:
             await self._writer.stop()
 
     def seek(self, principal: Principal, body: CommandBody, *, guess: bool) -> Awaitable[Route] | None:
-        """Begin to find where a command goes, for `submit`, if that is read from a ledger behind a network. With
-        `guess` it raises Elsewhere if the session's runner is known to be attached to another gateway."""
+        """Start to find where a command goes, for `submit`, if that is read from a networked ledger. With `guess` it
+        raises Elsewhere if the session's runner is known to be attached to another gateway."""
         if not self.lanes.room.shared or (body.type == "execute" and body.target.session_id is not None
                                           and self.lanes.peek(body.target.session_id) is not None):
             return None
@@ -210,15 +211,15 @@ class Engine:
 
     async def submit(self, principal: Principal, body: CommandBody, remember: Remember, route: Route | None = None
                      ) -> Command:
-        """Take a command (C-0). `route` is what `seek` found."""
+        """Accept a command (C-0). `route` is the result of `seek`."""
         if route is None and body.type == "execute":
             route = self._router.at_hand(principal, body.target)
         if route is None:
             route = await self._router.find(principal, body)
         if route.fresh is None or body.target.session_key is None:
             return await self._submit(route, principal, body, remember)
-        # Two requests that open one key's session at the same time must not make two sessions of it (R-2): the second
-        # waits until the first one's is durable, and looks again.
+        # Two requests that open one key's session at the same time must not create two sessions (R-2): the second waits
+        # until the first one's is durable, and looks it up again.
         async with self._turns.first(route.fresh.tenant_id, route.fresh.session_key) as hold:
             return await self._submit(await self._router.find(principal, body), principal, body, remember, hold)
 
@@ -228,23 +229,23 @@ class Engine:
         return await shell.call(CommandSubmitted(principal, body), remember)
 
     def _conditions(self, state: LaneState, inputs: Sequence[LaneInput]) -> Conditions:
-        """What a decision of a session's lane goes by now."""
+        """Return the current conditions of a decision in a session's lane."""
         unsigned = self.signing.stalled.get(state.tenant_id)
-        # What waits in a session waits on: for the end of a drain, or of what keeps its log unsigned.
+        # Work that waits in a session keeps waiting: for the end of a drain, or of what keeps its log unsigned.
         starts_nothing = (unsigned is not None or state.tenant_id in self.setbacks.held
                           or (bool(self.drains.in_force) and self.drains.covers(state)))
-        # What its runner offers is asked about a closed session alone, and only an input before may close it.
+        # Its runner's offer is needed for a closed session only, and only an earlier input can close it.
         offer = self._offer(state) if state.opening == "closed" or len(inputs) > 1 else None
         return Conditions(self.lanes.clock.now_ms(), self.clock.now_ms(), self.policy, starts_nothing, unsigned, offer)
 
     async def ballot(self, principal: Principal, approval_id: str, *, guess: bool) -> StoredBallot:
-        """Read an approval with what a vote on it needs, for `vote`, `withdraw` and `answer`. With `guess` raises
+        """Read an approval with what a vote on it needs, for `vote`, `withdraw` and `answer`. With `guess` it raises
         Elsewhere if the runner of its session is known to be attached to another gateway."""
         return await self._router.ballot(principal, approval_id, guess=guess)
 
     async def vote(self, principal: Principal, approval_id: str, body: GrantBody, remember: Remember,
                    stored: StoredBallot | None = None) -> Approval:
-        """Count a vote (P-3). `stored` is what `ballot` read."""
+        """Count a vote (P-3). `stored` is the result of `ballot`."""
         stored = stored or await self.ballot(principal, approval_id, guess=False)
         shell = await self.lanes.need(stored.approval.approval.session_id)
         named = await self._signing_key(body.key_id, principal.tenant_id) if body.key_id else None
@@ -265,7 +266,7 @@ class Engine:
 
     async def withdraw(self, principal: Principal, approval_id: str, remember: Remember,
                        stored: StoredBallot | None = None) -> Approval:
-        """Take a vote back while it has decided nothing (P-3). `stored` is what `ballot` read."""
+        """Withdraw a vote that has decided nothing yet (P-3). `stored` is the result of `ballot`."""
         stored = stored or await self.ballot(principal, approval_id, guess=False)
         shell = await self.lanes.need(stored.approval.approval.session_id)
 
@@ -278,7 +279,7 @@ class Engine:
 
     async def report_cards(self, principal: Principal, approval_id: str, body: CardsBody, remember: Remember,
                            stored: StoredBallot | None = None) -> Approval:
-        """Keep where a bridge has posted an approval (J-5). `stored` is what `ballot` read."""
+        """Store where a bridge has posted an approval (J-5). `stored` is the result of `ballot`."""
         stored = stored or await self.ballot(principal, approval_id, guess=False)
         shell = await self.lanes.need(stored.approval.approval.session_id)
         return await shell.call(CardsReported(principal, approval_id, body.service, body.chats), remember)
@@ -286,7 +287,8 @@ class Engine:
     async def _vote_late(
         self, principal: Principal, approval_id: str, body: GrantBody, remember: Remember
     ) -> Approval:
-        """Answer a vote on what is decided. It is read only now: an earlier look could still have seen it pending."""
+        """Answer a vote on a decided approval. The approval is read only now: an earlier read could still have seen it
+        pending."""
         record = await self.ledger.approval(approval_id, principal.tenant_id)
         assert record is not None
         at = iso(self.clock.now_ms())
@@ -298,7 +300,7 @@ class Engine:
 
     async def answer(self, principal: Principal, approval_id: str, text: str | None, remember: Remember,
                      stored: StoredBallot | None = None) -> Approval:
-        """Answer an agent's question (C-8). `stored` is what `ballot` read."""
+        """Answer an agent's question (C-8). `stored` is the result of `ballot`."""
         stored = stored or await self.ballot(principal, approval_id, guess=False)
         shell = await self.lanes.need(stored.approval.approval.session_id)
         answered: Approval | None = await shell.call(QuestionAnswered(principal, approval_id, text), remember)
@@ -309,7 +311,8 @@ class Engine:
         return answered
 
     async def _permit_drain(self, principal: Principal, verb: str, body: DrainBody) -> None:
-        """Ask policy about a drain or its end: in its session's lane, else in the tenant's lane. Raises Problem."""
+        """Ask policy about a drain or its end: in its session's lane, otherwise in the tenant's lane. Raises
+        Problem."""
         in_session = body.scope == "session" and body.id is not None
         shell = await self.lanes.need(body.id if in_session and body.id else tenant_lane_id(principal.tenant_id))
         asked = LaneVerb(verb, principal, verb_body(body), f"{body.scope} {body.id or ''}".strip(),
@@ -317,11 +320,11 @@ class Engine:
         await shell.call(PolicyAsked(asked))
 
     def budgets(self, tenant_id: str) -> list[Budget]:
-        """A tenant's budgets, and what today has used of them (P-7)."""
+        """Return a tenant's budgets, and today's usage of them (P-7)."""
         return shown(self.lanes.limits.budgets, self.lanes.spending, tenant_id, self.lanes.clock.now_ms())
 
     def heartbeat(self, record: CommandRecord) -> Heartbeat | None:
-        """The runner's last word that it still has this command's agent (S-2); None while it has not vouched."""
+        """Return the runner's last heartbeat that vouched for this command's agent (S-2); None if there was none."""
         command = record.command
         shell = self.lanes.peek(record.session_id)
         there = command.started_at is not None if shell is None else shell.lane.state.active == command.id
@@ -333,22 +336,22 @@ class Engine:
                          at=iso(present.last_seen_ms), state=live.state)
 
     async def nodes(self, tenant_id: str) -> list[Node]:
-        """Runners of a tenant (L-6)."""
+        """Return the runners of a tenant (L-6)."""
         await self._router.look()
         return [self.presence.node(record) for record in await self.ledger.runners(tenant_id) if not record.revoked]
 
     async def seen(self, tenant_id: str, runner_id: str) -> None:
-        """Note that a runner came or went (L-6). What cannot be noted is only a listing's detail."""
+        """Record that a runner attached or detached (L-6). A failure affects only a detail of a listing."""
         with contextlib.suppress(LedgerError):
             await self.ledger.commit(WriteBatch([Note(RUNNERS, tenant_id, runner_id, self.clock.now_ms())]))
 
     @property
     def up(self) -> bool:
-        """Its lanes take jobs: it has started, and has not begun to stop."""
+        """Return whether its lanes accept jobs: it has started, and has not begun to stop."""
         return self._up
 
     def standing(self) -> EngineStatus:
-        """How it stands now."""
+        """Return its current status."""
         return EngineStatus(self._up, [len(shell.inbox) for shell in self.lanes.live()], self.presence.online())
 
     def _offer(self, state: LaneState) -> Any:

@@ -1,4 +1,4 @@
-"""How an engine stands: what operators and probes ask of it."""
+"""The status of an engine, for operators and probes."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 
 class EngineStatus(NamedTuple):
-    """At one instant."""
+    """The status at one instant."""
 
     up: bool
-    """Its lanes take jobs: it has started, and has not begun to stop."""
+    """Whether its lanes accept jobs: it has started, and has not begun to stop."""
     inboxes: Sequence[int]
-    """What waits in each lane that is in memory."""
+    """The number of waiting jobs of each lane in memory."""
     runners: int
     """Runners that are attached."""

@@ -1,4 +1,4 @@
-"""Random bytes for ids, read from the system some kilobytes at a time."""
+"""Random bytes for ids, read from the system a few kilobytes at a time."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from threading import Lock
 from interlock.ports.clock import Entropy
 
 POOL_BYTES = 4_096
-"""Read at once: the ids of some hundred commands."""
+"""Bytes per read: enough for the ids of some hundred commands."""
 
 
 class EntropyPool:
-    """Gives each byte of its source once, in order, from any thread.
+    """A source that returns each byte of its own source once, in order, from any thread.
 
-    Each read of the system's randomness gives the interpreter lock away, and a busy gateway gets it back behind its
-    ledger's thread. For ids; secrets are read from the system when they are made.
+    Each read of the system's randomness releases the interpreter lock, and a busy gateway waits for its ledger's thread
+    to get it back. For ids; secrets are read from the system directly.
     """
 
     def __init__(self, source: Entropy) -> None:

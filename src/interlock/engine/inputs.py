@@ -1,4 +1,4 @@
-"""An input on its way to its lane, and the runner's link as a lane sees it."""
+"""Inputs queued for a lane, and the runner's link as a lane sees it."""
 
 from __future__ import annotations
 
@@ -12,35 +12,35 @@ from interlock.ports.trips import Trips
 
 
 class LaneRunnerLink(Protocol):
-    """What a lane sends to the runner with: never blocks; a link that cannot keep up closes itself."""
+    """The sender of a lane to its runner: it never blocks; a link that cannot keep up closes itself."""
 
     def send(self, raw: bytes) -> None: ...
 
     def ack(self, session_id: str, seq: int) -> None: ...
 
     def forget(self, session_id: str) -> None:
-        """The session's lane is dropped from memory: what comes of it next is held against the lane that is read."""
+        """Record that the session's lane is evicted: its next frame is compared with the lane that is read."""
         ...
 
     def fail(self, sentence: str) -> None:
-        """The ledger refused: close, so that the runner sends again."""
+        """Close after a failed write, so that the runner resends."""
         ...
 
 
 Keep = Callable[[Any], Iterable[LedgerWrite]]
-"""Returns what is to be stored with an answer, such as the row that answers a repeated request."""
+"""Returns what to store with an answer, such as the row that answers a repeated request."""
 
 
 class Job(NamedTuple):
-    """One input that waits for its lane, and what becomes of the answer."""
+    """An input that waits for its lane, and the handling of its answer."""
 
     input: LaneInput
     reply: asyncio.Future[Any] | None = None
     keep: Keep | None = None
-    """Adds to the transaction that the answer is of; not asked where the answer is None or a Problem."""
+    """Adds to the answer's transaction; not called if the answer is None or a Problem."""
     link: LaneRunnerLink | None = None
-    """Set where the job attaches a link: once it is durable, all unconfirmed control frames go out on it (D-7)."""
+    """Set if the job attaches a link: once it is durable, all unconfirmed control frames are sent on it (D-7)."""
     spent: Trips | None = None
     """Counts the round trips of the commit for the caller that waits for `reply`."""
     size_bytes: int = 0
-    """What the job holds of a frame: bounds memory where frames are large."""
+    """Size of the frame that the job holds: it bounds memory if frames are large."""

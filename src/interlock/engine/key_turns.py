@@ -1,7 +1,8 @@
-"""One at a time for a session key: here by a lock, among the gateways of a cluster by a lane of the key's (R-2, I-1).
+"""Serialisation of work on a session key: by a lock in this gateway, and by a lane of the key's among the gateways of a
+cluster (R-2, I-1).
 
 A gateway takes the lane of the key's session before the key. In the other order, two gateways that each held the key of
-a session of the other's would send their requests to each other until both were given up.
+a session of the other's would send their requests to each other until both gave up.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from interlock.ports.ledger import LaneName, Ledger
 
 
 class KeyTurn(NamedTuple):
-    """A key that is held. `taken` is the session whose lane was taken before it, if there was one."""
+    """A held key. `taken` is the session whose lane was taken before it, if any."""
 
     hold: Hold | None
     taken: str | None
 
 
 class KeyTurns:
-    """The keys that something is done with now."""
+    """The keys that are in use now."""
 
     def __init__(self, ledger: Ledger, lanes: Lanes) -> None:
         self._ledger = ledger

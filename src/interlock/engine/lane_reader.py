@@ -1,4 +1,4 @@
-"""Reads lanes from the ledger after they were taken: one, or many of them, in the same few round trips."""
+"""Reading of lanes from the ledger after they were taken: one, or many of them, in the same few round trips."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from interlock.session.transcript import TranscriptFold
 from interlock.session.turn_output import TurnFold
 
 SEALS_READ = 1_024
-"""The last decisions of a session of which the sealed frames are read: more do not wait for a runner."""
+"""The last decisions of a session whose sealed frames are read: no more wait for a runner."""
 IN_TURN = ("turn", "usage")
 log = structlog.get_logger()
 decode_state = msgspec.json.Decoder(LaneState).decode
 
 
 class LaneSources(Protocol):
-    """What lanes are read from, and made with."""
+    """The sources for reading and creating lanes."""
 
     ledger: Ledger
     transcripts: TranscriptStore | None
@@ -48,7 +48,7 @@ class LaneSources(Protocol):
 
 
 class ReadLane(NamedTuple):
-    """A lane as the ledger has it, and what differs from its audit records (H-5)."""
+    """A lane as stored in the ledger, and the rows that differ from their audit records (H-5)."""
 
     lane: Lane
     findings: list[RowMismatch]
@@ -56,7 +56,7 @@ class ReadLane(NamedTuple):
 
 
 class LaneReader:
-    """Reads lanes. The caller has taken them, so no other gateway writes to them meanwhile."""
+    """A reader of lanes. The caller has taken them, so no other gateway writes to them meanwhile."""
 
     def __init__(self, sources: LaneSources) -> None:
         self._from = sources
@@ -69,8 +69,8 @@ class LaneReader:
         return found
 
     async def read_many(self, lanes: Sequence[LaneName]) -> dict[str, ReadLane | Exception]:
-        """Return those of these lanes whose sessions there are, by their ids, or why one of them cannot be made.
-        Raises LedgerError if none can be read."""
+        """Return the existing ones of these sessions' lanes by id, or the exception why one cannot be built. Raises
+        LedgerError if none can be read."""
         found: dict[str, ReadLane | Exception] = {}
         read = list[_Parts]()
         for session_id, stored in (await self._from.ledger.stored_lanes(lanes, RECENT_MESSAGE_IDS)).items():
@@ -78,7 +78,7 @@ class LaneReader:
                 read.append(self._parts(stored))
             except (msgspec.MsgspecError, ValueError) as error:
                 found[session_id] = error
-        # Side by side, and behind the entries that wait for their file: those may reach it meanwhile.
+        # In parallel, and after the entries that wait for their file: those may be written meanwhile.
         owners, histories, entries = await asyncio.gather(
             self._from.rows.adopted(),
             self._from.ledger.lane_histories([_question(one) for one in read], PAGE_MAX, SEALS_READ),
@@ -89,7 +89,7 @@ class LaneReader:
                 found[session_id] = await self._made(one, owners, history, entries.get(session_id))
             except Exception as error:  # noqa: BLE001 - the others are read all the same
                 found[session_id] = error
-            await asyncio.sleep(0)  # Others have their turn: there may be many.
+            await asyncio.sleep(0)  # Yields to other tasks: there may be many.
         return found
 
     def _parts(self, stored: StoredLane) -> _Parts:
@@ -141,8 +141,8 @@ def _question(parts: _Parts) -> LaneQuestion:
 
 
 def _transcriber(state: LaneState, pending: Sequence[str], entries: KeptEntries | OSError) -> Transcriber:
-    """What the transcript holds. Once in the file, the file is its truth (X-3): another program may have gone on in
-    it."""
+    """Return the state of the transcript. Once it is in the file, the file is authoritative (X-3): another program may
+    have continued it."""
     ids, leaf = set(pending), state.transcript_leaf
     if isinstance(entries, OSError):
         log.error("a transcript cannot be read", session_id=state.session_id, error=str(entries))

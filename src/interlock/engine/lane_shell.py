@@ -1,4 +1,4 @@
-"""The shell of one lane: it feeds the lane, commits what that decided, then publishes (decide, commit, publish)."""
+"""The shell of one lane: it feeds the lane, commits its decisions, then publishes (decide, commit, publish)."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ from interlock.protocol.problems import Problem
 from interlock.protocol.records import DeliveryRecord, IdempotencyRecord, SpendingRecord
 
 BROKEN_WAIT_S = 5.0
-"""A lane whose ledger failed is read again after this, if it has clocks."""
+"""Delay before a lane with clocks whose ledger failed is read again."""
 log = structlog.get_logger()
 
 
 class LaneOwner(Protocol):
-    """What a shell asks of those who keep all of them."""
+    """The owner of all shells, as a shell uses it."""
 
     room: Room
     ledger: Ledger
@@ -83,29 +83,29 @@ class LaneOwner(Protocol):
 
 
 class LaneShell:
-    """Runs one lane: takes all jobs that wait, decides them together, commits once, publishes in order."""
+    """A lane's runner: it takes all waiting jobs, decides them together, commits once, publishes in order."""
 
     def __init__(self, lane: Lane, epoch: int | None, lanes: LaneOwner, link: LaneRunnerLink | None = None) -> None:
-        """`epoch` is None where no one ever had the lane, and no one else can take it: its first commit begins it.
-        `link` is that of the lane's runner, if it is attached."""
+        """Create a shell. `epoch` is None if the lane never had an owner, and no other gateway can take it: its first
+        commit begins it. `link` is that of the lane's runner, if it is attached."""
         self.lane = lane
         self.link = link
         self._acked = 0
-        """The last number that was acknowledged to the runner, on the link that is there."""
+        """The last number that was acknowledged to the runner, on the current link."""
         self.broken = False
         self._begun = epoch is not None
         self.epoch = epoch or FIRST_EPOCH
         self._hold: Hold | None = None
         self.delivered = lane.state.n
-        """Number of the last event of the session's stream that was published, or was there when the lane was read."""
+        """Number of the last event of the session's stream that was published, or was stored when the lane was read."""
         self.over = False
-        """Nothing that is handed over is decided any more: it was forgotten, and another takes its place."""
+        """Whether the shell decides nothing any more: it was dropped, and another takes its place."""
         self._lanes = self.lanes = lanes
         self.inbox = Inbox()
         self.push = self.inbox.push
         self._timer: asyncio.TimerHandle | None = None
         self._due_ms: int | None = None
-        """The instant that the timer is for."""
+        """The instant that the timer is set to."""
         self._task = asyncio.create_task(self._run(), name=f"lane {lane.state.session_id}")
 
     def begin_under(self, hold: Hold | None) -> None:
@@ -113,13 +113,13 @@ class LaneShell:
         self._hold = hold
 
     def drop_link(self) -> None:
-        """Send nothing more to the runner: its link is gone."""
+        """Stop sending to the runner: its link has closed."""
         self.link = None
 
     async def call(self, given: LaneInput, remember: Callable[[Any], IdempotencyRecord] | None = None,
                    keep: Keep | None = None) -> Any:
         """Decide an input and wait until it is durable; returns the answer. `remember` makes the row that answers a
-        repeated request, `keep` any rows that are stored with the answer. Raises Problem, also Unavailable."""
+        repeated request, `keep` any further rows to store with the answer. Raises Problem, including Unavailable."""
         if self.over:
             return await (await self._successor()).call(given, remember, keep)
         if remember is not None:
@@ -127,15 +127,15 @@ class LaneShell:
         return await self._decided(given, keep)
 
     async def attach(self, link: LaneRunnerLink, given: LaneInput) -> None:
-        """Decide that the runner is here, then send it what it has not confirmed, in order."""
+        """Decide that the runner is attached, then send it the unconfirmed control frames, in order."""
         if self.over:
             await (await self._successor()).attach(link, given)
             return
         await self._decided(given, link=link)
 
     def send(self, given: LaneInput, then: Callable[[Any], None] | None = None) -> None:
-        """Queue an input, to be decided after those that wait. `then` is called with the durable answer; not at
-        all if it is a Problem, or never becomes durable."""
+        """Queue an input, to be decided after the waiting ones. `then` is called with the durable answer; not at all if
+        it is a Problem, or never becomes durable."""
         reply: asyncio.Future[Any] | None = None
         if then is not None:
             reply = asyncio.get_running_loop().create_future()
@@ -157,7 +157,7 @@ class LaneShell:
                 waits.ended(begun_at, spent)
 
     async def _successor(self) -> LaneShell:
-        """The shell that the session has now: anyone who held this one was away for a while, and it was forgotten."""
+        """Return the session's current shell: this one was dropped while its holder waited."""
         shell = await self._lanes.lane(self.lane.state.session_id)
         if shell is None or shell is self:
             raise Problem("Unavailable", "the session's lane has ended", headers={"Retry-After": "1"})
@@ -165,17 +165,18 @@ class LaneShell:
 
     @property
     def lane_name(self) -> LaneName:
-        """What the ledger knows the lane by."""
+        """Return the lane's name in the ledger."""
         return LaneName(self.lane.state.tenant_id, self.lane.state.session_id)
 
     @property
     def idle(self) -> bool:
-        """Nothing waits, nothing lives: the lane can be forgotten and read again when it is needed."""
+        """Return whether the lane has no pending work and no open session, so that it can be evicted and reloaded on
+        demand."""
         lane = self.lane
         return not self.inbox and not lane.commands and not lane.approvals and lane.state.opening == "closed"
 
     async def _run(self) -> None:
-        state = self.lane.state  # Whatever is logged while a lane decides says whose it is.
+        state = self.lane.state  # Log lines during a decision carry the session.
         structlog.contextvars.clear_contextvars()
         structlog.contextvars.bind_contextvars(tenant_id=state.tenant_id, session_id=state.session_id)
         trips.CURRENT.set(spent := Trips())
@@ -187,7 +188,7 @@ class LaneShell:
                     return
                 await self.inbox.wait()
             group = self.inbox.take()
-            if spent.statements:  # Each decision has a count of its own; most ledgers add nothing to it.
+            if spent.statements:  # Each decision has its own count; most ledgers add nothing to it.
                 trips.CURRENT.set(spent := Trips())
             try:
                 await self._decide_commit_publish(group, spent)
@@ -260,7 +261,7 @@ class LaneShell:
         if state.context.due or lane.wants_context or state.leaves:
             watchers = [*watchers, *self._left_to(lane)]
         for watcher in watchers:
-            try:  # What fails fails alone: the decision is durable.
+            try:  # A failure here affects nothing else: the decision is durable.
                 watcher(lane)
             except Exception:
                 log.exception("a watcher failed", session_id=state.session_id)
@@ -275,7 +276,7 @@ class LaneShell:
         self._arm(lane.due_ms if lane.out.writes else lane.deadline_ms())
 
     def _left_to(self, lane: Lane) -> Iterator[Callable[[Lane], None]]:
-        """Yield what has to be sent a lane that leaves something to do."""
+        """Yield the signals to send for a lane that leaves something to do."""
         if lane.state.context.due or lane.wants_context:
             yield self._lanes.on_context
         if lane.state.leaves:
@@ -344,7 +345,7 @@ class LaneShell:
         self.push(Job(ClockTicked()))
 
     def _break(self, group: Sequence[Job | Run], sentence: str) -> None:
-        """The decision did not become durable: forget the lane as it is in memory, and let everyone ask again."""
+        """Drop the lane from memory after a decision that did not become durable, so that every caller retries."""
         self.broken = self.over = True
         self._lanes.forget(self)
         self._refuse([*group, *self.inbox.take_all()], sentence)
@@ -353,10 +354,11 @@ class LaneShell:
         if self.link is not None:
             self.link.fail(sentence)
         if self.lane.commands or self.lane.approvals:
-            self._lanes.wake(self.lane_name, BROKEN_WAIT_S)  # Its clocks go on, no matter who asks for it.
+            self._lanes.wake(self.lane_name, BROKEN_WAIT_S)  # Its clocks continue without further requests.
 
     def _lose(self, group: Sequence[Job | Run], fenced: Fenced) -> None:
-        """Another gateway has the lane: it goes on there, clocks and all, and who waits here asks there."""
+        """Drop a lane that another gateway owns: it continues there, including its clocks, and waiting callers retry
+        there."""
         if not self._lanes.room.shared:
             self._break(group, f"the ledger could not take it: {fenced}")
             return
@@ -365,10 +367,10 @@ class LaneShell:
         self._answer([*group, *self.inbox.take_all()], LaneMoved)
 
     def let_go(self) -> None:
-        """Give the lane up; only those who wait in it are still answered."""
+        """Release the lane; only callers that wait in it are still answered."""
         self.broken = self.over = True
         self._lanes.forget(self)
-        # Where its runner is attached nothing may touch it for long, and its clocks have to go on there.
+        # If its runner is attached elsewhere, no request may reach it for long, and its clocks have to continue there.
         self._lanes.room.pass_on(self.lane_name, self.epoch)
         if self._timer is not None:
             self._timer.cancel()
@@ -385,13 +387,13 @@ class LaneShell:
                 job.reply.set_exception(error())
 
     async def leave(self) -> None:
-        """End the shell of a lane that was let go; who waits in it asks again."""
+        """End the shell of a released lane; waiting callers retry."""
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
         self._answer(self.inbox.take_all(), LaneMoved)
 
     async def stop(self) -> None:
-        """End the shell; what was decided is committed, what waits is refused."""
+        """End the shell; decided inputs are committed, waiting ones are refused."""
         if self._timer is not None:
             self._timer.cancel()
         self._task.cancel()

@@ -1,4 +1,4 @@
-"""All lanes of a gateway: read from the ledger when they are needed, woken when a clock of theirs is due."""
+"""All lanes of a gateway: read from the ledger on demand, woken when one of their clocks is due."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ log = structlog.get_logger()
 
 
 POISON_FRAMES = 256
-"""Frames remembered at which a lane broke; they are refused when they come again."""
+"""Number of remembered frames at which a lane failed; they are refused when they are resent."""
 
 
 class Lanes:
-    """All lanes of this gateway, read from the ledger when they are needed."""
+    """All lanes of this gateway, read from the ledger on demand."""
 
     def __init__(
         self,
@@ -73,16 +73,16 @@ class Lanes:
         gateway_id: str = "",
         conditions: Callable[[LaneState, Sequence[LaneInput]], Conditions] | None = None,
     ) -> None:
-        """`decide` is the kernel's, or what records it. `wall` is the machine's clock, `rows` compares what is stored
-        with the audit log, `link_of` finds the link of a runner that is attached, and `conditions` are what a decision
-        goes by beside its lane and inputs. `room` are those who work on the ledger too, if there are any, and
-        `gateway_id` is this gateway's own, as runners are sent it."""
+        """Create the lanes. `decide` is the kernel's, or a wrapper that records it. `wall` is the machine's clock,
+        `rows` compares stored rows with the audit log, `link_of` returns the link of an attached runner, and
+        `conditions` are the conditions of a decision besides its lane and inputs. `room` are the gateways that also
+        work on the ledger, if any, and `gateway_id` is this gateway's own, as sent to runners."""
         self.decide = decide
         self.limits = limits
         self.spending = Spending()
-        """What budgets count, as it is durable (P-7)."""
+        """The durable usage that budgets count (P-7)."""
         self.room: Room = room or Alone(ledger)
-        """Who else works on the ledger."""
+        """The other gateways that work on the ledger."""
         self.objects = objects
         self.transcripts = transcripts
         self.ledger = ledger
@@ -93,51 +93,51 @@ class Lanes:
         self._link_of = link_of
         self.conditions = conditions or self._by_clock
         self.poisoned: deque[tuple[str, int]] = deque(maxlen=POISON_FRAMES)
-        """Session and seq of frames at which a lane broke; nearly always none."""
+        """Session and seq of frames at which a lane failed; nearly always empty."""
         self.on_transcript = Signal[[]]()
         """Sent after a commit that holds transcript lines."""
         self.gateway_id = gateway_id
         self.on_delivery = Signal[[]]()
-        """Sent after a commit that holds questions to approvers."""
+        """Sent after a commit that holds notices to approvers."""
         self._in_doubt = False
         self._closed = set[str]()
         """Tenants that are moved, or being moved, as of the last look."""
         self._known_as: dict[str, str] = {}
-        """For a tenant that was moved here, the id of the gateway that its runners know."""
+        """For a tenant that was moved here, the gateway id that its runners know."""
         self.on_read = Signal[[LaneShell]]()
         """Sent with a lane that was read while its runner is attached, before it decides."""
         self.on_trips = Signal[[str, Trips]]()
         """Sent with the round trips to the ledger of a batch of frames, or of an attach."""
         self.rows = rows or RowAudit(ledger, clock)
         self.watchers: list[Callable[[Lane], None]] = []
-        """Each is shown what a lane decided once it is durable: what counts and traces (`lane.out`)."""
+        """Called with each lane after a durable decision (`lane.out`), for metrics and traces."""
         self.on_context = Signal[[Lane]]()
         """Sent with a lane whose context has to be read or compacted."""
         self.on_leaving = Signal[[Lane]]()
-        """Sent with a lane that began after another session of its key, whose work is not ended yet."""
+        """Sent with a lane that follows another session of its key whose work has not ended."""
         self.changed: set[tuple[str, str]] = set()
-        """Tenants and agents of sessions that have changed; see `take_changed`."""
+        """Tenants and agents of changed sessions; see `take_changed`."""
         self.shells: dict[str, LaneShell] = {}
-        """The lanes in memory, by their sessions; only `Lanes` changes it."""
+        """The lanes in memory, by session; only `Lanes` changes it."""
         self._of_runner: dict[str, dict[str, LaneShell]] = {}
-        """The same by their runners: what a link brings must not look at the lanes of all others."""
+        """The same by runner: frames of a link must not need a scan of all other lanes."""
         self._loading: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self.due = DueSessions(self._take_due)
-        """What is read because of a clock."""
+        """Sessions that are read because of a clock."""
         self._reader = LaneReader(self)
 
     def _by_clock(self, _state: LaneState, _inputs: Sequence[LaneInput]) -> Conditions:
         return Conditions(self.clock.now_ms(), self.clock.now_ms())
 
     def configure(self, limits: Limits) -> None:
-        """Decide by new settings from here on, in all lanes."""
+        """Apply new settings from here on, in all lanes."""
         self.limits = limits
         for shell in self.live():
             shell.lane.configure(limits)
             shell.send(BudgetsChanged())
 
     def home_of(self, tenant_id: str) -> LaneHome:
-        """Return what a lane of a tenant knows of this gateway."""
+        """Return a lane's knowledge of this gateway, for a tenant."""
         return LaneHome(self.known_as(tenant_id), self.objects is not None, self.spending)
 
     def take_changed(self) -> set[tuple[str, str]]:
@@ -146,7 +146,7 @@ class Lanes:
         return changed
 
     def poison(self, lane: Lane) -> None:
-        """Remember the frame at which a lane broke: its runner sends it again, and it must not break it for ever."""
+        """Remember the frame at which a lane failed: its runner resends it, and it must not fail the lane forever."""
         frame = lane.applying
         if frame is not None and frame.seq is not None:
             structlog.contextvars.bind_contextvars(message_id=frame.message_id, seq=frame.seq,
@@ -154,11 +154,12 @@ class Lanes:
             self.poisoned.append((lane.state.session_id, frame.seq))
 
     def peek(self, session_id: str) -> LaneShell | None:
-        """The lane if it is in memory."""
+        """Return the lane if it is in memory."""
         return self.shells.get(session_id)
 
     def settle(self, writes: Iterable[LedgerWrite], own: LaneShell) -> None:
-        """Count what was committed; if a shared pot is used up now, or was raised, other lanes look again (P-7)."""
+        """Count committed usage; if a shared pot is now used up, or was raised, other lanes check their budgets again
+        (P-7)."""
         concerned = settle(self.spending, self.limits.budgets, writes)
         if self.limits.budgets:
             self.room.hint("spending")
@@ -167,38 +168,37 @@ class Lanes:
                 shell.send(BudgetsChanged())
 
     def doubt(self) -> None:
-        """Read today's pots again with the next lane: it is not known whether a commit counted in them."""
+        """Read today's pots again with the next lane: it is unknown whether a commit was counted in them."""
         self._in_doubt = True
 
     async def learn_spending(self) -> None:
-        """Take today's pots again: another gateway counts in them too."""
+        """Reload today's pots: another gateway also counts in them."""
         if self.limits.budgets:
             self.spending.replace(await self.ledger.spending(self.clock.now_ms() // DAY_MS))
             for shell in self.live():
                 shell.send(BudgetsChanged())
 
     def live(self) -> list[LaneShell]:
-        """Every lane in memory."""
+        """Return every lane in memory."""
         return list(self.shells.values())
 
     def of_runners(self, *runner_ids: str) -> list[LaneShell]:
-        """Every lane in memory of some runners."""
+        """Return every lane in memory of these runners."""
         return [shell for runner_id in runner_ids for shell in self._of_runner.get(runner_id, {}).values()]
 
     def runner_ids(self) -> list[str]:
-        """The runners that lanes in memory are of."""
+        """Return the runners of the lanes in memory."""
         return list(self._of_runner)
 
     async def meet(self, lane: LaneName, runner_id: str) -> None:
-        """Make sure that a session's lane is this gateway's, before anything is done for it elsewhere than in its lane.
-        Raises Elsewhere."""
+        """Ensure that this gateway owns a session's lane, before any work for it outside the lane. Raises Elsewhere."""
         if self.room.shared and lane.name not in self.shells:
             await self.room.take(lane, runner_id)
 
     async def lane(self, session_id: str, fresh: LaneState | None = None, hold: Hold | None = None
                    ) -> LaneShell | None:
-        """The session's lane, read from the ledger, or begun with `fresh`, under a hold on its key; None where there is
-        no such session. Raises Elsewhere, LedgerError."""
+        """Return the session's lane, read from the ledger, or created from `fresh`, under a hold on its key; None if
+        there is no such session. Raises Elsewhere, LedgerError."""
         shell = self.shells.get(session_id)
         if shell is not None:
             return shell
@@ -213,14 +213,15 @@ class Lanes:
         return shell
 
     async def need(self, session_id: str, fresh: LaneState | None = None, hold: Hold | None = None) -> LaneShell:
-        """As `lane`, if there must be one. Raises Problem(NotFound)."""
+        """Do what `lane` does, for a session that must exist. Raises Problem(NotFound)."""
         shell = await self.lane(session_id, fresh, hold)
         if shell is None:
             raise Problem("NotFound", f"there is no session {session_id}")
         return shell
 
     async def of_runner(self, session_id: str, runner_id: str) -> LaneShell | None:
-        """The lane of a session if it is this runner's; another's is not even taken. Raises Elsewhere, LedgerError."""
+        """Return the lane of a session if it is this runner's; another's is not even taken. Raises Elsewhere,
+        LedgerError."""
         shell = self.shells.get(session_id)
         if shell is None:
             record = await self.ledger.session(session_id)
@@ -228,7 +229,7 @@ class Lanes:
         return shell if shell is not None and shell.lane.state.runner_id == runner_id else None
 
     async def _read(self, session_id: str, fresh: LaneState | None) -> LaneShell | None:
-        # What is observed was named elsewhere: its lane may have been here before.
+        # An observed session was named elsewhere: its lane may have been here before.
         may_be_new = fresh is not None and not fresh.controller and not is_tenant_lane(session_id)
         begun: int | None = None
         kept, found = list[ApprovalRecord](), None
@@ -252,9 +253,9 @@ class Lanes:
             epoch = (await self.room.begin(lane, runner_id) if named_here
                      else await self.room.take(lane, runner_id or None))
         else:
-            epoch = begun  # No one ever had this lane, so no one has written the session.
-        # Read only now that no one else can write under this epoch: another gateway may have, or this one with a
-        # commit that was in doubt until the lane was taken (OutcomeUnknown).
+            epoch = begun  # This lane never had an owner, so the session was never written.
+        # Read only now that no other gateway can write under this epoch: another may have written before, or this one
+        # with a commit that was in doubt until the lane was taken (OutcomeUnknown).
         if begun is None and (self.room.shared or not named_here) and not is_tenant_lane(session_id):
             found = await self._reader.read(lane)
         kept = await self.ledger.live_approvals(session_id, tenant_id) if is_tenant_lane(session_id) else kept
@@ -269,7 +270,7 @@ class Lanes:
     async def _settle_doubt(self) -> None:
         if not self._in_doubt:
             return
-        self._in_doubt = False  # A commit may get in doubt while this reads.
+        self._in_doubt = False  # A commit may become in doubt during this read.
         try:
             await self.learn_spending()
         except BaseException:
@@ -277,7 +278,7 @@ class Lanes:
             raise
 
     async def _begun(self, fresh: LaneState, kept: list[ApprovalRecord], epoch: int | None) -> LaneShell:
-        """Begin a lane that the ledger has not. Only a tenant's own keeps approvals."""
+        """Create a lane that the ledger does not have. Only a tenant's own stores approvals."""
         transcriber = None
         if self.transcripts is not None:
             transcriber = Transcriber(fresh.tenant_id, fresh.session_id, TranscriptFold(fresh.agent_id), None, set())
@@ -291,8 +292,8 @@ class Lanes:
         return shell
 
     def _shell(self, read: ReadLane, epoch: int | None) -> LaneShell:
-        """Run a lane that was read. Nothing waits here: a runner that attaches meanwhile finds this lane, or is found
-        by it."""
+        """Create the shell of a lane that was read. Nothing is awaited here: a runner that attaches meanwhile finds
+        this lane, or is found by it."""
         state = read.lane.state
         link = self._link_of(state.runner_id)
         was_attached = state.note_link(attached=link is not None)
@@ -304,7 +305,8 @@ class Lanes:
         if read.findings:
             shell.send(RowsDiffered(read.findings))
         if was_attached and link is None:
-            # The link went with an earlier gateway, or with this lane's last life: its absence has a clock (C-7).
+            # The link belonged to an earlier gateway, or to this lane before its eviction: its absence has a clock
+            # (C-7).
             state.note_link(attached=True)
             shell.send(RunnerDetached())
         return shell
@@ -315,14 +317,14 @@ class Lanes:
         self._of_runner.setdefault(state.runner_id, {})[state.session_id] = shell
 
     async def _examined(self, lane: Lane) -> list[RowMismatch]:
-        """Compare the approvals of a tenant's lane with their audit records (H-5). Only here: what a lane has in
-        memory it wrote itself."""
+        """Compare the approvals of a tenant's lane with their audit records (H-5). Only here: a lane in memory wrote
+        them itself."""
         about = subjects(lane)
         found = await asyncio.gather(*(self.ledger.audit_about(lane.state.tenant_id, one) for one in about))
         return examine(lane, dict(zip(about, found, strict=True)))
 
     async def sealable(self) -> dict[str, str]:
-        """Name and digest the rows of every session that is not closed."""
+        """Return names and digests of the rows of every session that is not closed."""
         found: dict[str, str] = {}
         for tenant in await self.ledger.tenants():
             for runner in await self.ledger.runners(tenant.tenant_id):
@@ -333,7 +335,7 @@ class Lanes:
         return found
 
     async def keep_objects(self, pieces: Iterable[bytes]) -> None:
-        """Make objects durable before the commit that names them. Raises ObjectsError."""
+        """Store objects durably before the commit that names them. Raises ObjectsError."""
         assert self.objects is not None, "a lane without a store keeps nothing apart"
         for piece in pieces:
             await self.objects.put([piece])
@@ -353,22 +355,22 @@ class Lanes:
                 self.room.give_back(shell.lane_name, shell.epoch)
 
     async def let_go(self, shells: Iterable[LaneShell] | None = None) -> None:
-        """Drop lanes that are another gateway's by now, or all of them."""
+        """Drop lanes that another gateway owns now, or all of them."""
         gone = self.live() if shells is None else list(shells)
         for shell in gone:
             shell.let_go()
         await asyncio.gather(*(shell.leave() for shell in gone))
 
     def look_again(self) -> None:
-        """Make every lane check whether what waits in it may start now."""
+        """Make every lane check whether its waiting work may start now."""
         for shell in self.live():
             shell.send(StartLooked())
 
     async def wake_due(self) -> None:
-        """At the start: read every lane that has a clock running, so that timers go on (C-4).
+        """Read every lane with a running clock at the start, so that timers continue (C-4).
 
-        Where something runs, at once, since its runner may be gone; the nearest deadline first, and few at a time: to
-        read all of them side by side would let the most urgent wait for the last.
+        Sessions with running work are read at once, since their runner may be gone; the nearest deadline first, and few
+        at a time: in parallel, the most urgent would wait for the last.
         """
         for tenant in await self.learn_tenants():
             self.wake(LaneName(tenant.tenant_id, tenant_lane_id(tenant.tenant_id)), 0.0)
@@ -379,8 +381,7 @@ class Lanes:
                 self.wake(one.lane, self.delay_s(one.state, one.deadline_ms, self.clock.now_ms()))
 
     async def learn_tenants(self) -> list[TenantRecord]:
-        """Let go of the lanes of tenants that are not here any more, or not yet; returns all tenants. Raises
-        LedgerError."""
+        """Drop the lanes of tenants that are no longer here, or not yet; returns all tenants. Raises LedgerError."""
         tenants = await self.ledger.tenants()
         self._closed = {one.tenant_id for one in tenants if refusal(one) is not None}
         self._known_as = {one.tenant_id: one.known_as for one in tenants if one.known_as is not None}
@@ -390,29 +391,29 @@ class Lanes:
 
     @property
     def closed(self) -> frozenset[str]:
-        """The tenants that are moved, or being moved, as of the last look."""
+        """Return the tenants that are moved, or being moved, as of the last look."""
         return frozenset(self._closed)
 
     def known_as(self, tenant_id: str) -> str:
-        """The id by which a tenant's runners know this gateway: its own, or that of the one that they were paired with
-        before their tenant was moved here."""
+        """Return the id by which a tenant's runners know this gateway: its own, or that of the gateway they were paired
+        with before their tenant was moved here."""
         return self._known_as.get(tenant_id, self.gateway_id)
 
     async def _check_open(self, tenant_id: str) -> None:
-        """Look whether a tenant that was closed still is. Raises Problem."""
+        """Check whether a tenant that was closed still is. Raises Problem."""
         tenant = await self.ledger.tenant(tenant_id)
         if tenant is not None and (problem := refusal(tenant)) is not None:
             raise problem
         self._closed.discard(tenant_id)
 
     def delay_s(self, state: str, deadline_ms: int, now_ms: int) -> float:
-        """In how many seconds a session is to be read whose gateway has ended: at once where something runs, since its
-        runner may be gone; else when its clock is due."""
+        """Return in how many seconds to read a session whose gateway has ended: at once if work runs, since its runner
+        may be gone; otherwise when its clock is due."""
         return 0.0 if state in AT_WORK else max(0.0, (deadline_ms - now_ms) / 1000)
 
     async def read_together(self, lanes: Iterable[LaneName]) -> list[LaneName]:
         """Read lanes that are not in memory with the round trips of one; returns those that have to be read one by one,
-        since that was begun already or their tenants are closed. Raises LedgerError."""
+        since that has already begun or their tenants are closed. Raises LedgerError."""
         asked = list(lanes)
         known = self.due.take_clocks(asked)
         wanted = [one for one in asked if one.name not in self.shells]
@@ -420,8 +421,8 @@ class Lanes:
                  for one in wanted if not is_tenant_lane(one.name)}
         locks = {one: lock for one, lock in locks.items() if not lock.locked()}
         async with AsyncExitStack() as held:
-            # A lock that is free may have been given up for one that waits. All go in one order, so that no two calls
-            # wait for each other.
+            # A free lock may have been passed to a waiting task. All use one order, so that no two calls wait for each
+            # other.
             for one in sorted(locks):
                 await held.enter_async_context(locks[one])
             clocks = {one: known[one] for one in locks if one in known}
@@ -433,7 +434,7 @@ class Lanes:
         return [one for one in wanted if one not in locks or one in closed]
 
     async def _take_due(self, lanes: Sequence[LaneName]) -> None:
-        """Read sessions that are due, and let time decide in them."""
+        """Read sessions that are due, and run their clocks."""
         try:
             alone = await self.read_together(lanes)
         except LedgerError as error:
@@ -447,14 +448,14 @@ class Lanes:
                 shell.send(ClockTicked())
 
     async def _taken(self, clocks: Sequence[SessionClock]) -> dict[LaneName, int]:
-        """Take lanes side by side; returns the epochs of those that are to be had."""
+        """Take lanes in parallel; returns the epochs of those that could be taken."""
         asked = await asyncio.gather(*(self.room.take(one.lane, one.runner_id) for one in clocks),
                                      return_exceptions=True)
         epochs: dict[LaneName, int] = {}
         for clock, answer in zip(clocks, asked, strict=True):
             if isinstance(answer, int):
                 epochs[clock.lane] = answer
-            elif not isinstance(answer, Elsewhere):  # Its clocks run where it is.
+            elif not isinstance(answer, Elsewhere):  # Its clocks run at its owner.
                 self._try_later(clock.lane, answer)
         return epochs
 
@@ -475,15 +476,15 @@ class Lanes:
         self.wake(lane, BROKEN_WAIT_S)
 
     def wake(self, lane: LaneName, delay_s: float) -> None:
-        """Read the session's lane after a while and let time decide in it."""
+        """Read the session's lane after a delay and run its clocks."""
         self.due.wake(lane, delay_s)
 
     async def tick(self, lane: LaneName) -> None:
-        """Read the session's lane, if it is to be had, and let time decide in it."""
+        """Read the session's lane, if it can be taken, and run its clocks."""
         try:
             shell = await self.lane(lane.name)
         except (Elsewhere, Problem):
-            return  # Its clocks run where it is, or where its tenant was moved.
+            return  # Its clocks run at its owner, or where its tenant was moved.
         except LedgerError as error:
             self._try_later(lane, error)
             return

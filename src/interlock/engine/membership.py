@@ -1,4 +1,4 @@
-"""What an engine knows of others beside it: nothing where it works alone, a cluster where several share a ledger."""
+"""An engine's view of other gateways: none if it works alone, a cluster if several share a ledger."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Protocol
 from interlock.ports.ledger import LaneName, Ledger
 
 Hold = tuple[LaneName, int]
-"""A lane and the epoch that it is held under."""
+"""A lane and the epoch under which it is held."""
 
 
 class Elsewhere(Exception):
-    """The lane is another gateway's: whatever was asked is asked there. Nothing was done here."""
+    """Raised if the lane belongs to another gateway: the request must be sent there. Nothing was done here."""
 
     def __init__(self, instance_id: str) -> None:
         super().__init__(f"the gateway {instance_id} has it")
@@ -21,65 +21,65 @@ class Elsewhere(Exception):
 
 
 class LaneMoved(Exception):
-    """The lane went to another gateway while this waited in it: nothing was done, so it is asked again."""
+    """Raised if the lane moved to another gateway while a request waited in it: nothing was done, so it is retried."""
 
 
 class Room(Protocol):
-    """The engine's side of what gateways do together."""
+    """The engine's interface to the cluster."""
 
     shared: bool
-    """Whether others may work on the same ledger."""
+    """Whether other gateways may work on the same ledger."""
     instance_id: str
-    """Who this one is among them; "" where it is alone."""
+    """This gateway's id among them; "" if it is alone."""
 
     async def take(self, lane: LaneName, runner_id: str | None = None) -> int:
-        """Become the owner of a lane, a session of this runner's if it is named: returns its new epoch. Raises
-        Elsewhere, LedgerError."""
+        """Take ownership of a lane, a session of this runner's if it is named: returns its new epoch. Raises Elsewhere,
+        LedgerError."""
         ...
 
     async def begin(self, lane: LaneName, runner_id: str) -> int | None:
-        """Become the owner of a lane that no one ever had: returns its epoch, or None if there is no one else who
-        could take it before its first commit: then that one begins it. Raises Elsewhere, LedgerError."""
+        """Take ownership of a lane that never had an owner: returns its epoch, or None if no other gateway could take
+        it before its first commit: then that commit begins it. Raises Elsewhere, LedgerError."""
         ...
 
     @property
     def begins(self) -> bool:
-        """Whether `begin_new` is worth asking."""
+        """Return whether calling `begin_new` is worthwhile."""
         ...
 
     async def begin_new(self, lane: LaneName, runner_id: str) -> int | None:
-        """Become the owner of a lane that has had none, quickly: returns its epoch, or None if it has had one, is not
-        to be had here, or is had as quickly by `begin`. Raises LedgerError."""
+        """Take ownership of a lane that has had none, quickly: returns its epoch, or None if it has had one, cannot be
+        taken here, or is taken as quickly by `begin`. Raises LedgerError."""
         ...
 
     def give_back(self, lane: LaneName, epoch: int) -> None:
-        """Need a lane no more. Never blocks."""
+        """Release a lane that is no longer needed. Never blocks."""
         ...
 
     def pass_on(self, lane: LaneName, epoch: int) -> None:
-        """Let another gateway go on with a lane, unless one has taken it already. Never blocks."""
+        """Release a lane for another gateway to continue, unless one has taken it already. Never blocks."""
         ...
 
     def hold(self, tenant_id: str, name: str) -> AbstractAsyncContextManager[Hold | None]:
-        """Be the one who does something for a tenant under a name; what is committed with the hold is refused once
-        another one has the name. None without others. Raises Elsewhere."""
+        """Hold a name of a tenant's exclusively; what is committed with the hold is refused once another gateway holds
+        the name. None without other gateways. Raises Elsewhere."""
         ...
 
     async def leads(self, duty: str) -> bool:
-        """Whether a duty that one gateway does for all is this one's now. Raises LedgerError."""
+        """Return whether this gateway currently has a duty that one does for all. Raises LedgerError."""
         ...
 
     def hint(self, kind: str, what: bytes = b"") -> None:
-        """Notify the others of a change of something that they may remember. Never blocks; may get lost."""
+        """Notify the other gateways of a change of data that they may cache. Never blocks; may get lost."""
         ...
 
     def on_hint(self, kind: str, receive: Callable[[bytes], Awaitable[None] | None]) -> None:
-        """Call `receive` for each hint of this kind from another gateway, and with b"" when one may have been lost."""
+        """Call `receive` for each hint of this kind from another gateway, and with b"" if one may have been lost."""
         ...
 
 
 class Alone(Room):
-    """One gateway: everything is its own."""
+    """A single gateway, which owns everything."""
 
     shared = False
     instance_id = ""
@@ -101,10 +101,10 @@ class Alone(Room):
         return None
 
     def give_back(self, lane: LaneName, epoch: int) -> None:
-        """No one else could want it."""
+        """Do nothing: no other gateway could want it."""
 
     def pass_on(self, lane: LaneName, epoch: int) -> None:
-        """There is no other gateway."""
+        """Do nothing: there is no other gateway."""
 
     @asynccontextmanager
     async def hold(self, tenant_id: str, name: str) -> AsyncGenerator[Hold | None]:
@@ -114,7 +114,7 @@ class Alone(Room):
         return True
 
     def hint(self, kind: str, what: bytes = b"") -> None:
-        """Do nothing: there are no others."""
+        """Do nothing: there are no other gateways."""
 
     def on_hint(self, kind: str, receive: Callable[[bytes], Awaitable[None] | None]) -> None:
-        """Do nothing: there are no others."""
+        """Do nothing: there are no other gateways."""

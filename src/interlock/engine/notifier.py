@@ -1,5 +1,5 @@
-"""Asks approvers where they are: the ledger is the queue, each question goes out once a channel, is tried again while
-it does not arrive, and is listed as dead when it never did (P-8)."""
+"""Delivery of notices to approvers: the ledger is the queue, each notice is sent once per channel, retried until it is
+delivered, and listed as dead if it never was (P-8)."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from interlock.protocol.records import DEVICES, ApprovalRecord, DeliveryRecord
 from interlock.protocol.resources import Approval, Delivery, DeliveryState
 
 RETRY_MS: tuple[int, ...] = (5_000, 30_000, 120_000, 600_000, 1_800_000, 3_600_000, 7_200_000, 14_400_000, 28_800_000)
-"""A question that did not arrive is sent again after each of these; then it is dead."""
+"""Delays before each retry of an undelivered notice; after the last it is dead."""
 RETRY_AFTER_MAX_MS = 28_800_000
-"""A receiver that asks for a longer pause is tried again after this."""
+"""Maximum pause before a retry, also if the receiver asks for a longer one."""
 AT_ONCE = 8
-"""Questions that are on their way at one time."""
+"""Maximum number of deliveries in parallel."""
 BATCH = 64
 MAX_INPUT_CHARS = 4_096
 LEDGER_RETRY_S = 5.0
 LEAD_LOOK_S = 1.0
-"""Where another gateway asks approvers, it is looked so often whether it still does."""
+"""Interval at which a gateway checks whether another one still notifies approvers."""
 
 Redact = Callable[[str], str]
 
@@ -41,15 +41,15 @@ async def _always() -> bool:
 
 
 class Notifier:
-    """One task. A nudge says that the ledger may hold questions; more of them cost nothing."""
+    """The delivery task. A nudge means that the ledger may hold notices; further nudges cost nothing."""
 
     def __init__(
         self, ledger: Ledger, clock: Clock, channels: Mapping[tuple[str, str], Channel], redact: Redact,
         devices: Callable[[str], Channel | None] = lambda tenant_id: None,
         leads: Callable[[], Awaitable[bool]] = _always,
     ) -> None:
-        """`channels` by tenant and name; `devices` gives the channel to the browsers of a tenant (J-18). `leads` says
-        whether it is this gateway that asks approvers for all on its ledger."""
+        """Create the notifier; `channels` by tenant and name; `devices` returns the channel to the browsers of a tenant
+        (J-18). `leads` returns whether this gateway notifies approvers for all on its ledger."""
         self._devices = devices
         self._ledger = ledger
         self._clock = clock
@@ -60,20 +60,20 @@ class Notifier:
         self._task: asyncio.Task[None] | None = None
 
     def configure(self, channels: Mapping[tuple[str, str], Channel], redact: Redact) -> None:
-        """Take other channels and another redaction."""
+        """Apply other channels and another redaction."""
         self._channels, self._redact = channels, redact
 
     def nudge(self) -> None:
-        """Say that a commit left questions in the ledger. Never blocks."""
+        """Announce that a commit left notices in the ledger. Never blocks."""
         self._wake.set()
 
     def start(self) -> None:
-        """Begin with what an earlier gateway left."""
+        """Start with what an earlier gateway left."""
         self._wake.set()
         self._task = asyncio.create_task(self._run(), name="notifier")
 
     async def stop(self) -> None:
-        """End; what is not known to have arrived is sent again after the next start, under the same id."""
+        """Stop; unconfirmed notices are sent again after the next start, under the same id."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -106,7 +106,7 @@ class Notifier:
                 await asyncio.sleep(LEDGER_RETRY_S)
 
     async def _rest(self) -> None:
-        """Wait for a nudge, or until a question is due again."""
+        """Wait for a nudge, or until a notice is due again."""
         due_ms = await self._ledger.next_delivery_ms()
         wait_s = None if due_ms is None else max(0.0, (due_ms - self._clock.now_ms()) / 1000)
         with suppress(TimeoutError):
@@ -114,7 +114,7 @@ class Notifier:
                 await self._wake.wait()
 
     async def _deliver(self, record: DeliveryRecord) -> DeliveryRecord:
-        """Send one question; gives its row as it is then."""
+        """Send one notice; returns its new row."""
         delivery, now = record.delivery, self._clock.now_ms()
         found = await self._ledger.approval(delivery.approval_id, delivery.tenant_id)
         if found is None or found.approval.state != "pending":
@@ -137,8 +137,8 @@ class Notifier:
         return _ended(record, "delivered", None, delivery.attempts + 1)
 
     async def _differs(self, delivery: Delivery, record: ApprovalRecord) -> str | None:
-        """Return how what would be shown differs from its audit record, or None. Approvers must not be shown
-        a harmless text for the digest of another one, even if the row is put back before they answer (H-5)."""
+        """Return how the notice's content differs from its audit record; None if it does not. Approvers must not be
+        shown a harmless text for the digest of another one, even if the row is restored before they answer (H-5)."""
         approval = record.approval
         if delivery.tenant_id != approval.tenant_id:
             return "its delivery is another tenant's"

@@ -1,6 +1,7 @@
-"""Which runners are here, or at another gateway of the cluster; what they offer and vouch for.
+"""The runners that are attached here, or at another gateway of the cluster, with their offers and heartbeats.
 
-Only memory: a runner says it again at each attach, and what other gateways know of theirs is in its link's row.
+In memory only: a runner reports it again at each attach, and other gateways' knowledge of theirs is in the rows of
+their links.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ from interlock.protocol.records import RunnerRecord
 from interlock.protocol.resources import Node
 
 FACT_CHARS = 200
-"""What a runner says of its software and its system is shown so far."""
+"""Maximum length of a runner's facts about its software and its system."""
 ARRIVAL_S = 5.0
 """How long a command waits for a runner whose lanes are being attached."""
 
 
 class Present:
-    """One runner that is attached, or was since the gateway's start, here or elsewhere."""
+    """A runner that is attached, or was since the gateway's start, here or elsewhere."""
 
     def __init__(self, record: RunnerRecord, hello: Hello, at_ms: int, link_id: str = "") -> None:
         self.record = record
@@ -37,63 +38,64 @@ class Present:
         self.last_seen_ms = at_ms
         self.live: dict[str, LiveAgent] = {}
         self.outbox_bytes: int | None = None
-        """What its outbox held at the last heartbeat."""
+        """Size of its outbox at the last heartbeat."""
         self.clock_offset_ms: int | None = None
-        """How far its clock was ahead of the gateway's in the last frame that said its time, the way of the frame
-        included; None for a runner that is attached to another gateway."""
+        """How far its clock was ahead of the gateway's in the last frame with a time, including the frame's transit;
+        None for a runner that is attached to another gateway."""
         self.instance_id = ""
         """The gateway that it is attached to, if that is another one."""
         self.link_id = link_id
         self.has_vouched = False
-        """Whether what it vouches for was received from there since its link became known."""
+        """Whether a heartbeat was received from there since its link became known."""
         self._arriving: asyncio.Event | None = None
 
     def connect(self, link: LaneRunnerLink) -> None:
-        """Send work over this link from now on. Until every lane of the runner is attached, nothing but the opening
-        goes over it."""
+        """Send work over this link from now on. Until every lane of the runner is attached, only the opening is sent
+        over it."""
         self.link = link
 
     def number_link(self, number: int) -> None:
-        """Number its link, in place of the number that its hello has."""
+        """Set the number of its link, instead of the number in its hello."""
         self.hello = msgspec.structs.replace(self.hello, link_number=number)
 
     def arrives(self) -> None:
-        """The runner is welcomed and its lanes are being attached: who wants it waits for that, up to ARRIVAL_S."""
+        """Record that the runner is welcomed and its lanes are being attached: requests for it wait for that, up to
+        ARRIVAL_S."""
         self._arriving = asyncio.Event()
 
     def arrived(self) -> None:
-        """That is over: it can be given work, or its link is gone."""
+        """Record the end of the arrival: the runner can be given work, or its link has closed."""
         if self._arriving is not None:
             self._arriving.set()
             self._arriving = None
 
     @property
     def arriving(self) -> asyncio.Event | None:
-        """Set at the end of an arrival that is under way; None where none is."""
+        """Return the event that is set at the end of the current arrival; None if there is none."""
         return self._arriving
 
     @property
     def attached(self) -> bool:
-        """Whether it can be given work, here or by way of another gateway."""
+        """Return whether it can be given work, here or through another gateway."""
         return self.link is not None or bool(self.instance_id)
 
     def read_clock(self, written_at: str, at_ms: int) -> None:
-        """Compare its clock with ours; a frame that says no time says nothing of it."""
+        """Compare its clock with the gateway's; a frame without a time changes nothing."""
         try:
             self.clock_offset_ms = parse_iso(written_at) - at_ms
         except (ValueError, OverflowError):
             return
 
     def offer(self, agent_id: str) -> AgentOffer | None:
-        """What the runner says of an agent."""
-        for offer in self.hello.agents:  # Every decision of a lane asks.
+        """Return the runner's offer for an agent."""
+        for offer in self.hello.agents:  # Every decision of a lane calls this.
             if offer.agent_id == agent_id:
                 return offer
         return None
 
 
 class RunnerFacts(msgspec.Struct):
-    """What a gateway knows of a runner that is attached to it, as the others read it."""
+    """A gateway's knowledge of a runner attached to it, as the others read it."""
 
     device_name: str
     hello: Hello
@@ -105,7 +107,7 @@ _facts = msgspec.json.Decoder(RunnerFacts)
 
 
 def facts_of(present: Present) -> bytes:
-    """Write it."""
+    """Encode a runner's facts."""
     hello = msgspec.structs.replace(present.hello, sessions=[], forgotten=[])
     return msgspec.json.encode(RunnerFacts(present.record.device_name, hello, present.last_seen_ms,
                                            list(present.live.values())))
@@ -122,12 +124,12 @@ def _elsewhere(row: LinkRow) -> Present:
 
 
 def _newer(known: Present, found: Present) -> bool:
-    """Whether a link that is known was opened after one that was reported, as far as the runner numbers them."""
+    """Return whether a known link was opened after a reported one, as far as the runner numbers them."""
     return 0 < found.hello.link_number < known.hello.link_number
 
 
 class Links(NamedTuple):
-    """What was read of the links: all of them, or the rows that have changed, and which gateways are alive."""
+    """The links as read: all of them, or the changed rows, and the live gateways."""
 
     rows: Sequence[LinkRow]
     alive: Container[str]
@@ -142,15 +144,15 @@ class RunnerPresence:
         self._present: dict[str, Present] = {}
         self._elsewhere: dict[str, Present] = {}
         self._left: dict[str, Present] = {}
-        """Runners as they were when they left another gateway, until they arrive here or leave another one again."""
+        """Runners as they were when they left another gateway, until they attach here or leave another one again."""
         self._of_tenant: dict[str, dict[str, None]] = {}
         """Every runner that was ever known, by the tenants it was known under."""
         self._newest: dict[str, int] = {}
         """The largest number of each runner's hellos that was received here."""
 
     def learn(self, seen: Links) -> list[str]:
-        """Take where runners are attached now. Returns those whose newest link is another gateway's though one is here
-        still."""
+        """Update where runners are attached. Returns those whose newest link is another gateway's though they are still
+        attached here."""
         if seen.whole:
             there = {row.runner_id for row in seen.rows}
             for runner_id in [one for one in self._elsewhere if one not in there]:
@@ -176,8 +178,8 @@ class RunnerPresence:
             self._keep_elsewhere(found)
 
     def learn_one(self, row: LinkRow) -> bool:
-        """Take that a runner has attached to another gateway, unless it is known by now to have gone on from there:
-        that was suspended may report it late. Returns whether it was taken."""
+        """Record that a runner has attached to another gateway, unless it is known to have moved on from there: a
+        suspended gateway may report it late. Returns whether it was recorded."""
         found, known = _elsewhere(row), self._elsewhere.get(row.runner_id)
         if self._has_newer(found) or (known is not None and _newer(known, found)):
             return False
@@ -196,15 +198,15 @@ class RunnerPresence:
         self._of_tenant.setdefault(record.tenant_id, {})[record.runner_id] = None
 
     def left_elsewhere(self, runner_id: str, link_id: str, at_ms: int) -> None:
-        """Take that its link there is gone."""
+        """Record that its link there has closed."""
         present = self._elsewhere.get(runner_id)
         if present is not None and present.link_id == link_id:
             present.last_seen_ms = at_ms
             self._leave(runner_id)
 
     def _leave(self, runner_id: str) -> None:
-        """Keep what is known of a runner that is attached to no other gateway any more: unless it is here, it is
-        expected to dial again, here or elsewhere."""
+        """Keep the facts of a runner that is no longer attached to another gateway: unless it is here, it is expected
+        to reconnect, here or elsewhere."""
         present, here = self._elsewhere.pop(runner_id, None), self._present.get(runner_id)
         if present is None:
             return
@@ -215,7 +217,7 @@ class RunnerPresence:
         self._left[runner_id] = present
 
     def vouched_elsewhere(self, vouched: Vouched, at_ms: int) -> bool:
-        """Another gateway had a heartbeat. False where its link is not known, and not replaced by one here."""
+        """Record a heartbeat at another gateway. False if its link is unknown, and not replaced by one here."""
         present = self._elsewhere.get(vouched.runner_id)
         if present is None or present.link_id != vouched.link_id:
             return self.link_of(vouched.runner_id) is not None
@@ -224,7 +226,7 @@ class RunnerPresence:
         return True
 
     def again_elsewhere(self, runner_id: str, instance_id: str, at_ms: int) -> bool:
-        """Another gateway had one that said what the runner had said before. False where that is not known."""
+        """Record an unchanged heartbeat at another gateway. False if the earlier one is unknown."""
         present = self._elsewhere.get(runner_id)
         if present is None or present.instance_id != instance_id:
             return self.link_of(runner_id) is not None
@@ -232,17 +234,16 @@ class RunnerPresence:
         return present.has_vouched
 
     def bounded(self, runner_id: str, number: int) -> int:
-        """Return what the number of a hello counts for: at most LINK_JUMP above the largest that is known. Anyone who
-        has the runner's credential can claim any number; the runner, which receives the largest, must be able to go
-        on."""
+        """Return the effective number of a hello: at most LINK_JUMP above the largest that is known. A client with the
+        runner's credential can claim any number; the runner, which receives the largest, must be able to continue."""
         return min(number, self._newest.get(runner_id, 0) + LINK_JUMP)
 
     def known_newest(self, runner_id: str, number: int) -> None:
-        """Take that a hello of this number was accepted by another gateway of the cluster."""
+        """Record that a hello of this number was accepted by another gateway of the cluster."""
         self._newest[runner_id] = max(number, self._newest.get(runner_id, 0))
 
     def greet(self, runner_id: str, number: int) -> int | None:
-        """Take the number of a hello. Returns the newer number if a newer one was received before."""
+        """Record the number of a hello. Returns the newer number if a newer one was received before."""
         newest = self._newest.get(runner_id, 0)
         if 0 < number <= newest:
             return newest
@@ -250,7 +251,7 @@ class RunnerPresence:
         return None
 
     def overtook(self, runner_id: str, number: int) -> int | None:
-        """The number of a newer hello that was received since this one was welcomed."""
+        """Return the number of a newer hello that was received since this one was welcomed."""
         newest = self._newest.get(runner_id, 0)
         return newest if 0 < number < newest else None
 
@@ -267,7 +268,7 @@ class RunnerPresence:
         return present
 
     def detach(self, runner_id: str, link: LaneRunnerLink, at_ms: int) -> bool:
-        """A link is gone; False where a newer one has already taken its place."""
+        """Detach a link; False if a newer one has already replaced it."""
         present = self._present.get(runner_id)
         if present is None or present.link is not link:
             return False
@@ -277,20 +278,20 @@ class RunnerPresence:
         return True
 
     def get(self, runner_id: str) -> Present | None:
-        """A runner, attached or not; as it was where it was attached last."""
+        """Return a runner, attached or not; with its state where it was last attached."""
         here = self._present.get(runner_id)
         if here is not None and here.link is not None:
             return here
         return self._elsewhere.get(runner_id) or self._left.get(runner_id) or here
 
     def link_of(self, runner_id: str) -> LaneRunnerLink | None:
-        """The link of a runner that is attached."""
+        """Return the link of an attached runner."""
         present = self._present.get(runner_id)
         return present.link if present is not None else None
 
     async def settled(self, agent_id: str, tenant_id: str, runner_id: str | None) -> None:
-        """Return once a runner that is wanted for an agent is attached, or none is about to be: a runner knows from its
-        welcome that it is attached, and a command that comes on its heels must find it."""
+        """Return once a runner that offers an agent is attached, or none is about to be: a runner learns from its
+        welcome that it is attached, and a command right after that must find it."""
         if self.offering(agent_id, tenant_id, runner_id):
             return
         with suppress(TimeoutError):
@@ -300,17 +301,18 @@ class RunnerPresence:
                         await present.arriving.wait()
 
     def online(self) -> int:
-        """How many runners are attached here."""
+        """Return how many runners are attached here."""
         return sum(present.link is not None for present in self._present.values())
 
     def offering(self, agent_id: str, tenant_id: str, runner_id: str | None = None) -> list[Present]:
-        """Attached runners of a tenant that offer an agent, or the one that is named."""
+        """Return the attached runners of a tenant that offer an agent, or the named one."""
         return [p for one in self._runners(tenant_id, runner_id)
                 if (p := self.get(one)) is not None and p.record.tenant_id == tenant_id and p.attached
                 and p.offer(agent_id) is not None]
 
     def away(self, agent_id: str, tenant_id: str, runner_id: str | None = None) -> list[Present]:
-        """Runners of a tenant that offered an agent when they were last attached, and are not attached now."""
+        """Return the runners of a tenant that offered an agent when they were last attached, and are not attached
+        now."""
         return [p for one in self._runners(tenant_id, runner_id)
                 if (p := self.get(one)) is not None and p.record.tenant_id == tenant_id and not p.attached
                 and p.offer(agent_id) is not None]
@@ -324,7 +326,7 @@ class RunnerPresence:
         return [present for present in found if present.record.tenant_id == tenant_id]
 
     def vouch(self, runner_id: str, heartbeat: RunnerHeartbeat, at_ms: int, written_at: str = "") -> None:
-        """Take a heartbeat, and the time at which the runner wrote it by its own clock."""
+        """Record a heartbeat, and the time at which the runner wrote it by its own clock."""
         present = self._present.get(runner_id)
         if present is not None:
             present.last_seen_ms = at_ms
@@ -333,8 +335,8 @@ class RunnerPresence:
             present.live = {agent.session_id: agent for agent in heartbeat.agents}
 
     def node(self, record: RunnerRecord) -> Node:
-        """A runner as it is listed (L-6), under the name that it was paired with: a host that is called otherwise later
-        stays the one that people know (Y-10)."""
+        """Return a runner as it is listed (L-6), under the name that it was paired with: a host that is renamed later
+        keeps the name that people know (Y-10)."""
         present = self.get(record.runner_id)
         if present is None:
             return Node(node_id=record.runner_id, device_name=record.device_name, status="offline",

@@ -1,8 +1,8 @@
-"""Recorded tool calls held against rules: what was decided then, and what the rules would say now (P-1, J-13).
+"""Recorded tool calls compared with rules: the decision at the time, and the decision by the current rules (P-1, J-13).
 
 Each call is judged on the permission request that the gateway judged, read from its frame byte for byte, on the session
-as it was then (its cost, whether its agent asked, its box), and on the command whose turn it belongs to: whose it is,
-where it came from, and which tools it names. What is not on record is named beside the call.
+as it was then (its cost, whether its agent asked, its box), and on the command whose turn it belongs to: its principal,
+its origin, and the tools that it names. What is not on record is named beside the call.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from interlock.session.turn import OpenTool
 
 
 class RecordedState:
-    """What policy goes by beside a call itself, folded from a session's frames in their order, as the gateway does."""
+    """The policy inputs besides a call itself, folded from a session's frames in their order, as the gateway does."""
 
     def __init__(self) -> None:
         self.asks = True
@@ -45,8 +45,8 @@ class RecordedState:
                 "box": parts(self._box)}
 
     def take(self, frame_type: str, message_id: str, metadata: Mapping[str, Any], payload: msgspec.Raw) -> None:
-        """Take the next frame, of either direction but for `session.usage` and `session.capabilities`, which are those
-        of the runner. Raises MsgspecError."""
+        """Process the next frame, of either direction except for `session.usage` and `session.capabilities`, which are
+        those of the runner. Raises MsgspecError."""
         match frame_type:
             case "control.session.open":
                 self._opening = message_id
@@ -77,11 +77,12 @@ class RecordedState:
 
 
 COMMANDS_READ = 1_000
-"""Commands of a session that are read to see whose turns they were; calls of older ones are judged without."""
+"""Number of a session's commands that are read to find whose turns they were; calls of older ones are judged
+without."""
 
 
 class RecordedCall(NamedTuple):
-    """A call as the frames have it."""
+    """A call as recorded in the frames."""
 
     at: str
     turn_id: str
@@ -102,7 +103,7 @@ class _Asked(NamedTuple):
 
 
 class RecordedFrame(msgspec.Struct):
-    """What of a frame a replay reads."""
+    """The parts of a frame that a replay reads."""
 
     type: str = ""
     message_id: str = ""
@@ -118,10 +119,10 @@ class _Answer(msgspec.Struct):
 
 
 class SessionRecordSource(Protocol):
-    """Where recorded sessions are read."""
+    """A source of recorded sessions."""
 
     def frames(self, session_id: str) -> AsyncIterator[tuple[str, RecordedFrame]]:
-        """Yield a session's frames in their order, each with its kind (C or M), without those that were refused."""
+        """Yield a session's frames in order, each with its kind (C or M), without the refused ones."""
         ...
 
     async def commands(self, session_id: str) -> Sequence[Command]:
@@ -131,8 +132,8 @@ class SessionRecordSource(Protocol):
 
 async def replay_sessions(record: SessionRecordSource, sessions: Iterable[Session], policy: RuleSet,
                           trusted: frozenset[str]) -> AsyncIterator[ReplayedCall]:
-    """Judge the calls of recorded sessions by these rules. `trusted` are the agents whose word for a tool's kind is
-    believed."""
+    """Judge the calls of recorded sessions by these rules. `trusted` are the agents whose statement of a tool's kind is
+    trusted."""
     for session in sessions:
         of_turn = {command.turn_id: command for command in await record.commands(session.session_id)
                    if command.turn_id is not None}
@@ -147,7 +148,7 @@ async def replay_sessions(record: SessionRecordSource, sessions: Iterable[Sessio
 
 
 def trusted_kinds(nodes: Iterable[Node]) -> frozenset[str]:
-    """Return the agents whose word for a tool's kind is believed, as runners offer them."""
+    """Return the agents whose statement of a tool's kind is trusted, as runners offer them."""
     return frozenset(str(offer.get("agent_id")) for node in nodes for offer in node.agents
                      if offer.get("trusted_kinds") is True)
 
@@ -201,7 +202,7 @@ def _subject(session: Session, call: RecordedCall, command: Command | None) -> P
 
 
 def _origin(command: Command | None) -> Origin:
-    """Where a command came from: cron jobs and hooks submit under a name of their own."""
+    """Return a command's origin: cron jobs and hooks submit under a name of their own."""
     if command is None:
         return "system"
     named = command.actor.id.partition(":")[0] if command.actor.type == "agent" else ""
@@ -211,14 +212,14 @@ def _origin(command: Command | None) -> Origin:
 
 
 def _unknown(subject: PolicySubject, command: Command | None) -> list[str]:
-    """Name what may have decided then and is not on record."""
+    """Return the possible reasons of the decision that are not on record."""
     unknown: list[str] = []
     if command is None:
         unknown.append("command")
     elif subject.origin == "agent" and command.driver is None:
         unknown.append("driver")  # An earlier version did not show it.
     if subject.tool_kind is not None:
-        unknown.append("trusted_kinds")  # As it is set today.
+        unknown.append("trusted_kinds")  # As it is configured today.
     return unknown
 
 

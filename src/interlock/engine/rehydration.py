@@ -1,4 +1,4 @@
-"""What a lane held in memory only, made again when it is read: its turn's fold, the digests of files under way."""
+"""Rehydration of what a lane held in memory only: its turn's fold, the digests of files under way."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from interlock.session.turn_output import TurnFold
 
 
 async def digests(state: LaneState, objects: Objects | None) -> dict[str, Digest]:
-    """The digest of each file under way, as a lane had it before it was forgotten. A file whose bytes are not to be
-    had any more is over. Raises LedgerError where the store does not answer."""
+    """Return the digest of each file under way, as a lane had it before its eviction. A file whose bytes are no longer
+    available is over. Raises LedgerError if the store does not answer."""
     found: dict[str, Digest] = {}
     for transfer_id, incoming in state.incoming.items():
         digest = hashlib.sha256()
@@ -42,7 +42,7 @@ async def digests(state: LaneState, objects: Objects | None) -> dict[str, Digest
 
 
 async def with_content(frame: Frame, objects: Objects | None) -> Frame:
-    """A file's frame with its bytes again; another frame, or one whose bytes are not to be had, as it is."""
+    """Return a file's frame with its bytes; another frame, or one whose bytes are unavailable, unchanged."""
     name = frame.metadata.get("object")
     if not isinstance(frame.payload, FileTransfer) or objects is None or not isinstance(name, str) or not name:
         return frame
@@ -56,9 +56,9 @@ async def with_content(frame: Frame, objects: Objects | None) -> Frame:
 
 async def refold(state: LaneState, transcriber: Transcriber | None, ledger: Ledger, objects: Objects | None,
                  first: list[Event]) -> tuple[TurnFold, list[FoldedFrame]]:
-    """Feed the open turn's frames again, of which `first` is the first page: a snapshot plus its tail equals a fresh
-    snapshot. The entries that they finished are dropped: they were committed with them. Returns the fold, and what it
-    was fed."""
+    """Replay the open turn's frames, of which `first` is the first page: a snapshot plus its tail equals a fresh
+    snapshot. The entries that they completed are dropped: they were committed with them. Returns the fold, and the
+    replayed frames."""
     fold, fed, events = TurnFold(), list[FoldedFrame](), first
     while events:
         for event in events:
@@ -67,7 +67,7 @@ async def refold(state: LaneState, transcriber: Transcriber | None, ledger: Ledg
             frame = decode(event.body, Direction.C if event.kind == "C" else Direction.M)
             fed.append(FoldedFrame(event.kind == "C", await with_content(frame, objects), event.at_ms))
             fold_again(fold, transcriber, fed[-1])
-        if len(events) < PAGE_MAX:  # No one else writes to the session, so this was the last page.
+        if len(events) < PAGE_MAX:  # No other gateway writes to the session, so this was the last page.
             break
         events = await ledger.events(state.tenant_id, session_stream(state.session_id), events[-1].n, PAGE_MAX)
     return fold, fed

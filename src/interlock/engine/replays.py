@@ -1,8 +1,8 @@
-"""Whose turn it is to read a page of the ledger for a viewer that is not live yet (S-1, S-4).
+"""Scheduling of ledger pages for viewers that are not live yet (S-1, S-4).
 
 A viewer far behind is read to in pages, and each page is held in memory until it is written to its reader. So few pages
-are under way at a time: some of each reader's streams, some of a tenant's, some of all. Those that wait take turns by
-reader, so that somebody who opens a thousand streams waits for himself.
+are under way at a time: some of each reader's streams, some of a tenant's, some of all. Waiting viewers take turns by
+reader, so that a reader that opens a thousand streams delays only itself.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ PAGES_AT_ONCE = 8
 PAGES_OF_TENANT = 4
 PAGES_OF_READER = 2
 REST_MAX_S = 0.05
-"""While some wait, the next page begins as long after the last one as that took, up to this: the processor is left to
-commands for half of the time."""
+"""While viewers wait, the next page begins as long after the last one as that took, up to this: half of the processor's
+time is left to commands."""
 HOLD_S = 1.0
-"""Maximum time for which a page counts as in progress: a reader that takes longer delays no other."""
+"""Maximum time for which a page counts as in progress: a slower reader does not delay the others."""
 
 
 class ReplayReader(NamedTuple):
-    """Whom a viewer reads for."""
+    """The reader that a viewer reads for."""
 
     tenant_id: str = ""
     actor: str = ""
@@ -33,7 +33,7 @@ NOBODY = ReplayReader()
 
 
 class PageTurn:
-    """Permission to have one page under way. `end` may be called any number of times."""
+    """Permission to have one page under way. `end` may be called more than once."""
 
     def __init__(self, replays: Replays, reader: ReplayReader) -> None:
         self._replays = replays
@@ -44,7 +44,7 @@ class PageTurn:
         self._ended = False
 
     def end(self) -> None:
-        """The page is written, or is no longer waited for."""
+        """End the turn: the page is written, or is no longer awaited."""
         if not self._ended:
             self._ended = True
             self._timer.cancel()
@@ -52,28 +52,28 @@ class PageTurn:
 
 
 class Replays:
-    """Gives turns. At no time are there more than the limits say; no one waits while there are fewer."""
+    """The scheduler of turns. There are never more than the limits allow; no viewer waits while there are fewer."""
 
     def __init__(self) -> None:
         self._under_way: Counter[ReplayReader] = Counter()
         self._of_tenant: Counter[str] = Counter()
         self._rest: asyncio.TimerHandle | None = None
         self._waiting: OrderedDict[ReplayReader, deque[asyncio.Future[None]]] = OrderedDict()
-        """Those that wait, by reader; the reader that had a turn last is the last one."""
+        """The waiting viewers, by reader; the reader that had a turn last is the last one."""
 
     @property
     def resting(self) -> bool:
-        """Whether those that wait go on in a moment."""
+        """Return whether the waiting viewers continue in a moment."""
         return self._rest is not None
 
     @property
     def waiting(self) -> int:
-        """How many wait for a turn."""
+        """Return how many wait for a turn."""
         return sum(map(len, self._waiting.values()))
 
     @property
     def under_way(self) -> int:
-        """How many pages are under way."""
+        """Return how many pages are under way."""
         return self._under_way.total()
 
     async def turn(self, reader: ReplayReader) -> PageTurn:
@@ -87,14 +87,14 @@ class Replays:
             await waiting
         except asyncio.CancelledError:
             if waiting.done() and not waiting.cancelled():
-                self.ended(reader)  # The turn came, and no one takes it.
+                self.ended(reader)  # The turn was granted, and its waiter is gone.
             else:
                 self._forget(reader, waiting)
             raise
         return PageTurn(self, reader)
 
     def ended(self, reader: ReplayReader, took_s: float = 0.0) -> None:
-        """A page is no longer under way: those that wait go on in a moment."""
+        """Record the end of a page; waiting viewers continue in a moment."""
         self._under_way[reader] -= 1
         self._of_tenant[reader.tenant_id] -= 1
         if not self._under_way[reader]:
@@ -116,7 +116,7 @@ class Replays:
         queue = self._waiting.pop(reader)
         while queue:
             waiting = queue.popleft()
-            if not waiting.done():  # Else its task was cancelled a moment ago, and has not run since.
+            if not waiting.done():  # Otherwise its task was cancelled a moment ago, and has not run since.
                 self._begin(reader)
                 waiting.set_result(None)
                 break

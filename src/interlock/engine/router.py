@@ -1,4 +1,4 @@
-"""Where a command goes: its session, its agent, its runner (racp section 1, Routing)."""
+"""Routing of a command: its session, its agent, its runner (racp section 1, Routing)."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from interlock.session.keys import BadKey, agent_of, canonical_agent, canonical_
 
 DEFAULT_AGENT = "shell"
 RETURN_MS = 60_000
-"""A runner that was attached within this time is expected back: it dials again by itself."""
+"""A runner that was attached within this time is expected to reconnect by itself."""
 START_MS = 30_000
 """Paired runners are expected to connect within this time after the gateway's start."""
 RETURN_RETRY_S = 2
-"""What `Retry-After` says meanwhile."""
+"""The value of `Retry-After` meanwhile."""
 RUNNERS_NAMED = 20
-"""Runners that a refusal names at the most, when one of many must be chosen."""
+"""Maximum number of runners that a refusal lists if one must be chosen."""
 
 
 async def _see_nothing_else() -> None:
-    """All runners that there are are attached here."""
+    """Do nothing: all existing runners are attached here."""
 
 
 class Route(NamedTuple):
@@ -48,8 +48,8 @@ class Route(NamedTuple):
 
 
 class Router:
-    """Finds or names the session that a command belongs to. Raises Problem. `live` are the lanes in memory by their
-    sessions: the ledger need not be asked for these."""
+    """The router: it finds or names the session of a command. Raises Problem. `live` are the lanes in memory by
+    session, which need no read from the ledger."""
 
     def __init__(self, ledger: Ledger, presence: RunnerPresence, clock: Clock, entropy: Entropy,
                  live: Mapping[str, LaneShell] = MappingProxyType({})) -> None:
@@ -74,9 +74,9 @@ class Router:
         return await (self.execute if body.type == "execute" else self.existing)(principal, body.target)
 
     async def seek(self, principal: Principal, body: CommandBody, *, guess: bool) -> Route:
-        """As `find`; with `guess` raises Elsewhere if the session's runner is known to be attached to another gateway:
-        its lane is that one's by the rule of `Leases.take`, or soon will be. A new session is opened there, too: a
-        gateway that held its key first would have to let go of it again, while others wait for the key."""
+        """Do what `find` does; with `guess` raise Elsewhere if the session's runner is known to be attached to another
+        gateway: its lane is that one's by the rule of `Leases.take`, or soon will be. A new session is also opened
+        there: a gateway that held its key first would have to release it again, while others wait for the key."""
         route = await self.find(principal, body)
         if guess:
             self._follow(route.session_id, route.runner_id)
@@ -89,7 +89,7 @@ class Router:
         if record is not None:
             self._follow(record.session_id, record.runner_id)
             return
-        with suppress(Problem):  # What is wrong with it is found out when it is opened.
+        with suppress(Problem):  # Its faults are found when it is opened.
             route = await self.fresh(principal, agent_id, key, workspace)
             self._follow(route.session_id, route.runner_id)
 
@@ -109,7 +109,7 @@ class Router:
             raise Elsewhere(present.instance_id)
 
     async def existing(self, principal: Principal, target: Target) -> Route:
-        """The session that a cancel is aimed at, by command, session id or key."""
+        """Return the session that a cancel targets, by command, session id or key."""
         if target.command_id is not None:
             record = await self._ledger.command(target.command_id, principal.tenant_id)
             if record is None:
@@ -127,7 +127,7 @@ class Router:
         return Route(session.session_id, None, session.runner_id)
 
     def at_hand(self, principal: Principal, target: Target) -> Route | None:
-        """Where an execute goes that names a session whose lane is in memory; None where it must be looked for."""
+        """Return where an execute goes that names a session whose lane is in memory; None if it must be looked up."""
         state = self._in_memory(principal, target.session_id) if target.session_id is not None else None
         if state is None:
             return None
@@ -135,7 +135,7 @@ class Router:
         return Route(state.session_id, None, state.runner_id)
 
     async def execute(self, principal: Principal, target: Target) -> Route:
-        """The session that an execute runs in; a new one where none is named."""
+        """Return the session that an execute runs in; a new one if none is named."""
         session = await self._named(principal, target)
         if session is not None:
             self._check(target, session)
@@ -150,7 +150,7 @@ class Router:
         return Route(fresh.session_id, fresh, fresh.runner_id)
 
     async def fresh(self, principal: Principal, agent_id: str, key: str, workspace: str | None) -> Route:
-        """A new session under a key, whatever was there before."""
+        """Return a new session under a key, whatever was there before."""
         target = Target(agent_id=agent_id, session_key=key, workspace=workspace)
         target = await self.choose(principal, target, agent_id)
         begun = self.begin(principal, target, agent_id, key)
@@ -158,9 +158,9 @@ class Router:
 
     async def choose(self, principal: Principal, target: Target, agent_id: str | None = None) -> Target:
         """Return the target with the runner that a new session opens on (decision 35): of those that are online and can
-        start the agent the one whose roots hold the workspace; of several the one that was paired first, so that a
-        runner which newly offers an agent takes no command of the one that had it. Raises Problem for an agent that
-        cannot be read; a target for which there is no runner, or no first one, is returned as it is."""
+        start the agent, the one whose roots hold the workspace; of several the one that was paired first, so that a new
+        offer of an agent takes no command from an existing one. Raises Problem for an agent that cannot be read; a
+        target for which there is no runner, or no first one, is returned unchanged."""
         agent_id = agent_id or self._agent(target)
         if not self._presence.offering(agent_id, principal.tenant_id, target.runner_id):
             await self.look()
@@ -183,7 +183,7 @@ class Router:
 
     def begin(self, principal: Principal, target: Target, agent_id: str | None = None, named_key: str | None = None
               ) -> LaneState:
-        """What a new session begins with, on a runner that is online and offers the agent."""
+        """Return the initial state of a new session, on a runner that is online and offers the agent."""
         agent_id = agent_id or self._agent(target)
         present = self._runner(principal, agent_id, target)
         session_id = uuid4(self._entropy(16))
@@ -257,7 +257,7 @@ class Router:
                           errors=(Place("/target/agent_id", str(error)),)) from None
 
     def _check(self, target: Target, session: SessionRecord | LaneState | Target) -> None:
-        """All that a target names must be of the one session: what contradicts itself is done to no one."""
+        """Check that everything a target names belongs to the one session. Raises Problem if it contradicts itself."""
         agent_id = self._agent(target) if target.agent_id is not None else None
         for name, wanted, found in (("agent_id", agent_id, session.agent_id),
                                     ("session_key", self._key(target, session.agent_id or DEFAULT_AGENT),
@@ -270,7 +270,7 @@ class Router:
                               hint="Leave it out, or open another session.")
 
     def _able(self, agent_id: str, offering: list[Present]) -> list[Present]:
-        """Those whose agent can be started. Raises Problem where none can, with what the runner says of it."""
+        """Return the runners that can start the agent. Raises Problem with the runner's reason if none can."""
         why = {present.record.runner_id: offer.unavailable for present in offering
                if (offer := present.offer(agent_id)) is not None and offer.unavailable is not None}
         able = [present for present in offering if present.record.runner_id not in why]
@@ -298,7 +298,7 @@ class Router:
 
 
 def _shown(present: Present) -> str:
-    """A runner as a refusal names it: by its id and the name that people know it by."""
+    """Return a runner as a refusal names it: by id and the name that people know."""
     name = present.record.device_name or present.hello.device_name
     return f"{present.record.runner_id} ({name})" if name else present.record.runner_id
 
@@ -309,6 +309,6 @@ def _unavailable(detail: str) -> Problem:
 
 
 def holds(roots: Sequence[str], workspace: str) -> bool:
-    """Return whether a workspace lies below one of these directories, as far as the paths alone show."""
+    """Return whether a workspace is below one of these directories, as far as the paths alone show."""
     place = PurePosixPath(normpath(workspace))
     return any(place.is_relative_to(normpath(root)) for root in roots)

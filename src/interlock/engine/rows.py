@@ -1,4 +1,4 @@
-"""Rows that decide who may do what, compared with the audit log before they are used (H-5)."""
+"""Rows that determine permissions, compared with the audit log before they are used (H-5)."""
 
 from __future__ import annotations
 
@@ -29,43 +29,43 @@ from interlock.protocol.records import AuditDraft, DrainRecord
 
 R = TypeVar("R", bound=BoundRecord)
 LOOKS = 3
-"""A row that differs is read so often: it may be changed, with its record, between the look at it and at the log."""
+"""Number of reads of a row that differs: it may be changed, with its record, between the reads of it and of the log."""
 REPORTED = 1_024
-"""Rows that were reported; beyond it, they are reported again."""
+"""Number of reported rows that are remembered; beyond it, they are reported again."""
 WHO = {"id": "gateway", "role": "system"}
 log = structlog.get_logger("interlock.gateway")
 
 
 class RowAudit:
-    """Compares rows with the log. Each look reads the records that came since the last one, by an index."""
+    """The comparison of rows with the log. Each look reads the records since the last one, by an index."""
 
     def __init__(self, ledger: Ledger, clock: Clock) -> None:
-        """`clock` is the machine's own: it dates records."""
+        """Create the comparison; `clock` is the machine's own: it dates records."""
         self._ledger = ledger
         self._clock = clock
         self._registers: dict[str, Register] = {}
         self._reported: set[RegisterRow] = set()
 
     async def register(self, tenant_id: str) -> Register:
-        """Return what a tenant's log says of rows, up to now."""
+        """Return the state of rows by a tenant's log, up to now."""
         register = self._registers.setdefault(tenant_id, Register())
         register.read(await self._ledger.audit_rows(tenant_id, register.seq))
         return register
 
     async def adopted(self) -> Register:
-        """Return the owner's register, read only until rows are bound: what was adopted then is never changed."""
+        """Return the owner's register, read only until rows are bound: what was adopted then never changes."""
         owners = self._registers.setdefault(OWNER_TENANT, Register())
         return owners if owners.begun else await self.register(OWNER_TENANT)
 
     async def look(self, tenant_id: str) -> None:
-        """Read what the logs say of a tenant's rows, side by side: for `genuine` with `looked`."""
+        """Read the logs about a tenant's rows, in parallel: for `genuine` with `looked`."""
         await asyncio.gather(*(self.register(one) for one in {tenant_id, OWNER_TENANT}))
 
     async def genuine(self, tenant_id: str, record: R, again: Callable[[], Awaitable[R | None]], *,
                       looked: bool = False) -> R | None:
-        """Return a row if it is the one on record, read again if it changed meanwhile; None, reported and audited, if
-        it is not. `again` reads the row. With `looked`, `look` was called while `record` was read: the first comparison
-        reads nothing."""
+        """Return a row if it matches its audit record, read again if it changed meanwhile; if it does not match, report
+        and audit it, and return None. `again` reads the row. With `looked`, `look` was called while `record` was read:
+        the first comparison reads nothing."""
         found: R | None = record
         how: str | None = None
         for _ in range(LOOKS):
@@ -91,14 +91,14 @@ class RowAudit:
         return differs(row, self._registers[tenant_id], self._registers[OWNER_TENANT])
 
     async def is_missing(self, name: str) -> bool:
-        """Whether a row that is not there is on record in the owner's log: reported and audited, if it is."""
+        """Return whether a missing row is on record in the owner's log; if it is, this is reported and audited."""
         if name not in (await self.register(OWNER_TENANT)).rows:
             return False
         await self._report(RegisterRow(name, ""), "was removed")
         return True
 
     async def lost_denials(self, tenant_id: str, there: set[str]) -> list[str]:
-        """Name the remembered rules that do not allow, are in force by the log, and are not among `there`: rows that
+        """Return the remembered rules that do not allow, are in force by the log, and are not among `there`: rows that
         were removed or changed. Each is reported and audited."""
         own = await self.register(tenant_id)
         owners = await self.register(OWNER_TENANT)
@@ -111,7 +111,7 @@ class RowAudit:
         return lost
 
     async def drains(self) -> set[tuple[str, str, str]]:
-        """Name the drains that are in force by the logs, as (tenant, scope, name)."""
+        """Return the drains that are in force by the logs, as (tenant, scope, name)."""
         owners = await self.register(OWNER_TENANT)
         tenants = sorted({OWNER_TENANT, *await self._ledger.audit_tenants()})
         return {(tenant_id, scope, name) for tenant_id in tenants
@@ -122,8 +122,8 @@ class RowAudit:
         await self._report(drain_row(tenant_id, scope, name), "was removed; it stays in force until it is undrained")
 
     async def adopt(self, others: Callable[[], Awaitable[dict[str, str]]] | None = None) -> bool:
-        """Bind the rows that are there, once in the life of a ledger: from then on each change has a record. `others`
-        names and digests further rows. Returns whether it did. Raises LedgerError."""
+        """Bind the existing rows, once in the life of a ledger: from then on each change has a record. `others` returns
+        names and digests of further rows. Returns whether it did. Raises LedgerError."""
         if (await self.register(OWNER_TENANT)).begun:
             return False
         at = iso(self._clock.now_ms())
@@ -133,7 +133,8 @@ class RowAudit:
         return True
 
     async def check(self) -> list[str]:
-        """Compare all rows with the log; one sentence for each that differs, each of which is reported and audited."""
+        """Compare all rows with the log; returns one sentence for each that differs, each of which is reported and
+        audited."""
         records = await self._all()
         sentences: list[str] = []
         for record in records:

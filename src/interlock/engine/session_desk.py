@@ -1,4 +1,4 @@
-"""What people do with sessions: close, change, put away, take back, hand over, compact (V-2, D-5, T-6)."""
+"""People's requests about sessions: close, change, archive, restore, hand over, compact (V-2, D-5, T-6)."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ Remember = Callable[[Any], IdempotencyRecord]
 
 
 class SessionDesk:
-    """Every verb returns when what it did is durable, and raises Problem for whatever is refused (F-1)."""
+    """The service for sessions. Every method returns when its effect is durable, and raises Problem for every refusal
+    (F-1)."""
 
     def __init__(self, lanes: Lanes, presence: RunnerPresence, compactor: Compactor | None) -> None:
-        """Without a `compactor` no session's context is the gateway's."""
+        """Create the service; without a `compactor` the gateway owns no session's context."""
         self._lanes = lanes
         self._presence = presence
         self._compactor = compactor
@@ -47,16 +48,16 @@ class SessionDesk:
     async def patch(
         self, principal: Principal, session_id: str, wanted: Mapping[str, Any], remember: Remember
     ) -> SessionRecord:
-        """Set fields of a session's entry by their names in I-4, or such as are not known; None clears one (V-2)."""
+        """Set fields of a session's entry by their names in I-4, or unknown ones; None clears one (V-2)."""
         return await self._change(SessionChange("patch", principal, wanted), session_id, remember)
 
     async def archive(self, principal: Principal, session_id: str, reason: str, remember: Remember) -> SessionRecord:
-        """End a session's work and put it away (V-2)."""
+        """End a session's work and archive it (V-2)."""
         return await self._change(SessionChange("archive", principal, {"reason": reason}), session_id, remember)
 
     async def take_edit(self, principal: Principal, edit: EntryEdit) -> None:
-        """Apply what a person changed in the view of an agent's sessions to the key's session of today (N-1). A
-        session that is newer than the text in which it is missing was not deleted, and stays."""
+        """Apply a person's edit in the view of an agent's sessions to the key's current session (N-1). A session that
+        is newer than the text in which it is missing was not deleted, and stays."""
         record = await self._lanes.ledger.session_by_key(principal.tenant_id, edit.key)
         if record is not None and edit.as_of_ms is not None and record.created_ms > edit.as_of_ms:
             return
@@ -70,16 +71,16 @@ class SessionDesk:
         await self._change(SessionChange("patch", principal, edit.wanted), record.session_id)
 
     async def restore(self, principal: Principal, session_id: str, remember: Remember) -> SessionRecord:
-        """Take an archived session back (V-2)."""
+        """Restore an archived session (V-2)."""
         return await self._change(SessionChange("restore", principal, {}), session_id, remember)
 
     async def release(self, principal: Principal, session_id: str, to: str, remember: Remember) -> SessionRecord:
-        """Ask the runner to hand a session's control to another gateway (D-5)."""
+        """Request that the runner passes a session's control to another gateway (D-5)."""
         return await self._change(SessionChange("release", principal, {"to": to}), session_id, remember)
 
     async def discard(self, principal: Principal, session_id: str, files: list[str] | None, remember: Remember
                       ) -> SessionRecord:
-        """Make the runner discard staged changes, all or the named files (H-17)."""
+        """Request that the runner discards staged changes, all or the named files (H-17)."""
         return await self._change(SessionChange("discard", principal, {"files": files}), session_id, remember)
 
     async def _change(self, change: SessionChange | SessionPutAway, session_id: str, remember: Remember | None = None
@@ -90,7 +91,7 @@ class SessionDesk:
         return msgspec.structs.replace(answer, created_ms=record.created_ms)
 
     def shown(self, record: SessionRecord) -> Session:
-        """A session's row as it is shown."""
+        """Return a session's row as the resource that is shown."""
         shell = self._lanes.peek(record.session_id) if not self._lanes.room.shared else None
         state = shell.lane.state if shell is not None else msgspec.json.decode(record.machine, type=LaneState)
         turn = state.machine.turn

@@ -1,4 +1,4 @@
-"""What budgets count, shared by all lanes of a gateway: kept in step with what is durable, and shown (P-7)."""
+"""The usage that budgets count, shared by all lanes of a gateway: kept equal to what is durable, and shown (P-7)."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from interlock.protocol.limits import USAGE_DAYS as KEPT_DAYS
 from interlock.protocol.records import SpendingRecord
 
 POTS_SHOWN = 100
-"""Pots of a budget that its resource lists; how many more there are is said."""
+"""Pots of a budget that its resource lists, with the number of further ones."""
 
 
 async def read_spending(spending: Spending, ledger: Ledger, now_ms: int) -> None:
-    """Read today's pots at a start, and delete those that have been kept long enough."""
+    """Read today's pots at a start, and delete those whose retention has ended."""
     day = now_ms // DAY_MS
     await ledger.commit(WriteBatch([Expire(SPENDING, day - KEPT_DAYS - 1), Expire(USAGE, day - KEPT_DAYS - 1)]))
     spending.replace(await ledger.spending(day))
 
 
 def settle(spending: Spending, budgets: Sequence[BudgetRule], writes: Iterable[LedgerWrite]) -> set[str]:
-    """Take what was committed; gives the tenants of whom other lanes must look again: a pot is used up now, or was
+    """Apply committed writes; returns the tenants whose other lanes must check again: a pot is used up now, or was
     raised."""
     limits = {budget.name: budget.day_micros for budget in budgets}
     concerned: set[str] = set()
@@ -45,7 +45,7 @@ def settle(spending: Spending, budgets: Sequence[BudgetRule], writes: Iterable[L
 
 
 def shown(budgets: Iterable[BudgetRule], spending: Spending, tenant_id: str, now_ms: int) -> list[resources.Budget]:
-    """A tenant's budgets as they stand."""
+    """Return a tenant's budgets with their current usage."""
     return [_shown(budget, spending, tenant_id, now_ms) for budget in budgets if budget.tenant in (None, tenant_id)]
 
 

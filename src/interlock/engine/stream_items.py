@@ -1,4 +1,5 @@
-"""What viewers are given of a stream: numbered events, transient frames, and runs of them that all share (S-1, S-4)."""
+"""Items of a stream for viewers: numbered events, transient frames, and runs of them that all viewers share (S-1,
+S-4)."""
 
 from __future__ import annotations
 
@@ -15,13 +16,13 @@ from interlock.protocol.records import EventKind
 from interlock.session.blocks import CLOSING, joined
 
 ITEM_BYTES = 64
-"""What an item is counted with beside its bytes."""
+"""The overhead that an item is counted with in addition to its bytes."""
 
 
 class Durable(msgspec.Struct, gc=False):
-    """A numbered event: what is in the ledger. All viewers of a stream share it, so what is made of it is kept here.
+    """A numbered event, which is in the ledger. All viewers of a stream share it, so derived values are cached here.
 
-    Nothing in it points back at it, so the cyclic collector need not know the many that pass.
+    Nothing in it refers back to it, so the cyclic collector need not track the many that pass.
     """
 
     n: int
@@ -29,49 +30,49 @@ class Durable(msgspec.Struct, gc=False):
     body: bytes
     at_ms: int
     shown: bytes | None = None
-    """The event as it is written for viewers who see it unaltered, once the first of them was shown it."""
+    """The event as written for viewers who see it unaltered, once it was encoded for the first of them."""
     known: Frame | msgspec.UnsetType | None = msgspec.UNSET
-    """What `closing` returns, if that is known already."""
+    """The result of `closing`, if it is known already."""
 
     def closing(self) -> Frame | None:
-        """Understand a frame that closes blocks, once for everybody; None for any other event."""
+        """Parse a frame that closes blocks, once for all viewers; None for any other event."""
         if self.known is msgspec.UNSET:
             self.known = closing_frame(self.kind, self.body)
         return self.known
 
 
 class TransientItem(msgspec.Struct, gc=False):
-    """A frame without a number; `body` is its bytes, `frame` the same understood."""
+    """A frame without a number; `body` is its bytes, `frame` the parsed frame."""
 
     body: bytes
     frame: Frame
     shown: bytes | None = None
-    """The frame as it is written for viewers who see it unaltered, once the first of them was shown it."""
+    """The frame as written for viewers who see it unaltered, once it was encoded for the first of them."""
 
 
 Item: TypeAlias = Durable | TransientItem
 
 
 class SharedViews(msgspec.Struct):
-    """What views have made of a run, for the first viewer and then for all that are shown the same."""
+    """Views of a run, cached for all viewers that are shown the same."""
 
     shown: list[bytes] | None = None
-    """All of it as it is written for viewers who see it unaltered."""
+    """The run as written for viewers who see it unaltered."""
     spoken: Sequence[str] | msgspec.UnsetType | None = msgspec.UNSET
-    """The blocks that it closes if silence touches none of it, None if it might."""
+    """The blocks that it closes if silence affects none of it, None if it might."""
 
 
 class SharedItems(list[Item]):
-    """What was published together, as all live viewers of a stream receive it; no one changes it."""
+    """Items that were published together, as all live viewers of a stream receive them; immutable."""
 
     __slots__ = ("first", "last", "size", "views")
 
     def __init__(self, items: Sequence[Item]) -> None:
         super().__init__(items)
         self.first, self.last = _numbers(items)
-        """Numbers of the first and last durable item: 0 without one, `first` is OUT_OF_ORDER where they have gaps."""
+        """Numbers of the first and last durable item: 0 without one, `first` is OUT_OF_ORDER if they have gaps."""
         self.size = sum([len(item.body) for item in items]) + ITEM_BYTES * len(items)
-        """What it takes of an outbox, in bytes."""
+        """Its size in an outbox, in bytes."""
         self.views = SharedViews()
 
 
@@ -93,8 +94,8 @@ class _TypeOnly(msgspec.Struct, frozen=True):
 
 
 def durable(n: int, kind: EventKind, body: bytes, at_ms: int, frame: Frame | None) -> Durable:
-    """Make an item of an event whose frame is understood already; `frame` is None if the event is not a frame of the
-    runner that changed something."""
+    """Create an item of an event whose frame is parsed already; `frame` is None if the event is not a runner's frame
+    that changed something."""
     return Durable(n, kind, body, at_ms, None, frame if frame is not None and frame.type in CLOSING else None)
 
 
@@ -102,7 +103,7 @@ _type_decoder = msgspec.json.Decoder(_TypeOnly)
 
 
 def closing_frame(kind: EventKind, body: bytes) -> Frame | None:
-    """Understand a durable frame that closes blocks; None for any other event."""
+    """Parse a durable frame that closes blocks; None for any other event."""
     if kind != "C" or _type_decoder.decode(body).type not in CLOSING:
         return None
     return frames.decode(body, frames.Direction.C)
@@ -131,21 +132,21 @@ def coalesced(burst: Sequence[Item]) -> list[Item]:
 
 
 PACE_A_VIEWER_S = 0.0002
-"""Rest between two writes of a stream for each of its viewers: some three times what the writes take."""
+"""Pause between two writes of a stream for each of its viewers: some three times the duration of the writes."""
 PACE_MIN_S = 0.005
 """Less than this, which is up to 25 viewers, is not waited."""
 PACE_MAX_S = 0.1
-"""No event waits longer than this for those that go with it."""
+"""Maximum delay of an event that is sent together with later ones."""
 PACE_BYTES = 256 * KIB
-"""Bytes that are sent at once, however soon they come."""
+"""Bytes that are sent at once, whatever the interval."""
 
 
 class NotificationPace:
-    """Gathers what is published to one stream, and passes it on in order: the first thing after quiet at once, what
-    follows soon together (S-4). `deliver` is called with one burst at a time.
+    """A throttle that collects what is published to one stream, and passes it on in order: the first item after a pause
+    at once, soon following ones together (S-4). `deliver` is called with one burst at a time.
 
-    To wake a viewer and write to it takes the same time for one event as for ten. Where hundreds watch one busy stream,
-    a write for each event would keep the gateway from all else, and everybody would fall behind.
+    Waking a viewer and writing to it takes the same time for one event as for ten. If hundreds watch a busy stream, a
+    write for each event would keep the gateway from all other work, and every viewer would fall behind.
     """
 
     def __init__(self, deliver: Callable[[Sequence[Item]], None]) -> None:
@@ -157,7 +158,7 @@ class NotificationPace:
         self._timer: asyncio.TimerHandle | None = None
 
     def take(self, items: Sequence[Item], viewers: int) -> None:
-        """Deliver now, or with what comes within the window for this number of viewers."""
+        """Deliver items now, or together with those within the window for this number of viewers."""
         self._window_s = min(viewers * PACE_A_VIEWER_S, PACE_MAX_S)
         if self._timer is None and self._window_s < PACE_MIN_S:
             self._deliver(items)
@@ -176,7 +177,7 @@ class NotificationPace:
             self.flush()
 
     def flush(self) -> None:
-        """Deliver what waits; neighbouring deltas of one block have become one."""
+        """Deliver the waiting items; neighbouring deltas of one block are merged."""
         if self._timer is None:
             return
         self._timer.cancel()
@@ -186,7 +187,7 @@ class NotificationPace:
         self._deliver(coalesced(waiting))
 
     def forget(self) -> None:
-        """Drop what waits: no one is there any more."""
+        """Drop the waiting items: no viewer is left."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -1,4 +1,4 @@
-"""Where a tenant is: here, at another ledger, or on its way from the one to the other (K-1)."""
+"""The location of a tenant: here, at another ledger, or being moved between them (K-1)."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from interlock.protocol.problems import Problem
 from interlock.protocol.records import TenantRecord
 
 RETRY_AFTER_S = 1
-"""A request for a tenant that is being handed over is to be sent again after this."""
+"""`Retry-After` of a request for a tenant that is being handed over."""
 WEB = ("https://", "http://")
 
 
 def refusal(tenant: TenantRecord) -> Problem | None:
-    """Return what refuses a request for a tenant that is not here; None for one that is."""
+    """Return the problem for requests for a tenant that is not here; None if it is."""
     if tenant.moving is not None:
         return Problem("Unavailable", f"The tenant {tenant.tenant_id} is being moved.",
                        hint="Send the same again after `Retry-After`.", headers={"Retry-After": str(RETRY_AFTER_S)})

@@ -1,8 +1,8 @@
-"""What people do with transcripts: read, label, branch, fork, take in, repair (X-4, X-6).
+"""People's requests about transcripts: read, label, branch, fork, import, repair (X-4, X-6).
 
-An entry is added by its session's lane alone, as every other (X-3). A fork or an import is a file first and a session
-then: a file without a session is nothing to anybody, a session without its file would be a lie. Each change is asked of
-policy (P-1), audited in the transaction that makes it, and looked for in the file before it is answered.
+Only the session's lane adds an entry, like any other (X-3). A fork or an import is a file first and a session then: a
+file without a session is harmless, a session without its file would be wrong. Each change is subject to policy (P-1),
+audited in the transaction that makes it, and verified in the file before it is answered.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _state_decoder = msgspec.json.Decoder(LaneState)
 
 
 class Added(NamedTuple):
-    """An entry that was added: it is the leaf now."""
+    """An added entry, which is now the leaf."""
 
     session_id: str
     entry_id: str
@@ -58,7 +58,7 @@ class Added(NamedTuple):
 
 
 class Begun(NamedTuple):
-    """A session that began with a transcript, and what was found in what it was made of."""
+    """A session that started with a transcript, and the findings about its source."""
 
     record: SessionRecord
     entries: int
@@ -66,7 +66,7 @@ class Begun(NamedTuple):
 
 
 class ImportSource(Protocol):
-    """A transcript that is imported: its lines, as often as they are asked for, or all of it. Both block."""
+    """A transcript to import: its lines, which may be read repeatedly, or all of its bytes. Both block."""
 
     @property
     def size(self) -> int: ...
@@ -80,7 +80,7 @@ class ImportSource(Protocol):
 
 
 class Text:
-    """A transcript that came within a request's body."""
+    """A transcript in a request's body."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -91,19 +91,20 @@ class Text:
         return iter(self._data.split(b"\n"))
 
     def whole(self) -> bytes:
-        """All of it."""
+        """Return all of its bytes."""
         return self._data
 
 
 class Repaired(NamedTuple):
-    """What was wrong, and under which name the damaged file is kept; None where nothing was wrong."""
+    """The faults found, and the name under which the damaged file is kept; None if there were none."""
 
     report: Report
     kept: str | None
 
 
 class TranscriptDesk:
-    """Raises Problem for whatever is refused. Anyone who calls it has checked that the session is the tenant's."""
+    """The service for transcripts. Raises Problem for every refusal. The caller has checked that the session is the
+    tenant's."""
 
     def __init__(self, ledger: Ledger, transcripts: TranscriptStore, writer: TranscriptWriter, lanes: Lanes,
                  router: Router) -> None:
@@ -115,44 +116,44 @@ class TranscriptDesk:
         self._redact: Redact = SECRETS.text
 
     def configure(self, redact: Redact) -> None:
-        """Keep out of a transcript that leaves what `redact` finds (K-4)."""
+        """Redact exported transcripts with `redact` (K-4)."""
         self._redact = redact
 
     # --- reading ---
     async def tree(self, record: SessionRecord) -> Tree:
-        """The whole transcript as it is now."""
+        """Return the current transcript as a tree."""
         await self._settle(record)
         return await self._kept(self._transcripts.tree(record.session_id, record.agent_id, record.tenant_id))
 
     async def page(self, record: SessionRecord, after: int, limit: int) -> tuple[list[bytes], int]:
-        """Lines of the entries behind the first `after`, and how many entries there are."""
+        """Return lines of the entries after the first `after`, and the total number of entries."""
         await self._settle(record)
         found = await self._kept(self._transcripts.page(record.session_id, record.agent_id, record.tenant_id, after,
                                                         limit))
         return found.lines, found.entries
 
     async def context(self, record: SessionRecord) -> ModelContext:
-        """What the transcript puts before a model (X-1)."""
+        """Return the context that the transcript forms for a model (X-1)."""
         await self._settle(record)
         return await self._kept(self._transcripts.context(record.session_id, record.agent_id, record.tenant_id))
 
     async def lines(self, record: SessionRecord) -> list[bytes]:
-        """Every line as the file has it, the header first."""
+        """Return every line of the file, the header first."""
         await self._settle(record)
         return await self._kept(self._transcripts.read(record.session_id, record.agent_id, record.tenant_id))
 
     async def leaving(self, record: SessionRecord) -> Leaving:
-        """Every line as it may leave: with the rules of redaction applied to its text (K-4)."""
+        """Return every line for an export, with redaction applied to its text (K-4)."""
         return await asyncio.to_thread(leaving, await self.lines(record), self._redact)
 
     async def note_raw_export(self, principal: Principal, record: SessionRecord, media: str) -> None:
-        """Record an export that is not redacted in the audit log, before it leaves (U-1)."""
+        """Write an audit record of an unredacted export, before it is sent (U-1)."""
         await self._ledger.commit(WriteBatch([AuditAppend(AuditDraft(
             tenant_id=record.tenant_id, at=iso(self._lanes.wall.now_ms()), who=principal.who, action=AUDIT_ACTION,
             session_id=record.session_id, meta={"op": "export", "view": "raw", "format": media}))]))
 
     async def examine(self, record: SessionRecord) -> Report:
-        """What is wrong with the file (X-4)."""
+        """Return the faults of the file (X-4)."""
         found: list[Report] = []
 
         def look(data: bytes) -> None:
@@ -165,7 +166,7 @@ class TranscriptDesk:
     # --- entries ---
     async def label(self, principal: Principal, record: SessionRecord, entry_id: str, label: str | None,
                     remember: Callable[[Added], IdempotencyRecord]) -> Added:
-        """Label an entry, or take its label away with None (X-6)."""
+        """Label an entry, or remove its label with None (X-6)."""
         if label is not None and not 0 < len(label.strip()) <= tree_edits.MAX_LABEL_CHARS:
             raise _wrong("/label", f"a label has 1 to {tree_edits.MAX_LABEL_CHARS} characters; null takes it away")
         label = label.strip() if label is not None else None
@@ -177,7 +178,7 @@ class TranscriptDesk:
 
     async def branch(self, principal: Principal, record: SessionRecord, entry_id: str, summary: str | None,
                      remember: Callable[[Added], IdempotencyRecord]) -> Added:
-        """Go on from an earlier entry: what is appended next hangs below it (X-6)."""
+        """Continue from an earlier entry: what is appended next is below it (X-6)."""
         said = {"entry_id": entry_id, **({"summary": summary} if summary is not None else {})}
         added = await self._add(EntryAdded("branch", principal, said, entry_id, summary), record, remember)
         tree = await self.tree(record)
@@ -203,7 +204,7 @@ class TranscriptDesk:
     # --- sessions ---
     async def fork(self, principal: Principal, record: SessionRecord, entry_id: str | None,
                    remember: Callable[[Begun], IdempotencyRecord]) -> Begun:
-        """Begin a session with the path to an entry, the leaf where none is named; this one stays as it is (X-6)."""
+        """Start a session with the path to an entry, by default the leaf; this session stays as it is (X-6)."""
         tree = await self.tree(record)
         leaf = tree.place(entry_id)
         if leaf is None:
@@ -226,7 +227,7 @@ class TranscriptDesk:
 
     async def take_in(self, principal: Principal, target: Target, source: ImportSource,
                       remember: Callable[[Begun], IdempotencyRecord]) -> Begun:
-        """Begin a session with a transcript that was written elsewhere, versions 1 to 3 (X-2, X-6)."""
+        """Start a session with a transcript that was written elsewhere, versions 1 to 3 (X-2, X-6)."""
         await self._router.look()
         fresh = self._router.begin(principal, await self._router.choose(principal, target))
         lines, report = await asyncio.to_thread(self._readable, source, self._header(fresh, None))
@@ -237,7 +238,7 @@ class TranscriptDesk:
         return await self._begin(principal, fresh, lines, {"op": "import"}, report, remember)
 
     def _readable(self, source: ImportSource, header: Header) -> tuple[Iterable[bytes], Report]:
-        """What a session begins with, and what was found on the way. A long file is gone through line by line."""
+        """Return the lines that a session starts with, and the findings. A long file is read line by line."""
         if source.size <= REPAIR_INLINE_BYTES:
             return self._repaired(source.whole(), header)
         report = surveyed(source)
@@ -262,7 +263,7 @@ class TranscriptDesk:
         await self._lanes.meet(LaneName(fresh.tenant_id, fresh.session_id), fresh.runner_id)
         name = (fresh.session_id, fresh.agent_id, fresh.tenant_id)
         await self._kept(self._transcripts.publish(*name, lines))
-        # What a session begins with is what the store has of it: it is read there before the session is there.
+        # A session starts with what the store has of it: it is read there before the session exists.
         ids, leaf = await self._kept(self._transcripts.ids(*name)), await self._kept(self._transcripts.leaf(*name))
         shell = await self._lanes.lane(fresh.session_id, fresh)
         assert shell is not None, "a lane that begins is there"
@@ -283,7 +284,7 @@ class TranscriptDesk:
     # --- repair ---
     async def repair(self, principal: Principal, record: SessionRecord,
                      remember: Callable[[Repaired], IdempotencyRecord]) -> Repaired:
-        """Put a whole file in the place of a damaged one, which is kept (X-4). A sound one stays as it is."""
+        """Replace a damaged file, which is kept, with a repaired one (X-4). An intact file stays as it is."""
         found = await self.examine(record)
         shell = await self._lanes.lane(record.session_id)
         assert shell is not None, "the session is there, and sessions are never removed"
@@ -313,8 +314,7 @@ class TranscriptDesk:
 
     # --- inside ---
     async def _ask(self, session_id: str, verb: LaneVerb) -> None:
-        """Ask policy about what begins in a session to come: a yes is used up before, as a reset's is. Raises
-        Problem."""
+        """Ask policy about what starts in a future session: a yes is consumed first, as for a reset. Raises Problem."""
         shell = await self._lanes.lane(session_id)
         assert shell is not None, "sessions are never removed, and a tenant's lane is always there"
         await shell.call(PolicyAsked(verb))

@@ -1,7 +1,7 @@
-"""From the ledger to the transcript files: lines are appended, made durable, then forgotten by the ledger (X-3).
+"""The writer of transcript files: lines from the ledger are appended, made durable, then deleted from the ledger (X-3).
 
 The ledger is the queue. What is committed there is written at the latest after the next start, and a line that was
-written but not yet forgotten is recognised by its id, so that an entry is neither lost nor doubled.
+written but not yet deleted is recognised by its id, so that an entry is neither lost nor duplicated.
 """
 
 from __future__ import annotations
@@ -20,53 +20,54 @@ from interlock.protocol.records import TranscriptLine
 from interlock.session.keys import topic_of
 
 BATCH_LINES = 128
-"""Lines taken from the ledger at once: bounds the memory of a batch and the size of the commit that forgets it."""
+"""Lines read from the ledger at once: bounds the memory of a batch and the size of the commit that deletes it."""
 BATCH_LINES_MAX = 64 * BATCH_LINES
-"""A batch grows to this where it holds lines of files that cannot be written, to reach those of other sessions."""
+"""A batch grows to this if it holds lines of files that cannot be written, to reach those of other sessions."""
 RETRY_MIN_S = 0.25
 RETRY_MAX_S = 4.0
-"""A file that cannot be written is tried again after this, doubled each time up to the maximum."""
+"""Maximum delay before a failed file is retried; the delay doubles each time."""
 KNOWN_HEADERS = 1_024
-"""Sessions whose header is remembered."""
+"""Sessions whose header is cached."""
 _ANY = ""
-"""Stands in place of a session id for trouble that concerns them all."""
+"""The key, instead of a session id, of failures that concern all sessions."""
 
 log = structlog.get_logger("interlock.transcripts")
 
 
 class TranscriptWriter:
-    """One task. A nudge says that the ledger may hold lines; more of them cost nothing."""
+    """The writer task. A nudge means that the ledger may hold lines; further nudges cost nothing."""
 
     def __init__(self, ledger: Ledger, transcripts: TranscriptStore) -> None:
         self._ledger = ledger
         self._transcripts = transcripts
         self._headers: OrderedDict[str, TranscriptHeader] = OrderedDict()
         self._delay_s: dict[str, float] = {}
-        """Session → how long its next failure is waited out; a session is here from its first failure on."""
+        """Session → delay after its next failure; a session is listed from its first failure on."""
         self._retry_at: dict[str, float] = {}
-        """Session → when it is tried again, on the loop's clock."""
+        """Session → when it is retried, on the loop's clock."""
         self._wake = asyncio.Event()
         self._stopping = False
         self._task: asyncio.Task[None] | None = None
 
     def nudge(self) -> None:
-        """Say that a commit left lines in the ledger. Never blocks."""
+        """Announce that a commit left lines in the ledger. Never blocks."""
         self._wake.set()
 
     async def settle(self, session_id: str, tenant_id: str) -> None:
-        """Return when the file has all that the ledger holds for it by now. A line is never written twice, so that it
-        does not matter that the writer is about to. Raises OSError and ValueError: the lines wait on in the ledger."""
+        """Return when the file has all that the ledger holds for it now. A line is never written twice, so the writer
+        task may be about to write it as well. Raises OSError and ValueError: the lines stay in the ledger."""
         lines = await self._ledger.transcript_pending((session_id, tenant_id))
         if lines:
             await self._transcripts.append(await self._header(session_id, tenant_id), lines)
 
     def start(self) -> None:
-        """Begin with what an earlier gateway left."""
+        """Start with what an earlier gateway left."""
         self._wake.set()
         self._task = asyncio.create_task(self._run(), name="transcript writer")
 
     async def stop(self) -> None:
-        """Write what waits, then end. What cannot be written now stays in the ledger for the next start."""
+        """Write the waiting lines, then stop. Lines that cannot be written now stay in the ledger for the next
+        start."""
         self._stopping = True
         self._wake.set()
         if self._task is not None:
@@ -90,13 +91,13 @@ class TranscriptWriter:
                 return
 
     async def _rest(self) -> None:
-        """Wait for a nudge, or until something that failed is due again."""
+        """Wait for a nudge, or until a failed file is due again."""
         with suppress(TimeoutError):
             async with asyncio.timeout_at(min(self._retry_at.values(), default=None)):
                 await self._wake.wait()
 
     async def _drain(self) -> None:
-        """Write all that the ledger holds, but for what has failed and is not due yet."""
+        """Write all that the ledger holds, except what has failed and is not due yet."""
         limit = BATCH_LINES
         now_s = asyncio.get_running_loop().time()
         for session_id in [held for held, at in self._retry_at.items() if at <= now_s]:
@@ -114,7 +115,8 @@ class TranscriptWriter:
     async def _write(self, groups: dict[str, list[TranscriptLine]]) -> None:
         tenants = {session_id: lines[0].tenant_id for session_id, lines in groups.items()}
         for session_id in [one for one in groups if one not in self._headers]:
-            # What a power cut left in a file is known by all that waits for it, not by a part (Transcripts.append).
+            # What a power cut left in a file is recognised by all the lines that wait for it, not by a part
+            # (Transcripts.append).
             groups[session_id] = await self._ledger.transcript_pending((session_id, tenants[session_id]),
                                                                        BATCH_LINES_MAX)
         kept = await asyncio.gather(*(self._append((session_id, tenants[session_id]), lines)
@@ -127,7 +129,7 @@ class TranscriptWriter:
             await self._ledger.commit(WriteBatch(drops))
 
     async def _append(self, of: tuple[str, str], lines: list[TranscriptLine]) -> bool:
-        """Append one session's lines; False where they must wait."""
+        """Append one session's lines; False if they must wait."""
         session_id, tenant_id = of
         try:
             await self._transcripts.append(await self._header(session_id, tenant_id), lines)

@@ -1,4 +1,4 @@
-"""Rows of the ledger as `sessions.json` shows them (N-1)."""
+"""Rows of the ledger in the form of `sessions.json` (N-1)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from interlock.session.store_view import SessionFacts, view_entry
 
 
 class _Kept(msgspec.Struct):
-    """What the view needs of a lane's state; the rest is passed over unread."""
+    """The parts of a lane's state that the view needs; the rest is skipped."""
 
     entry: SessionFields = SessionFields()
     input_tokens: int = 0

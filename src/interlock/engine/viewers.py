@@ -1,9 +1,9 @@
 """Viewers: readers with a cursor on one numbered stream (S-1, S-3, S-4).
 
-The lane publishes to the hub what it has committed; the hub offers it to each viewer's bounded outbox and never waits.
-A viewer reads the ledger until nothing is left, is given the text so far of each open block, and is live from there. A
-viewer that is behind by more than VIEWER_OUTBOX_BYTES goes back to reading the ledger from its own cursor, at its own
-pace; one that falls behind again and again is ended with `Behind`.
+The lane publishes committed events to the hub; the hub offers them to each viewer's bounded outbox and never waits. A
+viewer reads the ledger to its end, receives the text so far of each open block, and is live from there. A viewer that
+is behind by more than VIEWER_OUTBOX_BYTES returns to reading the ledger from its own cursor, at its own pace; one that
+falls behind repeatedly is ended with `Behind`.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ from interlock.protocol.records import Event, EventKind
 from interlock.session.blocks import TURN_ENDS, Hole, OpenBlocks
 
 MAX_OVERFLOWS = 16
-"""A viewer that fell behind this often is ended with `Behind`."""
+"""A viewer that has fallen behind this many times is ended with `Behind`."""
 FIRST_PAGE = 64
-"""Events that are read first for a viewer; how many come next depends on how long these were."""
+"""Events of a viewer's first page; the size of the next page depends on their lengths."""
 REPLAY_PAGE_BYTES = 64 * KIB
-"""Approximate size of a page that a viewer is sent from the ledger, if its events are about as long as those of the
-page before."""
+"""Approximate size of a viewer's page from the ledger, if its events are about as long as those of the previous
+page."""
 COALESCE_BYTES = 64 * KIB
-"""From this backlog on, neighbouring transient frames of a viewer are merged as it takes them (S-4)."""
+"""From this backlog on, neighbouring transient frames of a viewer are merged when it takes them (S-4)."""
 
 
 class Behind(Exception):
-    """The viewer could not keep up: resume from your cursor (S-4)."""
+    """Raised if the viewer could not keep up: it must resume from its cursor (S-4)."""
 
     def __init__(self) -> None:
         super().__init__("This viewer could not keep up; resume from your cursor.")
@@ -58,17 +58,17 @@ class EventSource(Protocol):
 
 
 class _Topic:
-    """One stream that somebody reads, or that has open blocks."""
+    """A stream that has readers or open blocks."""
 
     def __init__(self) -> None:
         self.viewers: list[StreamViewer] = []
         self.blocks = OpenBlocks()
         self.delivered = 0
-        """Number of the last event that was published while this topic was here; 0 while none was."""
+        """Number of the last event that was published while this topic existed; 0 if none was."""
         self.pace = NotificationPace(self._offer)
         self.reach: Callable[[int], Awaitable[None]] | None = None
-        """Where another gateway may write the stream: has all up to a number published to this topic. No viewer runs
-        ahead of its topic there, or it would be given text of a block that it has seen closed."""
+        """If another gateway may write the stream: publishes everything up to a number to this topic. No viewer may be
+        ahead of its topic there: it would receive text of a block that it has seen closed."""
 
     def deliver(self, items: Sequence[Item]) -> None:
         """Send items to the viewers, at their pace."""
@@ -82,12 +82,12 @@ class _Topic:
 
 
 class StreamViewer:
-    """One reader. `next` gives bursts; as an asynchronous iterator it gives them until the hub ends it."""
+    """A reader of a stream. `next` returns bursts; as an asynchronous iterator it yields them until the hub ends it."""
 
     def __init__(self, source: EventSource, tenant_id: str, stream: str, topic: _Topic, after: int, page: int,
                  replays: Replays, reader: ReplayReader) -> None:
         self.cursor = after
-        """Number of the last durable item that was given out."""
+        """Number of the last durable item that was returned."""
         self._source = source
         self._tenant_id = tenant_id
         self._stream = stream
@@ -102,7 +102,7 @@ class StreamViewer:
         self._delivered = after
         self._inbox: deque[Item] = deque()
         self._shared: SharedItems | None = None
-        """Stands for the whole inbox while that holds one run and nothing else."""
+        """Represents the whole inbox while that holds exactly one run."""
         self._size = 0
         self._overflows = 0
         self._closed_blocks: set[str] = set()
@@ -111,7 +111,7 @@ class StreamViewer:
 
     # --- the hub's side: never waits ---
     def offer(self, run: SharedItems) -> None:
-        """Put a run into the outbox; past the bound the viewer goes back to the ledger (S-4)."""
+        """Add a run to the outbox; beyond the limit the viewer returns to the ledger (S-4)."""
         if self._live and run.first in (0, self._delivered + 1):
             if self._inbox or self._shared is not None:
                 self._unshare()
@@ -150,7 +150,7 @@ class StreamViewer:
         self._size += size
 
     def end(self) -> None:
-        """End the viewer's stream after what it has in its outbox."""
+        """End the viewer's stream after the items in its outbox."""
         self._ended = True
         self._wake.set()
 
@@ -173,12 +173,12 @@ class StreamViewer:
 
     @property
     def ended(self) -> bool:
-        """Whether the hub has ended this stream and all of it is given out."""
+        """Return whether the hub has ended this stream and all of it was returned."""
         return self._ended and not self._inbox and self._shared is None
 
     async def next(self, timeout_s: float | None = None) -> list[Item]:
-        """Return what there is, else wait. [] when the time is over (0: at once) or the stream is ended. A wait that is
-        cancelled loses nothing. Raises Behind."""
+        """Return the available items, otherwise wait for some. Returns [] after the timeout (0: at once) or if the
+        stream has ended. A cancelled wait loses nothing. Raises Behind."""
         if timeout_s == 0:
             return await self._ready()
         try:
@@ -206,9 +206,9 @@ class StreamViewer:
                 if self._topic.reach is not None:
                     await self._topic.reach(items[-1].n)
                 return self._from_ledger(items)
-            # What waits to be published goes first: the text so far holds its deltas already.
+            # Items that wait to be published go first: the text so far holds their deltas already.
             self._topic.pace.flush()
-            # No await stands between this check and going live, so nothing can be published in between. What was
+            # There is no await between this check and going live, so nothing can be published in between. What was
             # published after the read began is in the ledger: read once more.
             if self._delivered <= self.cursor:
                 self.rest()
@@ -216,7 +216,7 @@ class StreamViewer:
         return self._take()
 
     def rest(self) -> None:
-        """No page is under way any more: the last one was written, or the reader has left."""
+        """Record that no page is under way: the last one was written, or the reader has left."""
         if self._turn is not None:
             self._turn.end()
             self._turn = None
@@ -228,8 +228,8 @@ class StreamViewer:
     def _from_ledger(self, events: list[Durable]) -> list[Item]:
         if self._topic.blocks:
             for event in events:
-                # What was published has closed its blocks already; one that is open now under the same name is a new
-                # one.
+                # What was published has closed its blocks already; a block that is open now under the same name is a
+                # new one.
                 frame = closing_frame(event.kind, event.body) if event.n > self._topic.delivered else None
                 # A turn's end closes nothing by itself here: its blocks were closed by name before it (T-3).
                 if frame is not None and frame.type not in TURN_ENDS:
@@ -239,7 +239,7 @@ class StreamViewer:
         return [*events]
 
     def _go_live(self) -> list[Item]:
-        # A block whose end was read from the ledger, and is only about to be published, is no longer open here.
+        # A block whose end was read from the ledger, and is about to be published, is no longer open here.
         merged = self._topic.blocks.merged(self._closed_blocks)
         self._closed_blocks.clear()
         self._live = True
@@ -264,69 +264,69 @@ class StreamViewer:
 
 
 class Relay(Protocol):
-    """Leads what happens in streams to the gateways whose viewers read them, and back. Nothing here blocks but `watch`,
-    which waits for a while."""
+    """A relay of stream events to and from the gateways whose viewers read them. Nothing here blocks but `watch`, which
+    waits for a while."""
 
     def on_durable(self, stream: str, n: int) -> None:
-        """This gateway's viewers were sent a stream up to `n`, which this gateway wrote."""
+        """Record that this gateway's viewers were sent a stream, which this gateway wrote, up to `n`."""
         ...
 
     def on_transient(self, stream: str, n: int, raw: bytes) -> None:
-        """They were sent a transient frame after event `n`."""
+        """Record that they were sent a transient frame after event `n`."""
         ...
 
     async def watch(self, tenant_id: str, stream: str) -> None:
-        """A viewer joins: from here on what other gateways write is published to the hub."""
+        """Publish what other gateways write to the hub from here on, for a viewer that joins."""
         ...
 
     def unwatch(self, stream: str) -> None:
-        """A viewer has left."""
+        """Record that a viewer has left."""
         ...
 
     def lost(self, session_stream: str) -> None:
-        """Another gateway writes it from now on."""
+        """Record that another gateway writes the stream from now on."""
         ...
 
 
 class Viewers:
-    """The hub. `publish` and `transient` are called by the lane, in its order, after the commit."""
+    """The hub. The lane calls `publish` and `transient`, in its order, after the commit."""
 
     def __init__(self, source: EventSource) -> None:
         self._source = source
         self.replays = Replays()
-        """Whose turn it is to have something read for a stream."""
+        """Schedules the pages that streams read."""
         self.topics: dict[str, _Topic] = {}
-        """The streams that somebody here reads, or that have open blocks; only `Viewers` changes it."""
+        """The streams that have readers here, or open blocks; only `Viewers` changes it."""
         self.relayed = False
-        """Whether what is published reaches other gateways too."""
+        """Whether published items also reach other gateways."""
         self._closed = False
         self.on_close = Signal[[]]()
         self._relay: Relay | None = None
         self.holes = 0
-        """Transient frames that were not relayed since text before them never came (E-4)."""
+        """Transient frames that were not relayed because text before them never arrived (E-4)."""
 
     def share(self, relay: Relay) -> None:
-        """Pass on what is written here to other gateways, and receive from them what they write."""
+        """Exchange what is written here and elsewhere with other gateways."""
         self._relay = relay
         self.relayed = True
 
     def lost(self, stream: str) -> None:
-        """Stop passing on a stream that another gateway writes now."""
+        """Stop relaying a stream that another gateway writes now."""
         if self._relay is not None:
             self._relay.lost(stream)
 
     def publish(self, stream: str, events: Sequence[Event]) -> None:
-        """Publish what one transaction appended to a stream: numbers in order and without a gap. Never waits."""
+        """Publish what one transaction appended to a stream: numbers in order and without gaps. Never waits."""
         self.publish_items(stream, [Durable(event.n, event.kind, event.body, event.at_ms) for event in events])
 
     def publish_items(self, stream: str, items: Sequence[Durable]) -> None:
-        """Do what `publish` does, with the items as viewers will share them."""
+        """Do what `publish` does, with the items that viewers will share."""
         if self._relay is not None and items:
             self._relay.on_durable(stream, items[-1].n)
         self.deliver(stream, items)
 
     def deliver(self, stream: str, items: Sequence[Durable]) -> None:
-        """Send what is durable to the viewers here, no matter which gateway wrote it."""
+        """Send durable items to the viewers here, whichever gateway wrote them."""
         topic = self.topics.get(stream)
         if topic is None:
             return
@@ -341,17 +341,17 @@ class Viewers:
         self._forget_if_idle(stream, topic)
 
     def transient(self, session_stream: str, raw: bytes, frame: Frame, after: int = 0) -> None:
-        """Relay a transient frame: what of it is new goes to every live viewer, and into the text so far.
+        """Relay a transient frame: its new part is sent to every live viewer, and added to the text so far.
 
         A turn's end must have been published before a frame of the next turn is relayed, since it closes what is open.
-        `after` is the number of the event that it came after, if that is known.
+        `after` is the number of the event that it followed, if that is known.
         """
         news = self.overhear(session_stream, raw, frame, after)
         if self._relay is not None and isinstance(news, TransientItem):
             self._relay.on_transient(session_stream, after, news.body)
 
     def overhear(self, session_stream: str, raw: bytes, frame: Frame, after: int = 0) -> TransientItem | Hole | None:
-        """Deliver a transient frame to the viewers here, no matter who relayed it; returns what of it was new."""
+        """Deliver a transient frame to the viewers here, whichever gateway relayed it; returns its new part."""
         topic = self.topics.get(session_stream)
         if topic is None:
             topic = self.topics[session_stream] = _Topic()
@@ -368,26 +368,26 @@ class Viewers:
         return item
 
     def so_far(self, stream: str) -> tuple[int, list[bytes]]:
-        """The text so far of a stream's open blocks, and the number of the event after which it is that."""
+        """Return the text so far of a stream's open blocks, and the number of the event after which it applies."""
         topic = self.topics.get(stream)
         if topic is None:
             return 0, []
         return topic.delivered, [frames.encode(frame) for frame in topic.blocks.merged()]
 
     def at(self, stream: str) -> int:
-        """Number of the last event that viewers here were sent."""
+        """Return the number of the last event that viewers here were sent."""
         topic = self.topics.get(stream)
         return topic.delivered if topic is not None else 0
 
     def follow(self, stream: str, n: int, reach: Callable[[int], Awaitable[None]]) -> None:
-        """Let viewers read a stream no farther than `reach` has reported; all up to `n` counts as delivered."""
+        """Limit viewers of a stream to what `reach` has reported; all up to `n` counts as delivered."""
         topic = self.topics.get(stream)
         if topic is None:
             topic = self.topics[stream] = _Topic()
         topic.delivered, topic.reach = max(topic.delivered, n), reach
 
     def unfollow(self, stream: str, *, blocks: bool) -> None:
-        """No one reads a stream here any more; without `blocks` no one here writes it either."""
+        """Stop following a stream that has no readers here; without `blocks` it has no writer here either."""
         topic = self.topics.get(stream)
         if topic is None:
             return
@@ -398,8 +398,8 @@ class Viewers:
     @asynccontextmanager
     async def join(self, tenant_id: str, stream: str, after: int, page: int = PAGE_MAX,
                    reader: ReplayReader = NOBODY) -> AsyncGenerator[StreamViewer]:
-        """Read a tenant's stream from behind number `after`: the ledger's tail in pages, the text so far, then live.
-        Pages of one reader, and of one tenant, are read a few at a time."""
+        """Read a tenant's stream after number `after`: the ledger's tail in pages, the text so far, then live. Pages of
+        one reader, and of one tenant, are read a few at a time."""
         relay = self._relay
         if relay is not None:
             await relay.watch(tenant_id, stream)

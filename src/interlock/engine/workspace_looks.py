@@ -1,4 +1,4 @@
-"""What git finds changed in a session's workspace, asked of the runner that has it (J-4). Only memory."""
+"""Changes in a session's workspace according to git, requested from its runner (J-4). In memory only."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from interlock.protocol.records import SessionRecord
 from interlock.protocol.resources import WorkspaceAccess
 
 ANSWER_S = 12.0
-"""A runner that does not answer within this is taken not to; its own look takes less."""
+"""Timeout for a runner's answer; its own look takes less."""
 MAX_ASKED = 8
-"""Workspaces of one runner that are asked for at once; one more is answered 503."""
+"""Workspaces of one runner that are requested at once; a further request is answered 503."""
 
 
 class _Asked(NamedTuple):
     runner_id: str
     session_id: str
     answer: asyncio.Future[WorkspaceChanges | None]
-    """None if the runner has left."""
+    """None if the runner has detached."""
     end: asyncio.TimerHandle
 
 
 class WorkspaceLooks:
-    """Asks runners that are attached here. All who ask for the same session meanwhile get the same answer."""
+    """Requests to runners that are attached here. Concurrent requests for the same session get the same answer."""
 
     def __init__(self, presence: RunnerPresence, clock: Clock, entropy: Entropy) -> None:
         self._presence = presence
@@ -43,8 +43,8 @@ class WorkspaceLooks:
 
     async def look(self, session: SessionRecord, access: WorkspaceAccess, start_commit: str | None = None
                    ) -> WorkspaceChanges:
-        """Ask a session's runner what changed in its workspace, and return that; `access` is the session's to its
-        workspace, `start_commit` what was checked out there as it began. Raises Problem, and Elsewhere if another
+        """Request the changes in a session's workspace from its runner, and return them; `access` is the session's to
+        its workspace, `start_commit` what was checked out there at its start. Raises Problem, and Elsewhere if another
         gateway has the runner."""
         asked = next((one for one in self._asked.values() if one.session_id == session.session_id), None) \
             or self._ask(session, access, start_commit)
@@ -54,13 +54,13 @@ class WorkspaceLooks:
         return answer
 
     def answer(self, runner_id: str, changes: WorkspaceChanges) -> None:
-        """Take a runner's answer; one that was not asked for, or is late, changes nothing."""
+        """Process a runner's answer; one that was not requested, or is late, changes nothing."""
         asked = self._asked.get(changes.request_id)
         if asked is not None and (asked.runner_id, asked.session_id) == (runner_id, changes.session_id):
             self._end(changes.request_id, changes)
 
     def lose(self, runner_id: str) -> None:
-        """A runner has left: end the waits for it."""
+        """End the requests to a runner that has detached."""
         for request_id in [name for name, one in self._asked.items() if one.runner_id == runner_id]:
             self._end(request_id, None)
 

@@ -1,7 +1,8 @@
-"""The text so far of every open block of a session: what a viewer that joins in mid-turn is given first (S-3, E-4).
+"""The text so far of every open block of a session, which a viewer that joins during a turn receives first (S-3, E-4).
 
-A block is a text or thinking block, or one channel of a tool call. Text is written at its offset: what is there
-already is skipped, and a hole is reported and not filled, unless its maker says that it left something out.
+A block is a text or thinking block, or one channel of a tool call. Text is written at its offset: a part that is
+present already is skipped, and a hole is reported and not filled, unless the sender declares that it omitted
+something.
 """
 
 from __future__ import annotations
@@ -16,20 +17,20 @@ from interlock.protocol.limits import MAX_TOOL_OUTPUT_BYTES
 from interlock.protocol.payloads import TextDelta, TextDone, ToolResult, ToolStream
 
 MAX_OPEN_BLOCKS = 1_024
-"""Open blocks kept of a session; past it the oldest is forgotten, and its `.done` or result brings its text."""
+"""Open blocks kept of a session; beyond it the oldest is dropped, and its `.done` or result brings its text."""
 
 _HALF = MAX_TOOL_OUTPUT_BYTES // 2
 _ESCAPE = 6
-"""The longest that one character under U+0080 becomes in JSON; a head may fall short of its half by less."""
+"""The maximum JSON length of one character under U+0080; a head may fall short of its half by less."""
 
 TURN_ENDS = frozenset({"session.turn.end", "session.closed"})
 """Types whose frames close every open block."""
 CLOSING = frozenset({"agent.text.done", "agent.thinking.done", "tool.invoke.result"}) | TURN_ENDS
-"""Types whose frames close blocks; a reader need not look into any other durable frame."""
+"""Types whose frames close blocks; a reader need not parse any other durable frame."""
 
 
 class Hole(NamedTuple):
-    """Text between `expected` and `found` (code points) of a block never came."""
+    """Text between `expected` and `found` (code points) of a block that was never received."""
 
     block: str
     expected: int
@@ -37,7 +38,8 @@ class Hole(NamedTuple):
 
 
 def block_of(frame: Frame) -> str | None:
-    """Name the block that a transient frame writes to, as the outbox does; None for any other frame."""
+    """Return the name of the block that a transient frame writes to, as the outbox names it; None for any other
+    frame."""
     payload = frame.payload
     if isinstance(payload, TextDelta):
         return payload.block_id
@@ -52,7 +54,7 @@ def encoded_size(text: str) -> int:
 
 
 def from_offset(frame: Frame, offset: int) -> Frame | None:
-    """Cut what lies before `offset` from a transient frame; None when nothing is left."""
+    """Return a transient frame without the text before `offset`; None if nothing is left."""
     payload = frame.payload
     if not isinstance(payload, TextDelta | ToolStream) or payload.offset >= offset:
         return frame
@@ -63,7 +65,7 @@ def from_offset(frame: Frame, offset: int) -> Frame | None:
 
 
 def joined(first: Frame, second: Frame) -> Frame | None:
-    """Merge two neighbours of one block into one frame (E-4); None when they are not neighbours."""
+    """Merge two neighbours of one block into one frame (E-4); None if they are not neighbours."""
     a, b = first.payload, second.payload
     if not (isinstance(a, TextDelta | ToolStream) and isinstance(b, TextDelta | ToolStream)):
         return None
@@ -74,7 +76,7 @@ def joined(first: Frame, second: Frame) -> Frame | None:
 
 
 class _Span:
-    """One block's text: all of it up to MAX_TOOL_OUTPUT_BYTES encoded, past that its head and its tail."""
+    """One block's text: all of it up to MAX_TOOL_OUTPUT_BYTES encoded, beyond that its head and its tail."""
 
     def __init__(self) -> None:
         self.end = 0
@@ -97,12 +99,12 @@ class _Span:
         if text:
             self._tail.append((text, encoded_size(text)))
             self._tail_size += self._tail[-1][1]
-            # Whole pieces go while more than enough is left; `tail` cuts exactly, and only when it is asked for.
+            # Whole pieces are dropped while more than enough remains; `tail` cuts exactly, and only on demand.
             while self._tail_size - self._tail[0][1] >= _HALF + _ESCAPE:
                 self._tail_size -= self._tail.popleft()[1]
 
     def skip_to(self, offset: int) -> None:
-        """Leave out what the maker left out: the head ends here, the tail begins again."""
+        """Skip what the sender omitted: the head ends here, the tail starts again."""
         self._head_open = False
         self._tail.clear()
         self._tail_size = 0
@@ -112,7 +114,7 @@ class _Span:
         return "".join(self._head)
 
     def tail(self) -> tuple[int, str]:
-        """(offset, text) of what is kept after the head."""
+        """Return (offset, text) of what is kept after the head."""
         text = _suffix("".join(piece for piece, _ in self._tail), _HALF + _ESCAPE)
         return self.end - len(text), text
 
@@ -122,7 +124,7 @@ class _Span:
 
 
 def _prefix(text: str, budget: int) -> str:
-    """Cut the longest prefix that takes at most `budget` bytes encoded."""
+    """Return the longest prefix that takes at most `budget` bytes encoded."""
     if encoded_size(text) <= budget:
         return text
     low, high = 0, len(text)
@@ -133,7 +135,7 @@ def _prefix(text: str, budget: int) -> str:
 
 
 def _suffix(text: str, budget: int) -> str:
-    """Cut the longest suffix that takes at most `budget` bytes encoded."""
+    """Return the longest suffix that takes at most `budget` bytes encoded."""
     if encoded_size(text) <= budget:
         return text
     low, high = 0, len(text)
@@ -146,7 +148,7 @@ def _suffix(text: str, budget: int) -> str:
 class _Block(NamedTuple):
     span: _Span
     frame: Frame
-    """The newest frame of the block: its envelope dresses the merged one."""
+    """The newest frame of the block: the merged one gets its envelope."""
 
 
 class OpenBlocks:
@@ -160,8 +162,8 @@ class OpenBlocks:
         return bool(self.open)
 
     def feed(self, frame: Frame) -> Frame | Hole | None:
-        """Take one frame of the session. Returns what of it is new to anyone who saw all before: the frame itself, the
-        rest of it that does not overlap, None where nothing is new, or the Hole that stands before it."""
+        """Process one frame of the session. Returns what is new in it for a viewer that saw all before: the frame
+        itself, the part of it that does not overlap, None if nothing is new, or the Hole before it."""
         name = block_of(frame)
         if name is None:
             for closed in self.closed_by(frame):
@@ -184,7 +186,7 @@ class OpenBlocks:
         return news
 
     def closed_by(self, frame: Frame) -> list[str]:
-        """Name the open blocks that a durable frame closes (T-3: a turn's end closes all)."""
+        """Return the open blocks that a durable frame closes (T-3: a turn's end closes all)."""
         payload = frame.payload
         if frame.type in TURN_ENDS:
             return list(self.open)
@@ -196,13 +198,13 @@ class OpenBlocks:
         return []
 
     def text(self, block: str) -> tuple[str, int, str]:
-        """Return (head, offset of the tail, tail) of an open block; the tail is "" where the head is all of it."""
+        """Return (head, offset of the tail, tail) of an open block; the tail is "" if the head is all of it."""
         span = self.open[block].span
         offset, tail = span.tail()
         return span.head(), offset, tail
 
     def merged(self, without: frozenset[str] | set[str] = frozenset()) -> list[Frame]:
-        """Write one delta from offset 0 for each open block (S-1), and a second one with `metadata.omitted` (code
+        """Return one delta from offset 0 for each open block (S-1), and a second one with `metadata.omitted` (code
         points left out) for the tail of a block that is longer than what is kept (D-2)."""
         return [frame for name, block in self.open.items() if name not in without for frame in _deltas(block)]
 

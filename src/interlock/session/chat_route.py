@@ -1,4 +1,4 @@
-"""From a chat to its session key and its agent (R-1, R-3)."""
+"""Routing of a chat to its session key and its agent (R-1, R-3)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DmScope = Literal["main", "per-peer", "per-channel-peer", "per-account-channel-p
 
 
 class Chat(NamedTuple):
-    """Where a message was said. Ids are the channel's own; `guild_id` and `team_id` are what the chat belongs to."""
+    """The chat of a message. Ids are the channel's own; `guild_id` and `team_id` are what the chat belongs to."""
 
     channel: str
     chat_type: ChatType
@@ -29,16 +29,16 @@ class Chat(NamedTuple):
 
     @property
     def place(self) -> str:
-        """The id of the chat itself: the peer of a direct one, else the group's."""
+        """Return the id of the chat itself: the peer of a direct one, otherwise the group's."""
         return (self.peer if self.chat_type == "direct" else self.group_id) or ""
 
 
 class BadChat(ValueError):
-    """A chat that lacks what its key is made of: (field, sentence)."""
+    """Raised if a chat lacks a part of its key: (field, sentence)."""
 
 
 class Binding(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`[[bindings]]`: chats that have everything that is said here go to `agent` (R-3)."""
+    """`[[bindings]]`: chats that match all given fields are routed to `agent` (R-3)."""
 
     agent: str
     channel: str | None = None
@@ -58,8 +58,8 @@ _RANKS = (("peer",), ("parent_peer",), ("group_id", "guild_id"), ("team_id",), (
 
 
 def agent_for(chat: Chat, bindings: Sequence[Binding], default_agent: str) -> str:
-    """Name the agent that answers a chat: by the most specific binding that fits; of two, by the one that says more,
-    then by the first."""
+    """Return the agent that answers a chat: by the most specific binding that matches; of two, by the one with more
+    fields, then by the first."""
     fitting = [binding for binding in bindings if _fits(binding, chat)]
     return canonical_agent(min(fitting, key=_rank).agent) if fitting else canonical_agent(default_agent)
 
@@ -78,7 +78,7 @@ def _rank(binding: Binding) -> tuple[int, int]:
 
 
 class Naming(NamedTuple):
-    """What the config says of keys. `links` has people by name, each with their `channel:peer` (identity links)."""
+    """The config of keys. `links` maps people's names to their `channel:peer` ids (identity links)."""
 
     dm_scope: DmScope = "main"
     links: Mapping[str, Sequence[str]] = {}
@@ -89,7 +89,7 @@ MAIN_ALONE = Naming()
 
 
 def chat_key(chat: Chat, agent_id: str, naming: Naming = MAIN_ALONE) -> str:
-    """Name the session of a chat (R-1). Raises BadChat where it lacks the id that its key is made of."""
+    """Return the session key of a chat (R-1). Raises BadChat if it lacks the id that its key is made of."""
     scope = _direct(chat, naming) if chat.chat_type == "direct" else _shared(chat)
     thread = [*(["thread", _part(chat.thread_id)] if chat.thread_id else []),
               *(["topic", _part(chat.topic_id)] if chat.topic_id else [])]
@@ -97,12 +97,12 @@ def chat_key(chat: Chat, agent_id: str, naming: Naming = MAIN_ALONE) -> str:
 
 
 def cron_key(agent_id: str, job_id: str) -> str:
-    """Name the session of a cron job."""
+    """Return the session key of a cron job."""
     return _key(agent_id, "cron", _part(job_id))
 
 
 def hook_key(agent_id: str, uuid: str) -> str:
-    """Name the session of one delivery of a hook that names no key."""
+    """Return the session key of one delivery of a hook that names no key."""
     return _key(agent_id, "hook", uuid)
 
 
@@ -122,7 +122,7 @@ def _direct(chat: Chat, naming: Naming) -> list[str]:
     if person is not None:
         return ["dm", _part(person)]
     peer = _part(chat.peer)
-    # Who only bears the name of a linked person must not come into that person's session.
+    # A peer that only has the same name as a linked person must not get that person's session.
     scope = "per-channel-peer" if naming.dm_scope == "per-peer" and chat.peer in naming.links else naming.dm_scope
     if scope == "per-peer":
         return ["dm", peer]
@@ -140,9 +140,9 @@ def _key(agent_id: str, *parts: str) -> str:
 
 
 def _part(text: str) -> str:
-    """Write an id so that it stays one part of a key: what separates, or cannot be seen, is escaped as in a URL.
+    """Escape an id so that it stays one part of a key: separators and invisible characters are escaped as in a URL.
 
-    Else the group `a:thread:b` would be the thread `b` of the group `a`.
+    Otherwise the group `a:thread:b` would be the thread `b` of the group `a`.
     """
     return "".join(c if c.isprintable() and c not in ": %" else _escaped(c) for c in text)
 

@@ -1,7 +1,6 @@
-"""Words that a person says to the gateway and not to the agent: `/status`, `/stop`, `/compact`; and what they are
-answered (V-1).
+"""Chat commands to the gateway itself: `/status`, `/stop`, `/compact`; and their answers (V-1).
 
-`/new` and `/reset` are read by `resets`: what stands behind them goes to the agent.
+`/new` and `/reset` are parsed by `resets`: the text after them is sent to the agent.
 """
 
 from __future__ import annotations
@@ -15,15 +14,15 @@ COMPACTING = "Compacting the conversation: its older part becomes a summary. /st
 
 
 class Word(NamedTuple):
-    """A word, and what stands behind it: for `compact` what the summary must keep."""
+    """A chat command, and the text after it: for `compact` what the summary must keep."""
 
     name: Literal["status", "stop", "compact"]
     rest: str = ""
 
 
 def read_word(message: str) -> Word | None:
-    """Read a word that is the whole message, or `/compact` with what stands behind it; None where it is none, and goes
-    to the agent."""
+    """Parse a command that is the whole message, or `/compact` with the text after it; None if it is neither, and is
+    for the agent."""
     said = message.strip()
     name = _WORDS.get(said.lower())
     if name is not None:
@@ -35,7 +34,8 @@ def read_word(message: str) -> Word | None:
 
 
 class ChatStatus(NamedTuple):
-    """What `/status` answers for a session. Tokens are of the whole session, times in milliseconds; None is unknown."""
+    """The answer to `/status` for a session. Tokens are of the whole session, times in milliseconds; None is
+    unknown."""
 
     agent_id: str
     model: str
@@ -56,7 +56,7 @@ class ChatStatus(NamedTuple):
 
 
 def status_text(now: ChatStatus) -> str:
-    """Write it as a chat shows it, one thing a line."""
+    """Return it as a chat shows it, one item a line."""
     queue = [f"{number} {what}" for number, what in (
         (now.running, "running"), (now.asking, "waiting for a yes"), (now.waiting, "waiting its turn")) if number]
     return "\n".join((
@@ -69,17 +69,17 @@ def status_text(now: ChatStatus) -> str:
 
 
 def no_status(agent_id: str, session_key: str) -> str:
-    """What `/status` answers before the first message."""
+    """Return the answer to `/status` before the first message."""
     return f"agent {agent_id}\nsession {session_key} · not begun: your first message begins it"
 
 
 def nothing_to_compact() -> str:
-    """What `/compact` answers before the first message."""
+    """Return the answer to `/compact` before the first message."""
     return "There is no conversation yet, and so nothing to compact."
 
 
 def stopped_text(count: int) -> str:
-    """What `/stop` answers."""
+    """Return the answer to `/stop`."""
     if not count:
         return "Nothing runs, and nothing waits."
     return f"Stopping {count} {'command' if count == 1 else 'commands'}."

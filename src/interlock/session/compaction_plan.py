@@ -1,7 +1,7 @@
-"""When a conversation is compacted, and which of it (Z-2, Z-3).
+"""When a conversation is compacted, and which part of it (Z-2, Z-3).
 
-A plan says what is summarised, where what is kept begins, and which files the summary's part touched. It is made from
-the path to the leaf alone: anyone who has the same path, settings and figures makes the same plan.
+A plan states what is summarised, which entry is the first one kept, and which files the summarised part touched. It
+depends on the path to the leaf only: the same path, settings and figures yield the same plan.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from interlock.session.tokens import Calibration, entry_tokens
 from interlock.session.tree import Tree
 
 WINDOW_SHARE = 4
-"""The reserve takes no more than this part of the window: a window smaller than it would be compacted at every turn
+"""The reserve is at most this fraction of the window: a window smaller than it would be compacted at every turn
 (Z-2)."""
 SOFT_SHARE = 8
-"""The room before a compaction in which memory is flushed takes no more than this part of the window, for the same
-reason: what a compaction keeps would lie in it."""
+"""The margin before a compaction in which memory is flushed is at most this fraction of the window, for the same
+reason: what a compaction keeps would be within it."""
 KEEP_SHARE = 2
-"""What is kept takes at most this part of what fits before a compaction, or the next turn would compact again."""
+"""What is kept is at most this fraction of what fits before a compaction, or the next turn would compact again."""
 MAX_SUMMARY_SHARE = 0.8
-"""Of the reserve: how long a summary may be (pi's figure)."""
+"""Share of the reserve that a summary may take (pi's figure)."""
 
 
 class Flush(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,8 +50,8 @@ class CompactionSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Thresholds(NamedTuple):
-    """Sizes of the context in tokens. Past `flush` memory is written, past `compaction` the conversation is compacted;
-    `keep` of it stays, and a summary has at most `summary`."""
+    """Sizes of the context in tokens. Beyond `flush` memory is written, beyond `compaction` the conversation is
+    compacted; `keep` of it stays, and a summary has at most `summary`."""
 
     compaction: int
     flush: int
@@ -60,12 +60,13 @@ class Thresholds(NamedTuple):
 
 
 def reserve_tokens(settings: CompactionSettings, window: int) -> int:
-    """Room for the next prompt and answer: raised to the floor, and capped at a quarter of the window (Z-2)."""
+    """Return the reserve for the next prompt and answer: raised to the floor, and capped at a quarter of the window
+    (Z-2)."""
     return min(max(settings.reserve_tokens, settings.reserve_tokens_floor), max(window, 0) // WINDOW_SHARE)
 
 
 def size_fault(summary: str) -> str | None:
-    """Return why a summary is too large to be one, as a sentence without its full stop; None where it is not (Z-4)."""
+    """Return why a summary is too large, as a sentence without its full stop; None if it is not (Z-4)."""
     if len(summary) > MAX_SUMMARY_CHARS:
         return f"the summary has {len(summary)} characters, at most {MAX_SUMMARY_CHARS} are taken"
     if len(summary) * 6 > MAX_SUMMARY_BYTES and (size := json_size(summary)) > MAX_SUMMARY_BYTES:
@@ -74,7 +75,7 @@ def size_fault(summary: str) -> str | None:
 
 
 def thresholds(settings: CompactionSettings, window: int) -> Thresholds:
-    """The one place where both thresholds come from, so that a flush always stands before its compaction (Z-5)."""
+    """Return both thresholds, computed in one place so that a flush always precedes its compaction (Z-5)."""
     reserve = reserve_tokens(settings, window)
     compaction = max(window, 0) - reserve
     soft = min(max(settings.memory_flush.soft_threshold_tokens, 0), max(window, 0) // SOFT_SHARE)
@@ -83,7 +84,7 @@ def thresholds(settings: CompactionSettings, window: int) -> Thresholds:
 
 
 class Path:
-    """The entries from the root to the leaf. `ids` and `types` are at hand, an entry is read when it is asked for."""
+    """The entries from the root to the leaf. `ids` and `types` are loaded, an entry is read on demand."""
 
     def __init__(self, ids: Sequence[str], types: Sequence[str], entry: Callable[[int], Mapping[str, Any]]) -> None:
         self.ids = ids
@@ -92,7 +93,7 @@ class Path:
 
     @classmethod
     def of_tree(cls, tree: Tree) -> Path:
-        """The path of a transcript to its leaf."""
+        """Return the path of a transcript to its leaf."""
         places = tree.path(tree.leaf)
         nodes = tree.nodes
         return cls([nodes[place].id for place in places], [nodes[place].type for place in places],
@@ -106,31 +107,32 @@ class CompactionPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     """What a compaction does, as `control.session.compact` states it: entries by id, sizes in tokens."""
 
     entry_ids: list[str]
-    """What is summarised, in order; `turn_head` is the end of it."""
+    """The entries to summarise, in order; `turn_head` is the end of it."""
     first_kept: str
     turn_head: list[str] = []
-    """The head of the turn that the cut splits: summarised for itself, so that what is kept of the turn makes sense."""
+    """The head of the turn that the cut splits: summarised separately, so that the part of the turn that is kept makes
+    sense."""
     previous_summary: str | None = None
-    """The summary of the compaction before, which the new one carries on."""
+    """The previous compaction's summary, which the new one continues."""
     read_files: list[str] = []
     modified_files: list[str] = []
     tokens_before: int = 0
     tokens_kept: int = 0
     tokens_summarised: int = 0
-    """Of what the summary stands instead of, the one before included: one that is not shorter is none."""
+    """The size of what the summary replaces, including the previous one: a summary must be shorter."""
     max_summary_tokens: int = 0
 
 
 class NothingToCompact(ValueError):
-    """There is nothing before what is kept; the sentence says so."""
+    """Raised if there is nothing before the part to keep; the text is one sentence."""
 
 
 def plan(
     path: Path, settings: CompactionSettings, window: int, *, calibration: Calibration | None = None,
     tokens_before: int | None = None, keep_tokens: int | None = None,
 ) -> CompactionPlan:
-    """Plan a compaction of the path (Z-3). `tokens_before` is what the context has by report, else it is estimated;
-    `keep_tokens` keeps less than the settings say. Raises NothingToCompact."""
+    """Plan a compaction of the path (Z-3). `tokens_before` is the reported size of the context, otherwise it is
+    estimated; `keep_tokens` keeps less than the settings. Raises NothingToCompact."""
     calibration = calibration or Calibration()
     limits = thresholds(settings, window)
     keep = limits.keep if keep_tokens is None else min(keep_tokens, limits.keep)
@@ -156,8 +158,8 @@ def plan(
 def tokens_after(before: int, kept: int, summarised: int, summary: int) -> int:
     """Return the size of a context after its compaction, in the measure of `before`, which may be the agent's own.
 
-    The other three are estimates, and may be far from what the agent reports: what counts of them is their ratio. A
-    reported size beside an estimate could show a compaction that made the context larger (Z-4)."""
+    The other three are estimates, and may be far from what the agent reports: only their ratio is used. A reported size
+    beside an estimate could show a compaction that made the context larger (Z-4)."""
     estimated = kept + summarised
     return round(before * (kept + summary) / estimated) if estimated > 0 else kept + summary
 
@@ -169,14 +171,14 @@ def estimated_tokens(path: Path) -> int:
 
 
 CONTRIBUTING = frozenset({"message", "custom_message", "branch_summary"})
-"""Types of the entries that are put before a model (X-1)."""
+"""Types of the entries that are part of the model's context (X-1)."""
 _STARTS = frozenset({"custom_message", "branch_summary"})
 _CUT_ROLES = frozenset({"user", "assistant", "bashExecution", "custom", "branchSummary"})
 _START_ROLES = frozenset({"user", "bashExecution"})
 
 
 class _Begin(NamedTuple):
-    """Where what was not summarised yet begins, and what the compaction before leaves behind."""
+    """The start of what was not summarised yet, and what the previous compaction left."""
 
     at: int
     summary: str | None
@@ -185,14 +187,14 @@ class _Begin(NamedTuple):
 
 
 class _Cut(NamedTuple):
-    """Place of the first entry that is kept, None where everything is; and the tokens from there on."""
+    """Position of the first entry that is kept, None if everything is; and the tokens from there on."""
 
     at: int | None
     tokens: int
 
 
 class _Gone:
-    """What is summarised, read once and never held: 100,000 entries are counted on the way past."""
+    """What is summarised, read once and never held: up to 100,000 entries are counted in passing."""
 
     def __init__(self, path: Path, places: Sequence[int]) -> None:
         self._path = path
@@ -201,7 +203,7 @@ class _Gone:
         """Estimated tokens of what was read so far."""
 
     def read(self) -> Iterator[Mapping[str, Any]]:
-        """Each entry in order."""
+        """Yield each entry in order."""
         for at in self._places:
             entry = self._path.entry(at)
             self.tokens += entry_tokens(entry)
@@ -216,7 +218,8 @@ def _nothing(tokens: int, keep: int) -> str:
 
 
 def _begin(path: Path) -> _Begin:
-    """A second compaction starts where the first one kept from: not behind it, or the kept tail were lost (Z-3)."""
+    """Return where a compaction starts: a second one starts at the first entry that the previous one kept, not after
+    it, or the kept tail would be lost (Z-3)."""
     last = next((at for at in range(len(path) - 1, -1, -1) if path.types[at] == "compaction"), None)
     if last is None:
         return _Begin(0, None, Files([], []), 0)
@@ -227,7 +230,7 @@ def _begin(path: Path) -> _Begin:
 
 
 def _cut(path: Path, begin: int, keep: int, calibration: Calibration) -> _Cut:
-    """Walk back until `keep` is filled. A place where results behind it answer calls before it is not a place to
+    """Walk back until `keep` is filled. A position whose later results answer earlier calls is not a position to
     cut."""
     open_results: set[str] = set()
     found: _Cut | None = None
@@ -241,7 +244,7 @@ def _cut(path: Path, begin: int, keep: int, calibration: Calibration) -> _Cut:
         _follow(entry, open_results)
         if not open_results and _may_cut(entry):
             found = _Cut(at, tokens)
-        # Where one result alone is more than is kept, what called it is kept with it.
+        # If one result alone exceeds what is kept, the call it answers is kept with it.
         if tokens >= keep and found is not None and found.at is not None:
             return found if found.at > first else _Cut(None, tokens)
     return _Cut(None, tokens)
@@ -256,7 +259,7 @@ def _follow(entry: Mapping[str, Any], open_results: set[str]) -> None:
 
 
 def call_ids(message: Mapping[str, Any]) -> list[str]:
-    """Ids of the tool calls in a message, in order."""
+    """Return the ids of the tool calls in a message, in order."""
     content = message.get("content")
     parts = cast("list[Any]", content) if isinstance(content, list) else []
     return [str(cast("dict[str, Any]", part).get("id")) for part in parts
@@ -268,7 +271,7 @@ def _may_cut(entry: Mapping[str, Any]) -> bool:
 
 
 def _turn_start(path: Path, begin: int, cut: int) -> int:
-    """Where the turn begins that the cut splits; `cut` itself where it splits none."""
+    """Return the start of the turn that the cut splits; `cut` itself if it splits none."""
     for at in range(cut, begin - 1, -1):
         if path.types[at] in _STARTS:
             return at

@@ -1,4 +1,5 @@
-"""What a transcript puts before a model: the path from the leaf to the root, with the last compaction applied (X-1)."""
+"""The context that a transcript forms for a model: the path from the leaf to the root, with the last compaction applied
+(X-1)."""
 
 from __future__ import annotations
 
@@ -12,19 +13,19 @@ from interlock.session.tree import Tree, read_object
 
 
 class ModelContext(NamedTuple):
-    """The messages in order, each as the JSON that the file has of it or that is made from its entry; and the model and
-    thinking level that the path ends with."""
+    """The messages in order, each as JSON from the file or made from its entry; and the model and thinking level at the
+    end of the path."""
 
     raw: list[msgspec.Raw]
     model: tuple[str, str] | None = None
     """(provider, model)."""
     thinking_level: str = "off"
     places: Sequence[int] = ()
-    """Where in the tree each message's entry stands."""
+    """The position of each message's entry in the tree."""
 
     @property
     def messages(self) -> list[dict[str, Any]]:
-        """The messages as objects."""
+        """Return the messages as objects."""
         return [read_object(bytes(raw)) or {} for raw in self.raw]
 
 
@@ -63,14 +64,15 @@ def context(tree: Tree, leaf: int | None = None) -> ModelContext:
 
 
 class Identified(NamedTuple):
-    """One message of a context, as JSON, and its entry's id."""
+    """A message of a context, as JSON, and its entry's id."""
 
     id: str
     message: msgspec.Raw
 
 
 def identified(tree: Tree) -> list[Identified]:
-    """The context of the leaf, each message with its entry's id (X-1). A compaction's summary has its entry's id."""
+    """Return the context of the leaf, each message with its entry's id (X-1). A compaction's summary has its entry's
+    id."""
     found = context(tree)
     return [Identified(tree.nodes[place].id, raw) for place, raw in zip(found.places, found.raw, strict=True)]
 
@@ -110,7 +112,7 @@ def _raw(value: dict[str, Any]) -> msgspec.Raw:
 
 
 def _object(value: Any) -> dict[str, Any]:
-    """The value if it is an object, else an empty one."""
+    """Return the value if it is an object, otherwise an empty one."""
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 

@@ -1,7 +1,7 @@
-"""What is wrong with a transcript, and the same transcript without it (X-4). Pure: bytes in, findings and lines out.
+"""Examination and repair of a transcript (X-4). Pure: bytes in, findings and lines out.
 
-What is mended reads as the damaged file is read, with more where more could be saved: an entry whose parent is lost
-hangs below the entry before it, so that what was said before the damage is in context again.
+A repaired file reads as the damaged file is read, with more if more could be saved: an entry whose parent is lost is
+placed below the entry before it, so that what preceded the damage is in context again.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from interlock.session.tree import Tree, harm_of, is_blank, read_node, read_obje
 from interlock.session.versions import upgraded
 
 MAX_FINDINGS = 1_000
-"""Findings that are listed one by one; all are counted."""
+"""Findings that are listed individually; all are counted."""
 SALVAGE_TRIES = 256
-"""Places of one damaged line at which a whole entry is looked for."""
+"""Positions within a damaged line at which a complete entry is looked for."""
 
 NOTES: frozenset[str] = frozenset({"newer_version", "no_line_feed", "lost_first_kept", "half_pair",
                                    "too_deep"})
-"""Findings that harm nothing, or that no repair can undo: a file that has no others is sound."""
+"""Harmless findings, and those that no repair can undo: a file without others is intact."""
 
 SAYS: dict[str, str] = {
     "torn_tail": "the last line is broken off; the repaired file leaves it out",
@@ -54,15 +54,15 @@ SAYS: dict[str, str] = {
 
 
 class TranscriptRepair(NamedTuple):
-    """A transcript without what was found. `lines` begin with the header and have no line feeds."""
+    """A repaired transcript. `lines` start with the header and have no line feeds."""
 
     lines: list[bytes]
     report: Report
-    """Of the file as it was."""
+    """The findings about the original file."""
 
 
 class _Sheet:
-    """Findings as they are made."""
+    """A collector of findings."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
@@ -77,7 +77,7 @@ class _Sheet:
 
 
 def examine(data: bytes) -> Report:
-    """Return what is wrong with a file's bytes. Never raises, never hangs."""
+    """Return the faults of a file's bytes. Never raises, never hangs."""
     lines = data.split(b"\n")
     tree, sheet = read_tree(lines), _Sheet()
     _look_at_lines(lines, tree, sheet)
@@ -88,7 +88,7 @@ def examine(data: bytes) -> Report:
 
 
 def repair(data: bytes, header: Header, entropy: Callable[[int], bytes]) -> TranscriptRepair:
-    """Write a file's lines without what is wrong. `header` is used if the file has none."""
+    """Return a file's lines without its faults. `header` is used if the file has none."""
     report = examine(data)
     found = read_tree(data.split(b"\n")).header
     entries = list(map(msgspec.json.encode, _salvaged(data)))
@@ -107,7 +107,7 @@ def _look_at_lines(lines: Sequence[bytes], tree: Tree, sheet: _Sheet) -> None:
         sheet.add("old_version" if tree.version < VERSION else "newer_version", 1, 0)
     has_feed = last < len(lines)
     offset = 0
-    # A whole and sound file passes here without one line of it being decoded again.
+    # An intact file passes here without decoding any of its lines again.
     harmed = {one.line for one in tree.damaged}
     for number, line in enumerate(lines, 1):
         if number in harmed:
@@ -142,14 +142,14 @@ def _look_at_tree(tree: Tree, sheet: _Sheet) -> None:
 def _keeps(tree: Tree, place: int) -> bool:
     entry = tree.entry(place)
     first, details = entry.get("firstKeptEntryId"), entry.get("details")
-    # An agent's own compaction between two turns keeps from the turn that comes next, if one comes (Z-4).
+    # An agent's own compaction between two turns keeps entries from the next turn on, if one follows (Z-4).
     own = isinstance(details, dict) and cast("dict[str, Any]", details).get("by") == "agent"
     return not isinstance(first, str) or own or first in tree.at
 
 
 def _cycles(tree: Tree) -> list[int]:
-    """One place of each cycle: on the leaf's path that at which a walk ends, so that cutting there changes no context;
-    else the first that is reached."""
+    """Return one position of each cycle: on the leaf's path that at which a walk ends, so that cutting there changes no
+    context; otherwise the first that is reached."""
     seen = bytearray(len(tree.nodes))
     found: list[int] = []
     starts = range(len(tree.nodes))
@@ -178,7 +178,7 @@ def _is_text(line: bytes) -> bool:
 
 # --- mending ---
 def _salvaged(data: bytes) -> list[dict[str, Any]]:
-    """Every entry that stands whole in the file, of version 3, in order; no header."""
+    """Return every complete entry in the file, as version 3, in order; no header."""
     whole: list[dict[str, Any]] = []
     for line in upgraded(data.split(b"\n")):
         if is_blank(line):
@@ -197,8 +197,8 @@ _scan = json.JSONDecoder().raw_decode
 
 
 def _pieces(line: bytes) -> list[dict[str, Any]]:
-    """Entries that stand whole within a damaged line, as where a torn line and the next one ran together. What is an
-    object inside an entry has no parent, and is not taken for one."""
+    """Return the complete entries within a damaged line, such as a torn line joined with the next one. An object inside
+    an entry has no parent, and is not mistaken for an entry."""
     text = legible(line).decode("utf-8", "replace")
     found: list[dict[str, Any]] = []
     at = tries = 0
@@ -218,7 +218,7 @@ def _pieces(line: bytes) -> list[dict[str, Any]]:
 
 
 def _writable(entry: dict[str, Any]) -> bool:
-    """What is torn may hold any number and any depth."""
+    """Return whether the entry can be encoded: a torn one may hold any number and any depth."""
     try:
         msgspec.json.decode(msgspec.json.encode(entry))
     except (ValueError, OverflowError, RecursionError, msgspec.MsgspecError):
@@ -227,7 +227,7 @@ def _writable(entry: dict[str, Any]) -> bool:
 
 
 def _unique(tree: Tree, entropy: Callable[[int], bytes]) -> list[dict[str, Any]]:
-    """All entries, each with an id of its own. Of two with one id the last keeps it: it is the one that counts."""
+    """Return all entries, each with a unique id. Of two with one id the last keeps it: it is the one that counts."""
     taken = set(tree.at)
     entries: list[dict[str, Any]] = []
     for place, node in enumerate(tree.nodes):
@@ -242,7 +242,7 @@ def _unique(tree: Tree, entropy: Callable[[int], bytes]) -> list[dict[str, Any]]
 
 
 def _joined(entries: list[dict[str, Any]]) -> list[bytes]:
-    """Assign every entry a parent that is there, or none, and no entry itself as an ancestor."""
+    """Give every entry an existing parent, or none, and no cycle."""
     ids = {entry["id"] for entry in entries}
     before: str | None = None
     for entry in entries:

@@ -1,7 +1,7 @@
-"""The words of a transcript, version 3 (sessions.md section 4): a header line, then entries that form a tree.
+"""The vocabulary of a transcript, version 3 (sessions.md section 4): a header line, then entries that form a tree.
 
-These structs are what this program writes. What others wrote is read as plain objects (`session.tree`), so that an
-entry type that is not known here keeps every field.
+These structs are what this program writes. Entries of other programs are read as plain objects (`session.tree`), so
+that an unknown entry type keeps every field.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ VERSION = 3
 ID_BYTES = 4
 """Random bytes of an entry's id, which is their hex form: 8 characters."""
 ID_DRAWS = 1_000
-"""Draws before an id is given up for want of a free one; among a million entries the odds are nil."""
+"""Attempts to draw a free id; among a million entries, failing this often is practically impossible."""
 
 FileStop = Literal["stop", "length", "toolUse", "error", "aborted"]
 
@@ -51,7 +51,7 @@ class ToolCallPart(MessagePart, frozen=True, tag="toolCall"):
 
 
 class MessageCost(msgspec.Struct, frozen=True, rename="camel"):
-    """What a message cost; all zeros if the agent does not report it (X-8)."""
+    """The cost of a message; all zeros if the agent does not report it (X-8)."""
 
     input: float = 0
     output: float = 0
@@ -107,14 +107,14 @@ class Custom(msgspec.Struct, frozen=True):
 
 
 class Label(msgspec.Struct, frozen=True):
-    """The body of a `label` entry; without a label it takes the target's away (X-6)."""
+    """The body of a `label` entry; without a label it removes the target's (X-6)."""
 
     target_id: str
     label: str | None
 
 
 class BranchSummary(msgspec.Struct, frozen=True):
-    """The body of a `branch_summary` entry: what was left when the conversation went back to `from_id` (X-6)."""
+    """The body of a `branch_summary` entry: what was abandoned when the conversation returned to `from_id` (X-6)."""
 
     from_id: str
     summary: str
@@ -132,7 +132,7 @@ class CompactionSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Draft = MessageBody | Custom | Label | BranchSummary | CompactionSummary
-"""An entry that has no id and no place in the tree yet."""
+"""An entry that has no id and no parent yet."""
 
 
 class TranscriptEntry(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", rename="camel"):
@@ -146,7 +146,7 @@ class TranscriptEntry(msgspec.Struct, frozen=True, kw_only=True, tag_field="type
 class MessageEntry(TranscriptEntry, frozen=True, kw_only=True, tag="message", omit_defaults=True):
     message: MessageBody
     origin: str | None = None
-    """`flush` marks what a memory flush said: in context, and left out of the user's view (Z-5)."""
+    """`flush` marks entries of a memory flush: in context, and hidden from the user's view (Z-5)."""
 
 
 class CustomEntry(TranscriptEntry, frozen=True, kw_only=True, tag="custom"):
@@ -184,7 +184,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="s
 
 
 class Stub(msgspec.Struct, frozen=True, rename="camel"):
-    """As much of a line as must be known to place it. The header's `type` is "session"."""
+    """The part of a line that is needed to place it. The header's `type` is "session"."""
 
     type: str
     id: str
@@ -192,7 +192,7 @@ class Stub(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class BadLine(ValueError):
-    """A line that must not be appended: it is not an entry, or not the one that it is said to be."""
+    """Raised for a line that must not be appended: it is not an entry, or does not match its declaration."""
 
 
 _encode = msgspec.json.Encoder().encode
@@ -205,12 +205,12 @@ def header_line(session_id: str, timestamp: str, cwd: str) -> bytes:
 
 
 def contributes(draft: Draft) -> bool:
-    """Whether the entry changes what is put before a model (X-1)."""
+    """Return whether the entry changes the model's context (X-1)."""
     return isinstance(draft, MessageBody | BranchSummary | CompactionSummary)
 
 
 def entry_line(draft: Draft, entry_id: str, parent_id: str | None, timestamp: str, origin: str | None = None) -> bytes:
-    """Assign a draft its place, and write its line, without its line feed. `origin` marks a message."""
+    """Return a draft's line, without its line feed, with its id and parent. `origin` marks a message."""
     if isinstance(draft, Custom):
         return _encode(CustomEntry(id=entry_id, parent_id=parent_id, timestamp=timestamp,
                                    custom_type=draft.custom_type, data=draft.data))
@@ -229,7 +229,7 @@ def entry_line(draft: Draft, entry_id: str, parent_id: str | None, timestamp: st
 
 
 def new_entry_id(taken: Container[str], entropy: Callable[[int], bytes]) -> str:
-    """Draw an id that the transcript does not have; drawn again on collision (X-3). Raises RuntimeError."""
+    """Draw an id that the transcript does not have; redrawn on collision (X-3). Raises RuntimeError."""
     for _ in range(ID_DRAWS):
         entry_id = entropy(ID_BYTES).hex()
         if entry_id not in taken:
@@ -238,7 +238,7 @@ def new_entry_id(taken: Container[str], entropy: Callable[[int], bytes]) -> str:
 
 
 def read_stub(line: bytes) -> Stub | None:
-    """Read what places a line, as `session.tree` reads it; None where it is damaged (X-4)."""
+    """Read the fields that place a line, as `session.tree` reads it; None if it is damaged (X-4)."""
     try:
         return _stub_decoder.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -1,4 +1,4 @@
-"""What a session's key carries from one session to the next: overrides, label and policy, and who talks there (I-4)."""
+"""The fields that each session of a key inherits: overrides, label and policy, and who talks there (I-4)."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ MAX_UNKNOWN_BYTES = 16_384
 
 SendPolicy = Literal["allow", "deny"]
 Verbosity = Literal["off", "on", "full"]
-"""What a surface shows beside the agent's words: nothing but what failed, each tool call, or its output and thoughts
-too."""
+"""What a surface shows besides the agent's words: only failures, each tool call, or also its output and thoughts."""
 
 
 class SessionFields(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """The fields of I-4 that nothing else of a session says; None is not set. Times are milliseconds since 1970."""
+    """The fields of I-4 that are stored nowhere else in a session; None is not set. Times are milliseconds since
+    1970."""
 
     chat_type: str | None = None
     provider: str | None = None
@@ -30,24 +30,25 @@ class SessionFields(msgspec.Struct, frozen=True, kw_only=True, rename="camel", o
     verbose_level: str | None = None
     reasoning_level: str | None = None
     elevated_level: str | None = None
-    """Kept, and without effect: policy decides."""
+    """Stored, without effect: policy decides."""
     send_policy: SendPolicy | None = None
     provider_override: str | None = None
     model_override: str | None = None
     mode_override: str | None = None
-    """The agent's mode for each prompt that names none itself: ours, beside the fields of I-4 (J-14)."""
+    """The agent's mode for each prompt that names none itself: Interlock's own, in addition to the fields of I-4
+    (J-14)."""
     auth_profile_override: str | None = None
     label: str | None = None
     archived_at: int | None = None
     session_started_at: int = 0
-    """When the first message came; 0 before it."""
+    """Time of the first message; 0 before it."""
     last_interaction_at: int = 0
-    """0 where no person has said anything since the session's start."""
+    """Time of a person's last message; 0 if there was none since the session's start."""
     compaction_count: int = 0
     memory_flush_at: int | None = None
     memory_flush_compaction_count: int | None = None
     refused: tuple[str, ...] = ()
-    """Overrides that the agent could not honour, and of which that was said (I-4)."""
+    """Overrides that the agent could not apply, and that were reported (I-4)."""
     unknown: dict[str, Any] = {}
     """Fields that another program or a newer version wrote: kept, not interpreted."""
 
@@ -57,15 +58,15 @@ INTERNAL = frozenset({"refused", "unknown"})
 COUNTED = frozenset({
     "sessionStartedAt", "lastInteractionAt", "compactionCount", "memoryFlushAt", "memoryFlushCompactionCount",
 })  # fmt: skip
-"""What the gateway counts itself: shown, never set by hand."""
+"""Fields that the gateway counts itself: shown, never set by hand."""
 EDITABLE = tuple(sorted(_NAMES.keys() - INTERNAL - COUNTED - {"archivedAt"}))
-"""What a person may set, by its name in I-4."""
+"""Fields that a person may set, by name in I-4."""
 _HONOURED = {"modelOverride": "model_override", "modeOverride": "mode_override", "thinkingLevel": "thinking_level",
              "reasoningLevel": "reasoning_level"}
 
 
 class BadField(ValueError):
-    """A field that cannot be set so: its name, and one sentence."""
+    """Raised if a field cannot have a value: its name, and one sentence."""
 
     def __init__(self, name: str, sentence: str) -> None:
         super().__init__(f"{name}: {sentence}")
@@ -73,7 +74,7 @@ class BadField(ValueError):
 
 
 class FieldChange(NamedTuple):
-    """One field that changed, as the audit log records it."""
+    """A changed field, as the audit log records it."""
 
     name: str
     before: str | None
@@ -81,7 +82,7 @@ class FieldChange(NamedTuple):
 
 
 def patched(entry: SessionFields, wanted: Mapping[str, Any]) -> tuple[SessionFields, list[FieldChange]]:
-    """Set fields by their names in I-4; None clears one. Raises BadField, and then nothing is set."""
+    """Set fields by name in I-4; None clears one. Raises BadField, and then nothing is set."""
     values: dict[str, Any] = {}
     changes: list[FieldChange] = []
     for name, value in wanted.items():
@@ -98,7 +99,7 @@ def patched(entry: SessionFields, wanted: Mapping[str, Any]) -> tuple[SessionFie
 
 
 def with_unknown(entry: SessionFields, fields: Mapping[str, Any]) -> SessionFields:
-    """Set what is not known, or take it away with None. Raises BadField where it is too much."""
+    """Set unknown fields, or remove them with None. Raises BadField if they are too large."""
     merged = {name: value for name, value in {**entry.unknown, **fields}.items() if value is not None}
     named = next(iter(fields), "")
     try:
@@ -107,7 +108,7 @@ def with_unknown(entry: SessionFields, fields: Mapping[str, Any]) -> SessionFiel
     except (ValueError, OverflowError, RecursionError, msgspec.DecodeError):
         comes_back = False
         size = 0
-    if not comes_back:  # Half a character, or a number of hundreds of digits: the row could not be read again.
+    if not comes_back:  # Half a surrogate pair, or a number of hundreds of digits: the row could not be read again.
         raise BadField(named, "a value that JSON cannot carry")
     if len(merged) > MAX_UNKNOWN_FIELDS or size > MAX_UNKNOWN_BYTES:
         raise BadField(named, f"more than is kept of fields that are not known: {MAX_UNKNOWN_BYTES} bytes")
@@ -115,13 +116,13 @@ def with_unknown(entry: SessionFields, fields: Mapping[str, Any]) -> SessionFiel
 
 
 def verbosity(level: object, usual: Verbosity) -> Verbosity:
-    """Read `verboseLevel`; a word that no surface knows, or none, is what is usual there."""
+    """Parse `verboseLevel`; an unknown or missing word yields the surface's default."""
     word = level.lower() if isinstance(level, str) else ""
     return cast("Verbosity", word) if word in get_args(Verbosity) else usual
 
 
 def is_known(name: str) -> bool:
-    """Whether I-4 names the field among those that an entry carries."""
+    """Return whether I-4 names the field among those that an entry carries."""
     return name in _NAMES and name not in INTERNAL
 
 
@@ -139,13 +140,13 @@ def _checked(name: str, value: Any) -> str | None:
 
 
 def carried_over(entry: SessionFields) -> SessionFields:
-    """What the next session of the key begins with: overrides, label and policy, but no counter (I-3)."""
+    """Return the initial fields of the key's next session: overrides, label and policy, but no counter (I-3)."""
     return msgspec.structs.replace(entry, archived_at=None, session_started_at=0, last_interaction_at=0,
                                    compaction_count=0, memory_flush_at=None, memory_flush_compaction_count=None)
 
 
 class PromptOverrides(NamedTuple):
-    """What overrides ask of the agent with each prompt, and the fields that ask it."""
+    """The settings that overrides add to each prompt, and the fields they come from."""
 
     model: str | None
     mode: str | None
@@ -154,7 +155,8 @@ class PromptOverrides(NamedTuple):
 
 
 def prompt_overrides(entry: SessionFields, features: Mapping[str, Any]) -> PromptOverrides:
-    """Return what a prompt carries; not what the agent has refused before, nor what it says that it does not offer."""
+    """Return the overrides of a prompt, without those that the agent has refused before, or states that it does not
+    offer."""
     lacks = {"modelOverride"} if features.get("model_switch") is False else set[str]()
     if features.get("prompt_options") is False:
         lacks |= {"thinkingLevel", "reasoningLevel"}
@@ -168,18 +170,18 @@ def prompt_overrides(entry: SessionFields, features: Mapping[str, Any]) -> Promp
 
 
 def lacking(entry: SessionFields, features: Mapping[str, Any]) -> tuple[str, ...]:
-    """Name the overrides that the agent says it does not offer, and of which that was not said yet."""
+    """Return the overrides that the agent states it does not offer, and that were not reported yet."""
     sent = prompt_overrides(entry, features).names
     return tuple(name for name, field in _HONOURED.items()
                  if getattr(entry, field) is not None and name not in entry.refused and name not in sent)
 
 
 def refusing(entry: SessionFields, names: Iterable[str]) -> SessionFields:
-    """Remember that the agent cannot honour these."""
+    """Remember that the agent cannot apply these."""
     return msgspec.structs.replace(entry, refused=tuple(dict.fromkeys((*entry.refused, *names))))
 
 
 def shown(entry: SessionFields) -> dict[str, Any]:
-    """The entry as surfaces show it: what is set, by its name in I-4, and what is not known."""
+    """Return the entry as surfaces show it: fields that are set, by name in I-4, and unknown ones."""
     fields: dict[str, Any] = msgspec.to_builtins(entry)
     return {**{name: value for name, value in fields.items() if name not in INTERNAL}, **entry.unknown}

@@ -1,7 +1,7 @@
-"""The fields that an entry of each type needs, as the programs that share the format read them (X-4). Pure.
+"""The fields that an entry of each type requires, as the programs that share the format read them (X-4). Pure.
 
-pi throws when it opens a file with a `message` entry that has no message, or later in a turn, when the content of one
-is not a list; what it never looks at may be missing.
+pi throws when it opens a file with a `message` entry that has no message, or later in a turn, if the content of one is
+not a list; what it never reads may be missing.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 BROKEN = "interlock.broken"
-"""`customType` of the entry that a repair keeps a broken one in: in the tree, never in context."""
+"""`customType` of the entry that a repair stores a broken one in: in the tree, never in context."""
 
 Fits = Callable[[Any], bool]
 
@@ -49,8 +49,8 @@ _MESSAGES: dict[str, dict[str, Fits]] = {
 
 
 def broken_field(entry: dict[str, Any]) -> str | None:
-    """Name the first field that an entry's type needs and that is missing or of another type, such as
-    `message.content`; None for a sound entry, and for one of an unknown type."""
+    """Return the first field that an entry's type requires and that is missing or of another type, such as
+    `message.content`; None for a valid entry, and for one of an unknown type."""
     kind = entry.get("type")
     if kind == "message":
         message = entry.get("message")
@@ -63,15 +63,15 @@ def broken_field(entry: dict[str, Any]) -> str | None:
         return next((f"message.{name}" for name, fits in _MESSAGES.get(role, {}).items()
                      if not fits(fields.get(name))), None)
     if kind == "session_info":
-        # A name that is not a text makes pi throw; none takes the name away.
+        # pi throws if a name is not a text; a missing name removes the name.
         return "name" if not isinstance(entry.get("name"), str | None) else None
     fields_of_kind = _ENTRIES.get(kind, {}) if isinstance(kind, str) else {}
     return next((name for name, fits in fields_of_kind.items() if not fits(entry.get(name))), None)
 
 
 def repaired_entry(entry: dict[str, Any]) -> dict[str, Any]:
-    """Make a broken entry one that can be read, in its place in the tree. A text where a list of parts belongs becomes
-    a part; any other is kept whole in a `custom` entry, out of context. A sound entry stays as it is."""
+    """Return a broken entry in a readable form, at its position in the tree. A text instead of a list of parts becomes
+    a part; any other is stored whole in a `custom` entry, out of context. A valid entry is returned unchanged."""
     message = entry.get("message")
     if entry.get("type") == "message" and isinstance(message, dict):
         fields = cast("dict[str, Any]", message)

@@ -1,6 +1,6 @@
-"""A transcript as it is exported: what people and tools said is redacted, and nothing that names or orders (K-4).
+"""Redaction of an exported transcript: what people and tools wrote is redacted, and nothing that names or orders (K-4).
 
-Pure. A line in which nothing is redacted stays byte by byte what it was.
+Pure. A line in which nothing is redacted is unchanged, byte for byte.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ STRUCTURE = frozenset({
     "parentId", "timestamp", "mimeType", "customType", "firstKeptEntryId", "targetId", "fromId", "parentSession",
     "version", "thinkingSignature", "textSignature",
 })
-"""Fields of entries, messages and parts that name, order or count: they stay, so that the tree stays one."""
+"""Fields of entries, messages and parts that name, order or count: they stay, so that the tree stays valid."""
 SPEECH = frozenset({"arguments", "details", "data"})
-"""Fields whose members are an agent's or a tool's own words, whatever they are called."""
+"""Fields whose members are an agent's or a tool's own words, whatever their names."""
 
 
 class Leaving(NamedTuple):
-    """The lines as they leave, and in how many something was redacted."""
+    """The lines of an export, and the number of lines in which something was redacted."""
 
     lines: list[bytes]
     redacted: int
 
 
 def leaving(lines: Iterable[bytes], redact: Redact) -> Leaving:
-    """Redact a file's lines, the header's among them."""
+    """Redact a file's lines, including the header."""
     before = list(lines)
     after = [_line(line, redact) for line in before]
     return Leaving(after, sum(one != other for one, other in zip(before, after, strict=True)))
@@ -69,7 +69,7 @@ def _value(value: Any, redact: Redact, *, all_of_it: bool) -> Any:
 
 def _member(name: str, member: Any, redact: Redact, *, all_of_it: bool, picture: bool) -> Any:
     if picture and name == "data":
-        return member  # Base64: no text stands there, and what a rule took out of it would spoil it.
+        return member  # Base64: it contains no text, and a redaction would corrupt it.
     if not all_of_it and name in STRUCTURE:
         return member
     return _value(member, redact, all_of_it=all_of_it or name in SPEECH)

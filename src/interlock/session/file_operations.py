@@ -1,4 +1,4 @@
-"""Which files a conversation read and changed, so that a summary can carry them (Z-3)."""
+"""The files that a conversation read and changed, so that a summary can list them (Z-3)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, cast
 
 MAX_FILES = 500
-"""Files of each kind that are carried: the last ones that were touched."""
+"""Files of each kind that are listed: the most recently touched ones."""
 MAX_PATH_CHARS = 1_000
 
 _READS = frozenset({"read", "read_file", "view", "cat"})
@@ -16,20 +16,20 @@ _PATHS = ("path", "file_path", "filePath", "notebook_path", "abs_path")
 
 
 class Files(NamedTuple):
-    """Paths as the tools were given them, each once, sorted. What was changed is not listed as read."""
+    """Paths as passed to the tools, each once, sorted. A changed file is not listed as read."""
 
     read: list[str]
     modified: list[str]
 
     @classmethod
     def of_details(cls, details: Any) -> Files:
-        """What a compaction's `details` carry."""
+        """Return the files in a compaction's `details`."""
         fields = cast("dict[str, Any]", details) if isinstance(details, dict) else {}
         return cls(_paths(fields.get("readFiles")), _paths(fields.get("modifiedFiles")))
 
 
 def files_of(entries: Iterable[Mapping[str, Any]], before: Files) -> Files:
-    """Collect the files of `message` entries, on top of those of the compaction before. A call that failed or was
+    """Return the files of `message` entries, added to those of the previous compaction. A call that failed or was
     denied touched nothing."""
     touched: dict[str, tuple[str, bool]] = {}
     read, modified = dict.fromkeys(before.read), dict.fromkeys(before.modified)
@@ -37,7 +37,7 @@ def files_of(entries: Iterable[Mapping[str, Any]], before: Files) -> Files:
         message = _object(entry.get("message"))
         if message.get("role") == "assistant":
             for call_id, path, changes in _calls(message):
-                # Ids may come again in a long conversation: each call counts for itself.
+                # Ids may be repeated in a long conversation: each call counts separately.
                 if call_id in touched:
                     _keep(touched.pop(call_id), read, modified)
                 touched[call_id or f"call {number} {len(touched)}"] = path, changes
@@ -52,7 +52,7 @@ def files_of(entries: Iterable[Mapping[str, Any]], before: Files) -> Files:
 def _keep(one: tuple[str, bool], read: dict[str, None], modified: dict[str, None]) -> None:
     path, changes = one
     kept = modified if changes else read
-    kept.pop(path, None)  # The last ones touched are at the end.
+    kept.pop(path, None)  # The most recently touched ones are at the end.
     kept[path] = None
 
 

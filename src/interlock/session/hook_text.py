@@ -1,4 +1,4 @@
-"""The prompt made of a hook's delivery: a template with places for the body and for values in it (R-4). Pure."""
+"""The prompt of a hook's delivery: a template with placeholders for the body and for values in it (R-4). Pure."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any, cast
 import msgspec
 
 TEXT_MAX_CHARS = 100_000
-"""What is longer is cut, and says so."""
+"""A longer text is cut, with a note."""
 _PLACE = re.compile(r"\{([^{}]*)\}")
 _NAMES = ("name", "delivery", "body")
 
 
 class BadTemplate(ValueError):
-    """A template that names what there is not; one sentence without its full stop."""
+    """Raised if a template names an unknown placeholder; one sentence without its full stop."""
 
 
 def check_template(template: str) -> None:
@@ -28,7 +28,7 @@ def check_template(template: str) -> None:
 
 
 def hook_text(template: str, name: str, delivery: str, body: bytes) -> str:
-    """Fill in the template. A missing value becomes nothing; text in the body is never a template."""
+    """Fill in the template. A missing value becomes an empty text; text in the body is never treated as a template."""
     text = body.decode("utf-8", "replace")
 
     def filled(found: re.Match[str]) -> str:
@@ -44,7 +44,7 @@ def hook_text(template: str, name: str, delivery: str, body: bytes) -> str:
 
 
 def _value(body: bytes, pointer: str) -> str:
-    """A value by its JSON pointer (RFC 6901): text as it is, all else as JSON, "" where there is none."""
+    """Return a value by its JSON pointer (RFC 6901): text as it is, all else as JSON, "" if there is none."""
     try:
         value: Any = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -1,8 +1,8 @@
-"""One line of a transcript as JSON that can be read here, whatever program wrote it (X-4). Pure.
+"""Parsing of a transcript's line as JSON, whatever program wrote it (X-4). Pure.
 
-JavaScript writes half of a surrogate pair as an escape, and nests as deep as it likes; both are JSON, and neither can
-be decoded and encoded again here. Such a line is read with U+FFFD for the half, and with a mark for what nests too
-deep. The line itself stays as it is.
+JavaScript writes half of a surrogate pair as an escape, and nests without limit; both are JSON, and neither can be
+decoded and encoded again here. Such a line is read with U+FFFD for the half, and with a mark for what nests too deeply.
+The line itself stays as it is.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ TOO_DEEP = "(nested too deep to be read here)"
 _decode = msgspec.json.Decoder().decode
 _ESCAPE = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL)
-"""An escape; a group where it is half of a surrogate pair. Two backslashes are one escape."""
+"""An escape; a group if it is half of a surrogate pair. Two backslashes are one escape."""
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?|[\[{]|[\]}]', re.DOTALL)
-"""A string, whole or broken off, or a bracket. Each byte is looked at once."""
+"""A string, complete or broken off, or a bracket. Each byte is scanned once."""
 
 
 def value_of(line: bytes) -> Any:
-    """Read a line as JSON; NO_JSON where it is none."""
+    """Parse a line as JSON; NO_JSON if it is not."""
     try:
         return _decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -45,8 +45,8 @@ def value_of(line: bytes) -> Any:
 
 
 def legible(line: bytes) -> bytes:
-    """Replace what is not text: bytes that are not UTF-8 and halves of surrogate pairs become U+FFFD. No byte order
-    mark is left. A line in which nothing is replaced is the same bytes."""
+    """Replace what is not text: bytes that are not UTF-8 and halves of surrogate pairs become U+FFFD. A byte order mark
+    is removed. A line in which nothing is replaced is the same bytes."""
     line = line.removeprefix(BOM)
     try:
         line.decode("utf-8")
@@ -56,14 +56,14 @@ def legible(line: bytes) -> bytes:
 
 
 def has_halves(line: bytes) -> bool:
-    """Whether half of a surrogate pair is escaped in the line."""
+    """Return whether half of a surrogate pair is escaped in the line."""
     if b"\\ud" not in line and b"\\uD" not in line:
         return False
     return any(found[1] is not None for found in _ESCAPE.finditer(line))
 
 
 def nests_too_deep(line: bytes) -> bool:
-    """Whether a line is read with a mark for what nests too deep."""
+    """Return whether a line is read with a mark for what nests too deeply."""
     if line.count(b"[") + line.count(b"{") <= MAX_JSON_DEPTH:
         return False
     try:
@@ -80,7 +80,7 @@ def _whole(found: re.Match[bytes]) -> bytes:
 
 
 def _shallow(line: bytes) -> bytes:
-    """Put a mark for each value that nests deeper than MAX_JSON_DEPTH."""
+    """Replace each value that nests deeper than MAX_JSON_DEPTH by a mark."""
     kept: list[bytes] = []
     depth = at = 0
     for token in _TOKEN.finditer(line):

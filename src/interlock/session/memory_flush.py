@@ -1,4 +1,4 @@
-"""Writing down what must last before a conversation is compacted (Z-5): when, with which words, and what it may do."""
+"""The memory flush before a conversation is compacted (Z-5): when it is due, its prompts, and what it may do."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ SYSTEM_PROMPT = (
     f"written, everything else is denied; the user sees nothing of it. End with a reply that begins with {TOKEN}."
 )
 HINT = f"\n\nIf there is nothing to say to the user, begin your reply with {TOKEN}."
-"""What is added to a configured prompt that does not say it itself."""
+"""Added to a configured prompt that does not contain it."""
 
 
 def prompt(settings: Flush, date: str) -> str:
-    """The flush turn's prompt; `date` is YYYY-MM-DD in the gateway's time zone, and replaces `{date}` in it."""
+    """Return the flush turn's prompt; `date` is YYYY-MM-DD in the gateway's time zone, and replaces `{date}` in it."""
     return _hinted(settings.prompt or PROMPT).replace("{date}", date)
 
 
 def system_prompt(settings: Flush, date: str) -> str:
-    """What is added to the agent's instructions for the flush turn."""
+    """Return what is added to the agent's instructions for the flush turn."""
     return _hinted(settings.system_prompt or SYSTEM_PROMPT).replace("{date}", date)
 
 
@@ -35,7 +35,7 @@ def _hinted(text: str) -> str:
 def flush_due(
     settings: CompactionSettings, window: int, context_tokens: int, *, compactions: int, flushed_at: int | None,
 ) -> bool:
-    """Whether memory is to be written now: past the soft threshold, and not yet since the last compaction.
+    """Return whether memory is to be written now: beyond the soft threshold, and not yet since the last compaction.
     `compactions` and `flushed_at` are `compactionCount` and `memoryFlushCompactionCount` of the session's entry."""
     if not (settings.enabled and settings.memory_flush.enabled) or window <= 0:
         return False

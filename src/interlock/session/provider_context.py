@@ -1,7 +1,8 @@
-"""A context as a provider takes it: what its API would refuse is put right on the way, the transcript is not (Z-7).
+"""A context in the form that a provider accepts: what its API would refuse is corrected in the request, not in the
+transcript (Z-7).
 
-What is repaired: what is not a message becomes one, calls and results are in pairs and in order, ids have the
-provider's alphabet, nothing is empty, and the conversation begins with its user where the provider wants that.
+Corrections: non-messages become messages, calls and results are paired and in order, ids use the provider's alphabet,
+nothing is empty, and the conversation starts with its user if the provider requires that.
 """
 
 from __future__ import annotations
@@ -20,15 +21,15 @@ BRANCH = ("What follows sums up a branch of this conversation that was left:\n\n
 
 
 class ProviderRules(NamedTuple):
-    """What a provider's API asks of a conversation."""
+    """A provider's requirements for a conversation."""
 
     id_form: re.Pattern[str]
     id_chars: int
-    """Length of an id that is made again."""
+    """Length of a regenerated id."""
     alternates: bool
-    """Two user messages in a row are one, and the first message is the user's."""
+    """Consecutive user messages are merged, and the first message is the user's."""
     signed_thinking: bool
-    """Thinking goes back only with the signature that it came with."""
+    """Thinking is sent back only with its original signature."""
 
 
 _ANY = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
@@ -42,18 +43,18 @@ PROVIDERS: dict[str, ProviderRules] = {
 _ALIASES = {"google-gla": "google", "google-vertex": "google", "gemini": "google", "bedrock": "anthropic",
             "claude": "anthropic", "azure": "openai", "openai-chat": "openai", "openai-responses": "openai"}
 STRICTEST = ProviderRules(re.compile(r"[A-Za-z0-9_-]{1,40}\Z"), 24, alternates=True, signed_thinking=True)
-"""For a provider that is not known."""
+"""For an unknown provider."""
 
 
 def provider_of(name: str) -> ProviderRules:
-    """The rules of a provider; `name` may be a whole `provider/model`."""
+    """Return the rules of a provider; `name` may be a whole `provider/model`."""
     plain = name.split("/", 1)[0].split(":", 1)[0].strip().lower()
     return PROVIDERS.get(_ALIASES.get(plain, plain), STRICTEST)
 
 
 def cleaned(messages: Sequence[Mapping[str, Any]], provider: str) -> list[dict[str, Any]]:
-    """Return the messages as the provider takes them: roles `user`, `assistant` and `toolResult` alone. The argument is
-    not changed, and what is clean already stays as it is (doing it twice is doing it once)."""
+    """Return the messages in the provider's form: only the roles `user`, `assistant` and `toolResult`. The argument is
+    not changed, and correct messages stay as they are (the function is idempotent)."""
     rules = provider_of(provider)
     said = [message for raw in messages if (message := _as_said(raw, rules)) is not None]
     paired = _paired(said)
@@ -106,7 +107,7 @@ def _shell(message: Mapping[str, Any]) -> str:
 
 def _assistant(message: Mapping[str, Any], rules: ProviderRules) -> dict[str, Any] | None:
     parts = [part for part in _filled(message.get("content")) if not _is_loose_thinking(part, rules)]
-    # A call whose arguments never came whole cannot be sent back as one.
+    # A call whose arguments never arrived completely cannot be sent back.
     parts = [part for part in parts if part.get("type") != "toolCall" or (
         isinstance(part.get("id"), str) and part["id"] and isinstance(part.get("name"), str) and part["name"])]
     no_arguments: dict[str, Any] = {"arguments": {}}
@@ -123,7 +124,7 @@ def _is_loose_thinking(part: Mapping[str, Any], rules: ProviderRules) -> bool:
 
 
 def _filled(content: Any) -> list[dict[str, Any]]:
-    """Parts that say something."""
+    """Return the parts that have content."""
     if isinstance(content, str):
         return [_text(content)] if content.strip() else []
     listed = cast("list[Any]", content) if isinstance(content, list) else []
@@ -151,8 +152,8 @@ def _text(text: str) -> dict[str, Any]:
 
 # --- calls and results ---
 def _paired(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Put behind each assistant message the results of its calls, in the calls' order; one that never came is said to
-    be missing, and one that answers no call is dropped."""
+    """Place the results of each assistant message's calls after it, in the calls' order; a missing result is stated as
+    such, and one that answers no call is dropped."""
     taken: set[int] = set()
     found: list[dict[str, Any]] = []
     for at, message in enumerate(messages):
@@ -172,7 +173,7 @@ def _paired(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _calls_once(message: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The calls of a message, each id once."""
+    """Return the calls of a message, each id once."""
     found: dict[str, dict[str, Any]] = {}
     for part in message["content"]:
         if part.get("type") == "toolCall":
@@ -189,7 +190,7 @@ def _with_calls(message: dict[str, Any], calls: list[dict[str, Any]]) -> dict[st
 
 
 def _result_of(call_id: str, messages: list[dict[str, Any]], at: int, taken: set[int]) -> dict[str, Any] | None:
-    """The first result of the call behind it, before the same id is called again."""
+    """Return the first result of the call after it, before the same id is called again."""
     for place in range(at + 1, len(messages)):
         message = messages[place]
         if message["role"] == "assistant" and any(part.get("id") == call_id for part in message["content"]
@@ -218,13 +219,13 @@ def _named(message: dict[str, Any], rules: ProviderRules) -> dict[str, Any]:
 
 
 def provider_id(call_id: str, rules: ProviderRules) -> str:
-    """An id in the provider's alphabet: itself where it fits, else a digest of it, the same each time."""
+    """Return an id in the provider's alphabet: itself if it fits, otherwise a digest of it, the same each time."""
     if rules.id_form.match(call_id):
         return call_id
     return hashlib.sha256(call_id.encode("utf-8", "surrogatepass")).hexdigest()[:rules.id_chars]
 
 
-# --- who speaks when ---
+# --- order of the roles ---
 def _alternating(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for message in messages:

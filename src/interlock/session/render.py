@@ -1,4 +1,4 @@
-"""A transcript's path for people to read: Markdown and HTML (X-6). Pure."""
+"""A transcript's path rendered for people: Markdown and HTML (X-6). Pure."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ import msgspec
 from interlock.session.tree import Tree
 
 _ENDED = {"denied": "not allowed", "cancelled": "cut short"}
-"""How a tool call ended that neither succeeded nor failed by itself, by its status."""
+"""The text for a tool call that neither succeeded nor failed by itself, by its status."""
 TITLES = {"user": "User", "assistant": "Assistant", "toolResult": "Tool result", "bashExecution": "Shell",
           "custom": "Note"}
 _FENCE = re.compile(r"`{3,}")
 _OPENS = re.compile(r" {0,3}(`{3,}(?=[^`]*$)|~{3,})")
-"""A line that opens a fence of Markdown; inside it nothing else counts until one closes it."""
+"""A line that opens a Markdown fence; until it is closed, no other syntax counts."""
 _STRUCTURE = re.compile(r"( {0,3})(#{1,2}(?:[ \t]|$)|<)")
-"""A line that would be a heading as ours are, or HTML that may go on past its section."""
+"""A line that would be a heading of the page's levels, or HTML that may extend beyond its section."""
 _UNDERLINE = re.compile(r"( {0,3})((?:=+|-+)[ \t]*)")
-"""A line that would make a heading of the line above it."""
+"""A line that would turn the line above it into a heading."""
 
 
 class RenderedEntry(NamedTuple):
-    """One entry as it is read: a title, prose, and what must stay as it is (tool calls, output)."""
+    """A rendered entry: a title, prose, and preformatted text (tool calls, output)."""
 
     entry_id: str
     title: str
@@ -34,18 +34,18 @@ class RenderedEntry(NamedTuple):
 
 
 def sections(tree: Tree) -> Iterator[RenderedEntry]:
-    """Yield the path to the leaf; entries that say nothing are left out."""
+    """Yield the path to the leaf; entries without content are omitted."""
     for place in tree.path(tree.leaf):
         entry = tree.entry(place)
         if entry.get("origin") == "flush":
-            continue  # What the agent writes down for itself is left out of what people read (Z-5).
+            continue  # What the agent writes down for itself is hidden from people (Z-5).
         section = section_of(entry)
         if section is not None:
             yield section
 
 
 def section_of(entry: dict[str, Any]) -> RenderedEntry | None:
-    """What a person reads of one entry; None where it says nothing."""
+    """Return the rendering of one entry; None if it has no content."""
     entry_id = str(entry.get("id", ""))
     match entry.get("type"):
         case "message":
@@ -65,7 +65,7 @@ def section_of(entry: dict[str, Any]) -> RenderedEntry | None:
 
 
 def markdown(tree: Tree) -> str:
-    """Write the path as Markdown; text of others stays within its section, output within its fence."""
+    """Render the path as Markdown; others' text stays within its section, output within its fence."""
     head = tree.header or {}
     parts = [f"# Session {head.get('id', '')}\n\n{head.get('timestamp', '')} · {head.get('cwd', '')}\n"]
     for section in sections(tree):
@@ -80,7 +80,7 @@ def markdown(tree: Tree) -> str:
 
 
 def _contained(prose: str) -> str:
-    """Escape the lines of a text that would begin another section, and close a fence that it leaves open."""
+    """Escape the lines of a text that would start another section, and close a fence that it leaves open."""
     lines: list[str] = []
     fence = ""
     for line in prose.splitlines():
@@ -97,7 +97,7 @@ def _contained(prose: str) -> str:
 
 
 def page(tree: Tree) -> str:
-    """Write the path as one HTML document without scripts; nothing of the text is taken for markup."""
+    """Render the path as one HTML document without scripts; no text is interpreted as markup."""
     head = tree.header or {}
     title = html.escape(f"Session {head.get('id', '')}")
     parts = ['<!doctype html><html lang="en"><meta charset="utf-8">',
@@ -130,7 +130,7 @@ def _message(entry_id: str, message: dict[str, Any]) -> RenderedEntry:
 
 
 def _content(content: Any) -> tuple[str, str]:
-    """(prose, literal) of a message's content."""
+    """Return (prose, literal) of a message's content."""
     if isinstance(content, str):
         return content, ""
     prose: list[str] = []

@@ -1,7 +1,7 @@
-"""Usage of each model request, out of usage frames that carry a turn's running totals (X-8). Pure.
+"""The usage of each model request, derived from usage frames with a turn's running totals (X-8). Pure.
 
-In the transcript's format an assistant message has the usage of the one request that produced it, and readers take
-`totalTokens` for the size of the context after it. A turn's total over twenty requests would read as a context that is
+In the transcript's format an assistant message has the usage of the one request that produced it, and readers interpret
+`totalTokens` as the size of the context after it. A turn's total over twenty requests would look like a context that is
 twenty times too large.
 """
 
@@ -12,24 +12,24 @@ from interlock.session.entries import TokenFigures
 
 
 class RequestUsage:
-    """Follows the usage frames of one turn; `take` returns the figures of one assistant message after another."""
+    """Tracks the usage frames of one turn; `take` returns the figures of one assistant message after another."""
 
     def __init__(self) -> None:
         self._latest: p.Usage | None = None
         self._counted = TokenFigures()
         """Totals of the turn up to the last message whose usage was known."""
         self._unknown = 0
-        """Messages since then that were appended before any usage frame came."""
+        """Messages since then that were appended before any usage frame arrived."""
 
     def note(self, usage: p.Usage) -> None:
-        """Remember a usage frame of the turn: running totals, or the last ones."""
+        """Store a usage frame of the turn: running totals, or the last ones."""
         self._latest = usage
 
     def take(self) -> TokenFigures:
-        """Return the usage of the message that is appended now: zeros while no new usage frame has come.
+        """Return the usage of the message that is being appended: zeros if no new usage frame has arrived.
 
-        In order of preference: what the agent reports of its last request, the reported size of the context, the
-        growth of the turn's totals divided by the messages that it covers.
+        In order of preference: the agent's report of its last request, the reported size of the context, the growth of
+        the turn's totals divided by the messages that it covers.
         """
         usage, self._latest = self._latest, None
         if usage is None:
@@ -48,13 +48,13 @@ class RequestUsage:
 
 
 def turn_figures(usage: p.Usage) -> TokenFigures:
-    """Return what a whole turn took, as its usage frame says."""
+    """Return the usage of a whole turn, as its usage frame reports it."""
     return _figures(usage.token_usage)
 
 
 def _sized(figures: TokenFigures, used: int) -> TokenFigures:
-    """Make the reported size of the context the total. Figures that exceed it cover several requests, whose shares are
-    not known: all but the output counts as input."""
+    """Set the total to the reported size of the context. Figures that exceed it cover several requests, whose shares
+    are unknown: all but the output counts as input."""
     if sum(_parts(figures)) <= used:
         return TokenFigures(*_parts(figures), used)
     output = min(figures.output, used)

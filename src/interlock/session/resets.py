@@ -1,4 +1,4 @@
-"""When a session key moves on to a new session: the daily hour, idleness, and a person's word (I-1, I-2)."""
+"""When a session key continues with a new session: the daily hour, idleness, or a person's command (I-1, I-2)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from interlock.session.chat_route import ChatType
 
 AT_HOUR_DEFAULT = 4
 IDLE_MINUTES_DEFAULT = 60
-"""Of mode `idle` where no one says how long."""
+"""Mode `idle`'s default, in minutes."""
 MINUTE_MS = 60_000
 
 ResetMode = Literal["daily", "idle", "none"]
@@ -20,7 +20,7 @@ ResetCause = Literal["daily", "idle"]
 
 
 class ResetRule(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """`session.reset`, or what differs from it for a chat type or a channel; None is not said."""
+    """`session.reset`, or the differences for a chat type or a channel; None is not set."""
 
     mode: ResetMode | None = None
     at_hour: int | None = None
@@ -35,7 +35,7 @@ class ResetRule(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbi
 
 
 class ResetRules(NamedTuple):
-    """All that the config says of resets. `legacy_idle_minutes` is `session.idleMinutes`."""
+    """The config of resets. `legacy_idle_minutes` is `session.idleMinutes`."""
 
     reset: ResetRule | None = None
     by_type: Mapping[str, ResetRule] = {}
@@ -44,7 +44,7 @@ class ResetRules(NamedTuple):
 
 
 class Reset(NamedTuple):
-    """What holds for one session; None is never."""
+    """The rule for one session; None is never."""
 
     at_hour: int | None
     idle_ms: int | None
@@ -57,13 +57,13 @@ class Clocks(NamedTuple):
     interacted_ms: int
 
     def until(self, now_ms: int) -> Clocks:
-        """Return the clocks without what lies ahead of `now_ms`: it was stored while the host's clock was ahead."""
+        """Return the clocks limited to `now_ms`: a later time was stored while the host's clock was ahead."""
         return Clocks(min(self.started_ms, now_ms), min(self.interacted_ms, now_ms))
 
 
 def reset_for(rules: ResetRules, chat_type: ChatType, channel: str, *, thread: bool = False) -> Reset:
-    """Return the rule of a chat: its channel's rule alone, else the thread's, the group's or direct's field by field,
-    then the general one (I-1)."""
+    """Return the rule of a chat: its channel's rule alone, otherwise the thread's, the group's or direct's field by
+    field, then the general one (I-1)."""
     own = rules.by_channel.get(channel)
     if own is not None:
         return _reset([own], None)
@@ -77,7 +77,7 @@ def reset_for(rules: ResetRules, chat_type: ChatType, channel: str, *, thread: b
 def _reset(layers: list[ResetRule], legacy_idle_minutes: int | None, *, said: bool = True) -> Reset:
     mode = next((rule.mode for rule in layers if rule.mode is not None), None)
     if mode is None:
-        # Who has only the old setting had no daily reset, and gets none.
+        # A config with only the old setting had no daily reset, and gets none.
         mode = "idle" if not said and legacy_idle_minutes is not None else "daily"
     at_hour = next((rule.at_hour for rule in layers if rule.at_hour is not None), AT_HOUR_DEFAULT)
     idle = next((rule.idle_minutes for rule in layers if rule.idle_minutes is not None), legacy_idle_minutes)
@@ -89,7 +89,7 @@ def _reset(layers: list[ResetRule], legacy_idle_minutes: int | None, *, said: bo
 
 
 def due(reset: Reset, clocks: Clocks, now_ms: int, zone: tzinfo) -> ResetCause | None:
-    """Return why the next message of a person begins a new session, the cause that came first, or None."""
+    """Return why a person's next message starts a new session, the earliest cause, or None."""
     clocks = clocks.until(now_ms)
     idle_at = clocks.interacted_ms + reset.idle_ms if reset.idle_ms is not None else None
     daily_at = next_daily_ms(clocks.started_ms, reset.at_hour, zone) if reset.at_hour is not None else None
@@ -99,9 +99,9 @@ def due(reset: Reset, clocks: Clocks, now_ms: int, zone: tzinfo) -> ResetCause |
 
 
 def next_daily_ms(after_ms: int, at_hour: int, zone: tzinfo) -> int:
-    """The first daily reset after an instant."""
+    """Return the first daily reset after an instant."""
     day = _local(after_ms, zone).date()
-    # Yesterday's too: where a clock is set back over midnight, a date begins twice.
+    # Includes yesterday's: if a clock is set back over midnight, a date begins twice.
     for days in range(-1, 4):
         at = daily_ms(day + timedelta(days=days), at_hour, zone)
         if at > after_ms:
@@ -110,13 +110,13 @@ def next_daily_ms(after_ms: int, at_hour: int, zone: tzinfo) -> int:
 
 
 def daily_ms(day: date, at_hour: int, zone: tzinfo) -> int:
-    """The first instant at which the local clock shows `day`, `at_hour`:00 or later.
+    """Return the first instant at which the local clock shows `day`, `at_hour`:00 or later.
 
-    So an hour that is shown twice counts where it is shown first, and one that is left out is the instant at which the
-    clock jumps over it (I-2), also where a whole day is left out.
+    So an hour that occurs twice counts the first time, and one that is skipped is the instant at which the clock jumps
+    over it (I-2), also if a whole day is skipped.
     """
     wanted = datetime.combine(day, time(at_hour))
-    # Inside a gap, fold 0 reads with the offset before it and so lies behind the jump, fold 1 lies before it.
+    # Inside a gap, fold 0 uses the offset before it and so is after the jump, fold 1 is before it.
     late, early = (int(wanted.replace(tzinfo=zone, fold=fold).timestamp()) for fold in (0, 1))
     if _shown(late, zone) == wanted:
         return late * 1000
@@ -135,16 +135,16 @@ def _local(at_ms: int, zone: tzinfo) -> datetime:
 
 
 class ResetCommand(NamedTuple):
-    """A person's `/new` or `/reset`: the model that it picks, and the text that becomes the first message."""
+    """A person's `/new` or `/reset`: the model that it selects, and the text that becomes the first message."""
 
     model: str | None
     text: str
 
 
 def read_reset(message: str, models: Collection[str] = ()) -> ResetCommand | None:
-    """Read `/new` and `/reset`, alone or followed by text; None where a message is neither (I-1).
+    """Parse `/new` and `/reset`, alone or followed by text; None if a message is neither (I-1).
 
-    The word after `/new` is a model if it is one of `models`, or stands alone and is written `provider/model`.
+    The word after `/new` is a model if it is one of `models`, or is the only word and is written `provider/model`.
     """
     word, rest = _first_word(message)
     if word.lower() not in ("/new", "/reset"):

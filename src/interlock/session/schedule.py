@@ -1,4 +1,4 @@
-"""When a cron job is due: five fields in a time zone, over the days on which clocks are set (R-4). Pure."""
+"""When a cron job is due: five fields in a time zone, including days with clock changes (R-4). Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BEGINNING = datetime(2020, 1, 1, tzinfo=UTC)
 
 
 class BadSchedule(ValueError):
-    """A schedule that cannot be read; the message is one sentence without its full stop."""
+    """Raised if a schedule cannot be parsed; the message is one sentence without its full stop."""
 
 
 def check_schedule(text: str) -> None:
@@ -32,8 +32,8 @@ def check_schedule(text: str) -> None:
 def due_after(text: str, zone: tzinfo, after_ms: int) -> Iterator[int]:
     """Yield the instants, milliseconds since 1970, at which a job is due after one; each once.
 
-    A time of day that is left out when clocks are set forward is due when they jump over it; one that comes twice when
-    they are set back is due the first time. A job of every hour or minute is due by real time.
+    A time of day that is skipped when clocks are set forward is due at the jump; one that occurs twice when they are
+    set back is due the first time. A job of every hour or minute is due by real time.
     """
     for moment in CronSim(text, datetime.fromtimestamp(after_ms // 1000, UTC).astimezone(zone)):
         at_ms = round(moment.timestamp() * 1000)
@@ -42,7 +42,7 @@ def due_after(text: str, zone: tzinfo, after_ms: int) -> Iterator[int]:
 
 
 def next_due(text: str, zone: tzinfo, after_ms: int) -> int | None:
-    """Return the first of these, None where there is none in fifty years."""
+    """Return the first instant of `due_after`; None if there is none in fifty years."""
     return next(due_after(text, zone, after_ms), None)
 
 
@@ -52,5 +52,5 @@ def newest_due(text: str, zone: tzinfo, after_ms: int, until_ms: int) -> int | N
 
 
 def how_often(text: str, zone: tzinfo, after_ms: int, before_ms: int, most: int) -> int:
-    """Count, up to `most`, how often a job was due between two instants."""
+    """Return, up to `most`, how many times a job was due between two instants."""
     return sum(1 for _ in islice(takewhile(lambda at_ms: at_ms < before_ms, due_after(text, zone, after_ms)), most))

@@ -12,7 +12,7 @@ from interlock.session.entry import SendPolicy
 
 
 class SendRule(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """`[[session.sendPolicy.rules]]`: chats that have everything that is said here are answered, or not."""
+    """`[[session.sendPolicy.rules]]`: chats that match all given fields are answered, or not."""
 
     action: SendPolicy
     channel: str | None = None
@@ -21,14 +21,15 @@ class SendRule(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid
 
 
 class SendRules(NamedTuple):
-    """`session.sendPolicy`: the first rule that fits, else `default`."""
+    """`session.sendPolicy`: the first rule that matches, otherwise `default`."""
 
     default: SendPolicy = "allow"
     rules: Sequence[SendRule] = ()
 
 
 def may_send(rules: SendRules, own: SendPolicy | None, chat: Chat, key: str) -> bool:
-    """Return whether a chat is answered: as its own entry says, else the first rule that fits, else the default."""
+    """Return whether a chat is answered: by its own entry, otherwise by the first rule that matches, otherwise by the
+    default."""
     fitting = (rule.action for rule in rules.rules if _fits(rule, chat, key))
     return (own or next(fitting, rules.default)) == "allow"
 

@@ -1,7 +1,7 @@
 """Silence: a reply that begins with NO_REPLY is not delivered, and no part of the token ever leaks (Q-1, Q-2).
 
-One automaton filters every output surface. It holds a reply back while the text so far may still become
-the token; at the first difference all of it goes out. Frames, ledger and transcript are never altered.
+One automaton filters every output surface. It holds a reply back while the text so far may still become the token; at
+the first difference all of it is delivered. Frames, ledger and transcript are never altered.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from interlock.protocol.payloads import TextDelta, TextDone
 
 TOKEN = "NO_REPLY"
 MAX_REMEMBERED = 64
-"""Closed blocks whose verdict is kept, since a block that goes on shares the verdict of the one before it."""
+"""Closed blocks whose verdict is kept, since a continuing block shares the verdict of the previous one."""
 
 SILENT = "silent"
-"""In a frame's `metadata`: true in a turn that its prompt asked to be silent, so that none of it is delivered (Z-5)."""
+"""In a frame's `metadata`: true in a turn whose prompt requested silence, so that none of it is delivered (Z-5)."""
 MARK = b'"silent"'
-"""Occurs in the bytes of every frame that declares it, and in hardly any other: most need not be decoded."""
+"""Occurs in the bytes of every frame with the mark, and in hardly any other: most need not be decoded."""
 
 _WORD = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_")
-"""What makes the token a part of a longer word. ASCII alone: Korean and Chinese put no space behind a foreign word, so
-`NO_REPLY\uc785\ub2c8\ub2e4` still begins with the exact token."""
+"""Characters that make the token a part of a longer word. ASCII only: Korean and Chinese put no space after a foreign
+word, so `NO_REPLY\uc785\ub2c8\ub2e4` still begins with the exact token."""
 
 _NO_FILE = {"name": "", "media_type": "application/octet-stream", "size": 0, "content": "",
             "sha256": "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"}
-"""A file without a byte, and its sum: what is seen of each chunk of a file that is not delivered."""
+"""A file without a byte, and its checksum: shown instead of each chunk of a file that is not delivered."""
 
 Verdict = Literal["hold", "speak", "silent"]
 
 
 def judge(text: str, ended: bool) -> Verdict:
-    """Return the outcome of a reply whose text so far is `text` (Q-1)."""
+    """Return the verdict on a reply whose text so far is `text` (Q-1)."""
     said = _visible(text)
     if said.startswith(TOKEN):
         after = said[len(TOKEN):len(TOKEN) + 1]
@@ -59,14 +59,14 @@ def _visible(text: str) -> str:
 
 
 def plain_speech(text: str, metadata: dict[str, Any]) -> bool:
-    """Whether a closed block is delivered whatever was said before it: it continues nothing, and breaks no silence."""
+    """Return whether a closed block is delivered regardless of earlier blocks: it continues none, and is not silent."""
     return "continues" not in metadata and metadata.get(SILENT) is not True and _visible(text) != "" \
         and judge(text, ended=True) == "speak"
 
 
 def emptied(kind: str, payload: dict[str, Any]) -> dict[str, Any] | None:
-    """What is left of a durable frame of a silent turn, so that it keeps its place and says nothing (Z-5); None for one
-    that is seen as it is. Texts are judged apart, since what continues one shares its verdict."""
+    """Return a durable frame of a silent turn without its content, so that it keeps its place (Z-5); None for one that
+    is shown unchanged. Texts are judged separately, since a continuation shares its block's verdict."""
     match kind:
         case "control.prompt.request":
             return {**_without(payload, "content", "system_append", "context", "options"), "input_type": "text",
@@ -88,7 +88,8 @@ def emptied(kind: str, payload: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def is_silent(kind: str, payload: Any, metadata: Any) -> bool:
-    """Whether a frame belongs to a silent turn: its metadata says so, or it is the prompt that asks for one (Z-5)."""
+    """Return whether a frame belongs to a silent turn: its metadata states it, or it is the prompt that requests it
+    (Z-5)."""
     if kind == "control.prompt.request":
         return isinstance(payload, dict) and cast("dict[str, Any]", payload).get("silent") is True
     return isinstance(metadata, dict) and cast("dict[str, Any]", metadata).get(SILENT) is True
@@ -99,7 +100,7 @@ def _without(members: dict[str, Any], *names: str) -> dict[str, Any]:
 
 
 class _Reply:
-    """What is known of one block: its verdict, and the text that is held back."""
+    """The state of one block: its verdict, and the text that is held back."""
 
     def __init__(self, verdict: Verdict = "hold") -> None:
         self.verdict: Verdict = verdict
@@ -113,10 +114,11 @@ class Delivered:
         self._replies: dict[str, _Reply] = {}
         self._closed: dict[str, Verdict] = {}
         self._spoken: deque[str] = deque(maxlen=MAX_REMEMBERED)
-        """Blocks that closed as plain speech, which nearly all do; `_closed` has the others, and wins."""
+        """Blocks that closed as plain speech, as nearly all do; `_closed` has the others, and takes precedence."""
 
     def delta(self, frame: Frame) -> Frame | None:
-        """Take a transient frame: what of the reply goes out now, or None. Other frames pass, but in a silent turn."""
+        """Process a transient frame; returns the part of the reply to deliver now, or None. Other frames pass, except
+        in a silent turn."""
         payload = frame.payload
         if frame.type != "agent.text.delta" or not isinstance(payload, TextDelta):
             return None if frame.metadata.get(SILENT) is True else frame
@@ -133,10 +135,11 @@ class Delivered:
         return msgspec.structs.replace(frame, payload=whole)
 
     def suppresses(self, block_id: str, text: str, metadata: dict[str, Any]) -> bool:
-        """Take a block's `.done`: whether its text is kept from this view."""
+        """Process a block's `.done`; returns whether its text is hidden from this view."""
         if self._replies:
             self._replies.pop(block_id, None)
-        # The closed text is the block's truth, whatever was held; only what it continues stands above it.
+        # The closed text is authoritative, whatever was held; only the verdict of the block that it continues overrides
+        # it.
         parent: Verdict = self._verdict(str(metadata["continues"])) if "continues" in metadata else "hold"
         parent = "silent" if metadata.get(SILENT) is True else parent
         verdict: Verdict = parent if parent != "hold" else judge(text, ended=True)
@@ -146,7 +149,7 @@ class Delivered:
         return verdict == "silent"
 
     def spoke(self, blocks: Sequence[str]) -> None:
-        """Take the `.done` of blocks of which each is `plain_speech`."""
+        """Process the `.done` of blocks that are all `plain_speech`."""
         self._spoken.extend(blocks)
         for block_id in blocks if self._replies or self._closed else ():
             self._replies.pop(block_id, None)
@@ -156,7 +159,7 @@ class Delivered:
         return self._closed.get(block_id) or ("speak" if block_id in self._spoken else "hold")
 
     def done(self, frame: Frame) -> Frame:
-        """Take a `.done` frame as a struct; a suppressed one keeps its place, with text "" (Q-1)."""
+        """Process a `.done` frame as a struct; a suppressed one keeps its place, with text "" (Q-1)."""
         payload = frame.payload
         if frame.type != "agent.text.done" or not isinstance(payload, TextDone):
             return frame
@@ -174,5 +177,5 @@ class Delivered:
         return reply
 
     def turn_ended(self) -> None:
-        """Forget blocks that were never closed."""
+        """Drop blocks that were never closed."""
         self._replies.clear()

@@ -1,7 +1,7 @@
-"""`sessions.json`: the editable view of an agent's sessions, and what a person changed in it (N-1, I-4). Pure.
+"""`sessions.json`: the editable view of an agent's sessions, and a person's changes in it (N-1, I-4). Pure.
 
-The rows in the ledger are the truth. The view says what they held when it was written; of a text that came back only
-the difference to that is taken, field by field, so that an old text takes nothing back that has changed since.
+The rows in the ledger are authoritative. The view states what they held when it was written; of an edited text only the
+differences to that are applied, field by field, so that an old text reverts nothing that has changed since.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from interlock.protocol.resources import Session
 from interlock.session.entry import EDITABLE, BadField, SessionFields, is_known, patched, shown, with_unknown
 
 VIEW_MAX_BYTES = 128 * 1024 * 1024
-"""A text that is longer is not read: a hundred thousand sessions fit four times."""
+"""A longer text is not read: a hundred thousand sessions fit four times."""
 SHOWN_CHARS = 60
 """Characters of a person's own text in a sentence, at most."""
 
 View = dict[str, dict[str, Any]]
-"""Session key → the fields of its entry, by their names in I-4."""
+"""Session key → the fields of its entry, by name in I-4."""
 
 
 class BadView(ValueError):
-    """A text that is not a view; the message is one sentence without its full stop."""
+    """Raised if a text is not a view; the message is one sentence without its full stop."""
 
 
 class SessionFacts(NamedTuple):
-    """What the view says of a session beside its entry; times are milliseconds since 1970."""
+    """The view's fields of a session besides its entry; times are milliseconds since 1970."""
 
     session_id: str
     updated_ms: int
@@ -38,23 +38,23 @@ class SessionFacts(NamedTuple):
     output_tokens: int = 0
     context_tokens: int | None = None
     session_file: str | None = None
-    """The absolute path of the transcript's file: readers take a bare name as relative to wherever they were started.
+    """The absolute path of the transcript's file: readers interpret a bare name as relative to their working directory.
     None if transcripts are not files."""
 
 
 class EntryEdit(NamedTuple):
-    """What a person did to one entry: set fields (None clears one), or deleted it."""
+    """A person's change of one entry: set fields (None clears one), or deletion."""
 
     key: str
     session_id: str
     wanted: Mapping[str, Any]
     deleted: bool = False
     as_of_ms: int | None = None
-    """When the text of a deletion was written, if it was not the last one: a session that went on since stays."""
+    """When the text of a deletion was written, if it was not the last one: a session that was active since stays."""
 
 
 class Differences(NamedTuple):
-    """What is taken, and one sentence for each thing that is not."""
+    """The accepted changes, and one sentence for each that is not."""
 
     edits: list[EntryEdit]
     refused: list[str]
@@ -66,7 +66,7 @@ def view_entry(entry: SessionFields, counted: SessionFacts) -> dict[str, Any]:
 
 
 def view_of(sessions: Iterable[Session], agent_id: str) -> View:
-    """Make the view of one agent from sessions as the API shows them: the newest of each key, archived ones left out.
+    """Return the view of one agent from sessions as the API shows them: the newest of each key, without archived ones.
 
     Sorted by key, as the file is.
     """
@@ -89,7 +89,7 @@ def _fields(entry: Mapping[str, Any], counted: SessionFacts) -> dict[str, Any]:
 
 
 def written(entries: Iterable[tuple[str, Mapping[str, Any]]]) -> Iterator[bytes]:
-    """Write a view piece by piece, indented as OpenClaw writes it."""
+    """Yield a view piece by piece, indented as OpenClaw writes it."""
     before = b"{\n"
     for key, fields in entries:
         lines = msgspec.json.format(msgspec.json.encode(fields), indent=2).replace(b"\n", b"\n  ")
@@ -99,7 +99,7 @@ def written(entries: Iterable[tuple[str, Mapping[str, Any]]]) -> Iterator[bytes]
 
 
 def read_view(text: bytes) -> dict[str, Any]:
-    """Read a view. Values that are not entries are left for `differences` to refuse one by one. Raises BadView."""
+    """Parse a view. Values that are not entries are left for `differences` to refuse one by one. Raises BadView."""
     if len(text) > VIEW_MAX_BYTES:
         raise BadView(f"it is larger than {VIEW_MAX_BYTES} bytes")
     try:
@@ -112,7 +112,7 @@ def read_view(text: bytes) -> dict[str, Any]:
         raise BadView("it is nested too deeply") from None
     except BadView:
         raise
-    except ValueError:  # A whole number of thousands of digits.
+    except ValueError:  # An integer of thousands of digits.
         raise BadView("it holds a number that is too long") from None
     if not isinstance(read, dict):
         raise BadView("it is not an object of session keys and their entries")
@@ -133,9 +133,9 @@ def _no_number(name: str) -> NoReturn:
 
 
 def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> Differences:
-    """Return what a person changed: `before` is what was written for them, `after` what came back (N-1).
+    """Return a person's changes: `before` is what was written for them, `after` the edited text (N-1).
 
-    A text without any entry is a lost one, and deletes nothing.
+    A text without any entry is treated as lost, and deletes nothing.
     """
     found = Differences([], [])
     if before and not after:
@@ -181,12 +181,12 @@ _OWN = frozenset({"sessionId", "updatedAt", "sessionFile", "inputTokens", "outpu
 
 
 def is_the_entrys(name: str) -> bool:
-    """Whether a field says something here, so that no other program's can have its name."""
+    """Return whether a field has a meaning here, so that no other program's can have its name."""
     return name in _OWN or is_known(name)
 
 
 def field_refusal(name: str, value: Any) -> str | None:
-    """Why a field cannot be set so; None where it can."""
+    """Return why a field cannot have a value; None if it can."""
     if name == "archivedAt":
         return "`interlock sessions archive` puts a session away"
     if is_the_entrys(name) and name not in EDITABLE:
@@ -202,6 +202,6 @@ def field_refusal(name: str, value: Any) -> str | None:
 
 
 def quoted(text: str) -> str:
-    """Show a name out of a text that anybody may have written, on one line."""
+    """Return a name from an untrusted text on one line."""
     short = text if len(text) <= SHOWN_CHARS else text[:SHOWN_CHARS] + "…"
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in short)

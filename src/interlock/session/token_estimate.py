@@ -1,8 +1,8 @@
-"""Estimate the tokens of a text without a tokenizer (Z-1). Pure.
+"""Estimation of a text's tokens without a tokenizer (Z-1). Pure.
 
-What makes a text dense is not its length but its kind: a common word is one token, rare letters and consonants in a
-row are one each, a Hangul syllable is anything from half a token to three. Each kind has a weight that was
-fitted against a public tokenizer (`token_weights`); characters that it splits are counted as it splits them.
+The density of a text depends not on its length but on its kind: a common word is one token, rare letters and consonants
+in a row are one each, a Hangul syllable is anything from half a token to three. Each kind has a weight that was fitted
+against a public tokenizer (`token_weights`); characters that it splits are counted as it splits them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _CONSONANTS = re.compile(rb"[b-df-hj-np-tv-xzB-DF-HJ-NP-TV-XZ]{4,}")
 
 
 def _only(kept: bytes) -> bytes:
-    """Make a table that turns all bytes but `kept` into spaces."""
+    """Return a table that turns all bytes but `kept` into spaces."""
     return bytes(at if at in kept else 0x20 for at in range(256))
 
 
@@ -43,7 +43,7 @@ _BLOCK_STARTS, _BLOCK_WEIGHTS = [start for start, _ in w.BLOCKS], [weight for _,
 def estimated_tokens(text: str) -> float:
     """Return about how many tokens a text has: rather too many than too few."""
     data = text.encode("utf-8", "replace")
-    # Everything here runs at the speed of memory, but for what is done once for each distinct word and character.
+    # Everything here runs at memory speed, except what is done once for each distinct word and character.
     found = sum(count * _word(word) for word, count in Counter(data.translate(_WORDS).split()).items())
     rest, signs = data.translate(None, _LETTERS), 0
     for kind, weight in ((b" ", w.SPACE), (_FREQUENT, w.FREQUENT_SIGN), (_SIGN, w.SIGN), (b"\n", w.LINE),

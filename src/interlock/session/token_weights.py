@@ -1,4 +1,4 @@
-"""What the estimate of tokens weighs: data, fitted against o200k_base (Z-1).
+"""The weights of the token estimate: data, fitted against o200k_base (Z-1).
 
 The weights are the solution of a linear program over some 60 languages, code, tables, logs, terminal output and random
 texts: as close above the true count of English and code as possible, and nowhere below the true count but for letters
@@ -21,7 +21,7 @@ DIGIT, NUMBER, BESIDE_DIGIT = 0.34, 1.3, 0.34
 """A digit, a number, and a letter beside one."""
 SPACE, LINE, CONTROL = 0.06, 0.32, 1.02
 FREQUENT_SIGN, SIGN, SIGNS = 0.41, 0.79, 0.11
-"""One of `._-/,()"'=:`, any other, and what stands together of both."""
+"""Letters of other words, by frequency: rare ones mean that a word is not English."""
 NON_ASCII_RUN = 0.18
 """What stands together beyond ASCII."""
 BLOCKS: tuple[tuple[int, float], ...] = (

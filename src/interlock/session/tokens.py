@@ -1,8 +1,8 @@
-"""How many tokens a text, a message, an entry has, if no agent reports it (Z-1).
+"""The number of tokens of a text, a message, an entry, if no agent reports it (Z-1).
 
-A tokenizer counts if one is installed (`pip install '.[tokens]'`); else the estimate of `token_estimate`, which is
-rather too high: too low a figure lets a request run over the model's window, too high a one only compacts somewhat
-earlier. How far a session's own model is from either is learned from what it reports.
+A tokenizer counts if one is installed (`pip install '.[tokens]'`); otherwise the estimate of `token_estimate`, which is
+rather too high: too low a figure lets a request exceed the model's window, too high a one only compacts somewhat
+earlier. The deviation of a session's own model from either is learned from its reports.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ import msgspec
 from interlock.session.token_estimate import estimated_tokens
 
 IMAGE_TOKENS = 1_600
-"""What an image counts, whatever its size: the data of it says nothing about its tokens."""
+"""Tokens of an image, whatever its size: its data does not determine its tokens."""
 MESSAGE_TOKENS = 4
-"""What stands around a message: who says it, where it begins and ends."""
+"""The overhead of a message: its role, its start and its end."""
 MAX_TOKENS = 100_000_000
-"""No estimate is larger: windows are far below it, and sums of them stay small integers."""
+"""Maximum of an estimate: windows are far below it, and sums of them stay small integers."""
 
 LEAST_GROWTH = 256
-"""Estimated tokens by which a context must have grown between two reports for the two to be compared."""
+"""Estimated tokens by which a context must have grown between two reports for a comparison."""
 FACTOR_LEAST, FACTOR_MOST = 0.9, 4.0
-"""A session's factor stays within these: below, a model that reports only new tokens would hide an overflow."""
+"""Limits of a session's factor: below, a model that reports only new tokens would hide an overflow."""
 FACTOR_GAIN = 0.3
-"""How much of what one report teaches is taken at once."""
+"""Weight of one report in the factor."""
 
 Counter = Callable[[str], int]
-"""Counts a text's tokens as a tokenizer does. It takes every str, also one with half a surrogate pair."""
+"""Counts a text's tokens as a tokenizer does. It accepts every str, including half surrogate pairs."""
 EXACT_CHARS = 256 * 1024
-"""Longer texts are estimated even if a tokenizer is there: no tokenizer is quick on every text."""
+"""Longer texts are estimated even if a tokenizer is installed: no tokenizer is fast on every text."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -42,13 +42,13 @@ class _Tokenizer:
 
 
 def use_tokenizer(count: Counter | None) -> None:
-    """Count with a tokenizer from here on, in the whole process; None goes back to the estimate."""
+    """Count with a tokenizer from here on, in the whole process; None returns to the estimate."""
     _Tokenizer.count = count
 
 
 def text_tokens(text: str) -> int:
-    """Return a text's tokens: counted if a tokenizer is installed, else estimated and rather too many; 0 for an empty
-    text. Not below the true count by more than 10 % (Z-1)."""
+    """Return a text's tokens: counted if a tokenizer is installed, otherwise estimated and rather too many; 0 for an
+    empty text. Not below the true count by more than 10 % (Z-1)."""
     if not text:
         return 0
     if _Tokenizer.count is not None and len(text) <= EXACT_CHARS:
@@ -57,8 +57,8 @@ def text_tokens(text: str) -> int:
 
 
 def message_tokens(message: Mapping[str, Any]) -> int:
-    """Estimate what a message of a context takes: `user`, `assistant`, `toolResult`, `bashExecution`, `custom`,
-    `branchSummary`, `compactionSummary` (sessions.md section 4). What is odd in it counts as its JSON."""
+    """Return the estimated tokens of a context's message: `user`, `assistant`, `toolResult`, `bashExecution`, `custom`,
+    `branchSummary`, `compactionSummary` (sessions.md section 4). Unknown parts count as their JSON."""
     match message.get("role"):
         case "bashExecution":
             tokens = 0 if message.get("excludeFromContext") is True else \
@@ -71,7 +71,7 @@ def message_tokens(message: Mapping[str, Any]) -> int:
 
 
 def entry_tokens(entry: Mapping[str, Any]) -> int:
-    """Estimate what an entry of a transcript takes in context: 0 for one that is not put before the model (X-1)."""
+    """Return the estimated tokens of a transcript's entry in context: 0 for one that is not part of it (X-1)."""
     match entry.get("type"):
         case "message":
             message = entry.get("message")
@@ -124,28 +124,29 @@ def _json(value: Any) -> str:
 
 
 class Calibration(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How a session's model counts, against the estimate: learned from how both grow between two reports, so that what
-    every request carries beside the conversation (instructions, tools) does not pass for long words."""
+    """The ratio of a session's model to the estimate, learned from the growth of both between two reports, so that the
+    overhead of every request (instructions, tools) is not attributed to the conversation."""
 
     factor: float = 1.0
     reported: int = 0
     """Tokens of the context by the last report; 0 before the first, and after a compaction."""
     estimated: int = 0
-    """What the same context was estimated at, without the factor."""
+    """The estimate of the same context, without the factor."""
 
     def tokens(self, estimated: int) -> int:
-        """Turn an estimate into tokens of this session's model."""
+        """Convert an estimate to tokens of this session's model."""
         return min(round(estimated * self.factor), MAX_TOKENS)
 
     def context(self, estimated: int) -> int:
-        """Tokens of the whole context, of which `estimated` is the estimate: the last report, and what has come since
-        then. Where the context has shrunk, or nothing was ever reported, the estimate alone counts."""
+        """Return the tokens of the whole context, of which `estimated` is the estimate: the last report, plus what was
+        added since. If the context has shrunk, or nothing was ever reported, only the estimate counts."""
         if not self.reported or estimated < self.estimated:
             return self.tokens(estimated)
         return min(self.reported + self.tokens(estimated - self.estimated), MAX_TOKENS)
 
     def adjusted(self, estimated: int, reported: int) -> Calibration:
-        """Take a report of the context's tokens, beside its estimate. One that cannot be true is passed over."""
+        """Return the calibration after a report of the context's tokens, given its estimate. An impossible report is
+        ignored."""
         if reported <= 0 or estimated <= 0 or reported > MAX_TOKENS:
             return self
         factor, grown, counted = self.factor, estimated - self.estimated, reported - self.reported
@@ -154,5 +155,5 @@ class Calibration(msgspec.Struct, frozen=True, omit_defaults=True):
         return Calibration(min(max(factor, FACTOR_LEAST), FACTOR_MOST), reported, estimated)
 
     def forgotten(self) -> Calibration:
-        """Keep the factor alone: after a compaction what was reported is of another context."""
+        """Return the calibration with the factor only: after a compaction, earlier reports concern another context."""
         return Calibration(self.factor)

@@ -1,4 +1,4 @@
-"""Old tool results cut short before a request: in memory only, the transcript keeps them whole (Z-7)."""
+"""Truncation of old tool results in a request: in memory only, the transcript keeps them whole (Z-7)."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def pruned(
 ) -> list[Mapping[str, Any]]:
     """Return the context that is sent: messages that need no change are the same objects; none is changed in place.
 
-    Over the soft share of the window, tool results that are too long keep their beginning and end; while it is still
-    over the hard share, the oldest are cleared. Nothing is done below `min_prunable_chars`, nor to what came with or
+    Above the soft share of the window, tool results that are too long keep their beginning and end; while it is still
+    above the hard share, the oldest are cleared. Nothing is done below `min_prunable_chars`, nor to what came with or
     after the last assistant messages that are protected."""
     settings, calibration = settings or PruningSettings(), calibration or Calibration()
     kept = list(messages)
@@ -57,14 +57,14 @@ def pruned(
 
 
 def _put(kept: list[Mapping[str, Any]], at: int, message: Mapping[str, Any], calibration: Calibration) -> int:
-    """Put the message in its place; how many tokens fewer there are now."""
+    """Replace a message; returns by how many tokens the context shrank."""
     saved = calibration.tokens(message_tokens(kept[at])) - calibration.tokens(message_tokens(message))
     kept[at] = message
     return saved
 
 
 def _prunable(messages: Sequence[Mapping[str, Any]], settings: PruningSettings) -> list[int]:
-    """Places of tool results before the assistant messages that are protected."""
+    """Return the positions of tool results before the protected assistant messages."""
     if settings.keep_last_assistants <= 0:
         end = len(messages)
     else:

@@ -1,7 +1,8 @@
-"""From frames to transcript entries (X-8). Pure: frames go in, drafts of finished entries come out.
+"""Conversion of frames to transcript entries (X-8). Pure: frames in, drafts of complete entries out.
 
-What is open (an assistant message that still collects) lives in the fold alone. After a restart the fold is fed the
-open turn's frames again and its drafts are dropped: the same transaction that kept those frames kept their lines.
+Open state (an assistant message that is still growing) is held in the fold only. After a restart the open turn's frames
+are replayed to the fold and its drafts are dropped: the same transaction that stored those frames stored their
+lines.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ API = "rawp"
 """`api` of every assistant message that came over RAWP (X-8)."""
 UNKNOWN_MODEL = "unknown"
 MAX_OPEN_CHARS = 1024 * 1024
-"""Text and arguments that one assistant message collects. Past it the message is appended with stopReason length and
-the next one goes on, so that no line grows without bound."""
+"""Text and arguments that one assistant message collects. Beyond it the message is appended with stopReason length and
+the next one continues, so that lines are bounded."""
 TOO_DEEP = "(nested too deep to be written here)"
 """Replaces a value that nests deeper than an encoder can follow; the ledger's frame has it."""
 
@@ -47,7 +48,7 @@ STOP_REASONS: dict[p.StopReason, FileStop] = {
 
 
 class _Block(msgspec.Struct):
-    """A text or thinking block that the open message has; its continuations join it."""
+    """A text or thinking block of the open message; its continuations join it."""
 
     block_id: str
     thinking: bool
@@ -58,7 +59,7 @@ class _Block(msgspec.Struct):
 
 
 class _No(msgspec.Struct):
-    """Who said no to a question, and why."""
+    """The denial of a question: by whom, and why."""
 
     by: str
     why: str | None
@@ -73,7 +74,7 @@ class TranscriptFold:
     def __init__(self, agent_id: str, model: str = "") -> None:
         self._agent_id = agent_id
         self.model = model
-        """The agent's model as its capabilities name it, "" while it is not known."""
+        """The agent's model as its capabilities name it, "" while it is unknown."""
         self._reset()
 
     def _reset(self) -> None:
@@ -90,9 +91,9 @@ class TranscriptFold:
         self._usage = RequestUsage()
 
     def feed(self, frame: Frame, now_ms: int) -> list[Draft]:
-        """Take one durable frame of either direction; give the entries that it finishes, in order.
+        """Process one durable frame of either direction; returns the entries that it completes, in order.
 
-        `now_ms` is used if the frame has no time. A prompt finishes nothing here: see `prompt_draft`.
+        `now_ms` is used if the frame has no time. A prompt completes nothing here: see `prompt_draft`.
         """
         payload = frame.payload
         if frame.metadata.get("delegation_chain") and frame.type.startswith(("agent.", "tool.")):
@@ -128,7 +129,7 @@ class TranscriptFold:
         return []
 
     def abandon(self, reason: str, at_ms: int) -> list[Draft]:
-        """Finish what is open although no usage will come: nothing that was said is lost with its agent."""
+        """Complete what is open without its usage, so that no text is lost with its agent."""
         if not self._parts:
             self._reset()
             return []
@@ -136,7 +137,7 @@ class TranscriptFold:
             self._error = self._error or reason
         return self._finish(self._ended or "error", None, at_ms)
 
-    # --- what collects ---
+    # --- open messages ---
     def _capable(self, payload: p.Capabilities) -> None:
         if payload.agent is not None and payload.agent.model:
             self.model = payload.agent.model
@@ -169,14 +170,14 @@ class TranscriptFold:
         return drafts
 
     def _open(self, part: _Block | ToolCallPart, frame: Frame, now_ms: int) -> None:
-        if not self._parts:  # Only the first part dates the message: reading an instant costs more than the rest.
+        if not self._parts:  # Only the first part dates the message: parsing an instant costs more than the rest.
             self._began_ms = _moment(frame, now_ms)
         self._parts.append(part)
 
     def _interaction(
         self, payload: p.InteractionRequest | p.InteractionResponse | p.InteractionTimeout | p.InteractionResolved
     ) -> None:
-        """Remember who denied which call, and why: the result alone does not say."""
+        """Remember who denied which call, and why: the result alone does not state it."""
         name = payload.interaction_id
         match payload:
             case p.InteractionRequest():
@@ -199,10 +200,10 @@ class TranscriptFold:
         elif payload.severity != "warning":
             self._error = payload.message
         elif self._last_tool in self._tools:
-            # A call that the runner refuses without asking anybody is explained by a warning just before its result.
+            # A call that the runner refuses without a question is explained by a warning just before its result.
             self._refusals.setdefault(self._last_tool, _No("the runner", payload.message))
 
-    # --- what is finished ---
+    # --- complete entries ---
     def _flush(self, stop: FileStop, at_ms: int, error: str | None = None) -> list[AssistantMessage]:
         if not self._parts:
             return []
@@ -223,7 +224,7 @@ class TranscriptFold:
         error = (self._error or "the agent reported an error") if stop == "error" else None
         drafts: list[Draft] = [*self._flush(stop, at_ms, error)]
         last = drafts[0].usage if drafts and isinstance(drafts[0], AssistantMessage) else None
-        # The turn's total is kept for accounting where the last message alone does not show it.
+        # The turn's total is kept for accounting if the last message alone does not show it.
         if usage is not None and last != turn_figures(usage):
             data: dict[str, Any] = {"usage": msgspec.to_builtins(turn_figures(usage)), "stopReason": stop}
             if error is not None and not drafts:
@@ -252,14 +253,14 @@ class TranscriptFold:
 
 
 def prompt_draft(prompt: p.PromptRequest, now_ms: int) -> UserEntry:
-    """Make the user's message of a prompt (X-5, X-8)."""
+    """Return the user's message of a prompt (X-5, X-8)."""
     if prompt.content is None:
         return UserEntry(content=prompt.text or "", timestamp=now_ms)
     return UserEntry(content=[_prompt_part(block) for block in prompt.content], timestamp=now_ms)
 
 
 def notice_draft(notice: Notice) -> Custom:
-    """Make the entry of a notice: in the tree, never in context (X-8)."""
+    """Return the entry of a notice: in the tree, never in context (X-8)."""
     return Custom("interlock.notice", {
         name: value for name in ("code", "message", "since", "lost_frame_count")
         if (value := getattr(notice, name)) is not None
@@ -267,7 +268,7 @@ def notice_draft(notice: Notice) -> Custom:
 
 
 def approval_draft(approval: Approval, by: str) -> Custom:
-    """Make the entry of one step of an approval: in the tree, never in context (X-8)."""
+    """Return the entry of one step of an approval: in the tree, never in context (X-8)."""
     data: dict[str, Any] = {"approval_id": approval.id, "state": approval.state, "door": approval.door,
                             "title": approval.title, "digest": approval.digest, "rule": approval.rule, "by": by}
     for name in ("tool_name", "invocation_id", "command_id", "comment"):
@@ -292,22 +293,22 @@ def _prompt_part(block: dict[str, Any]) -> MessagePart:
     data = str(block.get("data") or "")
     if block.get("type") == "image":
         return ImagePart(data, media_type)
-    # The format has no part for other media: a note says so, and the ledger's frame keeps the bytes.
+    # The format has no part for other media: a note states it, and the ledger's frame has the bytes.
     return TextPart(f"[{block.get('type', 'file')}, {media_type}, {len(data) * 3 // 4} bytes]")
 
 
 def _arguments(raw: msgspec.Raw) -> dict[str, Any]:
-    """A call's arguments as an object, on one line whatever white space the agent wrote."""
+    """Return a call's arguments as an object, on one line whatever white space the agent wrote."""
     value = _plain(bytes(raw))
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {"input": value}
 
 
 def _plain(raw: bytes) -> Any:
-    """Decode what a frame carried raw; as text if it is not JSON, or nests so deep that a reader might fail."""
+    """Decode a raw field of a frame; as text if it is not JSON, or nests so deeply that a reader might fail."""
     try:
         value = msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        # A raw field is only skipped over where its frame arrives, so what is wrong in it shows here first.
+        # A raw field is skipped when its frame is parsed, so its faults first appear here.
         return raw.decode("utf-8", "replace")
     return value if _shallow(value, MAX_JSON_DEPTH) else raw.decode("utf-8", "replace")
 

@@ -1,6 +1,7 @@
-"""A long transcript from elsewhere, taken in line by line (X-6). Pure: lines in, findings and lines out.
+"""Line-by-line import of a long transcript (X-6). Pure: lines in, findings and lines out.
 
-Only a sound file of this version can be taken so: to mend one, or to bring one up to date, all of it must be at hand.
+Only an intact file of this version can be imported like this: to repair or upgrade a file, all of it must be in
+memory.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from interlock.session.versions import version_of
 
 
 def surveyed(lines: Iterable[bytes]) -> Report:
-    """Look through a file's lines once. What is not sound is counted and not explained; each entry's parent must stand
-    above it, or it counts as unresolved. Never raises."""
+    """Check a file's lines in one pass. Faults are counted and not explained; each entry's parent must precede it, or
+    it counts as unresolved. Never raises."""
     counts: Counter[str] = Counter()
     ids: set[str] = set()
     leaf: str | None = None
@@ -54,7 +55,7 @@ def surveyed(lines: Iterable[bytes]) -> Report:
 
 
 class UnderHeader:
-    """A sound file's lines under another header; they may be gone through more than once."""
+    """An intact file's lines under another header; they may be iterated more than once."""
 
     def __init__(self, header: Header, source: Iterable[bytes]) -> None:
         self._header = header

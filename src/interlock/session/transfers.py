@@ -1,4 +1,5 @@
-"""Pure: files cut into `agent.file.transfer` chunks and joined again, and prompts whose content travels so (E-5)."""
+"""Files split into `agent.file.transfer` chunks and joined again, and prompts whose content is sent this way (E-5).
+Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from interlock.protocol.payloads import FileChunk, FileTransfer, PromptRequest
 from interlock.protocol.sizes import json_size
 
 SMALL_BLOCK_BYTES = 1 * KIB
-"""A block of a prompt below this stays in it: its name would take as much room as it does."""
+"""A smaller block of a prompt stays in it: its name would take as much space."""
 MAX_NAME_CHARS = 255
 """A file's name is cut here."""
 MAX_MEDIA_TYPE_CHARS = 127
@@ -25,7 +26,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Digest(Protocol):
-    """A hash that grows, as hashlib makes them."""
+    """An incremental hash, as in hashlib."""
 
     def update(self, data: bytes, /) -> None: ...
 
@@ -33,12 +34,11 @@ class Digest(Protocol):
 
 
 class TransferRefused(Exception):
-    """A transfer, or what names it, is not right; the text is one sentence."""
+    """Raised if a transfer, or a reference to it, is invalid; the text is one sentence."""
 
 
 class File(NamedTuple):
-    """A file on its way: what it is called, and its bytes. `purpose` says what it is for: prompt, output, tool_output.
-    """
+    """A file to transfer: its name and its bytes. `purpose` is one of prompt, output, tool_output."""
 
     name: str
     media_type: str
@@ -47,7 +47,7 @@ class File(NamedTuple):
 
 
 def chunks(transfer_id: str, file: File) -> list[FileTransfer]:
-    """Cut a file into frames, in order. Raises TransferRefused above MAX_FILE_BYTES."""
+    """Split a file into frames, in order. Raises TransferRefused above MAX_FILE_BYTES."""
     size = len(file.data)
     if size > MAX_FILE_BYTES:
         raise TransferRefused(f"{file.name} has {size} bytes; a file has at most {MAX_FILE_BYTES}.")
@@ -65,16 +65,16 @@ def chunks(transfer_id: str, file: File) -> list[FileTransfer]:
 
 
 def set_apart(frame: Frame, raw: bytes, objects: list[bytes]) -> tuple[Frame, bytes]:
-    """Add the bytes of a chunk to `objects`, and return the frame, and its bytes, with their name in place of them.
-    Raises TransferRefused."""
+    """Add the bytes of a chunk to `objects`, and return the frame, and its bytes, with their name instead. Raises
+    TransferRefused."""
     data = bytes_of(frame.payload)
     objects.append(data)
     return without_content(frame, raw, hashlib.sha256(data).hexdigest())
 
 
 def without_content(frame: Frame, raw: bytes, name: str) -> tuple[Frame, bytes]:
-    """Return a chunk's frame, and its bytes, with the content named in `metadata.object` instead of held; fields that
-    are not known here are kept (E-1). Raises TransferRefused."""
+    """Return a chunk's frame, and its bytes, with the content's name in `metadata.object` instead of the content;
+    unknown fields are kept (E-1). Raises TransferRefused."""
     payload = msgspec.structs.replace(frame.payload, content="")
     metadata = {**frame.metadata, "object": name}
     try:
@@ -86,7 +86,7 @@ def without_content(frame: Frame, raw: bytes, name: str) -> tuple[Frame, bytes]:
 
 
 def place_of(transfer: FileTransfer) -> tuple[int, int]:
-    """Which chunk of how many. Raises TransferRefused for a place that cannot be."""
+    """Return the chunk's index and the number of chunks. Raises TransferRefused if they are impossible."""
     index, count = (transfer.chunk.index, transfer.chunk.count) if transfer.chunk is not None else (0, 1)
     # An empty file is one empty chunk; no other chunk may be empty, so a size bounds its count.
     if not 0 <= index < count <= max(1, transfer.size):
@@ -97,7 +97,7 @@ def place_of(transfer: FileTransfer) -> tuple[int, int]:
 
 
 def bytes_of(transfer: FileTransfer) -> bytes:
-    """The bytes of one chunk. Raises TransferRefused for what is not base64."""
+    """Return the bytes of one chunk. Raises TransferRefused for invalid base64."""
     try:
         return base64.b64decode(transfer.content, validate=True)
     except (binascii.Error, ValueError):
@@ -105,7 +105,7 @@ def bytes_of(transfer: FileTransfer) -> bytes:
 
 
 def check_same(first: FileTransfer, other: FileTransfer) -> None:
-    """Raises TransferRefused where two chunks of one transfer describe different files."""
+    """Raise TransferRefused if two chunks of one transfer describe different files."""
     for name in ("name", "media_type", "size", "sha256", "purpose"):
         if getattr(first, name) != getattr(other, name):
             raise TransferRefused(f"its chunks disagree about `{name}`")
@@ -114,7 +114,7 @@ def check_same(first: FileTransfer, other: FileTransfer) -> None:
 
 
 def join(parts: Sequence[FileTransfer]) -> bytes:
-    """All chunks of a transfer, in order, as one file. Raises TransferRefused where size or digest are wrong."""
+    """Join all chunks of a transfer, in order, to one file. Raises TransferRefused if size or digest are wrong."""
     first = parts[0]
     whole = b"".join(bytes_of(part) for part in parts)
     if len(whole) != first.size:
@@ -126,20 +126,20 @@ def join(parts: Sequence[FileTransfer]) -> bytes:
 
 # --- prompts ---
 def content_size(prompt: PromptRequest) -> int:
-    """A prompt's content in bytes, as encoded JSON."""
+    """Return a prompt's content in bytes, as encoded JSON."""
     return len(_encode(prompt.content)) if prompt.content is not None else json_size(prompt.text or "")
 
 
 def content_of(prompt: PromptRequest) -> list[dict[str, Any]]:
-    """The prompt as blocks."""
+    """Return the prompt as blocks."""
     if prompt.input_type == "blocks" and prompt.content is not None:
         return prompt.content
     return [{"type": "text", "text": prompt.text or ""}]
 
 
 def carried(prompt: PromptRequest, new_id: Callable[[], str]) -> tuple[PromptRequest, list[FileTransfer]]:
-    """A prompt that fits a frame, and the transfers that go before it: its largest blocks, until the rest is within
-    MAX_PROMPT_BYTES. Raises TransferRefused where that cannot be."""
+    """Return a prompt that fits a frame, and the transfers to send before it: its largest blocks, until the rest is
+    within MAX_PROMPT_BYTES. Raises TransferRefused if that is impossible."""
     size = content_size(prompt)
     if size <= MAX_PROMPT_BYTES:
         return prompt, []
@@ -171,12 +171,12 @@ def _file_of(block: dict[str, Any]) -> File:
 
 
 def named(content: Iterable[dict[str, Any]]) -> list[str]:
-    """The transfers that a prompt's blocks name."""
+    """Return the transfers that a prompt's blocks name."""
     return [str(block["transfer_id"]) for block in content if "transfer_id" in block]
 
 
 def restored(block: dict[str, Any], parts: Sequence[FileTransfer]) -> dict[str, Any]:
-    """A block with what its transfer brought in place of the name. Raises TransferRefused."""
+    """Return a block with its transfer's content instead of the name. Raises TransferRefused."""
     if block.get("sha256") != parts[0].sha256 or block.get("media_type") != parts[0].media_type:
         raise TransferRefused("the prompt names it with another sha256 or media_type")
     whole = join(parts)

@@ -1,8 +1,8 @@
-"""A transcript read as a tree (X-1): one node for each entry in file order, whatever wrote it and whatever befell it.
+"""A transcript read as a tree (X-1): one node for each entry in file order, whatever wrote or damaged it.
 
-Reading is two steps. Every line is decoded as far as its place in the tree needs, all at once and quickly (X-7); only
-where that fails are lines looked at one by one, so that damage costs time but never a reader (X-4). A message stays the
-bytes that it is in the file until somebody asks for it.
+Reading has two steps. Every line is decoded as far as its position in the tree requires, all at once and quickly (X-7);
+only if that fails are lines examined one by one, so that damage costs time but never makes a reader fail (X-4). A
+message stays encoded until it is requested.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from interlock.session.line_json import BOM, NO_JSON, value_of
 from interlock.session.versions import upgraded, version_of
 
 RUN = 512
-"""Entries that are looked at together, to see whether each follows its parent."""
+"""Entries that are checked together, to see whether each follows its parent."""
 
 Harm = Literal["nul_run", "garbage", "no_entry"]
-"""What can be wrong with one line: zero bytes, no JSON, or JSON that is not an entry."""
+"""The possible faults of one line: zero bytes, no JSON, or JSON that is not an entry."""
 
 
 class TranscriptNode(msgspec.Struct, frozen=True, rename="camel", gc=False):
-    """An entry as far as the tree needs it. `message` is JSON, empty where the entry has none."""
+    """An entry as far as the tree needs it. `message` is JSON, empty if the entry has none."""
 
     type: str
     id: str
@@ -42,8 +42,8 @@ class DamagedLine(NamedTuple):
 
 
 class Tree(NamedTuple):
-    """What a transcript holds. `nodes` and `lines` run together, in file order; of entries with one id the last counts,
-    as it does where the format comes from."""
+    """The content of a transcript. `nodes` and `lines` correspond, in file order; of entries with one id the last
+    counts, as in the program that defined the format."""
 
     header: dict[str, Any] | None
     nodes: list[TranscriptNode]
@@ -55,19 +55,19 @@ class Tree(NamedTuple):
 
     @property
     def leaf(self) -> int | None:
-        """Place of the leaf: the last entry in file order (X-1)."""
+        """Return the position of the leaf: the last entry in file order (X-1)."""
         return self.at[self.nodes[-1].id] if self.nodes else None
 
     def place(self, entry_id: str | None) -> int | None:
-        """Place of an entry, of the leaf if none is named; None without such an entry."""
+        """Return the position of an entry, of the leaf if none is named; None without such an entry."""
         return self.leaf if entry_id is None else self.at.get(entry_id)
 
     def entry(self, place: int) -> dict[str, Any]:
-        """An entry with all its fields."""
+        """Return an entry with all its fields."""
         return read_object(self.lines[place]) or {}
 
     def path(self, leaf: int | None) -> list[int]:
-        """Places from the root to `leaf`. A cycle or an unresolved parent ends the walk (X-4)."""
+        """Return the positions from the root to `leaf`. A cycle or an unresolved parent ends the walk (X-4)."""
         if len(self.at) != len(self.nodes) or len(self.nodes) < RUN:
             return self._walked(leaf, bytearray(len(self.nodes)))
         # Most entries follow their parent in the file: a run of them is one comparison of two lists.
@@ -93,7 +93,8 @@ class Tree(NamedTuple):
         return found
 
     def children(self) -> dict[int | None, list[int]]:
-        """Places of the children of each entry; under None the roots, and what hangs from nothing."""
+        """Return the positions of the children of each entry; under None the roots, and entries without a valid
+        parent."""
         found: dict[int | None, list[int]] = {}
         for place, node in enumerate(self.nodes):
             if self.at[node.id] == place:
@@ -102,7 +103,7 @@ class Tree(NamedTuple):
         return found
 
     def labels(self) -> dict[str, str]:
-        """Labels in force by the entry's id: the last word on each counts, an empty one takes it away."""
+        """Return the labels in force by the entry's id: the last label of each counts, an empty one removes it."""
         found: dict[str, str] = {}
         for place, node in enumerate(self.nodes):
             if node.type == "label":
@@ -120,8 +121,8 @@ _ids, _parents = attrgetter("id"), attrgetter("parent_id")
 
 
 def read_tree(lines: Sequence[bytes]) -> Tree:
-    """Read a file's lines, the header first or missing. Versions 1 and 2 are read as what they become (X-2). Never
-    raises, never hangs."""
+    """Read a file's lines, the header first or missing. Versions 1 and 2 are read as version 3 (X-2). Never raises,
+    never hangs."""
     header_line = _first(lines)
     header = _header(header_line)
     version = version_of(header) if header is not None else 3
@@ -132,13 +133,14 @@ def read_tree(lines: Sequence[bytes]) -> Tree:
 
 
 def read_object(line: bytes) -> dict[str, Any] | None:
-    """Read a line as a JSON object; what is not text in it becomes U+FFFD, as it does where the format comes from."""
+    """Parse a line as a JSON object; what is not text in it becomes U+FFFD, as in the program that defined the
+    format."""
     value = value_of(line)
     return cast("dict[str, Any]", value) if isinstance(value, dict) else None
 
 
 def read_node(line: bytes) -> TranscriptNode | None:
-    """Read one line with patience; None if it is neither entry nor header."""
+    """Read one line tolerantly; None if it is neither entry nor header."""
     entry = read_object(line.removeprefix(BOM))
     if entry is None or not isinstance(entry.get("type"), str) or not isinstance(entry.get("id"), str):
         return None
@@ -148,19 +150,19 @@ def read_node(line: bytes) -> TranscriptNode | None:
 
 
 def harm_of(line: bytes) -> Harm:
-    """Return what is wrong with a line that `read_node` cannot read."""
+    """Return the fault of a line that `read_node` cannot read."""
     if b"\0" in line:
         return "nul_run"
     return "garbage" if value_of(line) is NO_JSON else "no_entry"
 
 
 def is_blank(line: bytes) -> bool:
-    """A line that says nothing."""
+    """Return whether the line is blank."""
     return not line.strip(b" \t\r\n\v\f")
 
 
 def _first(lines: Sequence[bytes]) -> bytes:
-    """The first line that is JSON: only there a header stands."""
+    """Return the first line that is JSON: only that one can be a header."""
     return next((line for line in lines if not is_blank(line) and read_object(line.removeprefix(BOM)) is not None), b"")
 
 

@@ -1,6 +1,6 @@
-"""What people do with a transcript's tree: fork a path of it, take one in from elsewhere (X-6). Pure: lines in and out.
+"""People's changes of a transcript's tree: fork a path of it, import one from elsewhere (X-6). Pure: lines in and out.
 
-Nothing that is there is ever changed: a branch and a label are entries of their own, a fork is a file of its own.
+Existing entries are never changed: a branch and a label are entries of their own, a fork is a file of its own.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from interlock.session.entries import BranchSummary, Custom, Draft, Header, Labe
 from interlock.session.tree import Tree, read_tree
 
 BRANCH = "interlock.branch"
-"""`customType` of the entry that begins a branch without a summary: the leaf must be an entry, and says whence."""
+"""`customType` of the entry that starts a branch without a summary: the leaf must be an entry, and names its origin."""
 MAX_LABEL_CHARS = 200
 
 
 class NothingToImport(ValueError):
-    """A text holds no entry that could be read."""
+    """Raised if a text holds no readable entry."""
 
 
 class ImportedTranscript(NamedTuple):
-    """A transcript of version 3 for a session here, and what was found on the way."""
+    """A transcript of version 3 for a session here, and the findings."""
 
     lines: list[bytes]
     report: Report
 
 
 def fork(tree: Tree, leaf: int, header: Header, at: str, entropy: Callable[[int], bytes]) -> list[bytes]:
-    """Write the path to the entry at `leaf` as a transcript of its own, with the labels that its entries have now.
+    """Return the path to the entry at `leaf` as a transcript of its own, with the labels that its entries have now.
 
-    Entries stay as they are, their ids too, so that both files show what they share.
+    Entries keep their ids, so that both files show what they share.
     """
     path = tree.path(leaf)
     ids = {tree.nodes[place].id for place in path}
@@ -54,7 +54,7 @@ def fork(tree: Tree, leaf: int, header: Header, at: str, entropy: Callable[[int]
 
 
 def import_lines(data: bytes, header: Header, entropy: Callable[[int], bytes]) -> ImportedTranscript:
-    """Take in a transcript of versions 1 to 3, no matter who wrote it; what is damaged is repaired. Raises
+    """Convert a transcript of versions 1 to 3, whichever program wrote it; damage is repaired. Raises
     NothingToImport."""
     repaired = repair(data, header, entropy)
     if len(repaired.lines) < 2:
@@ -63,12 +63,13 @@ def import_lines(data: bytes, header: Header, entropy: Callable[[int], bytes]) -
 
 
 def is_branch(entry: Mapping[str, Any]) -> bool:
-    """Whether an entry begins a branch: its parent was chosen, and need not be the leaf."""
+    """Return whether an entry starts a branch: its parent was chosen, and need not be the leaf."""
     return entry.get("type") == "branch_summary" or entry.get("customType") == BRANCH
 
 
 def branch_draft(summary: str | None, parent: str, leaf: str | None) -> Draft:
-    """What begins a branch below `parent`: a summary of what is left, which is in context, or a mark, which is not."""
+    """Return the entry that starts a branch below `parent`: a summary of what is abandoned, which is in context, or a
+    mark, which is not."""
     if summary:
         return BranchSummary(parent, summary)
     return Custom(BRANCH, {"from": leaf})

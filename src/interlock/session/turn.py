@@ -1,7 +1,7 @@
-"""The turn machine: which frame may come when (T-1 … T-4), as a table, and what a turn has open.
+"""The turn machine: which frame is legal when (T-1 … T-4), as a table, and what a turn has open.
 
-The gateway holds one per session and refuses what does not fit; the runner holds one and makes only what fits.
-The machine is mutable and owned by one lane: a lane whose commit failed is thrown away and read again.
+The gateway has one per session and refuses frames that do not fit; the runner has one and creates only frames that fit.
+The machine is mutable and owned by one lane: a lane whose commit failed is discarded and read again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from interlock.protocol.frames import FRAMES
 Phase = Literal["closed", "idle", "turn", "usage"]
 
 NEUTRAL = frozenset(row.name for row in FRAMES.values() if row.legal == "any time")
-"""Durable frames of the runner that are legal in every phase and move none (but capabilities, which opens)."""
+"""Durable frames of the runner that are legal in every phase and change none (but capabilities, which opens)."""
 
 MOVES: dict[Phase, dict[str, Phase]] = {
     "closed": {"session.capabilities": "idle", "session.closed": "closed"},
@@ -31,7 +31,7 @@ MOVES: dict[Phase, dict[str, Phase]] = {
     },
     "usage": {"session.usage": "idle", "session.closed": "closed"},
 }
-"""phase → frame type → next phase. What stands neither here nor in NEUTRAL is refused."""
+"""phase → frame type → next phase. A type neither here nor in NEUTRAL is refused."""
 
 TURN_FRAMES = frozenset(
     name for name in MOVES["turn"] if name not in {"session.usage", "session.closed"}
@@ -39,11 +39,11 @@ TURN_FRAMES = frozenset(
 
 
 MAX_ID_CHARS = 512
-"""Ids that are given back in frames of our own are no longer than this, so that these fit (L-2)."""
+"""Maximum length of ids that are repeated in the gateway's own frames, so that these fit (L-2)."""
 
 
 class Refusal(Exception):
-    """A frame that does not fit: recorded, and changes nothing (T-4)."""
+    """Raised for a frame that does not fit: it is recorded, and changes nothing (T-4)."""
 
     def __init__(self, code: Code, sentence: str) -> None:
         super().__init__(sentence)
@@ -72,7 +72,7 @@ class OpenTurn(msgspec.Struct, omit_defaults=True):
 
 
 def _check_interaction(interaction_id: str, turn: OpenTurn) -> None:
-    """An id names one question: a yes to one must not answer another (P-2). Raises Refusal."""
+    """Check that an id names one question: a yes to one must not answer another (P-2). Raises Refusal."""
     if interaction_id in turn.interactions:
         raise Refusal(Code.INVALID_FRAME, f"interaction {interaction_id} is open already")
     if not 0 < len(interaction_id) <= MAX_ID_CHARS:
@@ -85,10 +85,10 @@ class TurnMachine(msgspec.Struct, omit_defaults=True):
     phase: Phase = "closed"
     turn: OpenTurn | None = None
     next_index: int = 0
-    """The least turn_index that the next turn may have: one is never used twice in a session."""
+    """The minimal turn_index of the next turn: one is never used twice in a session."""
 
     def leave_turn(self, phase: Literal["idle", "closed"]) -> None:
-        """Enter a phase without a turn, although no frame reported that."""
+        """Enter a phase without a turn, although no frame reported it."""
         self.phase, self.turn = phase, None
 
     def enter_turn(self, turn: OpenTurn) -> None:
@@ -96,7 +96,7 @@ class TurnMachine(msgspec.Struct, omit_defaults=True):
         self.phase, self.turn = "turn", turn
 
     def check(self, frame: Frame) -> None:
-        """Refuse a frame of the runner that does not fit here. Transient frames are checked alike. Raises Refusal."""
+        """Check that a frame of the runner, durable or transient, fits here. Raises Refusal."""
         kind = frame.type
         if kind in TURN_FRAMES:
             self._check_turn(frame)
@@ -112,7 +112,7 @@ class TurnMachine(msgspec.Struct, omit_defaults=True):
             self._check_named(frame)
 
     def _check_named(self, frame: Frame) -> OpenTurn | None:
-        """The open turn, or the one whose usage is owed; a frame that names another is refused (T-4)."""
+        """Return the open turn, or the one whose usage is owed; a frame that names another is refused (T-4)."""
         named: str | None = getattr(frame.payload, "turn_id", None)
         open_id = self.turn.turn_id if self.turn is not None else None
         if named is not None and named != open_id:
@@ -133,7 +133,7 @@ class TurnMachine(msgspec.Struct, omit_defaults=True):
             raise Refusal(Code.UNKNOWN_TURN, f"no open interaction {payload.interaction_id}")
 
     def apply(self, frame: Frame) -> None:
-        """Take one durable frame of the runner. Raises Refusal, and then nothing changed."""
+        """Apply one durable frame of the runner. Raises Refusal, and then nothing changed."""
         self.check(frame)
         following = MOVES[self.phase].get(frame.type)
         self._keep(frame)

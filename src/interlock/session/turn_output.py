@@ -1,4 +1,4 @@
-"""What a turn said, folded from its frames into the `output` of a command's result (racp section 1)."""
+"""A turn's output, folded from its frames into the `output` of a command's result (racp section 1)."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from interlock.protocol.resources import Notice, Output, TokenCount, ToolCall
 from interlock.session.silence import SILENT, judge
 
 MAX_RESULT_BYTES = 256 * KIB
-"""Text kept in a result; the rest stays in the session's frames, and the result says so."""
+"""Text kept in a result; the rest stays in the session's frames, and the result states it."""
 
 
 OUTPUT = "output"
 """Purpose of a file that is a part of the agent's answer."""
 MAX_TOOL_DIGESTS = 100
-"""Tool outputs of a turn whose digests its command's audit record has; it counts the others."""
+"""Number of a turn's tool outputs whose digests its command's audit record has; it counts the others."""
 _canonical = msgspec.json.Encoder(order="sorted").encode
 MAX_FILE_NOTICES = 20
-"""Files that a result names as left out; the session's list has all of them."""
+"""Number of files that a result lists as omitted; the session's list has all of them."""
 MAX_DENIALS = 50
 """The newest denials that a command keeps; the audit log has all of them."""
 
@@ -38,14 +38,14 @@ class DeniedCall(NamedTuple):
 
 
 class TurnFold:
-    """A fold over one turn's durable frames. A snapshot and its tail give the same as all frames: on a restart the
-    lane feeds it the turn's events again."""
+    """A fold over one turn's durable frames. A snapshot and its tail yield the same as all frames: after a restart the
+    turn's events are replayed to it."""
 
     def __init__(self) -> None:
         self.reset()
 
     def reset(self) -> None:
-        """Begin a new turn."""
+        """Start a new turn."""
         self._messages: list[dict[str, Any]] = []
         self._tool_calls: list[ToolCall] = []
         self._running: dict[str, str] = {}
@@ -57,17 +57,17 @@ class TurnFold:
         self._digests: list[dict[str, str]] = []
         self._digests_left_out = 0
         self._titles: dict[str, str] = {}
-        """Of the open calls that no one was asked about."""
+        """Titles of the open calls without a question."""
         self._warned: str | None = None
         self.refused: list[DeniedCall] = []
-        """Calls that were denied and not asked about, each with the warning before its result: a runner explains its
-        own denials so."""
+        """Calls that were denied without a question, each with the warning before its result: a runner explains its own
+        denials so."""
 
     def digests(self, output: Output) -> dict[str, Any]:
-        """Return what an audit record says of a command's outputs (U-1), so that what came out can be proved.
+        """Return the digests of a command's outputs for its audit record (U-1), so that the outputs can be proved.
 
         `output_digest` is the SHA-256 of `result.output.output` as JSON with sorted names and without blanks;
-        `tool_outputs` has the SHA-256 of each tool's whole output, also of those for which a result has no room.
+        `tool_outputs` has the SHA-256 of each tool's whole output, including those that did not fit a result.
         """
         found: dict[str, Any] = {"output_digest": hashlib.sha256(_canonical(output.output)).hexdigest()}
         if self._digests:
@@ -77,7 +77,7 @@ class TurnFold:
         return found
 
     def feed(self, frame: Frame) -> None:
-        """Take one durable frame of the turn."""
+        """Process one durable frame of the turn."""
         payload = frame.payload
         match payload:
             case p.TextDone() if frame.type == "agent.text.done":
@@ -111,7 +111,7 @@ class TurnFold:
         self._add_part({"contentType": "text", "value": text})
 
     def _file(self, file: p.FileTransfer) -> None:
-        """A file in one piece is a part of the result where there is room for it; of another the result says so."""
+        """Add a file in one piece to the result if it fits; otherwise add a note about it."""
         if file.chunk is not None and file.chunk.index > 0:
             return
         if file.purpose != OUTPUT:
@@ -161,7 +161,7 @@ class TurnFold:
     def output(
         self, session_id: str, notices: list[Notice], *, exit_code: int | None = None, awaiting_input: bool = False
     ) -> Output:
-        """Return the result's output as it stands."""
+        """Return the result's current output."""
         said = list(notices)
         if self._cut:
             said.append(Notice(code="Truncated", message="The result is longer than a result may be; "
@@ -179,6 +179,7 @@ class TurnFold:
 
 
 def _arguments(given: msgspec.Raw) -> msgspec.Raw:
-    """A tool's input as llm-bridge-spec has arguments: an object. Another value goes into one, as `input`."""
+    """Return a tool's input as an object, as llm-bridge-spec requires of arguments. Another value is wrapped in one, as
+    `input`."""
     raw = bytes(given)
     return given if raw.lstrip()[:1] == b"{" else msgspec.Raw(b'{"input":' + raw + b"}")

@@ -1,8 +1,8 @@
-"""Versions 1 and 2 of the format, read as what they become in version 3 (X-2).
+"""Versions 1 and 2 of the format, converted to version 3 (X-2).
 
-Version 1 is a list: entries have no id and no parent, each follows the one before, and a compaction names the first
-kept entry by its place among all lines, the header counted. Version 2 has the tree; what it calls `hookMessage` is
-called `custom` since. New ids come from the text itself, so that one file reads the same every time.
+Version 1 is a list: entries have no id and no parent, each follows the previous one, and a compaction names the first
+kept entry by its position among all lines, including the header. Version 2 has the tree; its `hookMessage` is called
+`custom` since. New ids are derived from the text itself, so that one file reads the same every time.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ _encode = msgspec.json.Encoder().encode
 
 
 def version_of(header: dict[str, Any]) -> int:
-    """The version that a header names; one that names none is of version 1."""
+    """Return the version that a header names; 1 if it names none."""
     version = header.get("version")
     return int(version) if isinstance(version, int | float) and not isinstance(version, bool) else 1
 
 
 def upgraded(lines: Sequence[bytes]) -> list[bytes]:
-    """Write a file's lines again in version 3. A line that is not JSON stays as it is, in its place."""
+    """Convert a file's lines to version 3. A line that is not JSON is kept unchanged, in its position."""
     values = [_object(line) for line in lines]
     whole = [value for value in values if value is not None]
     header = next((value for value in whole if value.get("type") == "session"), None)
@@ -46,7 +46,7 @@ def upgraded(lines: Sequence[bytes]) -> list[bytes]:
 
 
 def _as_tree(values: Sequence[dict[str, Any]]) -> None:
-    """Assign version 1's entries ids and parents, and its compactions the id of what they keep first."""
+    """Give version 1's entries ids and parents, and its compactions the id of the first entry they keep."""
     before: str | None = None
     taken: set[str] = set()
     for number, value in enumerate(values):

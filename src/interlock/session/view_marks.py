@@ -1,9 +1,10 @@
-"""Marks in `sessions.json` that say what each entry was written from, so that a text which an editor held for an hour
-is compared with what that editor loaded (N-1). Pure.
+"""Marks in `sessions.json` that record the state each entry was written from, so that a text that an editor held for an
+hour is compared with what that editor loaded (N-1). Pure.
 
 Each entry has the field `interlock`: {revision, own, fields}. `revision` is the instant of the writing, in milliseconds
-since 1970; `own` is a checksum of what the gateway counts; `fields` has a checksum of each other field. A field that a
-person changed differs from its checksum, however much the session has changed since, and no old text has to be kept.
+since 1970; `own` is a checksum of the fields that the gateway counts; `fields` has a checksum of each other field. A
+field that a person changed differs from its checksum, however much the session has changed since, and no old text has
+to be kept.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ MIXED = "The entries are of several versions of the file, so a missing one was n
 
 
 class OriginMark(msgspec.Struct, frozen=True):
-    """What an entry says of its origin."""
+    """The mark of an entry's origin."""
 
     revision: int
     own: str
@@ -42,7 +43,7 @@ def marked(key: str, entry: Mapping[str, Any], revision: int) -> dict[str, Any]:
 
 
 def mark_of(entry: object) -> OriginMark | None:
-    """Return an entry's mark; None if it has none that can be read."""
+    """Return an entry's mark; None if it has no readable one."""
     found = cast("dict[str, Any]", entry).get(MARK) if isinstance(entry, dict) else None
     try:
         return msgspec.convert(found, OriginMark)
@@ -56,10 +57,10 @@ def revision_of(view: Mapping[str, Any]) -> int | None:
 
 
 def marked_differences(last: Iterable[Mapping[str, Any]], after: Mapping[str, Any]) -> Differences:
-    """Return what a person changed in a view whose entries have marks (N-1).
+    """Return a person's changes in a view whose entries have marks (N-1).
 
-    `last` are the texts that lay there before, the nearer first: they name the sessions that may have been deleted, and
-    what was applied already of the same revision. A deletion out of an older text carries that text's instant.
+    `last` are the earlier texts of the file, the nearest first: they name the sessions that may have been deleted, and
+    what was applied already of the same revision. A deletion in an older text carries that text's instant.
     """
     found = Differences([], [])
     known = [*last]
@@ -94,7 +95,7 @@ def _compare(key: str, entry: object, mark: OriginMark | None, before: list[obje
         if _is_counted(name) or mark.fields.get(name) == (None if value is None else _checksum(value)):
             continue
         if any(_checksum(one.get(name)) == _checksum(value) for one in same):
-            continue  # An earlier text of this revision said so already.
+            continue  # An earlier text of this revision contained it already.
         refusal = field_refusal(name, value)
         if refusal is not None:
             found.refused.append(f"{quoted(key)}: {quoted(name)}: {refusal}.")

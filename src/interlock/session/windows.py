@@ -1,11 +1,11 @@
-"""How much a model reads at once: by the config, by what its agent reports, else by its family (Z-1)."""
+"""A model's context window: by the config, by its agent's report, otherwise by its family (Z-1)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 UNKNOWN_WINDOW = 128_000
-"""Tokens, for a model that no one knows: what most have at least. A smaller one shows itself by an overflow."""
+"""Tokens, for an unknown model: the minimum of most models. A smaller window is detected by an overflow."""
 LEAST_WINDOW = 1_000
 MOST_WINDOW = 100_000_000
 """A window outside of these is a mistake, and passed over."""
@@ -20,12 +20,13 @@ CATALOG: tuple[tuple[str, int], ...] = (
     ("qwen3-coder", 256_000), ("qwen", 128_000), ("deepseek", 128_000), ("kimi-k2", 256_000), ("glm-4", 128_000),
     ("grok-4", 256_000), ("grok", 131_072),
 )  # fmt: skip
-"""Beginning of a model's name → its window in tokens, as their makers publish it; the longest that fits counts."""
+"""Prefix of a model's name → its window in tokens, as published by their makers; the longest matching prefix counts."""
 
 
 def window_of(model: str, overrides: Mapping[str, int] | None = None, reported: int | None = None) -> int:
-    """The context window of a model, in tokens. `overrides` are the config's, by `provider/model` or by the model's
-    name alone; `reported` is what the agent says. The config counts before the agent, and both before the catalog."""
+    """Return the context window of a model, in tokens. `overrides` are the config's, by `provider/model` or by the
+    model's name alone; `reported` is the agent's. The config takes precedence over the agent, and both over the
+    catalog."""
     named = model.strip().lower()
     bare = named.rsplit("/", 1)[-1]
     configured = {name.strip().lower(): window for name, window in (overrides or {}).items()}

@@ -132,7 +132,7 @@ def _seal_progress(lane: Lane) -> None:
 
 
 def _add_to_last(lane: Lane, meta: dict[str, Any], command_id: str | None = None) -> None:
-    """Add to the last audit record of this decision that is about the session, or about a command of it."""
+    """Add to this decision's last audit record about the session, or about a command of it."""
     writes = lane.out.writes
     for place in range(len(writes) - 1, -1, -1):
         write = writes[place]
@@ -145,7 +145,7 @@ def _add_to_last(lane: Lane, meta: dict[str, Any], command_id: str | None = None
 
 
 def read(session_id: str, records: Sequence[AuditRecord], adopted: Sealed) -> Sealed:
-    """Read what the records of a session say, in order, on top of what was adopted."""
+    """Return what a session's records seal, in order, on top of what was adopted."""
     frames, state = dict(adopted.frames), adopted.state
     for found in map(sealed_by, records):
         if found is not None and found.session_id == session_id:
@@ -155,7 +155,7 @@ def read(session_id: str, records: Sequence[AuditRecord], adopted: Sealed) -> Se
 
 
 def sealed_by(record: AuditRecord) -> SealedBy | None:
-    """Read what one record seals; None if it seals nothing, or does not match its hash."""
+    """Return what one record seals; None if it seals nothing, or does not match its hash."""
     if MARK not in record.body or leaf_hash(record.body) != record.hash:
         return None
     try:
@@ -169,8 +169,8 @@ def sealed_by(record: AuditRecord) -> SealedBy | None:
 
 
 def examine(state: LaneState, controls: Sequence[ControlRecord], sealed: Sealed) -> SealMismatch:
-    """Compare what is stored of a session with what the log says. `controls` are all that are stored: what a runner
-    confirms is removed in the same transaction, so one that is left was never confirmed."""
+    """Compare the stored rows of a session with the log. `controls` are all stored ones: confirmed frames are removed
+    in the same transaction, so a remaining one was never confirmed."""
     skipped = tuple(sorted(control.seq for control in controls if control.seq <= state.control_acked))
     controls = [control for control in controls if control.seq > state.control_acked]
     there = {control.seq: _sha256(control.body) for control in controls}
@@ -179,26 +179,26 @@ def examine(state: LaneState, controls: Sequence[ControlRecord], sealed: Sealed)
     changed = {seq for seq in waiting if there.get(seq) != sealed.frames[seq]}
     changed |= {seq for seq in known if seq not in sealed.frames and not _harmless(controls, seq)}
     inserted = tuple(sorted(seq for seq in there if seq > state.control_seq))
-    # A session of before records were sealed, which was closed then: its next opening sets what it decides by.
+    # A session from before records were sealed, which was closed then: its next opening sets its deciding state.
     differs = state.opening != "closed" if sealed.state is None else not is_sealed(state, sealed.state)
     return SealMismatch(tuple(sorted(changed)), inserted, differs, skipped)
 
 
 def adopted(state: LaneState, controls: Sequence[ControlRecord]) -> dict[str, str]:
-    """Name and digest the rows of a session, as `Rows.adopt` binds them once."""
+    """Return names and digests of a session's rows, as `Rows.adopt` binds them once."""
     return {f"session/{state.session_id}": _sha256(deciding(state)),
             **{f"frame/{state.session_id}/{control.seq}": _sha256(control.body) for control in controls}}
 
 
 def from_adopted(state: LaneState, rows: Mapping[str, str]) -> Sealed:
-    """Read what was adopted of a session."""
+    """Return what was adopted of a session."""
     name = state.session_id
     found = {seq: rows.get(f"frame/{name}/{seq}") for seq in range(state.control_acked + 1, state.control_seq + 1)}
     return Sealed({seq: digest for seq, digest in found.items() if digest is not None}, rows.get(f"session/{name}"))
 
 
 def refuse(lane: Lane, broken: SealMismatch) -> None:
-    """Send nothing that differs, end what it was for, and hold the session's commands from now on."""
+    """Send nothing that differs, end the work that depended on it, and hold the session's commands from now on."""
     how = how_broken(broken)
     lane.audit("tampered", SYSTEM, {"about": lane.state.session_id, "how": how})
     lane.notice(Notice(code="Tampered", message=SENTENCE.format(how)))
@@ -225,7 +225,7 @@ def refuse(lane: Lane, broken: SealMismatch) -> None:
 
 
 def how_broken(broken: SealMismatch) -> str:
-    """Return what differs, without a full stop."""
+    """Return the differences as a phrase without a full stop."""
     parts: list[str] = []
     for seqs, what in ((broken.changed, "was changed or removed"), (broken.inserted, "was inserted"),
                        (broken.skipped, "waits, but is stored as confirmed by the runner")):
@@ -237,8 +237,7 @@ def how_broken(broken: SealMismatch) -> str:
 
 
 def _harmless(controls: Sequence[ControlRecord], seq: int) -> bool:
-    """Whether a frame that the log does not have is of a kind that is not sealed: it says something, and asks for
-    nothing."""
+    """Return whether a frame that is not in the log is of an unsealed kind: it informs, and requests nothing."""
     body = next(control.body for control in controls if control.seq == seq)
     try:
         return msgspec.json.decode(body, type=_Kind).type in UNSEALED

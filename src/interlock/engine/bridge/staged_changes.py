@@ -1,7 +1,7 @@
-"""Staged changes as the gateway records them: what lies staged at the runner, what landed, what was thrown away (H-17).
+"""Staged changes as recorded by the gateway: what is staged at the runner, what was landed, what was discarded (H-17).
 
-Whether they land is an ordinary question of the turn, asked as the tool `land_changes`: policy, votes and audit are
-those of every tool call. Here is what the runner reports beside it.
+Whether they are landed is an ordinary question of the turn, asked as the tool `land_changes`: policy, votes and audit
+are those of every tool call. This module handles the runner's reports.
 """
 
 from __future__ import annotations
@@ -14,14 +14,13 @@ from interlock.protocol.problems import Problem
 from interlock.protocol.resources import Notice
 
 MAX_AUDITED = 100
-"""Files that one audit record names with their digests; its digest covers all."""
+"""Files that one audit record lists with their digests; its own digest covers all of them."""
 MAX_NAMED = 5
 """Refused files that a notice names."""
 
 
 def reported(lane: Lane, payload: p.ChangesReport) -> None:
-    """Keep the report's place in the session's stream, and record what changed the workspace or the staged files.
-    """
+    """Store the report's position in the session's stream, and audit what changed the workspace or the staged files."""
     if payload.event == "staged":
         lane.state.staged_n = lane.state.n if payload.count or payload.refused_count else 0
         return
@@ -42,7 +41,7 @@ def check_staged(lane: Lane) -> None:
 
 
 def discard(lane: Lane, who: dict[str, str], files: list[str] | None) -> None:
-    """Make the runner discard staged changes; its report has the outcome. Raises Problem."""
+    """Request that the runner discards staged changes; its report has the outcome. Raises Problem."""
     lane.check_controlled()
     check_staged(lane)
     if lane.active is not None:

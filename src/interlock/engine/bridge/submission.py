@@ -1,4 +1,4 @@
-"""Accept an execute: what is checked, what policy decides, what it waits for. Refusals are Problems, and change
+"""Submission of an execute: its checks, policy's decision, and what it waits for. Refusals are Problems, and change
 nothing."""
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ UNSIGNED_RETRY_S = 5
 
 
 def submit(lane: Lane, principal: Principal, body: CommandBody, origin: SentBy = "user") -> Command | Problem:
-    """Take an execute under the decision's conditions: a log that can be signed, and the agent as it is offered now.
+    """Accept an execute under the decision's conditions: a log that can be signed, and the agent's current offer.
     Raises Problem."""
     unsigned, offer = lane.conditions.unsigned, lane.conditions.offer
     if unsigned is not None:
@@ -43,9 +43,10 @@ def submit(lane: Lane, principal: Principal, body: CommandBody, origin: SentBy =
 def submit_execute(
     lane: Lane, principal: Principal, body: CommandBody, policy: RuleSet, origin: SentBy = "user"
 ) -> Command | Problem:
-    """Take an execute: policy decides whether it waits for an approval or is queued (P-1, C-0).
+    """Accept an execute: policy decides whether it waits for an approval or is queued (P-1, C-0).
 
-    Raises Problem for what is malformed, which changes nothing; returns one for what policy denies, which is audited.
+    Raises Problem for a malformed command, which changes nothing; returns one for a denied command, which is
+    audited.
     """
     lane.check_controlled()
     _check_access(lane, body)
@@ -71,7 +72,7 @@ def submit_execute(
         lane.audit("reject", who, {"rule": verdict.rule, "digest": digest})
         return Problem("Forbidden", f"policy rule {verdict.rule} denies it: {verdict.reason or 'no reason given'}")
     required = body.approval.required if body.approval is not None else 0
-    # A landing asks the agent nothing: what people decide on is its own question (H-17).
+    # A landing sends the agent nothing: approvers decide on its own question (H-17).
     asks = (verdict.effect == "ask" and not payload.land) or required > 0
     if not payload.land:
         lane.state.note_let_through("" if asks or lane.state.permission == "asks" else verdict.rule)
@@ -108,7 +109,7 @@ def submit_execute(
 
 
 def _check_access(lane: Lane, body: CommandBody) -> None:
-    """A session's agent keeps the access that it was opened with. Raises Problem Conflict."""
+    """Check that the command requests the access that the session's agent was opened with. Raises Problem Conflict."""
     wanted, found = body.target.workspace_access, lane.state.workspace_access
     if wanted not in (None, found):
         raise Problem("Conflict", f"session {lane.state.session_id} has workspace_access {found}, not {wanted}",
@@ -116,7 +117,7 @@ def _check_access(lane: Lane, body: CommandBody) -> None:
 
 
 def _check_not_archived(lane: Lane) -> None:
-    """Raises Problem Conflict for a session that was put away."""
+    """Raise Problem Conflict if the session is archived."""
     if lane.state.entry.archived_at is not None:
         raise Problem("Conflict", f"the session {lane.state.session_id} is archived",
                       hint="Take it back with `interlock sessions restore`, or write to its key: that begins "
@@ -124,7 +125,7 @@ def _check_not_archived(lane: Lane) -> None:
 
 
 def _refuse_busy(lane: Lane) -> None:
-    """`on_busy` reject: nothing else may run or wait in the session (C-3). Raises Problem Conflict."""
+    """Apply `on_busy` reject: no other command may run or wait in the session (C-3). Raises Problem Conflict."""
     live = [r.command.id for r in lane.commands.values() if r.command.type == "execute"]
     if live:
         more = f" and {len(live) - 1} more" if live[1:] else ""  # Up to MAX_QUEUED_COMMANDS.

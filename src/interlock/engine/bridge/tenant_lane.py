@@ -1,7 +1,6 @@
-"""A tenant's own lane: that of requests that concern no session, such as the drain of a runner.
+"""A tenant's own lane, for requests that concern no session, such as the drain of a runner.
 
-It holds approvals and nothing else. It has no row among the sessions: it is made again from what the ledger keeps of
-it.
+It holds approvals only. It has no session row: it is rebuilt from the ledger's approvals.
 """
 
 from __future__ import annotations
@@ -12,16 +11,16 @@ _PREFIX = "house:"
 
 
 def tenant_lane_id(tenant_id: str) -> str:
-    """The name of a tenant's lane, in place of a session's id."""
+    """Return the name of a tenant's lane, used instead of a session's id."""
     return _PREFIX + tenant_id
 
 
 def is_tenant_lane(session_id: str) -> bool:
-    """Whether this names a tenant's lane, not a session."""
+    """Return whether this is a tenant's lane, not a session."""
     return session_id.startswith(_PREFIX)
 
 
 def tenant_lane_state(session_id: str, now_ms: int) -> LaneState:
-    """The state of a tenant's lane, which never changes."""
+    """Return the state of a tenant's lane, which never changes."""
     return LaneState(session_id=session_id, tenant_id=session_id.removeprefix(_PREFIX), session_key="", agent_id="",
                      runner_id="", workspace="", permission="asks", created_ms=now_ms)

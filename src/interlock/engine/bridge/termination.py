@@ -1,4 +1,4 @@
-"""A fatal `session.error` of the runner ends its session (T-5, RAWP-DPS 7.4.1): turn, command, agent."""
+"""The end of a session after a runner's fatal `session.error` (T-5, RAWP-DPS 7.4.1): turn, command, agent."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from interlock.protocol.records import CommandRecord
 
 
 def begin(lane: Lane, code: str, message: str) -> None:
-    """Make the runner end the session. A command whose turn is open fails with this error at the turn's end, so that
-    its result holds all of the answer; another one fails now."""
+    """Request that the runner ends the session. A command with an open turn fails with this error at the turn's end, so
+    that its result holds the complete answer; any other fails now."""
     state = lane.state
     state.note_error((code, message))
     state.note_fatal((code, message))
@@ -27,7 +27,7 @@ def begin(lane: Lane, code: str, message: str) -> None:
 
 
 def fail_fatally(lane: Lane) -> bool:
-    """End the active command with the fatal error, if there was one; whether that is so."""
+    """End the active command with the fatal error, if there was one; returns whether there was."""
     record, error = lane.active, lane.state.fatal
     if record is None or error is None:
         return False
@@ -43,12 +43,12 @@ def _end(lane: Lane, record: CommandRecord, error: tuple[str, str]) -> None:
 
 
 def over(lane: Lane) -> None:
-    """The session is closed."""
+    """Clear the state of the termination: the session is closed."""
     lane.state.end_closing()
 
 
 def tick(lane: Lane) -> None:
-    """A runner that does not close the session in time has lost it. While the link is down the time begins again."""
+    """Treat the session as lost if the runner does not close it in time. While the link is down the time restarts."""
     state = lane.state
     if state.close_deadline_ms is None or state.close_deadline_ms > lane.now:
         return

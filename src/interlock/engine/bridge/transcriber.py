@@ -1,4 +1,4 @@
-"""A session's transcript as its lane writes it: what is open, the leaf, and the ids that are taken (X-3, X-8)."""
+"""A session's transcript as its lane writes it: what is open, the leaf, and the used ids (X-3, X-8)."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from interlock.session.turn_output import TurnFold
 
 
 class Transcriber:
-    """Makes finished lines. `leaf` and `ids` count the entries in the file and those on their way there;
-    `context_leaf` is the last entry that changed the context, and `leaf` itself where that is not known."""
+    """Builds complete lines. `leaf` and `ids` include the entries in the file and those about to be written;
+    `context_leaf` is the last entry that changed the context, or `leaf` if that is unknown."""
 
     def __init__(self, tenant_id: str, session_id: str, fold: TranscriptFold, leaf: str | None, ids: set[str],
                  context_leaf: str | None = None, reserved: str = "") -> None:
@@ -28,34 +28,34 @@ class Transcriber:
 
     def lines(self, drafts: Iterable[Draft], at: str, entropy: Callable[[int], bytes], origin: str | None = None
               ) -> list[TranscriptLine]:
-        """Assign entries ids of their own, before the commit, and their place below the leaf. `origin` marks them."""
+        """Assign ids and parents to entries, before the commit. `origin` marks them."""
         return [self._line(draft, at, entropy, origin) for draft in drafts]
 
     def knows(self, entry_id: str) -> bool:
-        """Whether the transcript has this entry."""
+        """Return whether the transcript has this entry."""
         return entry_id in self._ids
 
     def reserve(self, entropy: Callable[[int], bytes]) -> str:
-        """The id that the next prompt's entry will have."""
+        """Reserve and return the id that the next prompt's entry will have."""
         self._reserved = self._reserved or new_entry_id(self._ids, entropy)
         return self._reserved
 
     @property
     def known(self) -> list[str]:
-        """The ids that are taken, in order."""
+        """Return the used ids, in order."""
         return sorted(self._ids)
 
     @property
     def reserved(self) -> str:
-        """The id that the next prompt's entry will have, "" if none is reserved."""
+        """Return the id that the next prompt's entry will have; "" if none is reserved."""
         return self._reserved
 
     def branch(self, parent: str) -> None:
-        """Go on below another entry: the context is another one."""
+        """Continue below another entry, which changes the context."""
         self.leaf = self.context_leaf = parent
 
     def rejoin(self, leaf: str | None, ids: set[str]) -> None:
-        """Go on in a file that was written again (X-4)."""
+        """Continue in a rewritten file (X-4)."""
         self._ids |= ids
         if self.leaf not in ids:
             self.leaf = self.context_leaf = leaf
@@ -76,7 +76,7 @@ class Transcriber:
 
 
 class FoldedFrame(NamedTuple):
-    """A frame of the open turn that a lane which was read is fed again; `received` if its runner sent it."""
+    """A frame of the open turn that is replayed to a lane after it was read; `received` if its runner sent it."""
 
     received: bool
     frame: Frame
@@ -84,7 +84,8 @@ class FoldedFrame(NamedTuple):
 
 
 def fold_again(fold: TurnFold, transcriber: Transcriber | None, folded: FoldedFrame) -> None:
-    """Feed a frame to what a lane holds in memory only. The entries that it finishes were written with it."""
+    """Replay a frame to the state that a lane holds in memory only. The entries that it completes were stored with
+    it."""
     if folded.received:
         fold.feed(folded.frame)
     if transcriber is not None:

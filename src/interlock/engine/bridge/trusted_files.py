@@ -1,4 +1,5 @@
-"""What a dispatch asks of files that configure the session's agent (H-13); `workspace_trust` decides about them."""
+"""Checks before a dispatch for files that configure the session's agent (H-13); `workspace_trust` decides about
+them."""
 
 from __future__ import annotations
 
@@ -6,14 +7,14 @@ from interlock.engine.bridge.lane import Lane
 
 
 def waits(lane: Lane) -> bool:
-    """Whether the session's agent may not start yet."""
+    """Return whether the session's agent may not start yet."""
     return any(record.approval.workspace_files and record.approval.state == "pending"
                for record in lane.approvals.values())
 
 
 def trusted(lane: Lane) -> str | None:
-    """The digest of the files that the next start may be configured by: a policy allowed them just now, or a person's
-    yes has not been used. It is never read from the session's row, which no audit record vouches for (H-5)."""
+    """Return the digest of the files that may configure the next start: a policy has just allowed them, or a person's
+    yes is unused. It is never read from the session's row, which no audit record binds (H-5)."""
     digest = lane.take_trusted_files()
     granted = [record.approval.digest for record in lane.approvals.values()
                if record.approval.workspace_files and record.approval.state == "granted"]

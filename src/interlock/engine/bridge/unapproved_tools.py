@@ -1,9 +1,10 @@
-"""A tool that ran without a yes, or with another input than the one allowed, and an agent that has stopped asking: what
-it means for the session (H-3, H-11, H-12).
+"""Tools that ran without a yes, or with another input than the allowed one, and agents that stopped asking: the effects
+on the session (H-3, H-11, H-12).
 
 Its runner reports it at once. It cannot be undone, so the turn ends, the command fails, and the agent is no longer
-taken to ask: from then on its commands are held. After a tool without a yes no rule answers for a person, and nothing
-that the agent reports changes that; an agent that was only switched counts as asking once it is switched back.
+assumed to ask: its later commands are held. After a tool without a yes, no rule answers for a person, and no report of
+the agent changes that; an agent that was only switched to another mode is assumed to ask again once it is switched
+back.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from interlock.protocol.records import CommandRecord
 from interlock.protocol.resources import Notice
 
 CONDITIONS = (Code.NOT_ASKING, Code.NOT_BOXED)
-"""A turn that began without what its command needs is ended, whatever `on_unasked` says."""
+"""A turn that started without what its command requires is ended, whatever `on_unasked` says."""
 
 NOTICES = {Code.RAN_UNASKED: "RanUnasked", Code.RAN_OTHER_THAN_ALLOWED: "RanOtherThanAllowed",
            Code.STOPPED_ASKING: "StoppedAsking"}
@@ -29,19 +30,19 @@ ASKED_AGAIN = "ask: the agent used a tool without a yes before"
 
 
 def reports(payload: p.AgentError) -> bool:
-    """Whether a runner reports such a tool."""
+    """Return whether a runner's error reports such a tool."""
     return payload.error_code in _TOOLS
 
 
 def report(lane: Lane, payload: p.AgentError, policy: RuleSet) -> None:
-    """Record it, report it on every surface, and end the turn, unless the config asks for the report alone."""
+    """Audit the tool, report it on every surface, and end the turn, unless the config asks for the report only."""
     code = Code(payload.error_code)
     held.has_fallen(lane.state)
     _fall(lane, "ran_unasked", code, payload.message, policy)
 
 
 def asking_changed(lane: Lane, payload: p.AskingChanged, policy: RuleSet) -> None:
-    """Hold the session's commands from now on if its agent has stopped asking, no longer if it asks again."""
+    """Hold the session's commands from now on if its agent stopped asking; stop holding them if it asks again."""
     state = lane.state
     permission = "asks" if payload.asks and not state.fell else "never"
     if permission == state.permission:
@@ -67,8 +68,8 @@ def _fall(lane: Lane, action: str, code: Code, sentence: str, policy: RuleSet) -
 
 
 def started_all_the_same(lane: Lane, code: Code, because: str) -> None:
-    """End a turn that a runner started although the condition of its command does not hold: a runner that does not know
-    the condition. `because` says of the agent what does not hold."""
+    """End a turn that a runner started although its command's condition does not hold, because the runner does not know
+    the condition. `because` states which condition the agent does not meet."""
     turn = lane.state.machine.turn
     assert turn is not None, "a turn has started"
     sentence = f"{lane.state.agent_id} {because}, and the command was not approved."
@@ -77,12 +78,13 @@ def started_all_the_same(lane: Lane, code: Code, because: str) -> None:
 
 
 def begin_turn(lane: Lane) -> None:
-    """Nothing has run without a yes in a turn that starts."""
+    """Clear the record of tools without a yes for a new turn."""
     lane.state.unasked = None
 
 
 def fail_unasked(lane: Lane, record: CommandRecord) -> bool:
-    """End the command of the turn in which it happened as failed; False if none happened, or a person ended it."""
+    """End the command of the turn in which a tool ran without a yes as failed; False if there was none, or a person
+    ended the command."""
     happened, lane.state.unasked = lane.state.unasked, None
     only_told = lane.limits.on_unasked == "tell" and happened is not None and happened[0] not in CONDITIONS
     if happened is None or only_told or record.command.state == "canceling":

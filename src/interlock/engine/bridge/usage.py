@@ -1,4 +1,4 @@
-"""What a session's agent reports to have used, counted by the day (J-13).
+"""Usage that a session's agent reports, counted by day (J-13).
 
 The figures are added in the transaction of the frame that reports them, so they are neither lost nor counted twice.
 """
@@ -14,11 +14,11 @@ from interlock.protocol import payloads as p
 from interlock.protocol.records import USAGE_FIGURES, UsageRecord
 
 COUNTED_MAX = 10**12
-"""More tokens, or micro-dollars, of one report are not counted: a sum over years must not overflow."""
+"""Larger numbers of tokens, or micro-dollars, in one report are not counted: a sum over years must not overflow."""
 
 
 def count_tokens(lane: Lane, tokens: p.TokenUsage, *, estimated: bool) -> None:
-    """Count what a turn that has ended took."""
+    """Count the tokens of an ended turn."""
     _count(lane, input_tokens=tokens.input_tokens, output_tokens=tokens.output_tokens,
            cache_read_tokens=tokens.cache_read_tokens or 0, cache_write_tokens=tokens.cache_write_tokens or 0,
            estimated_turns=int(estimated))
@@ -35,7 +35,7 @@ def count_turn(lane: Lane) -> None:
 
 
 def _count(lane: Lane, **figures: int) -> None:
-    """Add figures to the place of this moment. What another gateway controls is counted there (D-5)."""
+    """Add figures to the current row. What another gateway controls is counted there (D-5)."""
     state = lane.state
     if state.controller:
         return

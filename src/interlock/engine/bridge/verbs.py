@@ -1,5 +1,5 @@
-"""Verbs that are answered at once, under policy: one that a rule holds opens an approval, and goes through once when it
-was granted (P-1, P-2, F-1)."""
+"""Requests that are answered at once, subject to policy: if a rule holds one, it opens an approval, and succeeds once
+after that is granted (P-1, P-2, F-1)."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from interlock.protocol.records import ApprovalRecord, Principal
 
 T = TypeVar("T")
 MAX_HELD_VERBS = 100
-"""Approvals of verbs that are open in one session, or in a tenant's lane, at one time."""
+"""Open approvals of such requests in one session, or in a tenant's lane, at one time."""
 _encoder = msgspec.json.Encoder(order="sorted")
 
 
 class LaneVerb(NamedTuple):
-    """What somebody asks for. `said` is its body, without the idempotency key; `on` names what it concerns, for people;
-    `agent_id` is set where it concerns no session."""
+    """A request. `said` is its body, without the idempotency key; `on` names its object for people; `agent_id` is set
+    if it concerns no session."""
 
     name: str
     principal: Principal
@@ -33,23 +33,24 @@ class LaneVerb(NamedTuple):
     agent_id: str | None = None
 
     def written(self, lane: Lane) -> bytes:
-        """What is voted on: the verb, where, and with which words, in one form for the same verb."""
+        """Return what is voted on: the verb, its object and its body, in a form that is equal for equal requests."""
         where = {"session_id": lane.state.session_id} if self.agent_id is None else {}
         return _encoder.encode({"verb": self.name, **where, **self.said})
 
 
 def verb_body(body: msgspec.Struct) -> dict[str, Any]:
-    """Return a body's fields as JSON values, without the idempotency key and without what is null.
+    """Return a body's fields as JSON values, without the idempotency key and without nulls.
 
-    Fields that stay bytes (`payload`) are decoded too: by JSON, since `to_builtins` cannot.
+    Fields that stay bytes (`payload`) are also decoded, by JSON, since `to_builtins` cannot.
     """
     said = msgspec.json.decode(msgspec.json.encode(body))
     return {name: value for name, value in said.items() if name != "idempotency_key" and value is not None}
 
 
 def under_policy(lane: Lane, policy: RuleSet, verb: LaneVerb, do: Callable[[], T]) -> T | Problem:
-    """Do it where no rule holds it, or where the same verb of the same one was granted, which that uses up. Else gives
-    the Problem that says so: Forbidden, which is audited, or ApprovalRequired, which names the approval."""
+    """Call `do` if no rule holds the request, or if an equal request of the same principal was granted, which is
+    consumed. Otherwise return the Problem: Forbidden, which is audited, or ApprovalRequired, which names the
+    approval."""
     written = verb.written(lane)
     digest = hashlib.sha256(written).hexdigest()
     verdict = policy.decide(_subject(lane, verb, digest))
@@ -62,7 +63,7 @@ def under_policy(lane: Lane, policy: RuleSet, verb: LaneVerb, do: Callable[[], T
                 and record.approval.requested_by == verb.principal.actor and record.expires_ms > lane.now]
         granted = next((record for record in same if record.approval.state == "granted"), None)
         if granted is None:
-            # Only here: a verb that is let through may still be refused, and must leave no writes behind then.
+            # Only here: an admitted request may still be refused, and must then leave no writes behind.
             lapse(lane)
             return _wait_for(lane, verb, verdict, written, same[0] if same else None)
     done = do()
@@ -72,7 +73,7 @@ def under_policy(lane: Lane, policy: RuleSet, verb: LaneVerb, do: Callable[[], T
 
 
 def lapse(lane: Lane) -> None:
-    """What was not decided in its time is over, and so is what was granted and not used (P-6)."""
+    """Expire approvals that were not decided in time, or were granted and not used (P-6)."""
     for record in _held(lane):
         if record.expires_ms <= lane.now:
             lane.move_approval(record, "expired" if record.approval.state == "pending" else "void", SYSTEM,

@@ -1,4 +1,4 @@
-"""Votes in a lane: counted, taken back, cast on a changed input, remembered as a rule (P-2, P-3, P-4, A-9)."""
+"""Votes in a lane: counting, withdrawal, votes on a changed input, remembering as a rule (P-2, P-3, P-4, A-9)."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from interlock.protocol.records import ApprovalRecord, Principal, RuleRecord
 from interlock.protocol.resources import Approval, GrantBody, Quorum, RememberedRule, SigningKey
 
 MAX_COMMENT_CHARS = 8_000
-"""A comment travels to the agent with the answer, so both must fit a frame (L-2)."""
+"""A comment is sent to the agent with the answer, so both must fit a frame (L-2)."""
 
 
 class VoteContext(NamedTuple):
-    """What a vote is held against: the rules in force, the key that it names, and how many rules are remembered."""
+    """What a vote is checked against: the rules in force, the key that it names, and the number of remembered rules."""
 
     policy: RuleSet
     key: SigningKey | None = None
@@ -39,9 +39,9 @@ class VoteContext(NamedTuple):
 
 _TERMS = ("rule", "required", "groups", "deny_threshold", "self_approval", "signed",
           "require_independent", "dangerous")
-"""What an approval asks of its voters, and the rule that does."""
+"""What an approval requires of its voters, and the rule that requires it."""
 MAX_REMEMBERED_RULES = 1_000
-"""Remembered rules of a tenant that are in force at one time: every call is held against them."""
+"""Remembered rules of a tenant that are in force at one time: every call is matched against them."""
 
 
 def vote(lane: Lane, principal: Principal, approval_id: str, body: GrantBody, context: VoteContext) -> Approval:
@@ -112,7 +112,8 @@ def _pending(lane: Lane, approval_id: str) -> ApprovalRecord:
 
 
 def _ballot(lane: Lane, principal: Principal, approval: Approval, body: GrantBody, key: SigningKey | None) -> Ballot:
-    """The vote as it is counted. A signature covers the digest that it was made on, and is checked first (P-4)."""
+    """Return the vote as it is counted. A signature covers the digest that it was made on, and is checked first
+    (P-4)."""
     ballot = Ballot(by=principal.actor, decision=body.decision, at=lane.at, comment=body.comment, digest=body.digest,
                     role=principal.role, driver=principal.driver, option_id=body.option_id,
                     key_makers=principal.key_makers)
@@ -141,8 +142,8 @@ def _ballot(lane: Lane, principal: Principal, approval: Approval, body: GrantBod
 def _supersede(
     lane: Lane, record: ApprovalRecord, ballot: Ballot, body: GrantBody, policy: RuleSet, who: dict[str, str]
 ) -> ApprovalRecord:
-    """End an approval whose input is changed, and open one on the new digest in its place (P-2). Raises Problem, also
-    where the vote that changes it would not count on the new one: nothing has changed then."""
+    """End an approval whose input is changed, and open one for the new digest instead (P-2). Raises Problem, also if
+    the changing vote would not count on the new one; nothing has changed then."""
     old = record.approval
     assert isinstance(body.updated_input, msgspec.Raw)
     raw = bytes(body.updated_input)
@@ -176,8 +177,8 @@ def _raw(subject: bytes | None) -> msgspec.Raw | msgspec.UnsetType:
 
 
 def _terms(old: Approval, verdict: PolicyVerdict) -> dict[str, Any]:
-    """What a changed input needs: all that was asked for before, and all that the rule which it meets now asks for. So
-    no one changes an input into one that is easier to allow."""
+    """Return the requirements for a changed input: the previous ones combined with those of the rule that it matches
+    now, so that a change never makes an approval easier."""
     before: dict[str, Any] = {name: getattr(old, name) for name in _TERMS}
     if verdict.effect != "ask":
         return before
@@ -219,7 +220,7 @@ def _check_change(lane: Lane, old: Approval, body: GrantBody, raw: bytes) -> Non
 def _remember(
     lane: Lane, record: ApprovalRecord, principal: Principal, body: GrantBody, context: VoteContext
 ) -> Approval:
-    """Keep a decisive vote's "always" as a rule, in the vote's own transaction (A-9)."""
+    """Store a decisive vote's "always" as a rule, in the vote's own transaction (A-9)."""
     assert body.remember is not None
     approval = record.approval
     if principal.roles.isdisjoint(("admin", "owner")) and body.remember.scope == "rule":
@@ -241,13 +242,13 @@ def _remember(
 
 def _vote_meta(approval: Approval, ballot: Ballot, body: GrantBody) -> dict[str, Any]:
     meta: dict[str, Any] = {"decision": ballot.decision, "digest": approval.digest}
-    if ballot.key_id is not None:  # So that a reader of the log can hold the signature against the key (P-4).
+    if ballot.key_id is not None:  # So that a reader of the log can check the signature with the key (P-4).
         meta |= {"key_id": ballot.key_id, "at": body.at, **(
             {"assertion": msgspec.to_builtins(body.assertion)} if ballot.passkey else {"signature": body.signature})}
     if ballot.driver is not None:
         meta["driver"] = named(ballot.driver)
     made_by = approval.votes[-1].key_made_by
-    if made_by is not None:  # A reader of the log sees that one person could have cast both sides.
+    if made_by is not None:  # A reader of the log can see that one person could have cast both sides.
         meta["key_made_by"] = made_by
     if ballot.key_makers:
         meta["key_makers"] = list(ballot.key_makers)

@@ -1,7 +1,8 @@
-"""Files of a workspace that configure its agent: asked about before it starts, and again when they change (H-13).
+"""Trust in workspace files that configure an agent: approvers are asked before it starts, and again when the files
+change (H-13).
 
-The runner looks at each start and starts nothing while there is something to ask. The command goes back to the queue
-meanwhile; an open that names the digest of what was allowed starts the agent, if the runner finds the same again.
+The runner checks at each start and starts nothing while a question is open. The command returns to the queue meanwhile;
+an open that names the digest of the allowed files starts the agent, if the runner finds the same files again.
 """
 
 from __future__ import annotations
@@ -32,11 +33,11 @@ from interlock.protocol.records import ApprovalRecord, CommandRecord, RuleRecord
 from interlock.protocol.resources import Actor, Approval, RememberedRule
 
 TRUSTED_MS = 365 * 86_400_000
-"""How long a yes holds for files that do not change."""
+"""How long a yes is valid for unchanged files."""
 
 
 class TrustRequester(NamedTuple):
-    """What an agent was to be started for: a command, or without one a compaction. And who asked for that."""
+    """The reason for starting an agent, a command or otherwise a compaction, and who requested it."""
 
     command: CommandRecord | None
     actor: Actor
@@ -49,7 +50,8 @@ class TrustRequester(NamedTuple):
 
 
 def found(lane: Lane, payload: p.SessionError, policy: RuleSet) -> bool:
-    """Decide on what the runner found. False if nothing can be asked: then the open has failed with its sentence."""
+    """Decide on the files that the runner found. Returns False if no question is possible: then the open has failed
+    with its sentence."""
     asker = _to_be_started(lane)
     if not isinstance(payload.workspace_files, msgspec.Raw) or asker is None:
         return False
@@ -84,7 +86,7 @@ def found(lane: Lane, payload: p.SessionError, policy: RuleSet) -> bool:
 
 
 def review(lane: Lane, policy: RuleSet) -> None:
-    """Answer a question that a rule allows by now: somebody allowed the same files in another session."""
+    """Answer a question that a rule now allows, because the same files were allowed in another session."""
     asker = _waiting(lane)
     for record in [r for r in lane.approvals.values() if r.approval.workspace_files and r.approval.state == "pending"]:
         files = workspace_files(bytes(record.approval.input))
@@ -98,7 +100,7 @@ def review(lane: Lane, policy: RuleSet) -> None:
 
 
 def _to_be_started(lane: Lane) -> TrustRequester | None:
-    """Return what an open was for that has failed; None if nothing waits for it any more."""
+    """Return what a failed open was for; None if nothing waits for it any more."""
     record = lane.active
     if record is None:
         return _compaction(lane)
@@ -118,7 +120,7 @@ def _asker_of(record: CommandRecord) -> TrustRequester:
 
 
 def _compaction(lane: Lane) -> TrustRequester | None:
-    """Return the compaction that somebody asked for of an agent that owns its context. Any other starts no agent."""
+    """Return the requested compaction of an agent that owns its context. Any other starts no agent."""
     pending = lane.state.context.pending
     if pending is None or pending.cause != "manual" or compaction.owns(lane.state):
         return None
@@ -144,9 +146,9 @@ def _denied(lane: Lane, asker: TrustRequester, sentence: str, verdict: PolicyVer
 
 
 def remember(lane: Lane, approval: Approval, by: str, who: dict[str, str], remembered: int, limit: int) -> Approval:
-    """Keep a yes as a rule for this agent, runner and directory while the files stay the same. One that several people
-    must give, or sign, or that a rule marks as dangerous, is asked for at each start: no rule replaces it. Raises
-    Problem if too many are kept."""
+    """Store a yes as a rule for this agent, runner and directory while the files stay the same. A yes that needs
+    several people or a signature, or that a rule marks as dangerous, is asked for at each start: no rule replaces it.
+    Raises Problem if there are too many rules."""
     files = workspace_files(bytes(approval.input))
     if files is None or approval.required > 1 or approval.groups or approval.signed or (
             approval.require_independent or approval.dangerous or not approval.self_approval):
@@ -167,7 +169,7 @@ def remember(lane: Lane, approval: Approval, by: str, who: dict[str, str], remem
 
 
 def decided(lane: Lane, approval: Approval, who: dict[str, str]) -> None:
-    """A yes lets the command, or the compaction, go on; a no ends it."""
+    """Continue the command or the compaction after a yes; end it after a no."""
     record = lane.commands.get(approval.command_id or "")
     if approval.state == "granted":
         _go_on(lane, record)
@@ -178,7 +180,8 @@ def decided(lane: Lane, approval: Approval, who: dict[str, str]) -> None:
 
 
 def closed(lane: Lane) -> None:
-    """The runner has ended the session whose agent it did not start: a compaction goes on if nothing is asked."""
+    """Continue a compaction after the runner ended the session whose agent it did not start, unless a question is
+    open."""
     if not trusted_files.waits(lane):
         _go_on(lane, None)
 
@@ -196,12 +199,12 @@ def _go_on(lane: Lane, record: CommandRecord | None) -> None:
 
 
 def expired(lane: Lane, record: ApprovalRecord) -> None:
-    """Time is up, and that means no (P-6)."""
+    """Treat an expired question as denied (P-6)."""
     decided(lane, lane.move_approval(record, "expired", SYSTEM, decided_at=lane.at).approval, SYSTEM)
 
 
 def _no_longer(lane: Lane, newer: Approval) -> None:
-    """An earlier yes was for other content: it must not be taken for this one."""
+    """Void an earlier yes that was for other content, so that it does not apply to this one."""
     for record in [r for r in lane.approvals.values() if r.approval.workspace_files]:
         if record.approval.id != newer.id:
             lane.move_approval(record, "void", SYSTEM, decided_at=record.approval.decided_at or lane.at)

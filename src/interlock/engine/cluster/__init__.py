@@ -1,1 +1,1 @@
-"""Several gateways on one ledger: who is there, what they send each other, and what one asks of another."""
+"""Several gateways on one ledger: membership, notifications and requests between them."""

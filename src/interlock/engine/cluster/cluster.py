@@ -1,8 +1,9 @@
-"""A gateway among others on one ledger: it is there, owns lanes, hears of changes, takes over from the dead (C-4).
+"""A gateway in a cluster: it renews its lease, owns lanes, receives notifications of changes, and takes over from dead
+gateways (C-4).
 
-Three tasks do what time brings, and none waits for another: one renews the lease, one gives back and reads again what a
-lost note would have said, one takes over what the dead left. A gateway that finds itself taken for dead lets go of
-everything and comes back under a new id.
+Three tasks run periodically, independently of each other: one renews the lease, one returns lanes and rereads what a
+lost message would have reported, one takes over from dead gateways. A gateway that finds itself considered dead
+releases everything and rejoins under a new id.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ from interlock.ports.outage_log import OutageLog
 from interlock.ports.signals import Signal
 
 STILL_THERE_S = 0.5
-"""Anyone who waits longer for another gateway's answer looks this often whether that one is still there."""
+"""While a request to another gateway is pending, how often to check that this gateway is still alive."""
 LOOK_EVERY_BEATS = 10
-"""Beats after which everything that a lost note would have reported is read again."""
+"""Beats after which everything that a lost message would have reported is read again."""
 LOOK_AGAIN_S = 0.1
-"""A gateway that has claimed what it can read soon, and left more, looks again after this."""
+"""Interval until the next look of a gateway that has claimed what it can read soon, and left more."""
 log = structlog.get_logger("interlock.cluster")
 
 Receive = Callable[[bytes], Awaitable[None] | None]
@@ -41,7 +42,7 @@ Answer = Callable[[bytes], Awaitable[bytes]]
 
 
 class Hint(msgspec.Struct, array_like=True):
-    """Something has changed that others may remember."""
+    """A change of data that other gateways may cache."""
 
     instance_id: str
     kind: str
@@ -52,25 +53,25 @@ _hints = msgspec.msgpack.Decoder(Hint)
 
 
 class Holder(Heir, Protocol):
-    """What the cluster asks of those who keep lanes and links."""
+    """The owner of lanes and links, as the cluster uses it."""
 
     def epoch_of(self, session_id: str) -> int | None: ...
 
     def delivered_of(self, session_id: str) -> int | None: ...
 
     async def let_go(self) -> None:
-        """Drop every lane and every link: they are others' by now."""
+        """Drop every lane and every link: other gateways own them now."""
         ...
 
     @property
     def ready(self) -> bool:
-        """Whether sessions of the dead may be taken over: what drains and rules there are is known."""
+        """Return whether sessions of dead gateways may be taken over: drains and rules have been read."""
         ...
 
 
 class Cluster(Room):
-    """See `interlock.engine.membership.Room`. `name` distinguishes clusters on one bus, `address` is shown to
-    people."""
+    """A cluster member; see `interlock.engine.membership.Room`. `name` distinguishes clusters on one bus, `address` is
+    shown to people."""
 
     shared = True
 
@@ -95,32 +96,32 @@ class Cluster(Room):
         self._beats = 0
         self._tasks: list[asyncio.Task[None]] = []
         self.on_death = Signal[[]]()
-        """Sent when this gateway was taken for dead."""
+        """Sent when the other gateways considered this one dead."""
         self.renewal = Renewal(leases, lambda: self.instance_id, self.come_back)
         self.takeover = Takeover(leases, lambda: self.instance_id, lambda: self.renewal.behind)
         self.tenant_moves = TenantMoves(leases, lambda: self.instance_id)
         self._coming_back = asyncio.Lock()
 
     def bind(self, holder: Holder) -> None:
-        """Act for the lanes and links of `holder`; before `start`."""
+        """Set the owner of the lanes and links; before `start`."""
         self._holder = holder
 
-    # --- being there ---
+    # --- membership ---
     async def start(self) -> None:
-        """Be there; `run` keeps it so. Raises LedgerError, BusError."""
+        """Join the cluster; `run` keeps the membership. Raises LedgerError, BusError."""
         self.bus.on_gap(self.read_again)
         self._serving.append(await self.bus.subscribe(self.subject("hint"), self._hear))
         await self._come()
 
     def run(self) -> None:
-        """Do from now on what time brings."""
+        """Run the periodic tasks."""
         self._tasks = [asyncio.create_task(self.renewal.run(), name="renewal"),
                        asyncio.create_task(self._each_beat(self.beat), name="cluster"),
                        asyncio.create_task(self._take_over_for_good(), name="takeover"),
                        asyncio.create_task(self._each_beat(self.tenant_moves.look), name="tenant moves")]
 
     async def stop(self) -> None:
-        """Be gone: what was owned is anyone's at once. The lanes have ended before."""
+        """Leave the cluster: others may take what was owned at once. The lanes have ended before."""
         self.abandon()
         await asyncio.gather(*self._tasks, *self._unread, return_exceptions=True)
         await self.relay.stop()
@@ -131,13 +132,13 @@ class Cluster(Room):
             await self._leases.leave(self.instance_id)
 
     def abandon(self) -> None:
-        """End the tasks without a word to the ledger, whose leases then end by themselves."""
+        """End the tasks without notifying the ledger, whose leases then expire by themselves."""
         for task in (*self._tasks, *self._unread):
             task.cancel()
 
     async def _come(self) -> None:
         instance_id = "i_" + self._entropy(8).hex()
-        # Before it joins: a bus that does not answer must not keep a lease that has begun from being renewed.
+        # Before it joins: a bus that does not answer must not delay the renewal of a lease that has begun.
         for what, answer in self._answers.items():
             self._serving.append(await self.bus.serve(self._of(instance_id, what), answer))
         asked_s = asyncio.get_running_loop().time()
@@ -147,7 +148,7 @@ class Cluster(Room):
         log.info("instance_joined", instance_id=instance_id)
 
     async def _each_beat(self, step: Callable[[], Awaitable[float | None]]) -> None:
-        """Do a step each second, or after the seconds that the last one returned."""
+        """Run a step each second, or after the seconds that the last call returned."""
         loop = asyncio.get_running_loop()
         outage = OutageLog(log, "cluster_beat_failed", "cluster_beat_succeeds", loop.time)
         wait_s = None
@@ -164,7 +165,7 @@ class Cluster(Room):
                 outage.ended()
 
     async def beat(self) -> None:
-        """Give back what is not needed, and now and then read everything again. Raises LedgerError, BusError."""
+        """Return unneeded lanes, and periodically read everything again. Raises LedgerError, BusError."""
         await self._hand_over(self._passed_on, self._leases.pass_on)
         await self._hand_over(self._given_back, self._leases.release)
         self._beats += 1
@@ -173,7 +174,8 @@ class Cluster(Room):
             await self.relay.look()
 
     async def _hand_over(self, waiting: list[Hold], hand_over: Callable[[list[Hold], str], Awaitable[None]]) -> None:
-        """Hand over the lanes that wait for it; what cannot be handed over now waits on. Raises LedgerError."""
+        """Hand over the lanes that wait for it; those that cannot be handed over now keep waiting. Raises
+        LedgerError."""
         lanes, mine = list(waiting), self.instance_id
         waiting.clear()
         if not lanes:
@@ -181,7 +183,7 @@ class Cluster(Room):
         try:
             await hand_over(lanes, mine)
         except Exception:
-            if mine == self.instance_id:  # Else they are orphans by now.
+            if mine == self.instance_id:  # Otherwise they are orphans now.
                 waiting[:0] = lanes
             raise
 
@@ -193,12 +195,13 @@ class Cluster(Room):
         await self._each_beat(until_nothing_is_left)
 
     async def take_over(self) -> bool:
-        """Claim lanes of the dead; returns whether more may be claimed soon. Raises LedgerError, TimeoutError."""
+        """Claim lanes of dead gateways; returns whether more may be claimable soon. Raises LedgerError,
+        TimeoutError."""
         if self._holder is None or not self._holder.ready:
             return False
         mine = self.instance_id
         found = await self._leases.orphans(ORPHANS_SEEN)
-        if found:  # Somebody has died: who was attached there is not any more.
+        if found:  # A gateway has died: its runners are detached.
             self._read_again(("runners",))
         try:
             return await self.takeover.run(self._holder, found)
@@ -207,7 +210,8 @@ class Cluster(Room):
             return False
 
     async def come_back(self, former: str) -> None:
-        """Taken for dead under an id: let go of all, and be another one. Who comes second finds it done."""
+        """Release everything after being considered dead under an id, and rejoin under another. A second caller finds
+        it done."""
         async with self._coming_back:
             if self.instance_id != former:
                 return
@@ -218,7 +222,7 @@ class Cluster(Room):
             self.on_death()
             if self._holder is not None:
                 await self._holder.let_go()
-            self._passed_on.clear()  # What the dead had is found without it.
+            self._passed_on.clear()  # The lanes of dead gateways are found without it.
             hints = self._serving[0]
             for serving in self._serving[1:]:
                 await serving.end()
@@ -265,7 +269,7 @@ class Cluster(Room):
         try:
             yield lane, epoch
         finally:
-            with suppress(LedgerError):  # Then no gateway owns it once this one is gone.
+            with suppress(LedgerError):  # Then no gateway owns it once this one has left.
                 await self._leases.release([(lane, epoch)], self.instance_id)
 
     async def leads(self, duty: str) -> bool:
@@ -285,17 +289,18 @@ class Cluster(Room):
     def delivered_of(self, session_id: str) -> int | None:
         return self._holder.delivered_of(session_id) if self._holder is not None else None
 
-    # --- where runners are ---
+    # --- locations of runners ---
     async def links_since(self, upto: int) -> LinkChanges:
-        """What has changed among the links of all runners. Raises LedgerError."""
+        """Return the changes among the links of all runners. Raises LedgerError."""
         return await self._leases.links_since(upto)
 
     async def alive(self) -> set[str]:
-        """The gateways that are there now. Raises LedgerError."""
+        """Return the live gateways. Raises LedgerError."""
         return {one.instance_id for one in await self._leases.instances()}
 
     async def attach(self, runner_id: str, tenant_id: str, link_id: str, present: bytes, number: int) -> None:
-        """A runner is attached here: its sessions are to be had here alone. Raises Overtaken, LedgerError."""
+        """Record that a runner is attached here: only this gateway can own its sessions. Raises Overtaken,
+        LedgerError."""
         mine = self.instance_id
         try:
             await self._leases.attach(RunnerLocation(runner_id, tenant_id, mine, link_id, present), number)
@@ -304,22 +309,22 @@ class Cluster(Room):
             raise
 
     async def update(self, runner_id: str, tenant_id: str, link_id: str, present: bytes) -> None:
-        """What is known of an attached runner has changed."""
+        """Record changed facts of an attached runner."""
         await self._leases.update(RunnerLocation(runner_id, tenant_id, self.instance_id, link_id, present))
 
     async def detach(self, tenant_id: str, runner_id: str, link_id: str) -> None:
-        """A link is gone."""
+        """Record that a link has closed."""
         await self._leases.detach(tenant_id, runner_id, link_id)
 
-    # --- asking each other ---
+    # --- requests between gateways ---
     def answer(self, what: str, answer: Answer) -> None:
-        """Answer what others ask of this gateway; before `start`."""
+        """Register the handler of other gateways' requests; before `start`."""
         self._answers[what] = answer
 
     async def ask(self, instance_id: str, what: str, body: bytes, timeout_ms: int) -> bytes:
-        """Ask another gateway. Raises BusError: BusTimeout after `timeout_ms`, whatever the bus and the ledger do, and
-        before that once the gateway is dead. One that is killed with the question in its hands never answers, and its
-        sessions are others' long before `timeout_ms`."""
+        """Send a request to another gateway. Raises BusError: BusTimeout after `timeout_ms`, whatever the bus and the
+        ledger do, and earlier once the gateway is dead. A gateway that is killed during the request never answers, and
+        its sessions are taken over long before `timeout_ms`."""
         asking = asyncio.ensure_future(self.bus.request(self._of(instance_id, what), body, timeout_ms))
         dying = asyncio.create_task(self._until_dead(instance_id), name="is it there")
         try:
@@ -337,7 +342,7 @@ class Cluster(Room):
             dying.cancel()
 
     async def _until_dead(self, instance_id: str) -> None:
-        """Return once a gateway is not there. A ledger that does not answer says nothing about it."""
+        """Return once a gateway is dead. A ledger that does not answer is no evidence of that."""
         while True:
             await asyncio.sleep(STILL_THERE_S)
             with suppress(LedgerError):
@@ -359,7 +364,7 @@ class Cluster(Room):
     def _of(self, instance_id: str, what: str) -> str:
         return self.subject(f"gateway.{instance_id}.{what}")
 
-    # --- what others may remember ---
+    # --- data that others may cache ---
     def hint(self, kind: str, what: bytes = b"") -> None:
         self.bus.publish(self.subject("hint"), msgspec.msgpack.encode(Hint(self.instance_id, kind, what)))
 
@@ -373,7 +378,7 @@ class Cluster(Room):
                 self._deliver(hint.kind, receive, hint.what)
 
     def read_again(self) -> None:
-        """Take every change again: hints may have been lost."""
+        """Treat everything as changed: hints may have been lost."""
         self._read_again(self._receivers)
 
     def _read_again(self, kinds: Iterable[str]) -> None:
@@ -412,6 +417,6 @@ class Cluster(Room):
 
 
 def _seen(ended: asyncio.Future[Any]) -> None:
-    """Look at how a task ended that no one waits for any more: the bus may be closed while it is given up."""
+    """Retrieve the result of a task that is no longer awaited: the bus may be closed while it is abandoned."""
     if not ended.cancelled():
         ended.exception()

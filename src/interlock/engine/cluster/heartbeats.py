@@ -1,12 +1,12 @@
-"""What the runners of one gateway vouch for, as the other gateways know it (L-5, S-2).
+"""Heartbeats of the runners of one gateway, as the other gateways know them (L-5, S-2).
 
-Each runner says every 15 s which agents it has, and nearly always says what it said before. To give each heartbeat on
-by itself would have every gateway of a cluster work for every runner of it. So a gateway reports to the others once a
-second, in one note: what has changed in full, and of the rest only whose heartbeat came. The notes are numbered: who
-misses one, or is new, asks for everything again, and has it from the next heartbeat of each runner.
+Each runner reports its agents every 15 s, and nearly always repeats itself. If each heartbeat were forwarded, every
+gateway of a cluster would work for every runner of it. So a gateway sends the others one message a second: changes in
+full, and otherwise only which heartbeats arrived. Messages are numbered: a gateway that misses one, or is new, requests
+everything, and receives it with the next heartbeat of each runner.
 
-So what another gateway shows of a runner is behind by BEATS_TOGETHER_S at the most, and by one heartbeat more after a
-note was lost.
+So another gateway's view of a runner is late by at most BEATS_TOGETHER_S, and by one heartbeat more after a lost
+message.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ import msgspec
 from interlock.protocol.payloads import LiveAgent
 
 BEATS_TOGETHER_S = 1.0
-"""How long heartbeats wait for each other."""
+"""How long heartbeats are collected before they are sent."""
 AGENTS_A_NOTE = 2_000
-"""A note with this number of runners and agents is sent at once: some 300 kB, of the 1 MB that the bus carries."""
+"""A message with this number of runners and agents is sent at once: some 300 kB, of the 1 MB that the bus accepts."""
 SENDERS_KNOWN = 256
-"""Gateways whose last number is kept; of one that was forgotten everything is asked for again."""
+"""Gateways whose last number is remembered; if one was forgotten, everything is requested again."""
 ASK_EVERY_MS = 5_000
-"""One gateway is asked for everything at most this often."""
+"""Minimum interval between requests for everything to one gateway."""
 
 
 class Vouched(msgspec.Struct, array_like=True):
-    """What a runner vouches for, on which link."""
+    """A runner's heartbeat, and its link."""
 
     runner_id: str
     link_id: str
@@ -39,7 +39,8 @@ class Vouched(msgspec.Struct, array_like=True):
 
 
 class HeartbeatNote(msgspec.Struct, array_like=True):
-    """The heartbeats that one gateway had since its note before. `again` are runners that said what they had said."""
+    """The heartbeats that one gateway received since its previous message. `again` lists runners whose report was
+    unchanged."""
 
     instance_id: str
     n: int
@@ -52,7 +53,7 @@ class _Asked(NamedTuple):
     n: int
     """The last note that was received."""
     at_ms: int | None
-    """When everything was asked for."""
+    """When everything was requested."""
 
 
 _notes = msgspec.msgpack.Decoder(HeartbeatNote)
@@ -60,7 +61,8 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class OwnBeats:
-    """Those of the runners that are attached here. `tell` sends a note to the others, `now_ms` is the wall clock."""
+    """Heartbeats of the runners that are attached here. `tell` sends a message to the others, `now_ms` is the wall
+    clock."""
 
     def __init__(self, instance_id: Callable[[], str], tell: Callable[[bytes], None], now_ms: Callable[[], int]
                  ) -> None:
@@ -68,7 +70,7 @@ class OwnBeats:
         self._tell = tell
         self._now_ms = now_ms
         self._known: dict[str, Vouched] = {}
-        """As the others know it."""
+        """As known to the others."""
         self._again: dict[str, None] = {}
         self._anew: dict[str, Vouched] = {}
         self._size = 0
@@ -76,7 +78,7 @@ class OwnBeats:
         self._timer: asyncio.TimerHandle | None = None
 
     def take(self, runner_id: str, link_id: str, agents: list[LiveAgent]) -> None:
-        """A heartbeat came."""
+        """Add a heartbeat."""
         vouched = Vouched(runner_id, link_id, agents)
         if self._known.get(runner_id) == vouched:
             if runner_id not in self._anew:
@@ -92,7 +94,7 @@ class OwnBeats:
             self._timer = asyncio.get_running_loop().call_later(BEATS_TOGETHER_S, self.flush)
 
     def left(self, runner_id: str, link_id: str) -> None:
-        """Remove a link that is gone: nothing more is reported of it."""
+        """Remove a closed link: nothing more is reported of it."""
         known = self._known.get(runner_id)
         if known is not None and known.link_id == link_id:
             del self._known[runner_id]
@@ -100,11 +102,11 @@ class OwnBeats:
             self._again.pop(runner_id, None)
 
     def tell_everything(self) -> None:
-        """Another gateway missed a note: send each runner's next heartbeat in full."""
+        """Send each runner's next heartbeat in full, since another gateway missed a message."""
         self._known.clear()
 
     def flush(self) -> None:
-        """Send what waits."""
+        """Send what was collected."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -116,7 +118,7 @@ class OwnBeats:
 
 
 class Knows(NamedTuple):
-    """What takes a note. Each answers False where that runner's link, or what it vouches for, is not known here."""
+    """Receivers of a message. Each returns False if that runner's link, or its last report, is unknown here."""
 
     again: Callable[[str, str, int], bool]
     """(runner, gateway, when)"""
@@ -124,7 +126,8 @@ class Knows(NamedTuple):
 
 
 class OthersBeats:
-    """Those of the runners at other gateways. `ask` has one of these report everything; `now_ms` never goes back."""
+    """Heartbeats of the runners at other gateways. `ask` requests everything from one of these; `now_ms` never
+    decreases."""
 
     def __init__(self, knows: Knows, ask: Callable[[str], None], now_ms: Callable[[], int]) -> None:
         self._knows = knows
@@ -133,7 +136,7 @@ class OthersBeats:
         self._heard: OrderedDict[str, _Asked] = OrderedDict()
 
     def hear(self, body: bytes) -> None:
-        """Take a note."""
+        """Process a message."""
         note = _notes.decode(body)
         known = [self._knows.anew(vouched, note.at_ms) for vouched in note.anew]
         known += [self._knows.again(runner_id, note.instance_id, note.at_ms) for runner_id in note.again]

@@ -1,10 +1,10 @@
-"""Streams across gateways: the one who writes says "stream S is at N", the others read that from the ledger (S-1, S-3).
+"""Streams across gateways: the writer sends "stream S is at N", the others read that from the ledger (S-1, S-3).
 
-A note carries numbers, and transient frames with their bodies, in the order in which its writer sent them to its own
-viewers; who reads it replays just that order. So a transient frame is given out after the events that came before it,
-and is dropped where its block was closed since. Whatever is lost is found again: numbers by the next note, by a slow
-look at the heads, or after a gap; text by asking the writer for the text so far of open blocks, which overlaps with
-what is there and never doubles it, since text has its offset (E-4).
+A message carries numbers, and transient frames with their bodies, in the order in which the writer sent them to its own
+viewers; a reader replays exactly that order. So a transient frame is delivered after the events that preceded it, and
+is dropped if its block was closed since. Losses are recovered: numbers by the next message, by a periodic look at the
+heads, or after a gap; text by requesting the text so far of open blocks from the writer, which overlaps with what is
+there and never duplicates it, since text has its offset (E-4).
 """
 
 from __future__ import annotations
@@ -30,23 +30,25 @@ from interlock.protocol.payloads import TextDone, ToolResult
 from interlock.session.blocks import MAX_OPEN_BLOCKS, TURN_ENDS, Hole, block_of
 
 NOTE_BYTES = 256 * KIB
-"""Transient frames of one turn of the loop go out in notes of this size at the most, but for one that is larger."""
+"""Transient frames of one iteration of the loop are sent in messages of at most this size, except for a single larger
+frame."""
 TEXT_WAIT_MS = 1_000
-"""A viewer that joins waits this long for the text so far from the gateway that writes; then it comes when it comes."""
+"""How long a joining viewer waits for the text so far from the writing gateway; after that it is sent when it
+arrives."""
 SO_FAR_BYTES = 8 * MIB
-"""Text so far that is given at once; what lies past it a viewer has from the end of its block."""
+"""Limit of the text so far in one answer; a viewer receives the rest at the end of its block."""
 LINGER_S = 10.0
-"""A stream is still followed for this time after its last viewer left: a client that polls comes back."""
+"""How long a stream is followed after its last viewer left: a polling client returns."""
 READ_WAIT_S = 1.0
 """A stream that could not be read is tried again after this."""
 
 Part = int | bytes
-"""The number of an event, or a transient frame that came after the event whose number stands before it."""
+"""The number of an event, or a transient frame that followed the event whose number precedes it."""
 log = structlog.get_logger("interlock.cluster")
 
 
 class StreamNote(msgspec.Struct, array_like=True):
-    """What one gateway reports of a stream. `epoch` is that of the lane, 0 where the stream has none."""
+    """A gateway's message about a stream. `epoch` is that of the lane, 0 if the stream has none."""
 
     instance_id: str
     epoch: int
@@ -54,7 +56,7 @@ class StreamNote(msgspec.Struct, array_like=True):
 
 
 class SoFar(msgspec.Struct, array_like=True):
-    """The text so far of the open blocks of a stream, as it is after event `n`."""
+    """The text so far of a stream's open blocks, as of event `n`."""
 
     epoch: int
     n: int
@@ -67,28 +69,28 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class Beside(Protocol):
-    """What the relay asks of the rest of the cluster."""
+    """The relay's view of the rest of the cluster."""
 
     instance_id: str
 
     def epoch_of(self, session_id: str) -> int | None:
-        """The epoch under which a session's lane is in memory here; None where it is not."""
+        """Return the epoch under which a session's lane is in memory here; None if it is not."""
         ...
 
     def delivered_of(self, session_id: str) -> int | None:
-        """Up to which event that lane has sent to its viewers, or found written when it was read."""
+        """Return up to which event that lane has sent to its viewers, or found stored when it was read."""
         ...
 
     async def ask_owner(self, lane: LaneName, what: str, body: bytes, timeout_ms: int) -> bytes | None:
-        """Ask the gateway that has a session's lane; None where that is this one, or no one. Raises BusError,
-        LedgerError."""
+        """Send a request to the gateway that owns a session's lane; None if that is this one, or if there is none.
+        Raises BusError, LedgerError."""
         ...
 
     def subject(self, name: str) -> str: ...
 
 
 class _Followed:
-    """One stream that viewers read here."""
+    """A stream that viewers read here."""
 
     def __init__(self, tenant_id: str, stream: str) -> None:
         self.tenant_id = tenant_id
@@ -97,9 +99,9 @@ class _Followed:
         self.epoch = 0
         self.waiting: deque[Part] = deque()
         self.after = 0
-        """The number that stands before the transient frames that come next."""
+        """The number that precedes the next transient frames."""
         self.closed: OrderedDict[str, int] = OrderedDict()
-        """Blocks that were closed, each with the number of the event that did; "" stands for all of them."""
+        """Closed blocks, each with the number of the event that closed it; "" means all of them."""
         self.turn = asyncio.Lock()
         self.begun = asyncio.Event()
         self.subscription: Subscription | None = None
@@ -114,7 +116,7 @@ class _Telling(NamedTuple):
 
 
 class StreamRelay:
-    """See `interlock.engine.viewers.Relay`."""
+    """The relay between gateways; see `interlock.engine.viewers.Relay`."""
 
     def __init__(self, bus: Bus, ledger: Ledger, viewers: Viewers, beside: Beside) -> None:
         self._bus = bus
@@ -126,11 +128,11 @@ class StreamRelay:
         self._flushing = False
         bus.on_gap(self.catch_up)
 
-    # --- what this gateway writes ---
+    # --- streams written by this gateway ---
     def on_durable(self, stream: str, n: int) -> None:
         parts = self._parts(stream)
         if parts and isinstance(parts[-1], int):
-            parts[-1] = n  # Anyone who reads up to here has read what came before.
+            parts[-1] = n  # A reader that has read up to here has read what came before.
         else:
             parts.append(n)
 
@@ -154,7 +156,7 @@ class StreamRelay:
         return (self._beside.epoch_of(session_id) or 0) if session_id is not None else 0
 
     def flush(self) -> None:
-        """Send what was published since the last turn of the loop."""
+        """Send what was published since the last iteration of the loop."""
         self._flushing = False
         telling, self._telling = self._telling, {}
         for stream, (parts, epoch) in telling.items():
@@ -163,7 +165,7 @@ class StreamRelay:
                 self._bus.publish(subject, _encode(StreamNote(self._beside.instance_id, epoch, some)))
 
     def so_far(self, stream: str) -> bytes:
-        """Answer another gateway that asks for the text so far."""
+        """Answer another gateway's request for the text so far."""
         n, blocks = self._viewers.so_far(stream)
         some: list[bytes] = []
         left = SO_FAR_BYTES
@@ -174,7 +176,7 @@ class StreamRelay:
             some.append(raw)
         return _encode(SoFar(self._epoch(stream), n, some))
 
-    # --- what is read here ---
+    # --- streams read here ---
     async def watch(self, tenant_id: str, stream: str) -> None:
         followed = self._followed.get(stream)
         if followed is None:
@@ -207,7 +209,7 @@ class StreamRelay:
             if followed.asking is not None:
                 await asyncio.wait({followed.asking}, timeout=TEXT_WAIT_MS / 1000)
         finally:
-            followed.begun.set()  # Those who wait beside it do without what could not be had.
+            followed.begun.set()  # Others that wait for it continue without what could not be read.
 
     def unwatch(self, stream: str) -> None:
         followed = self._followed.get(stream)
@@ -218,7 +220,7 @@ class StreamRelay:
             followed.dropping = asyncio.get_running_loop().call_later(LINGER_S, self.drop, stream)
 
     def drop(self, stream: str) -> None:
-        """Follow a stream no more that no one reads here."""
+        """Stop following a stream that has no readers here."""
         followed = self._followed.get(stream)
         if followed is None or followed.readers:
             return
@@ -244,7 +246,7 @@ class StreamRelay:
     def _take(self, stream: str, followed: _Followed, epoch: int, parts: list[Part]) -> None:
         own = self._beside.epoch_of(followed.session_id) if followed.session_id is not None else None
         if epoch < max(followed.epoch, own or 0):
-            # Its writer was replaced: what is durable counts, its transient frames come again from the next one.
+            # Its writer was replaced: durable events count, and its transient frames resume with the next one.
             parts = [part for part in parts if isinstance(part, int)]
         followed.epoch = max(followed.epoch, epoch)
         followed.waiting.extend(parts)
@@ -274,8 +276,9 @@ class StreamRelay:
         if followed.session_id is not None \
                 and (delivered := self._beside.delivered_of(followed.session_id)) is not None \
                 and (self._beside.epoch_of(followed.session_id) or 0) >= followed.epoch:
-            # What its lane writes here it publishes itself; what was written elsewhere before, no one here may have
-            # received. A lane that another gateway has replaced writes nothing more, although it is not let go yet.
+            # What its lane writes here it publishes itself; what was written elsewhere before may not have been
+            # received here. A lane that another gateway has replaced writes nothing more, although it is not released
+            # yet.
             n = min(n, delivered)
         async with followed.turn:
             while (at := self._viewers.at(stream)) < n:
@@ -283,13 +286,13 @@ class StreamRelay:
                 if not events:
                     return  # Forgotten since (G-5).
                 if self._viewers.at(stream) != at:
-                    continue  # The lane was faster; its viewers have gone back to the ledger by themselves.
+                    continue  # The lane was faster; its viewers have returned to the ledger by themselves.
                 items = [Durable(event.n, event.kind, event.body, event.at_ms) for event in events]
                 for item in items:
                     self._close(followed, item.n, closing_frame(item.kind, item.body))
                 self._viewers.deliver(stream, items)
                 if self._viewers.at(stream) == at:
-                    return  # No one follows it any more.
+                    return  # It is no longer followed.
 
     def _close(self, followed: _Followed, n: int, frame: Frame | None) -> None:
         if frame is None or followed.session_id is None:
@@ -320,7 +323,7 @@ class StreamRelay:
             self._ask(stream, followed)
 
     def _was_closed(self, followed: _Followed, name: str) -> bool:
-        """Whether a block was closed after the event that its frame came after."""
+        """Return whether a block was closed after the event that its frame followed."""
         names = ("", name, name.partition("/")[0] + "/")
         return any(followed.closed.get(one, 0) > followed.after for one in names)
 
@@ -345,15 +348,15 @@ class StreamRelay:
         if followed.task is not None:
             await asyncio.wait({followed.task})
 
-    # --- what may have been missed ---
+    # --- recovery of lost messages ---
     def catch_up(self) -> None:
-        """Read every followed stream to its head, and ask for the text so far: notes may have been lost."""
+        """Read every followed stream to its head, and request the text so far: messages may have been lost."""
         for stream, followed in self._followed.items():
             self._ask(stream, followed)
         _keep(asyncio.ensure_future(self.look()))
 
     async def look(self) -> None:
-        """Look at the heads of what is followed: a lost note only delays."""
+        """Check the heads of the followed streams, so that a lost message only causes a delay."""
         for stream, followed in list(self._followed.items()):
             if not await self._look_at(stream, followed):
                 return
@@ -369,17 +372,18 @@ class StreamRelay:
         return True
 
     def lost(self, session_stream: str) -> None:
-        """The session is another gateway's now: what is open is as far as it is known there."""
+        """Handle the loss of a session to another gateway: open blocks are as known there."""
         followed = self._followed.get(session_stream)
         if followed is None:
             self._viewers.unfollow(session_stream, blocks=False)
         else:
-            # Notes of its new writer may have come before the lane was let go, and been taken for the lane's own.
+            # Messages of its new writer may have arrived before the lane was released, and been taken for the lane's
+            # own.
             _keep(asyncio.ensure_future(self._look_at(session_stream, followed)))
             self._ask(session_stream, followed)
 
     async def stop(self) -> None:
-        """End what is under way."""
+        """Stop the tasks under way."""
         for followed in self._followed.values():
             tasks = [task for task in (followed.task, followed.asking) if task is not None]
             for task in tasks:
@@ -395,13 +399,13 @@ _kept = set[asyncio.Future[Any]]()
 
 
 def _keep(task: asyncio.Future[Any]) -> None:
-    """Hold on to a task that no one waits for."""
+    """Keep a reference to a task that is not awaited."""
     _kept.add(task)
     task.add_done_callback(_kept.discard)
 
 
 def _in_notes(parts: list[Part]) -> list[list[Part]]:
-    """Split what is published into notes of a size that the bus carries, each with its number before its first
+    """Split what is published into messages of a size that the bus accepts, each with its number before its first
     frame."""
     notes: list[list[Part]] = [[]]
     size, after = 0, 0

@@ -1,7 +1,7 @@
-"""Staying alive: one gateway renews its instance's row in a task of its own, which waits for nothing else (C-4).
+"""Renewal of a gateway's lease: a task of its own that waits for nothing else (C-4).
 
-A gateway that took over many sessions, or whose writes queue, must not be taken for dead for being busy. It also knows
-how much of its lease is left, so it can stop taking on work before the lease runs out.
+A gateway that took over many sessions, or whose writes queue, must not be considered dead because it is busy. The task
+also tracks how much of the lease is left, so that the gateway can stop taking on work before it expires.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ from interlock.ports.signals import Signal
 RETRY_S = 0.2
 """A renewal that failed is tried again after this."""
 BEHIND_S = INSTANCE_LIFE_MS / 3_000
-"""A gateway with less than this left of its lease is behind: it claims no lanes, and passes on what it has not read."""
+"""A gateway with less than this left of its lease is behind: it claims no lanes, and passes on those it has not
+read."""
 log = structlog.get_logger("interlock.cluster")
 
 
 class Renewal:
-    """Renews the instance that `instance_id` names; `expired` is awaited with an id whose row has expired. `renewed`
-    is sent after each renewal with the seconds that were left of the lease."""
+    """The renewal of the instance that `instance_id` names; `expired` is awaited with an id whose row has expired.
+    `renewed` is sent after each renewal with the seconds that were left of the lease."""
 
     def __init__(self, leases: Leases, instance_id: Callable[[], str], expired: Callable[[str], Awaitable[None]]
                  ) -> None:
@@ -38,20 +39,20 @@ class Renewal:
         self.renewed = Signal[[float]]()
 
     def joined(self, asked_s: float) -> None:
-        """A lease begins; `asked_s` is the loop's time at which it was asked for."""
+        """Start a lease; `asked_s` is the loop's time at which it was requested."""
         self._until_s = asked_s + INSTANCE_LIFE_MS / 1000
 
     def left_s(self) -> float:
-        """Seconds that are left of the lease at the least; negative once it may have run out."""
+        """Return the minimum of seconds left of the lease; negative once it may have expired."""
         return self._until_s - asyncio.get_running_loop().time()
 
     @property
     def behind(self) -> bool:
-        """Whether this gateway should take on nothing more."""
+        """Return whether this gateway should take on nothing more."""
         return self.left_s() < BEHIND_S
 
     async def run(self) -> None:
-        """Renew for good."""
+        """Renew periodically, until cancelled."""
         loop = asyncio.get_running_loop()
         due_s = loop.time() + RENEW_EVERY_MS / 1000
         while True:

@@ -1,7 +1,7 @@
-"""Taking over the lanes of the dead: many with one claim, read later and a few at a time (C-4).
+"""Takeover of dead gateways' lanes: many with one claim, read later and a few at a time (C-4).
 
-A claim costs the same few statements for one lane as for CLAIM_LIMIT. Of a session only its clock is asked, and again
-after the claim if it has none: one without a clock becomes no one's, and is read when somebody asks for it. The others
+A claim costs the same few statements for one lane as for CLAIM_LIMIT. Of a session only its clock is read, and again
+after the claim if it has none: a session without a clock is left without an owner, and is read on demand. The others
 are read in the background, the nearest deadline first. A gateway that is behind claims nothing, and passes on what it
 has claimed and not read.
 """
@@ -21,15 +21,15 @@ from interlock.ports.signals import Signal
 from interlock.ports.stored_lanes import SessionClock
 
 ORPHANS_SEEN = 512
-"""Orphaned lanes that one look returns."""
+"""Maximum number of orphaned lanes that one look returns."""
 CLAIM_LIMIT = 128
-"""Lanes that one claim takes, so that several survivors share what a dead gateway had."""
+"""Maximum number of lanes in one claim, so that several survivors share a dead gateway's lanes."""
 UNREAD_LIMIT = 128
-"""Claimed lanes that are due and not read yet; with more than these no others are claimed."""
+"""Claimed lanes that are due and not read yet; above this number no others are claimed."""
 CLAIM_FRESH_S = 3.0
-"""A lane that is read within this after its claim is read under the claim's epoch; later it is taken once more."""
+"""A lane that is read within this time after its claim is read under the claim's epoch; later it is taken again."""
 STEP_S = 5.0
-"""One step of a takeover that takes longer is given up, and tried again with the next beat."""
+"""A step of a takeover that takes longer is abandoned, and retried with the next beat."""
 KEY_LANES = "key/"
 DUTY_LANES = "duty/"
 NAMED_LANES = (KEY_LANES, DUTY_LANES)
@@ -37,8 +37,8 @@ log = structlog.get_logger("interlock.cluster")
 
 
 class Clocked(NamedTuple):
-    """A session that goes on by itself: in how many seconds it is due, and what was read of it to find that. A tenant's
-    own lane is due at once, and has no such row."""
+    """A session with a clock: in how many seconds it is due, and the row that shows it. A tenant's own lane is due at
+    once, and has no such row."""
 
     lane: LaneName
     delay_s: float
@@ -46,23 +46,23 @@ class Clocked(NamedTuple):
 
     @property
     def runner_id(self) -> str | None:
-        """Whose session it is."""
+        """Return the runner of the session."""
         return self.clock.runner_id if self.clock is not None else None
 
 
 class Heir(Protocol):
-    """Who reads the lanes that were claimed."""
+    """The reader of claimed lanes."""
 
     async def clocked(self, lanes: Sequence[LaneName]) -> list[Clocked]:
-        """Those of the sessions that these lanes are of that have a clock, the nearest first. Raises LedgerError."""
+        """Return the sessions of these lanes that have a clock, the nearest first. Raises LedgerError."""
         ...
 
     def take_up(self, one: Clocked) -> None:
-        """Read the session when it is due, and let time decide in it."""
+        """Read the session when it is due, and run its clocks."""
         ...
 
     def unread(self) -> int:
-        """How many sessions are due and not read yet."""
+        """Return how many sessions are due and not read yet."""
         ...
 
     def put_off(self, lanes: Container[LaneName]) -> list[LaneName]:
@@ -72,14 +72,14 @@ class Heir(Protocol):
 
 
 class LaneClaim(NamedTuple):
-    """A lane that is this gateway's and was not read."""
+    """A lane that this gateway claimed and has not read."""
 
     epoch: int
     at_s: float
 
 
 class Takeover:
-    """Claims what the dead left. `behind` returns whether this gateway should take on nothing more."""
+    """Claims lanes of dead gateways. `behind` returns whether this gateway should take on nothing more."""
 
     def __init__(self, leases: Leases, instance_id: Callable[[], str], behind: Callable[[], bool]) -> None:
         self._leases = leases
@@ -87,25 +87,25 @@ class Takeover:
         self._behind = behind
         self._claims: dict[LaneName, LaneClaim] = {}
         self.counted = Signal[[int, int]]()
-        """Sent with how many sessions were claimed, and how many passed on."""
+        """Sent with the numbers of sessions that were claimed and passed on."""
 
     def epoch_of(self, lane: LaneName) -> int | None:
-        """The epoch of a lane that was claimed a moment ago; it is asked for once."""
+        """Return the epoch of a lane that was claimed a moment ago; each is returned once."""
         claim = self._claims.pop(lane, None)
         fresh = claim is not None and asyncio.get_running_loop().time() < claim.at_s + CLAIM_FRESH_S
         return claim.epoch if claim is not None and fresh else None
 
     def forget(self) -> None:
-        """This gateway was taken for dead: nothing that it claimed is its own."""
+        """Forget all claims, since this gateway was considered dead."""
         self._claims.clear()
 
     async def run(self, heir: Heir, found: Sequence[LaneName]) -> bool:
-        """Claim of the lanes that were found what this gateway can read soon; returns whether there may be more that it
-        can claim in a moment. Raises LedgerError, TimeoutError."""
+        """Claim those of the found lanes that this gateway can read soon; returns whether more may be claimable in a
+        moment. Raises LedgerError, TimeoutError."""
         if self._behind():
             await self.pass_on(heir)
             return False
-        # Each gateway begins elsewhere, so that they seldom want the same one.
+        # Each gateway starts at another offset, so that they seldom want the same lane.
         wanted = sorted(found, key=self._place)
         for start in range(0, len(wanted), CLAIM_LIMIT):
             if self._behind():
@@ -130,12 +130,12 @@ class Takeover:
         except Gone:
             raise
         except Exception:
-            # Whether they were claimed is not known: reading one takes it, or finds who has it.
+            # Whether they were claimed is unknown: reading one takes it, or finds its owner.
             for one in clocked.values():
                 heir.take_up(one)
             raise
         if mine != self._instance_id():
-            return  # It was taken for dead meanwhile, so these are orphans again.
+            return  # This gateway was considered dead meanwhile, so these are orphans again.
         now_s = asyncio.get_running_loop().time()
         for one in clocked.values():
             if one.lane in epochs:
@@ -150,8 +150,8 @@ class Takeover:
             await self._leases.release(list(idle.items()), mine)
 
     async def _clocked_since(self, heir: Heir, lanes: Sequence[LaneName]) -> list[Clocked]:
-        """Return those of claimed lanes without a clock that have got one: their owner may live without knowing that it
-        is taken for dead, and could write until they were claimed. Raises LedgerError, TimeoutError."""
+        """Return those claimed lanes without a clock that have one now: their owner may be alive without knowing that
+        it is considered dead, and could write until they were claimed. Raises LedgerError, TimeoutError."""
         if not lanes:
             return []
         try:
@@ -163,14 +163,14 @@ class Takeover:
             raise
 
     async def pass_on(self, heir: Heir) -> None:
-        """Let others have what was claimed, is due and was not read. Raises LedgerError."""
+        """Pass on what was claimed, is due and was not read. Raises LedgerError."""
         lanes = [(lane, self._claims.pop(lane).epoch) for lane in heir.put_off(self._claims)]
         if not lanes:
             return
         try:
             await self._leases.pass_on(lanes, self._instance_id())
         except Exception:
-            # No other gateway may find them: reading one takes it, or finds who has it.
+            # No other gateway may find them: reading one takes it, or finds its owner.
             for lane, _ in lanes:
                 heir.take_up(Clocked(lane, 0.0))
             raise

@@ -1,7 +1,8 @@
-"""A gateway's part in the move of a tenant: it looks for moves, closes the tenant, reads what came, and says so (K-1).
+"""A gateway's part in the move of a tenant: it checks for moves, closes the tenant, reads what arrived, and
+acknowledges it (K-1).
 
-The store itself refuses what would change a tenant that is being handed over. That every gateway knows of it makes the
-hand-over complete: what needs no lane has ended, and at the destination no rule or drain of the tenant is missing.
+The store itself refuses changes of a tenant that is being handed over. The hand-over is complete because every gateway
+knows of it: work outside lanes has ended, and at the destination no rule or drain of the tenant is missing.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from interlock.ports.leases import ACKNOWLEDGED, RENEW_EVERY_MS, Leases, TenantM
 LOOK_S = RENEW_EVERY_MS / 1000
 """How often a gateway looks whether a tenant is to be moved."""
 LOOK_WHILE_MOVING_S = 0.05
-"""How often it looks while one is."""
+"""Interval between checks while a move is under way."""
 OVERDUE_EVERY_LOOKS = 10
 log = structlog.get_logger("interlock.cluster")
 
 
 class TenantMoves:
-    """Follows the moves."""
+    """The follower of tenants' moves."""
 
     def __init__(self, leases: Leases, instance_id: Callable[[], str]) -> None:
         self._leases = leases
@@ -33,11 +34,11 @@ class TenantMoves:
         self._looks = 0
 
     def learn_by(self, learn: Callable[[], Awaitable[None]]) -> None:
-        """Call `learn` after each change: it closes what is closed by now, and reads again what tenants have."""
+        """Call `learn` after each change: it closes the tenants that are closed now, and reads tenants' data again."""
         self._learn = learn
 
     async def look(self) -> float:
-        """Take in what has changed; returns in how many seconds to look again. Raises LedgerError."""
+        """Apply the changes; returns the seconds until the next check. Raises LedgerError."""
         found = {move.tenant_id: move for move in await self._leases.moves()}
         if self._looks % OVERDUE_EVERY_LOOKS == 0 or self._known.keys() - found.keys():
             for tenant_id in await self._leases.end_overdue_moves():
