@@ -1,4 +1,4 @@
-"""Pure: what an agent shows of its call, read from the bytes that a yes covers (J-12)."""
+"""An agent's own display of its call, read from the bytes that a yes covers (J-12). Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SUBJECT = msgspec.json.Decoder(InteractionSubject)
 
 
 def preview_of(approval: Approval) -> AgentPreview | None:
-    """Return the agent's own diffs and texts, in its order; None if it shows nothing that can be read."""
+    """Return the agent's own diffs and texts, in its order; None if it has no readable one."""
     if not isinstance(approval.subject, msgspec.Raw):
         return None
     try:
@@ -43,7 +43,7 @@ def _part(shown: dict[str, Any]) -> PreviewPart | None:
 
 
 def _cut(part: PreviewPart, room: int) -> PreviewPart:
-    """Keep of a part at most `room` characters: of a diff as much of the old as of the new text."""
+    """Return a part cut to at most `room` characters: a diff's old and new text in equal shares."""
     old = part.old_text or ""
     if len(old) + len(part.text) <= room:
         return part

@@ -1,4 +1,4 @@
-"""An approval: one concept with two doors, its states as a table, and what a vote does to it (P-2, P-3)."""
+"""An approval: one concept with two doors, its states as a table, and the effect of a vote (P-2, P-3)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ AUDIT_ACTION: dict[ApprovalState, str] = {
 
 
 class Ballot(NamedTuple):
-    """One vote as it arrives."""
+    """A vote as received."""
 
     by: Actor
     decision: Decision
@@ -40,42 +40,44 @@ class Ballot(NamedTuple):
     digest: str | None = None
     role: str | None = None
     driver: Actor | None = None
-    """The person who drives the agent that votes."""
+    """The person who drives the voting agent."""
     key_id: str | None = None
-    """The key whose signature on it was verified (P-4)."""
+    """The key that its signature was verified with (P-4)."""
     passkey: bool = False
     """That key is a passkey (J-17)."""
     option_id: str | None = None
-    """The agent's option that it names."""
+    """The agent's option that the vote names."""
     key_makers: tuple[str, ...] = ()
-    """Who made the voter's key, and who made theirs."""
+    """The creators of the voter's key, and the creators of theirs."""
 
 
 class BallotOutcome(NamedTuple):
-    """The outcome of a ballot: the approval with the vote on it, and whether it moved or was a repetition."""
+    """The outcome of a ballot: the approval with the vote on it, and whether its state changed or the vote was a
+    repetition."""
 
     approval: Approval
     outcome: Literal["repeated", "counted", "granted", "denied"]
 
 
 def moved(approval: Approval, to: ApprovalState, **changes: object) -> Approval:
-    """Move by the table. Raises Problem Conflict for a move it does not have."""
+    """Move the approval according to its state table. Raises Problem Conflict for a move that the table does not
+    have."""
     if to not in MOVES[approval.state]:
         raise Problem("Conflict", f"approval {approval.id} is {approval.state} and cannot become {to}")
     return msgspec.structs.replace(approval, state=to, **({} if to == "pending" else {"cards": []}), **changes)
 
 
 def standing(approval: Approval) -> list[Vote]:
-    """The votes that count: those that no one took back (P-3)."""
+    """Return the votes that were not withdrawn (P-3)."""
     return [vote for vote in approval.votes if vote.withdrawn_at is None]
 
 
 def check(approval: Approval, ballot: Ballot) -> Vote | None:
-    """Check whether a ballot may be counted; gives the same vote where it was cast before (P-2, P-3). Raises Problem.
+    """Check whether a ballot may be counted; returns the same vote if it was cast before (P-2, P-3). Raises Problem.
 
-    One vote a person, whose agents vote for no one else, the same again is a no-op, the opposite needs a withdrawal,
-    any vote after resolution is 409, a ballot that names another digest was cast on something else, and a voter
-    without a say receives an error.
+    Each person has one vote, and agents that a person drives vote for no one else. The same vote again is a no-op, the
+    opposite needs a withdrawal, and any vote after the decision is 409. A ballot that names another digest was cast on
+    something else, and a voter who is not entitled receives an error.
     """
     voter = named(ballot.driver or ballot.by)
     earlier = next((vote for vote in standing(approval) if (vote.driver or vote.by) == voter), None)
@@ -95,8 +97,8 @@ def check(approval: Approval, ballot: Ballot) -> Vote | None:
 
 
 def count(approval: Approval, ballot: Ballot) -> BallotOutcome:
-    """Count a ballot (P-3): M distinct people, every group's share, and a no that reaches its threshold first wins.
-    Raises Problem."""
+    """Count a ballot (P-3): it needs M distinct people and every group's share; a no that reaches its threshold first
+    wins. Raises Problem."""
     if check(approval, ballot) is not None:
         return BallotOutcome(approval, "repeated")
     vote = Vote(by=named(ballot.by), at=ballot.at, decision=ballot.decision, comment=ballot.comment, role=ballot.role,
@@ -117,7 +119,7 @@ def count(approval: Approval, ballot: Ballot) -> BallotOutcome:
 
 
 def withdraw(approval: Approval, by: Actor, at: str) -> Approval:
-    """Take a vote back while it has decided nothing (P-3). Raises Problem Conflict."""
+    """Withdraw a vote that has decided nothing yet (P-3). Raises Problem Conflict."""
     if approval.state != "pending":
         raise Problem("Conflict", too_late(approval, "nothing was taken back"))
     mine = next((vote for vote in standing(approval) if vote.by == named(by)), None)
@@ -128,7 +130,7 @@ def withdraw(approval: Approval, by: Actor, at: str) -> Approval:
 
 
 def named(actor: Actor) -> str:
-    """A person's or agent's name as votes and records have it."""
+    """Return a person's or agent's name as votes and records have it."""
     return f"{actor.type}:{actor.id}"
 
 
@@ -158,7 +160,7 @@ def _check_say(approval: Approval, ballot: Ballot) -> None:
 
 
 class SharedVoter(NamedTuple):
-    """One person who could have cast two votes: as the voter, or as a maker of the voter's key."""
+    """A person who could have cast two votes: as the voter, or as a creator of the voter's key."""
 
     by: str
     first: str
@@ -166,14 +168,14 @@ class SharedVoter(NamedTuple):
 
 
 def shared_votes(approval: Approval) -> list[SharedVoter]:
-    """Find every pair of votes for the same decision that one person could have cast (H-5)."""
+    """Return every pair of votes for the same decision that one person could have cast (H-5)."""
     votes = standing(approval)
     return [found for place, vote in enumerate(votes) for earlier in votes[:place]
             if (found := _in_common(earlier, vote)) is not None]
 
 
 def _shared(approval: Approval, ballot: Ballot) -> SharedVoter | None:
-    """Find a vote for the same decision that one person could have cast beside this ballot."""
+    """Return a vote for the same decision that one person could have cast in addition to this ballot."""
     vote = Vote(by=named(ballot.by), at=ballot.at, decision=ballot.decision, method="acl",
                 driver=None if ballot.driver is None else named(ballot.driver), key_makers=list(ballot.key_makers))
     return next(filter(None, (_in_common(earlier, vote) for earlier in standing(approval))), None)
@@ -188,14 +190,15 @@ def _in_common(first: Vote, second: Vote) -> SharedVoter | None:
 
 
 def _asker_who_made_the_key(approval: Approval, ballot: Ballot) -> str | None:
-    """Name who asked, if they made the key that votes for somebody else, or a key that made it."""
+    """Return the requester, if they created the key that votes for another person, or a key that created it."""
     askers = [named(one) for one in (approval.requested_by, approval.driver) if one is not None]
     voter = named(ballot.driver or ballot.by)
     return next((asker for asker in askers if asker in ballot.key_makers and asker != voter), None)
 
 
 def _check_option(approval: Approval, ballot: Ballot) -> None:
-    """A vote may name an option of the agent, and all that agree name the same one. Raises Problem."""
+    """Check that a vote names an option of the agent, if any, and that all yes votes name the same one. Raises
+    Problem."""
     if ballot.option_id is None:
         return
     kind = "allow_once" if ballot.decision == "grant" else "reject_once"
@@ -221,7 +224,7 @@ _ENDED_QUESTION = _ENDED | {"granted": "is already answered", "consumed": "is al
 
 
 def too_late(approval: Approval, so: str = "this vote was not counted") -> str:
-    """Return the sentence that an approval was decided, or ended, before, and what comes of it: nothing."""
+    """Return the sentence that an approval was decided, or ended, before, so that the vote has no effect."""
     noun, words = ("question", _ENDED_QUESTION) if approval.kind == "question" else ("approval", _ENDED)
     ended = words.get(approval.state, f"is already {approval.state}")
     who = f" by {approval.decided_by}" if approval.decided_by else ""

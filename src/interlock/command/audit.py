@@ -1,12 +1,12 @@
 """The audit log of a tenant: sealed records in a hash chain, personal data beside it, and its export (U-1, U-2, U-4).
 
-A record's body is canonical JSON; its hash is the RFC 6962 leaf hash of these bytes; `prev` inside the body is the hash
-of the record before. What a person may have erased is in the body only as a commitment (`personal`): its value and
-salt are kept elsewhere, so that they can go without a trace while the chain stays whole.
+A record's body is canonical JSON; its hash is the RFC 6962 leaf hash of these bytes; `prev` in the body is the hash of
+the previous record. Data that a person may have erased is in the body only as a commitment (`personal`): its value and
+salt are stored separately, so that they can be deleted completely while the chain stays intact.
 
-No signature covers the records behind the last checkpoint, so anybody who can write the log could have added them. A
-gateway signs before these records, the log's tail, exceed a number or a span of time (U-3): a longer tail was not left
-by a gateway.
+No signature covers the records after the last checkpoint, so anyone with write access to the log could have added them.
+A gateway signs before these records, the log's tail, exceed a number or a span of time (U-3): a longer tail was not
+left by a gateway.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ PERSONAL = frozenset({"comment", "reason", "ip", "user_agent", "device_name"})
 _WHO = {"id", "role"}
 _encoder = msgspec.json.Encoder(order="sorted")
 CHECKPOINT_FACT = "audit_checkpoint/"
-"""With a tenant behind it, the name of the ledger's fact that holds a copy of the tenant's last checkpoint."""
+"""Followed by a tenant, the name of the ledger's fact that holds a copy of the tenant's last checkpoint."""
 RESTORED_FACT = "ledger_restored/"
-"""With a tenant behind it, the name of the ledger's fact that holds up to which record its log had been signed, when
-that log was found to be an older copy and its commands were closed."""
+"""Followed by a tenant, the name of the ledger's fact that holds up to which record its log had been signed, when that
+log was found to be an older copy and its commands were closed."""
 MAX_REDACTED = 500
 """Maximum records that one `redact` record names."""
 
@@ -55,12 +55,12 @@ ACTIONS = frozenset({
 
 
 class AuditRefused(ValueError):
-    """A draft cannot become a record, so what it records must not happen (U-1)."""
+    """Raised if a draft cannot become a record, so that the recorded action must not happen (U-1)."""
 
 
 class ExportLine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One line of an export: `record` is the canonical body, byte by byte, `personal` each value that was not erased,
-    by name: [salt in hex, value]."""
+    """A line of an export: `record` is the canonical body, byte for byte, `personal` each value that was not erased, by
+    name: [salt in hex, value]."""
 
     seq: int
     hash: str
@@ -80,15 +80,16 @@ def leaf_hash(body: bytes) -> str:
 
 
 def commitment(salt: bytes, name: str, value: str) -> str:
-    """Commit to a personal value: HMAC-SHA256 of name, a zero byte and value under a random salt, in hex (U-4).
+    """Return a commitment to a personal value: HMAC-SHA256 of name, a zero byte and value under a random salt, in hex
+    (U-4).
 
-    Anyone who lacks the salt cannot even try guesses; anyone who has it cannot show another value.
+    Without the salt, guesses cannot be tested; with it, no other value can be presented.
     """
     return hmac.digest(salt, name.encode() + b"\0" + value.encode(), hashlib.sha256).hex()
 
 
 def opens(shown: str, name: str, salt_hex: str, value: str) -> bool:
-    """Return whether a value and its salt are what was committed to."""
+    """Return whether a value and its salt match the commitment."""
     try:
         salt = bytes.fromhex(salt_hex)
         return salt.hex() == salt_hex and len(salt) == SALT_BYTES and commitment(salt, name, value) == shown
@@ -97,12 +98,12 @@ def opens(shown: str, name: str, salt_hex: str, value: str) -> bool:
 
 
 def seal(draft: AuditDraft, seq: int, prev_hash: str, salts: Sequence[bytes] = ()) -> AuditRecord:
-    """Make the record that stands at `seq`, after the one whose hash is `prev_hash`.
+    """Return the record at `seq`, after the one whose hash is `prev_hash`.
 
-    `salts` has a fresh one of SALT_BYTES for each personal value. A credential that a person wrote into one is kept out
-    (K-4): anyone who may read the log must not learn it there, and an export carries it on.
+    `salts` has a fresh one of SALT_BYTES for each personal value. A credential in a personal value is redacted (K-4):
+    readers of the log must not learn it, and an export would spread it.
 
-    Raises AuditRefused when the action is unknown or the draft lies outside the schema (U-1, U-2).
+    Raises AuditRefused if the action is unknown or the draft violates the schema (U-1, U-2).
     """
     if draft.action not in ACTIONS:
         raise AuditRefused(f"The audit log knows no action {draft.action!r} (U-1).")
@@ -128,7 +129,8 @@ def seal(draft: AuditDraft, seq: int, prev_hash: str, salts: Sequence[bytes] = (
 
 
 class TailFull(Exception):
-    """The log of `tenant_id` has to be signed before it can take the batch; until then `room` records may follow."""
+    """Raised if the log of `tenant_id` has to be signed before it can accept the batch; until then `room` records may
+    follow."""
 
     def __init__(self, tenant_id: str, room: int = 0) -> None:
         super().__init__(f"The audit log of {tenant_id} has to be signed first: at most {UNSIGNED_RECORDS_MAX} records "
@@ -143,35 +145,35 @@ def write_noted(size: int, line: bytes) -> str:
 
 
 def noted_size(noted: str | None) -> int | None:
-    """Read the size out of a fact; None if there is none in it."""
+    """Return the size in a fact; None if there is none in it."""
     size = noted.partition(" ")[0] if noted is not None else ""
     return int(size) if size.isascii() and size.isdigit() else None
 
 
 def noted_line(noted: str) -> bytes:
-    """Read the checkpoint's line out of a fact."""
+    """Return the checkpoint's line in a fact."""
     return noted.partition(" ")[2].encode()
 
 
 class TailBound:
-    """Checks in a ledger's transactions that no tenant's tail outgrows UNSIGNED_RECORDS_MAX.
+    """A check in a ledger's transactions that no tenant's tail exceeds UNSIGNED_RECORDS_MAX.
 
-    It is off until a signer works on the ledger. No log begins without a signed checkpoint of size 0, so a log without
-    one was deprived of it. A log that breaks the bound already, as one that was tampered with does, may grow by
-    UNSIGNED_RECORDS_MAX more while this process lives: turns that are under way go on until a person has resolved it.
+    It is off until a signer works on the ledger. No log begins without a signed checkpoint of size 0, so from a log
+    without one it was removed. A log that exceeds the bound already, such as one that was tampered with, may grow by
+    UNSIGNED_RECORDS_MAX more while this process lives: turns under way continue until a person has resolved it.
     """
 
     def __init__(self) -> None:
         self.enforced = False
         self._found: dict[str, int] = {}
-        """How far the logs went that broke the bound when this process first wrote to them."""
+        """Sizes of the logs that exceeded the bound when this process first wrote to them."""
 
     def enforce(self) -> None:
         """Check from here on."""
         self.enforced = True
 
     def check(self, tenant_id: str, size: int, noted: str | None, more: int = 1) -> None:
-        """Return if `more` records may follow the `size` there are; `noted` is the log's fact. Raises TailFull."""
+        """Return if `more` records may follow the `size` existing ones; `noted` is the log's fact. Raises TailFull."""
         if not self.enforced:
             return
         signed = noted_size(noted)
@@ -186,13 +188,13 @@ class TailBound:
 
 
 class LogEnd:
-    """How far a tenant's log goes: what its next record needs, and what is stored of it."""
+    """The end of a tenant's log: what its next record needs, and what is stored of it."""
 
     __slots__ = ("_tree", "last_hash", "noted", "peaks", "size")
 
     def __init__(self, size: int = 0, peaks: bytes = b"", last_hash: str = FIRST_PREV, noted: str | None = None
                  ) -> None:
-        """`noted` is the ledger's copy of the last checkpoint."""
+        """Create the end of a log; `noted` is the ledger's copy of the last checkpoint."""
         self._tree = Frontier(size, peaks)
         self.size = size
         self.peaks = peaks
@@ -204,7 +206,7 @@ class LogEnd:
         self.noted = noted
 
     def append(self, draft: AuditDraft, bound: TailBound, salts: Sequence[bytes]) -> tuple[AuditRecord, list[Grown]]:
-        """Make the next record, as `seal` does; returns it with the subtrees that it completes. Raises TailFull,
+        """Create the next record, as `seal` does; returns it with the subtrees that it completes. Raises TailFull,
         AuditRefused."""
         bound.check(draft.tenant_id, self.size, self.noted)
         record = seal(draft, self.size + 1, self.last_hash, salts)
@@ -214,13 +216,14 @@ class LogEnd:
 
 
 def _without_secrets(text: str) -> str:
-    """Keep credentials out. Raises UnicodeEncodeError for half a character, which is refused and not replaced."""
+    """Return the text without credentials. Raises UnicodeEncodeError for half a surrogate pair, which is refused and
+    not replaced."""
     text.encode()
     return SECRETS.text(text)
 
 
 class _Body(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
-    """A record's members by their names, which are written sorted."""
+    """A record's members by name, which are encoded in sorted order."""
 
     action: str
     approval_id: str | None = None
@@ -237,11 +240,11 @@ class _Body(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=Fa
 
 
 def seal_body(draft: AuditDraft, seq: int, prev_hash: str, committed: dict[str, str] | None) -> bytes:
-    """Write the one form of a record. Raises NotCanonical, UnicodeEncodeError."""
+    """Encode a record in its canonical form. Raises NotCanonical, UnicodeEncodeError."""
     body = _Body(action=draft.action, approval_id=draft.approval_id, at=draft.at, command_id=draft.command_id,
                  id=record_id(seq), meta=draft.meta, personal=committed, prev=prev_hash, seq=seq,
                  session_id=draft.session_id, tenant_id=draft.tenant_id, who=draft.who)
-    # All else has plain types by its making; what meta holds is soon seen to be plain, or its place is named.
+    # All else has plain types by construction; `meta` is quickly checked to be plain, or the error names the place.
     who = draft.who
     if seq <= MAX_INTEGER and is_plain(draft.meta, 1) and type(who["id"]) is str and type(who["role"]) is str:
         return _encoder.encode(body)
@@ -249,17 +252,17 @@ def seal_body(draft: AuditDraft, seq: int, prev_hash: str, committed: dict[str, 
 
 
 def record_id(seq: int) -> str:
-    """Name the record at `seq` of its tenant's log."""
+    """Return the name of the record at `seq` of its tenant's log."""
     return f"aud_{seq:016d}"
 
 
 def checkpoint_line(checkpoint: Checkpoint) -> bytes:
-    """Write a checkpoint as one line."""
+    """Encode a checkpoint as one line."""
     return canonical({"checkpoint": checkpoint.note}) + b"\n"
 
 
 def record_line(record: AuditRecord) -> bytes:
-    """Write a record as one line of an export, its body verbatim."""
+    """Encode a record as one line of an export, its body verbatim."""
     if record.personal:
         return b'{"seq":%d,"hash":"%s","personal":%s,"record":%s}\n' % (
             record.seq, record.hash.encode(), personal_form(record.personal), record.body)
@@ -272,9 +275,10 @@ def personal_form(personal: Mapping[str, tuple[str, str]]) -> bytes:
 
 
 def overrun(signed: int, count: int, times: Sequence[str]) -> tuple[int, str] | None:
-    """Find the first record that a gateway would not have left unsigned: (its number, a sentence), None if all may be.
+    """Return the first record that a gateway would not have left unsigned: (its number, a sentence), None if all may
+    be.
 
-    `signed` records are covered by the checkpoint, `count` there are; `times` are the `at` of the records behind it.
+    `signed` records are covered by the checkpoint, `count` exist; `times` are the `at` of the records after it.
     """
     if count - signed > UNSIGNED_RECORDS_MAX:
         return signed + UNSIGNED_RECORDS_MAX + 1, (
@@ -285,7 +289,7 @@ def overrun(signed: int, count: int, times: Sequence[str]) -> tuple[int, str] | 
 
 
 def _too_far_apart(times: Sequence[str]) -> tuple[int, str] | None:
-    """Find the first time that is too far from one before it, or unreadable: (its index, a sentence)."""
+    """Return the first time that is too far from a previous one, or unreadable: (its index, a sentence)."""
     earliest = latest = None
     for index, text in enumerate(times):
         try:

@@ -1,8 +1,9 @@
-"""Checking an audit log offline: hashes, chain, form, tree and checkpoint, and what was done to it (U-2, U-4, U-5).
+"""Offline verification of an audit log: hashes, chain, form, tree and checkpoint, and the kind of tampering (U-2, U-4,
+U-5).
 
-The lines come from an export or from the database's own rows. The first thing that is wrong is named by the record's
-number and by the kind of tampering that explains it; the rest of the log is read only as far as that needs.
-`audit_quick` finds sooner whether anything is wrong at all.
+The lines come from an export or from the database's own rows. The first fault is named by the record's number and by
+the kind of tampering that explains it; the rest of the log is read only as far as that requires. `audit_quick` finds
+faster whether there is any fault at all.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def verify_records(
     records: Iterable[AuditRecord], checkpoint: bytes | None, public_key: Ed25519PublicKey | None = None,
     earlier: Sequence[Checkpoint] = (),
 ) -> AuditReport:
-    """Check rows as a store holds them against a checkpoint's line, None when there is none, and the `earlier` ones."""
+    """Verify a store's rows against a checkpoint's line, None if there is none, and the `earlier` ones."""
     check, votes = _Check(public_key, checkpoint, rows=True), VoteSignatures()
     lines = chain(map(record_line, records), () if checkpoint is None else (checkpoint,))
     return votes.judged(check.run(votes.watch(lines), earlier))
@@ -46,13 +47,13 @@ def verify_records(
 def compare(
     lines: Iterable[bytes], other: Checkpoint, public_key: Ed25519PublicKey | None = None
 ) -> AuditReport:
-    """Check an exported log, and then that it is the log that `other`, kept elsewhere, describes."""
+    """Verify an exported log, and that it is the log that `other`, which was stored elsewhere, describes."""
     votes = VoteSignatures()
     return votes.judged(_Check(public_key).run(votes.watch(lines), (other,)))
 
 
 class _Found(Exception):
-    """The first thing that is wrong."""
+    """Raised for the first fault."""
 
     def __init__(self, kind: Tampering, seq: int | None, message: str) -> None:
         super().__init__(message)
@@ -62,23 +63,24 @@ class _Found(Exception):
 
 class _Check:
     def __init__(self, public_key: Ed25519PublicKey | None, head: bytes | None = None, *, rows: bool = False) -> None:
-        """With `rows` it is the database's own log: what was erased a moment ago is said by a record that no checkpoint
-        covers yet. In an export no one vouches for such a record, and it excuses nothing."""
+        """Create a check. With `rows` it is the database's own log: a recent erasure is documented by a record that no
+        checkpoint covers yet. In an export such a record is not vouched for, and excuses nothing."""
         self._key = public_key
         self._rows = rows
         self._given_head = head
-        """A line known to be the checkpoint, whatever is left of it."""
+        """A line known to be the checkpoint, however damaged."""
         self._tenant: str | None = None
         self._count = 0
         self._prev = FIRST_PREV
         self._digests = bytearray()
-        """Every good record's, since the checkpoint, which says where the root must match, comes last."""
+        """The digests of all good records, since the checkpoint, which determines where the root must match, comes
+        last."""
         self._closed: dict[int, str] = {}
-        """Records with a commitment whose value is not there."""
+        """Records with a commitment whose value is missing."""
         self._redacted: dict[int, set[int]] = {}
-        """What each record of the action `redact` names, by its number."""
+        """The records that each record of the action `redact` names, by its number."""
         self._times: deque[str] = deque(maxlen=UNSIGNED_RECORDS_MAX)
-        """When the last records were written: of an export only its end says which of them are signed."""
+        """The times of the last records: only the end of an export determines which of them are signed."""
 
     def run(self, lines: Iterator[bytes], others: Sequence[Checkpoint] = ()) -> AuditReport:
         signed = 0
@@ -134,7 +136,7 @@ class _Check:
         self._times.append(body.at)
 
     def _is_signed_last(self, digest: bytes, following: bytes | None) -> bool:
-        """Return whether the checkpoint that follows covers exactly the records so far and this one."""
+        """Return whether the next line is a checkpoint of exactly the records so far and this one."""
         head = parse_checkpoint_line(following) if following is not None else None
         if head is None or head.size != self._count + 1:
             return False
@@ -144,8 +146,8 @@ class _Check:
         return fits
 
     def _broken_chain(self, place: int, own_hash: str, following: bytes | None) -> _Found:
-        # Both records agree with their own hashes, so one was written again. Where the log goes on from this one, it is
-        # genuine, and the one before is not.
+        # Both records match their own hashes, so one was rewritten. If the log continues from this one, it is genuine,
+        # and the previous one is not.
         if place > 1 and lines_.prev_after(following) == own_hash:
             return _changed(place - 1, f"is not the one that record {place} was chained to")
         return _changed(place, "is not chained to the one before")
@@ -162,7 +164,7 @@ class _Check:
             self._redacted[place] = lines_.redacted_by(body.meta)
 
     def _check_closed(self, vouched: int) -> None:
-        """A value may be gone only where one of the first `vouched` records says that it was erased (U-4)."""
+        """Check that each missing value is documented as erased by one of the first `vouched` records (U-4)."""
         said = set[int]().union(*(named for place, named in self._redacted.items() if place <= vouched))
         for place in sorted(self._closed.keys() - said):
             unsigned = any(place in named for named in self._redacted.values())
@@ -170,7 +172,7 @@ class _Check:
                          f"no {'signed ' if unsigned else ''}record says that it was erased.")
 
     def _check_tail(self, signed: int) -> None:
-        """Check that the unsigned records are no more than a gateway leaves (U-3)."""
+        """Check that there are no more unsigned records than a gateway leaves (U-3)."""
         tail = self._count - signed
         times = list(self._times)[-tail:] if 0 < tail <= UNSIGNED_RECORDS_MAX else []
         if (found := overrun(signed, self._count, times)) is not None:
@@ -219,7 +221,7 @@ class _Check:
 
 
 def good(tenant_id: str | None, count: int, signed: int, last_hash: str, erased: int, *, checked: bool) -> AuditReport:
-    """Report a log in which nothing is wrong."""
+    """Return the report of a log without faults."""
     open_ = count - signed
     message = unbroken(count, open_, erased)
     if not checked:

@@ -1,4 +1,4 @@
-"""The lines of an audit export, read back in exactly the form they are written in."""
+"""Parsing of an audit export's lines, in exactly the form they are written in."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from interlock.command.note import ORIGIN_PREFIX, Checkpoint, NotANote, parse_ch
 MAX_REPAIRED_LINE_BYTES = 4_096
 """In a longer line a flipped bit is not searched for."""
 MAX_FRAMING_BYTES = 256
-"""What stands before a record in its line is looked through so far, if the record cannot be found."""
+"""How many bytes before a record in its line are searched, if the record cannot be found."""
 
 
 class RecordBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A record's body, for reading it back; written again in sorted order it must give the same bytes."""
+    """A record's body, for decoding; encoded again in sorted order it must yield the same bytes."""
 
     id: str
     tenant_id: str
@@ -45,7 +45,7 @@ _encode = msgspec.json.Encoder(order="sorted").encode
 
 
 def parse_record(line: bytes) -> tuple[ExportLine, RecordBody] | None:
-    """Read a record's line; None unless it is byte by byte what its content is written as."""
+    """Parse a record's line; None unless it is, byte for byte, the encoding of its content."""
     try:
         shown = _line.decode(line)
         raw = bytes(shown.record)
@@ -65,7 +65,7 @@ def _within_schema(body: RecordBody) -> bool:
 
 
 def parse_checkpoint_line(line: bytes) -> Checkpoint | None:
-    """Read a checkpoint's line; None unless it is byte by byte what its content is written as."""
+    """Parse a checkpoint's line; None unless it is, byte for byte, the encoding of its content."""
     try:
         found = parse_checkpoint(_checkpoint.decode(line).checkpoint)
         return found if checkpoint_line(found) == line and found.origin.startswith(ORIGIN_PREFIX) else None
@@ -80,19 +80,19 @@ def looks_like_checkpoint(line: bytes, *, last: bool) -> bool:
 
 
 def prev_after(following: bytes | None) -> str | None:
-    """What the record after one says its hash is, if it says anything."""
+    """Return the hash of a record according to the record after it, if it states one."""
     read = parse_record(following) if following is not None else None
     return read[1].prev if read is not None else None
 
 
 def number_of(line: bytes) -> int | None:
-    """The number that a line begins with."""
+    """Return the number that a line begins with."""
     found = _SEQ.match(line)
     return int(found[1]) if found else None
 
 
 def redacted_by(meta: Mapping[str, Any]) -> set[int]:
-    """The records whose personal data a `redact` record says to have been erased."""
+    """Return the records whose personal data a `redact` record declares erased."""
     named: object = meta.get("records")
     if not isinstance(named, list):
         return set()
@@ -100,14 +100,14 @@ def redacted_by(meta: Mapping[str, Any]) -> set[int]:
 
 
 def flipped_bit(line: bytes, place: int) -> int | None:
-    """Find the one bit that, put back, makes a line the whole record `place` again; None where there is none."""
+    """Return the one bit whose correction makes a line the complete record `place` again; None if there is none."""
     if len(line) > MAX_REPAIRED_LINE_BYTES:
         return None
     return next((bit for bit in _suspects(line, place) if _is_whole(_with_bit(line, bit), place)), None)
 
 
 def _suspects(line: bytes, place: int) -> Iterator[int]:
-    """Name bits that, put back, may make a line whole: what stands before a record, or what its hash leads to."""
+    """Yield bits whose correction may restore a line: those of the text before a record, or those its hash leads to."""
     frame = _FRAME.fullmatch(line)
     if frame is not None and int(frame[1]) == place:
         own = hashlib.sha256(b"\0" + frame[3]).hexdigest().encode()

@@ -1,7 +1,7 @@
-"""Is anything wrong with an audit log at all? The quick half of a check (U-5).
+"""A quick check whether an audit log has any fault (U-5).
 
-Where a genuine checkpoint covers a record, its bytes need no reading: they are the signed ones if the tree's root is.
-So this hashes them and compares what stands beside them; whatever is odd is left to `audit_check`, which names it.
+If a genuine checkpoint covers a record, its bytes need no parsing: they are the signed ones if the tree's root is. So
+this hashes them and compares the data beside them; anything unusual is left to `audit_check`, which names the fault.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from interlock.command.note import Checkpoint, is_genuine
 from interlock.command.vote_signatures import VoteSignatures
 
 WITH_CARE = (b'"personal":{', b'"action":"redact"')
-"""A line with one of these is read with care: its values are to be compared, or it says that others may be gone."""
+"""A line with one of these is parsed: its values are to be compared, or it documents that others may be missing."""
 
 
 def is_whole(
     lines: Iterable[bytes], last_line: bytes, public_key: Ed25519PublicKey, earlier: Sequence[Checkpoint] = (), *,
     rows: bool = False,
 ) -> AuditReport | None:
-    """Report a whole log, `last_line` its checkpoint, each line with its newline; None where anything is wrong, be it
-    that it is not the one that an `earlier` checkpoint describes. `rows` are the database's own."""
+    """Report an intact log, with `last_line` its checkpoint, each line with its newline; None for any fault, including
+    a mismatch with an `earlier` checkpoint. `rows` are the database's own."""
     head = parse_checkpoint_line(last_line)
     if head is None or not is_genuine(head, public_key):
         return None
@@ -70,16 +70,16 @@ def is_whole(
 
 
 class _Personal:
-    """Records that are read with care, and what of their personal data is gone (U-4)."""
+    """Records that are parsed, and their erased personal data (U-4)."""
 
     def __init__(self) -> None:
         self.closed: set[int] = set()
         self._redacted: dict[int, set[int]] = {}
         self.at = ""
-        """When the last of them was written, as it says."""
+        """The time of the last of them, as it states."""
 
     def takes(self, line: bytes, place: int, prev: str, tenant_id: str) -> bool:
-        """Return whether the line is a whole record in its right place."""
+        """Return whether the line is a complete record in its right place."""
         read = parse_record(line)
         if read is None:
             return False
@@ -97,5 +97,5 @@ class _Personal:
                 and all(opens(committed.get(name, ""), name, *value) for name, value in opened.items()))
 
     def is_accounted_for(self, vouched: int) -> bool:
-        """Return whether one of the first `vouched` records says of every value that is gone that it was erased."""
+        """Return whether every missing value is documented as erased by one of the first `vouched` records."""
         return self.closed <= set[int]().union(*(named for at, named in self._redacted.items() if at <= vouched))

@@ -1,4 +1,4 @@
-"""What a check of an audit log can find, and how it says so (U-5)."""
+"""Possible findings of an audit log's verification, and their sentences (U-5)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from interlock.command.audit import FIRST_PREV
 
 
 class Tampering(StrEnum):
-    """What was done to a log."""
+    """A kind of tampering with a log."""
 
     BIT_FLIPPED = "bit flipped"
     RECORD_CHANGED = "record changed"
@@ -28,13 +28,13 @@ class Tampering(StrEnum):
     HEAD_MISSING = "checkpoint missing"
     UNSIGNED = "unsigned tail"
     ROWS = "rows changed"
-    """The log is whole, and rows of the database are not what it says."""
+    """The log is intact, and rows of the database differ from it."""
 
 
 def unbroken(records: int, unsigned: int, erased: int, tenants: int | None = None) -> str:
-    """Return the sentence that nothing is wrong with this number of records, and of tenants if that is known."""
+    """Return the sentence for an intact log of this number of records, and of tenants if that is known."""
     whole = plural(records, "record") + ("" if tenants is None else f" of {plural(tenants, 'tenant')}")
-    # Of one log these are its last records; of several logs, the last of each.
+    # For one log, its last records; for several logs, the last of each.
     open_ = f"; {'the last ' if tenants is None else ''}{unsigned} not yet signed" if unsigned else ""
     gone = f"; personal data of {plural(erased, 'record')} was erased" if erased else ""
     return f"{whole}, all in order and unchanged{open_}{gone}."
@@ -46,20 +46,20 @@ def plural(number: int, noun: str) -> str:
 
 
 class AuditReport(msgspec.Struct, frozen=True, kw_only=True):
-    """The outcome of a check. `seq` is the first bad record, None where the checkpoint itself is what is wrong."""
+    """The outcome of a check. `seq` is the first bad record, None if the checkpoint itself is at fault."""
 
     ok: bool
     tenant_id: str | None
     records: int
-    """Records found good, up to the first bad one."""
+    """Number of good records, up to the first bad one."""
     last_hash: str = FIRST_PREV
     """Hash of the last good record."""
     not_yet_signed: int = 0
-    """Good records past the checkpoint; no failure within the bounds of `audit`."""
+    """Good records after the checkpoint; no failure within the bounds of `audit`."""
     erased: int = 0
-    """Records whose personal data was erased, with a record that says so (U-4)."""
+    """Records whose personal data was erased, documented by a record (U-4)."""
     signature_checked: bool = False
-    """False when no public key was given: then the checkpoint proves nothing by itself."""
+    """False if no public key was given: then the checkpoint proves nothing by itself."""
     seq: int | None = None
     kind: Tampering | None = None
     message: str = ""

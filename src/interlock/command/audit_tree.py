@@ -1,8 +1,8 @@
-"""The Merkle tree over an audit log (RFC 6962): roots, its growth, and proofs of inclusion and consistency (U-2).
+"""The Merkle tree over an audit log (RFC 6962): roots, growth, and proofs of inclusion and consistency (U-2).
 
-A proof needs only O(log n) hashes, yet which ones depends on where they are kept. So what computes here is a generator:
-it yields the spans of hashes that it wants, all at once, is sent them, and returns its result. `answer` drives it from
-plain memory, a gateway from its ledger.
+A proof needs only O(log n) hashes, but which ones depends on where they are stored. So the computations are generators:
+they yield the spans of hashes that they need, all at once, are sent them, and return the result. `answer` drives them
+from memory, a gateway from its ledger.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Sequence
 from typing import NamedTuple, TypeVar
 
 TILE_BITS = 8
-"""Stored are the leaves, and the roots of whole subtrees of 2^8, 2^16 … leaves: 1/255 of the tree's nodes."""
+"""Stored are the leaves, and the roots of complete subtrees of 2^8, 2^16 … leaves: 1/255 of the tree's nodes."""
 HASH_BYTES = 32
 EMPTY_ROOT = hashlib.sha256(b"").digest()
 
@@ -20,8 +20,8 @@ T = TypeVar("T")
 
 
 class SubtreeHashes(NamedTuple):
-    """Hashes of whole subtrees of 2^level leaves: those numbered `start` up to and without `end`. `level` is a multiple
-    of TILE_BITS, and a span has less than 2^TILE_BITS hashes."""
+    """Hashes of complete subtrees of 2^level leaves: those numbered `start` up to, but excluding, `end`. `level` is a
+    multiple of TILE_BITS, and a span has less than 2^TILE_BITS hashes."""
 
     level: int
     start: int
@@ -29,15 +29,15 @@ class SubtreeHashes(NamedTuple):
 
 
 Hashes = Sequence[Sequence[bytes]]
-"""What was asked for, a sequence for each span."""
+"""The requested hashes, a sequence for each span."""
 Wanted = Generator[Sequence[SubtreeHashes], Hashes, T]
-"""A computation that asks for all the spans of hashes that it needs in one go: anyone who reads them reads once."""
+"""A computation that requests all the spans of hashes that it needs at once, so that they are read once."""
 Piece = tuple[int, int]
-"""The leaves from one up to and without another: a subtree of the tree's own."""
+"""The leaves from one up to, but excluding, another: a subtree of the tree's own."""
 
 
 class Grown(NamedTuple):
-    """A whole subtree of 2^level leaves that a leaf has completed, the `place`-th of its level."""
+    """A complete subtree of 2^level leaves that a leaf has completed, the `place`-th of its level."""
 
     level: int
     place: int
@@ -50,12 +50,12 @@ def leaf(body: bytes) -> bytes:
 
 
 def node(left: bytes, right: bytes) -> bytes:
-    """Hash two subtrees into the one above them."""
+    """Hash two subtrees into their parent."""
     return hashlib.sha256(b"\x01" + left + right).digest()
 
 
 class Frontier:
-    """The roots of the whole subtrees that make up a tree of `size` leaves, largest first: all that its growth needs.
+    """The roots of the complete subtrees that form a tree of `size` leaves, largest first: all that its growth needs.
 
     There are as many as `size` has bits set; one leaf more costs one hash on average.
     """
@@ -68,11 +68,11 @@ class Frontier:
 
     @property
     def peaks(self) -> bytes:
-        """The peaks as they are stored, one after the other."""
+        """Return the peaks as they are stored, one after the other."""
         return b"".join(self._peaks)
 
     def grow(self, hash_: bytes) -> list[Grown]:
-        """Add a leaf; gives the whole subtrees that are to be stored, lowest first."""
+        """Add a leaf; returns the complete subtrees to store, lowest first."""
         grown: list[Grown] = []
         level, peaks = 0, self._peaks
         carried = self.size
@@ -97,10 +97,10 @@ class Frontier:
 
 
 def root_of(hashes: Sequence[bytes]) -> bytes:
-    """Return the root over leaves, or over whole subtrees of one size of which only the last may be smaller."""
+    """Return the root over leaves, or over complete subtrees of one size of which only the last may be smaller."""
     if not hashes:
         return EMPTY_ROOT
-    # Two and two become one; the last one, if it is alone, goes up as it is.
+    # Pairs are combined; an unpaired last one moves up unchanged.
     while len(hashes) > 1:
         pairs = zip(hashes[::2], hashes[1::2], strict=False)
         above = [hashlib.sha256(b"\x01" + left + right).digest() for left, right in pairs]
@@ -109,7 +109,7 @@ def root_of(hashes: Sequence[bytes]) -> bytes:
 
 
 def subtree(start: int, end: int) -> Wanted[bytes]:
-    """Compute the root over the leaves from `start` up to and without `end`, one of the tree's own subtrees."""
+    """Compute the root over the leaves from `start` up to, but excluding, `end`, one of the tree's own subtrees."""
     return (yield from _roots([(start, end)]))[0]
 
 
@@ -126,8 +126,8 @@ def consistency(first: int, second: int) -> Wanted[list[bytes]]:
 
 
 def beside(spans: Sequence[SubtreeHashes]) -> list[SubtreeHashes]:
-    """The spans as few that hold them all: of one level, those that overlap or leave out no more than one hash between
-    them are read together."""
+    """Return a minimal list of spans that contains these: of one level, those that overlap or have a gap of at most one
+    hash are read together."""
     found: list[SubtreeHashes] = []
     for span in sorted(spans):
         last = found[-1] if found else None
@@ -139,7 +139,7 @@ def beside(spans: Sequence[SubtreeHashes]) -> list[SubtreeHashes]:
 
 
 def cut(spans: Sequence[SubtreeHashes], read: Sequence[SubtreeHashes], hashes: Hashes) -> list[Sequence[bytes]]:
-    """Return the hashes of each span, out of what was read as `beside` said; fewer if the log is shorter."""
+    """Return the hashes of each span, from what was read for `beside`; fewer if the log is shorter."""
     taken: list[Sequence[bytes]] = []
     for span in spans:
         place = next(at for at, one in enumerate(read)
@@ -157,7 +157,7 @@ def _roots(pieces: Sequence[Piece]) -> Wanted[list[bytes]]:
 
 
 def _spans(start: int, end: int) -> list[SubtreeHashes]:
-    """The whole subtrees that are stored and make up a piece, largest first."""
+    """Return the stored complete subtrees that form a piece, largest first."""
     spans: list[SubtreeHashes] = []
     while start < end:
         level = ((end - start).bit_length() - 1) // TILE_BITS * TILE_BITS
@@ -198,7 +198,7 @@ def _split(count: int) -> int:
 
 
 def answer(wanted: Wanted[T], read: Callable[[SubtreeHashes], Sequence[bytes]]) -> T:
-    """Drive a computation with hashes that are at hand."""
+    """Drive a computation with hashes in memory."""
     try:
         spans = next(wanted)
         while True:
@@ -228,7 +228,7 @@ def includes(leaf_hash: bytes, index: int, size: int, proof: Sequence[bytes], ro
 
 
 def continues(first: int, first_root: bytes, second: int, second_root: bytes, proof: Sequence[bytes]) -> bool:
-    """Check a proof of consistency (RFC 9162, 2.1.4.2); an empty log is the beginning of every log."""
+    """Check a proof of consistency (RFC 9162, 2.1.4.2); an empty log is a prefix of every log."""
     if first == second:
         return not proof and first_root == second_root
     if first == 0:

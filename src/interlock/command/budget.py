@@ -1,7 +1,7 @@
-"""Budgets (P-7): what a turn may take in tokens and a day in money, and the pots that money is counted in.
+"""Budgets (P-7): limits of a turn in tokens and of a day in money, and the pots that count the money.
 
-Money is whole micro-dollars inside and a decimal string outside. The day is that of UTC. What was said of pots adds up
-in any order, so that sessions which share one need not wait for each other.
+Money is integer micro-dollars internally and a decimal string externally. The day is that of UTC. Changes of pots are
+commutative, so that sessions that share one need not wait for each other.
 """
 
 from __future__ import annotations
@@ -45,26 +45,25 @@ def dollars(amount: int) -> str:
 
 
 def measured(usd: float) -> int:
-    """Take a figure of an agent, in dollars, as micro-dollars; one below zero or beyond all money is cut."""
+    """Return an agent's figure in dollars as micro-dollars, limited to the range from zero to MAX_MICROS."""
     return round(min(max(usd, 0.0) * MICROS, MAX_MICROS))
 
 
 def grown(before: float, total: float, *, estimated: bool) -> int | None:
-    """Return by how many micro-dollars an agent's running total of dollars has grown since `before`. One that has
-    shrunk began again, in a runner that lost its outbox; None if it is an estimate after a crash, where 0 means
-    what is not known."""
+    """Return by how many micro-dollars an agent's running total of dollars has grown since `before`. A smaller total
+    started again, in a runner that lost its outbox; None if it is an estimate after a crash, where 0 means unknown."""
     if total < before and estimated:
         return None
     return measured(total) - (measured(before) if total >= before else 0)
 
 
 class BudgetRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`[[budgets]]`: whom it covers, what they may use, and who may raise it.
+    """`[[budgets]]`: its scope, its limit, and who may raise it.
 
-    `agent` is a glob, or several; `session` is a glob on a session's key, or its id; what is left out covers all.
+    `agent` is a glob, or several; `session` is a glob on a session's key, or its id; an omitted field covers all.
     `usd_per_day` is one pot for each tenant, agent or session, as `each` says. `required`, `groups`, `self` and `ttl`
-    are those of a rule of policy: they hold for the question whether to go on. Raises ValueError with one sentence that
-    begins with the field's name.
+    are those of a rule of policy: they apply to the question whether to continue. Raises ValueError with one sentence
+    that begins with the field's name.
     """
 
     name: str
@@ -95,11 +94,11 @@ class BudgetRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     @property
     def day_micros(self) -> int | None:
-        """`usd_per_day` in micro-dollars."""
+        """Return `usd_per_day` in micro-dollars."""
         return None if self.usd_per_day is None else micros(self.usd_per_day)
 
     def covers(self, tenant_id: str, agent_id: str, session_id: str, session_key: str) -> bool:
-        """Whether a session's work is counted."""
+        """Return whether a session's work is counted."""
         agents = [self.agent] if isinstance(self.agent, str) else self.agent or ["*"]
         return (
             self.tenant in (None, tenant_id)
@@ -108,7 +107,7 @@ class BudgetRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         )
 
     def scope(self, agent_id: str, session_id: str) -> str:
-        """Which of the tenant's pots of this budget a session's money comes from."""
+        """Return which of the tenant's pots of this budget counts a session's money."""
         return {"tenant": "", "agent": agent_id, "session": session_id}[self.each]
 
 
@@ -120,7 +119,7 @@ def _amount(text: str) -> int:
 
 
 class BudgetUse(NamedTuple):
-    """Where a pot stands. `day` counts from 1970-01-01, UTC."""
+    """The key of a pot. `day` counts from 1970-01-01, UTC."""
 
     tenant_id: str
     budget: str
@@ -129,37 +128,37 @@ class BudgetUse(NamedTuple):
 
 
 class Pot(NamedTuple):
-    """What was spent of a pot, and by how much people raised its limit, in micro-dollars."""
+    """The usage of a pot, and by how much its limit was raised, in micro-dollars."""
 
     spent_micros: int = 0
     raised_micros: int = 0
 
     def plus(self, record: SpendingRecord) -> Pot:
-        """The pot with more of it spent, or raised."""
+        """Return the pot with the record's usage or raise added."""
         return Pot(min(self.spent_micros + record.spent_micros, MAX_MICROS),
                    min(self.raised_micros + record.raised_micros, MAX_MICROS))
 
 
 def place_of(record: SpendingRecord) -> BudgetUse:
-    """Name the pot of a row."""
+    """Return the key of a row's pot."""
     return BudgetUse(record.tenant_id, record.budget, record.scope, record.day)
 
 
 class Spending:
-    """The pots of today, as they are durable."""
+    """Today's pots, as they are durable."""
 
     def __init__(self, records: Iterable[SpendingRecord] = ()) -> None:
         self.replace(records)
 
     def replace(self, records: Iterable[SpendingRecord]) -> None:
-        """Take all pots again, as the ledger has them."""
+        """Replace all pots by those of the ledger."""
         self._pots: dict[BudgetUse, Pot] = {}
         self._day = 0
         for record in records:
             self.take(record)
 
     def pot(self, place: BudgetUse) -> Pot:
-        """Return a pot; one of which nothing is known is untouched."""
+        """Return a pot; an unknown one is unused."""
         return self._pots.get(place, Pot())
 
     def records(self) -> list[SpendingRecord]:
@@ -169,7 +168,7 @@ class Spending:
                 for place, pot in sorted(self._pots.items())]
 
     def take(self, record: SpendingRecord) -> None:
-        """Add what a committed row adds; days before the last one are forgotten, for nothing asks for them."""
+        """Add a committed row; days before the last one are dropped, since they are never read."""
         if record.day > self._day:
             self._day = record.day
             self._pots = {place: pot for place, pot in self._pots.items() if place.day >= record.day - 1}
@@ -177,6 +176,6 @@ class Spending:
         self._pots[place] = self.pot(place).plus(record)
 
     def of(self, tenant_id: str, budget: str, day: int) -> list[tuple[str, Pot]]:
-        """A tenant's pots of a budget with their scopes, in their order."""
+        """Return a tenant's pots of a budget with their scopes, in order."""
         return sorted((place.scope, pot) for place, pot in self._pots.items()
                       if (place.tenant_id, place.budget, place.day) == (tenant_id, budget, day))

@@ -1,7 +1,7 @@
-"""Canonical JSON (RFC 8785) on the restricted schema of U-2, so that one value has exactly one form in bytes.
+"""Canonical JSON (RFC 8785) on the restricted schema of U-2, so that one value has exactly one encoding.
 
-Allowed are strings, booleans, integers with |n| < 2^53, objects with ASCII names and arrays. Floats, null, other types
-and names beyond ASCII are where writers of RFC 8785 differ, so they are refused instead of written.
+Allowed are strings, booleans, integers with |n| < 2^53, objects with ASCII names and arrays. Implementations of RFC
+8785 differ for floats, null, other types and names beyond ASCII, so these are refused.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ class NotCanonical(ValueError):
 
 
 def canonical(value: Mapping[str, object]) -> bytes:
-    """Write an object in its one form. Members that are None are left out. Raises NotCanonical."""
+    """Encode an object in canonical form. Members that are None are omitted. Raises NotCanonical."""
     given = {name: member for name, member in value.items() if member is not None}
-    # Nearly all are plain, which is soon seen; the copy names the place of what is not.
+    # Nearly all are plain, which is checked quickly; the copy names the place of an error.
     plain = given if is_plain(given) else plain_form(value)
     try:
         return _encoder.encode(plain)
@@ -62,7 +62,7 @@ def plain_form(value: object, place: str = "$", depth: int = 0) -> Any:
 
 
 def is_plain(value: object, depth: int = 0) -> bool:
-    """Return whether a value is made of plain types alone and lies within the schema, null included as a refusal."""
+    """Return whether a value consists of plain types and satisfies the schema, which excludes null."""
     kind = type(value)
     if kind is str or kind is bool:
         return True

@@ -1,4 +1,5 @@
-"""How a rule's words about an input meet its facts: an allow rule must cover each, ask and deny need one (H-6, H-7)."""
+"""The match of a rule's input fields with the facts: an allow rule must cover each, ask and deny need one (H-6,
+H-7)."""
 
 from __future__ import annotations
 
@@ -26,14 +27,14 @@ REST = "**"
 """The last item of `words` that matches any number of plain arguments."""
 MAX_WORDS_CHARS = 1_000
 MATCH_CHARS = 65_536
-"""A command line longer than this meets every ask and deny rule about commands."""
+"""A longer command line matches every ask and deny rule about commands."""
 CHANGE_DIRECTORY = frozenset({"cd", "pushd", "popd"})
 ALWAYS_READ = frozenset({"null", "glob", "tilde"})
-"""Marks that need no name of their own: nothing is written, and the words that contain them are looked at."""
+"""Marks that need not be named: nothing is written, and the words that contain them are checked."""
 
 
 class CoverageTerms(NamedTuple):
-    """What a rule says of the input; each part that is not empty must hold."""
+    """A rule's conditions on the input; each part that is not empty must hold."""
 
     command: tuple[str, ...] = ()
     command_line: tuple[str, ...] = ()
@@ -44,13 +45,13 @@ class CoverageTerms(NamedTuple):
 
     @property
     def says_something(self) -> bool:
-        """Whether the input matters to the rule at all."""
+        """Return whether the rule has any condition on the input."""
         return bool(self.command or self.command_line or self.words or self.path or self.url)
 
 
 # --- allow ---
 def uncovered(wanted: CoverageTerms, facts: RequestFacts) -> str | None:
-    """Name the field of an allow rule that leaves a fact of the request uncovered; None if it covers every one."""
+    """Return the field of an allow rule that leaves a fact of the request uncovered; None if it covers every one."""
     if facts.described or facts.unclear is not None:
         return "input"
     if facts.beside:
@@ -98,7 +99,8 @@ def _line_covered(wanted: CoverageTerms, facts: RequestFacts, line: CommandLine)
 
 
 def _whole_line(one: Pattern, line: CommandLine, named: dict[Simple, set[int]]) -> bool:
-    """Whether a pattern is the whole line with all that is in it written out: no class of it matches an operator."""
+    """Return whether a pattern is the complete line with everything in it written out: no class of it matches an
+    operator."""
     if not line.marks or not one.covers(line.text):
         return False
     if any(not one.wild.isdisjoint(MARKS[mark]) for mark in line.marks):
@@ -118,7 +120,7 @@ def _named_by(one: Pattern, command: Simple, named: set[int]) -> bool:
 
 
 def _must_be_named(command: Simple, line: CommandLine, wanted: CoverageTerms, facts: RequestFacts) -> set[int]:
-    """Words that a wildcard must not match: what runs, writes, leaves the workspace or the host (H-7)."""
+    """Return the words that a wildcard must not match: what runs, writes, leaves the workspace or the host (H-7)."""
     words = command.words
     named = programs.must_name(words)
     for at, word in enumerate(words[1:], 1):
@@ -137,7 +139,7 @@ def _must_be_named(command: Simple, line: CommandLine, wanted: CoverageTerms, fa
 
 
 def _as_run(command: Simple) -> Simple:
-    """A `cd` without a directory goes home."""
+    """Return the command as it runs: a `cd` without a directory changes to the home directory."""
     if programs.program(command.words) in CHANGE_DIRECTORY and len(command.words) == 1:
         return Simple((*command.words, "~"))
     return command
@@ -149,7 +151,7 @@ def _is_secret(path: str) -> bool:
 
 
 def outside(path: str) -> bool:
-    """Whether a path, as facts write it, leaves the workspace."""
+    """Return whether a path, as facts write it, is outside the workspace."""
     return path == ".." or path.startswith(("/", "~", "../"))
 
 
@@ -162,7 +164,8 @@ def _paths_fit(wanted: CoverageTerms, paths: Sequence[str]) -> bool:
 
 
 def _place_fits(globs: tuple[str, ...], place: str) -> bool:
-    """A glob that begins inside the workspace stays there: `**` is not a path outside."""
+    """Return whether a glob matches a place. A glob that begins inside the workspace stays there: `**` does not match
+    paths outside."""
     return any(path_glob(glob, any_depth=False).fullmatch(place) for glob in globs
                if not outside(place) or glob.startswith(("/", "~", "..")))
 
@@ -173,7 +176,7 @@ def _one_of(value: str, globs: Sequence[str]) -> bool:
 
 @lru_cache(maxsize=1_024)
 def _by_program(sources: tuple[str, ...]) -> dict[str, list[tuple[str, ...]]]:
-    """The patterns of an allow rule by their program, which each names letter by letter."""
+    """Return the patterns of an allow rule by their program, which each names literally."""
     found: dict[str, list[tuple[str, ...]]] = {}
     for items in map(_split, sources):
         found.setdefault(items[0], []).append(items)
@@ -202,7 +205,7 @@ def _wild(item: str) -> bool:
 
 # --- ask and deny ---
 def meets(wanted: CoverageTerms, facts: RequestFacts) -> str | None:
-    """Name the field of an ask or deny rule that no fact of the request meets; None if each one has a fact."""
+    """Return the field of an ask or deny rule that no fact of the request matches; None if each one has a fact."""
     vague = facts.vague and bool(wanted.command or wanted.words or wanted.path or wanted.url)
     if vague and (sum(map(len, facts.texts)) > MAX_DENY_TEXT_CHARS
                   or any(len(line) > MATCH_CHARS for line in facts.lines)):
@@ -222,7 +225,7 @@ def meets(wanted: CoverageTerms, facts: RequestFacts) -> str | None:
 
 
 def _searched(facts: RequestFacts) -> tuple[str, ...]:
-    """All text of a request that could not be made out: as it is, and with its blanks and quotes evened out."""
+    """Return all text of a request that could not be parsed: as it is, and with its blanks and quotes normalised."""
     texts = dict.fromkeys((*facts.texts, *facts.lines))
     return tuple(dict.fromkeys(form for text in texts for form in (text, _even(text))))
 
@@ -252,7 +255,7 @@ def _sound(text: str) -> str:
 
 
 def _spellings(words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """The same command by its program's own name, and without the options before what the program is to do."""
+    """Yield the same command with its program's bare name, and without the options before the operation."""
     yield words
     if not words:
         return
@@ -299,7 +302,7 @@ def _argument_paths(facts: RequestFacts) -> Iterator[str]:
 def _path_forms(path: str) -> Iterator[str]:
     for form in (posixpath.normpath(path), unicodedata.normalize("NFKC", posixpath.normpath(path.strip()))):
         yield _sound(form)
-        yield _sound(f"{form}/")  # What denies all below a directory denies to remove it, too.
+        yield _sound(f"{form}/")  # A denial of all below a directory also denies its removal.
     seen = "".join(one for one in path if one.isascii() or unicodedata.category(one) != "Cf")
     if seen != path:  # Some file systems pass over characters that are not shown.
         yield from _path_forms(seen)
@@ -314,9 +317,9 @@ def _urls(facts: RequestFacts, searched: tuple[str, ...]) -> Iterator[str]:
         yield from URL.findall(text)
 
 
-# --- what a config may say ---
+# --- validation of a config ---
 def check_words(source: str, *, allows: bool) -> None:
-    """Refuse `words` that mean nothing, or that leave open what is run. Raises ValueError with one sentence."""
+    """Check that `words` have a meaning, and do not leave open what is run. Raises ValueError with one sentence."""
     if not 0 < len(source) <= MAX_WORDS_CHARS:
         raise ValueError(f"words: from 1 to {MAX_WORDS_CHARS} characters")
     try:
@@ -340,7 +343,8 @@ def check_words(source: str, *, allows: bool) -> None:
 
 
 def check_command(source: str, *, allows: bool) -> None:
-    """Refuse a `command` that RE2 cannot read, or that would allow another command behind the one it names."""
+    """Check that RE2 accepts a `command`, and that it allows no other command after the one it names. Raises
+    ValueError."""
     try:
         found = pattern(source)
     except ValueError as error:
@@ -353,7 +357,7 @@ def check_command(source: str, *, allows: bool) -> None:
 
 
 def _safe_form(source: str) -> str:
-    """What to write instead: the words that the pattern begins with, and plain arguments behind them."""
+    """Return the recommended form: the words that the pattern begins with, and plain arguments after them."""
     head = re.match(r"[\w./ -]*[\w/-](?=$|[ (\[.|\\])", source)
     items = head[0].split() if head else []
     text = " ".join([*items, REST]) if items else "git status **"

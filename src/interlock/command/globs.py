@@ -1,4 +1,4 @@
-"""How a policy's words are compared with a value: one of several, a glob, a path's glob."""
+"""The comparison of a policy's fields with a value: one of several, a glob, a path's glob."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ MAX_GLOB_CHARS = 1_000
 
 
 def is_one_of(wanted: str | Sequence[str] | None, value: str | None) -> bool:
-    """Whether a value is the one that is named, or among those that are; None names all."""
+    """Return whether a value is the named one, or one of several; None matches all."""
     if wanted is None:
         return True
     return value == wanted if isinstance(wanted, str) else value in wanted
 
 
 def fits_glob(wanted: str | Sequence[str] | None, value: str | None) -> bool:
-    """Whether a value fits one of the globs; None fits all, also an absent value."""
+    """Return whether a value matches one of the globs; None matches all, including a missing value."""
     if wanted is None:
         return True
     if value is None:
@@ -33,14 +33,14 @@ def fits_glob(wanted: str | Sequence[str] | None, value: str | None) -> bool:
 
 @lru_cache(maxsize=1_024)
 def path_glob(pattern: str, any_depth: bool) -> Any:
-    """A path's glob as RE2 matches it: `*` and `?` stay inside one directory, `**` does not. With `any_depth`, as ask
-    and deny rules need it, it also fits below any directory, and upper and lower case are the same."""
+    """Return a path's glob as an RE2 expression: `*` and `?` match within one directory, `**` does not. With
+    `any_depth`, as ask and deny rules need it, it also matches below any directory, regardless of case."""
     return compiled(_source(pattern, any_depth), ignore_case=any_depth)
 
 
 @lru_cache(maxsize=256)
 def path_globs(patterns: tuple[str, ...]) -> Any:
-    """One expression for all of the globs, each as `path_glob` reads it for ask and deny rules."""
+    """Return one expression for all of the globs, each as `path_glob` reads it for ask and deny rules."""
     return compiled("|".join(f"(?:{_source(pattern, any_depth=True)})" for pattern in patterns), ignore_case=True)
 
 
@@ -63,5 +63,5 @@ def _source(pattern: str, any_depth: bool) -> str:
 
 
 def any_glob(wanted: str | Sequence[str]) -> re.Pattern[str]:
-    """One expression for all of the globs, as `fits_glob` reads them; it fits nothing where there is none."""
+    """Return one expression for all of the globs, as `fits_glob` reads them; it matches nothing if there are none."""
     return re.compile("|".join(translate(one) for one in ([wanted] if isinstance(wanted, str) else wanted)) or "(?!)")

@@ -1,4 +1,4 @@
-"""The state machine of a command, as a table (C-0). Illegal moves are one clear refusal."""
+"""The state machine of a command, as a table (C-0). Illegal moves raise one clear refusal."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ AUDIT_ACTION: dict[CommandState, str] = {
     "pausing": "pause", "paused": "pause", "resuming": "resume", "canceling": "cancel", "succeeded": "complete",
     "failed": "error", "timed_out": "timeout", "canceled": "cancel", "rejected": "reject", "expired": "expire",
 }
-"""The one audit record that a move into a state leaves (U-1)."""
+"""The audit action of a move into each state (U-1)."""
 
 
 class IllegalMove(Exception):
-    """A move that the table does not have; becomes one 409 Conflict."""
+    """Raised for a move that the table does not have; becomes a 409 Conflict."""
 
     def __init__(self, state: CommandState, to: CommandState) -> None:
         after = ", ".join(sorted(MOVES[state])) or "nothing: it has ended"

@@ -1,8 +1,8 @@
-"""Signed notes, log checkpoints and witnesses' cosignatures, as C2SP writes them (U-3).
+"""Signed notes, log checkpoints and witnesses' cosignatures, as C2SP specifies them (U-3).
 
 A note is a text, an empty line, and lines `— NAME BASE64(key id, signature)` (c2sp.org/signed-note). A checkpoint is a
 note whose text is the log's origin, its number of records and its Merkle root (c2sp.org/tlog-checkpoint). A cosignature
-says when a witness saw that the log had only grown up to there (c2sp.org/tlog-cosignature).
+states when a witness saw that the log had only grown up to there (c2sp.org/tlog-cosignature).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 ED25519 = 0x01
 COSIGNATURE = 0x04
 MAX_NOTE_BYTES = 8_192
-"""A note above this is none; ours have some 200 bytes, and a cosignature adds 150."""
+"""A longer note is refused; Interlock's have some 200 bytes, and a cosignature adds 150."""
 MAX_SIGNATURES = 16
 ORIGIN_PREFIX = "interlock.audit/"
 
@@ -29,11 +29,11 @@ _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f]")
 
 
 class NotANote(ValueError):
-    """The bytes are not a signed checkpoint; the sentence has the reason."""
+    """Raised if the bytes are not a signed checkpoint; the text is the reason."""
 
 
 class Signature(NamedTuple):
-    """One signature line: who, the key's short id, and the signature with what precedes it."""
+    """A signature line: the signer, the key's short id, and the signature with what precedes it."""
 
     name: str
     key_id: bytes
@@ -41,7 +41,7 @@ class Signature(NamedTuple):
 
 
 class Checkpoint(NamedTuple):
-    """A signed statement of how far a log goes. `text` is what was signed, `note` all of it."""
+    """A signed statement of a log's size and root. `text` is what was signed, `note` all of it."""
 
     origin: str
     size: int
@@ -51,17 +51,17 @@ class Checkpoint(NamedTuple):
 
     @property
     def note(self) -> str:
-        """The note, as it is stored and handed on."""
+        """Return the note, as it is stored and forwarded."""
         return self.text + "\n" + "".join(map(_line, self.signatures))
 
     @property
     def tenant_id(self) -> str:
-        """The tenant whose log it is."""
+        """Return the tenant whose log it is."""
         return unquote(self.origin.rpartition("/")[2])
 
 
 def origin_of(gateway_id: str, tenant_id: str) -> str:
-    """Name a tenant's log for ever: `interlock.audit/GATEWAY/TENANT`, without spaces and plus signs."""
+    """Return the permanent name of a tenant's log: `interlock.audit/GATEWAY/TENANT`, without spaces and plus signs."""
     return ORIGIN_PREFIX + quote(gateway_id, safe="") + "/" + quote(tenant_id, safe="")
 
 
@@ -71,14 +71,14 @@ def key_id(name: str, kind: int, public_key: Ed25519PublicKey) -> bytes:
 
 
 def sign_checkpoint(key: Ed25519PrivateKey, origin: str, size: int, root: bytes) -> Checkpoint:
-    """Sign how far a log goes, as the log."""
+    """Sign a log's size and root, as the log."""
     text = f"{origin}\n{size}\n{base64.b64encode(root).decode()}\n"
     signature = Signature(origin, key_id(origin, ED25519, key.public_key()), key.sign(text.encode()))
     return Checkpoint(origin, size, root, text, (signature,))
 
 
 def parse_checkpoint(note: str) -> Checkpoint:
-    """Read a checkpoint in exactly the form it is written in; no signature is checked. Raises NotANote."""
+    """Parse a checkpoint in exactly the form it is written in; signatures are not checked. Raises NotANote."""
     if len(note) > MAX_NOTE_BYTES or _CONTROL.search(note):
         raise NotANote("A checkpoint is at most 8 KiB of text.")
     text, gap, tail = note.rpartition("\n\n")
@@ -104,7 +104,7 @@ def is_genuine(checkpoint: Checkpoint, public_key: Ed25519PublicKey) -> bool:
 
 
 def cosign(key: Ed25519PrivateKey, name: str, checkpoint: Checkpoint, at_s: int) -> Checkpoint:
-    """Add a witness's cosignature/v1 of a second since the epoch, in place of its earlier ones."""
+    """Add a witness's cosignature/v1 of a second since the epoch, replacing its earlier ones."""
     blob = at_s.to_bytes(8, "big") + key.sign(_cosigned(checkpoint, at_s))
     own = Signature(name, key_id(name, COSIGNATURE, key.public_key()), blob)
     others = tuple(one for one in checkpoint.signatures if (one.name, one.key_id) != (own.name, own.key_id))
@@ -112,7 +112,7 @@ def cosign(key: Ed25519PrivateKey, name: str, checkpoint: Checkpoint, at_s: int)
 
 
 def cosigned_at(checkpoint: Checkpoint, name: str, public_key: Ed25519PublicKey) -> int | None:
-    """Return the second at which the witness cosigned, None where it did not, or the cosignature is false."""
+    """Return the second at which the witness cosigned; None if it did not, or the cosignature is invalid."""
     wanted = (name, key_id(name, COSIGNATURE, public_key))
     for one in checkpoint.signatures:
         if (one.name, one.key_id) == wanted and len(one.blob) == 72:
@@ -123,7 +123,7 @@ def cosigned_at(checkpoint: Checkpoint, name: str, public_key: Ed25519PublicKey)
 
 
 def verifier_key(name: str, kind: int, public_key: Ed25519PublicKey) -> str:
-    """Write a public key as notes' tools take it: `NAME+KEYID+BASE64(kind, key)`."""
+    """Return a public key in the form of the notes' tools: `NAME+KEYID+BASE64(kind, key)`."""
     material = bytes([kind]) + public_key.public_bytes_raw()
     return f"{name}+{key_id(name, kind, public_key).hex()}+{base64.b64encode(material).decode()}"
 

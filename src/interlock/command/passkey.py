@@ -1,7 +1,7 @@
-"""Passkeys: what an authenticator of WebAuthn signs for a statement of ours, and whether that holds (J-17).
+"""Passkeys: what a WebAuthn authenticator signs for a statement, and its verification (J-17).
 
-The challenge is the SHA-256 of the statement, so a signature is good for that statement alone and needs no memory of a
-challenge. What is checked are the steps of WebAuthn level 2, section 7.2, that concern an assertion by a known key.
+The challenge is the SHA-256 of the statement, so a signature is valid for that statement only and no challenge needs to
+be stored. The checks are the steps of WebAuthn level 2, section 7.2, that concern an assertion by a known key.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from interlock.protocol.resources import PasskeyAssertion
 
 PREFIX = b"racp-passkey-v1\n"
 PRESENT, VERIFIED = 0x01, 0x04
-"""Flags of the authenticator: somebody was there; it was the person whom it knows, by a finger, a face or a PIN."""
+"""Flags of the authenticator: a person was present; it was its user, verified by a finger, a face or a PIN."""
 FLAGS_AT, DATA_LEAST = 32, 37
-"""Where its flags stand behind the hash of the host, and how long its data is at the least."""
+"""Offset of the flags after the hash of the host, and minimum length of the authenticator's data."""
 RSA_LEAST = 2_048
 LOCAL = "localhost"
 
@@ -36,7 +36,7 @@ PasskeyPublicKey = EllipticCurvePublicKey | Ed25519PublicKey | RSAPublicKey
 
 
 class PasskeyStatement(NamedTuple):
-    """What a person puts their name to who registers a passkey: this key is theirs, from this moment on."""
+    """What a person signs to register a passkey: this key is theirs, from this moment on."""
 
     tenant_id: str
     owner: str
@@ -46,7 +46,7 @@ class PasskeyStatement(NamedTuple):
     at: str
 
     def signed_bytes(self) -> bytes:
-        """The bytes whose SHA-256 is the challenge: the prefix, then canonical JSON (RFC 8785)."""
+        """Return the bytes whose SHA-256 is the challenge: the prefix, then canonical JSON (RFC 8785)."""
         return PREFIX + canonical(self._asdict())
 
 
@@ -61,12 +61,12 @@ _client_data = msgspec.json.Decoder(_ClientData)
 
 
 def challenge_of(signed_bytes: bytes) -> str:
-    """Return the challenge for a statement, as a browser writes it into its client data."""
+    """Return the challenge for a statement, as a browser writes it to its client data."""
     return base64.urlsafe_b64encode(hashlib.sha256(signed_bytes).digest()).decode().rstrip("=")
 
 
 def read_passkey(text: str) -> PasskeyPublicKey:
-    """Read a public key, DER of SubjectPublicKeyInfo as base64: ES256, EdDSA or RS256. Raises ValueError with one
+    """Parse a public key, DER of SubjectPublicKeyInfo as base64: ES256, EdDSA or RS256. Raises ValueError with one
     sentence."""
     try:
         key = load_der_public_key(base64.b64decode(text, validate=True))
@@ -80,13 +80,13 @@ def read_passkey(text: str) -> PasskeyPublicKey:
 
 
 def origin_of(assertion: PasskeyAssertion) -> str:
-    """Return the origin of the page that asked for an assertion, as the browser wrote it. Raises ValueError."""
+    """Return the origin of the page that requested an assertion, as the browser wrote it. Raises ValueError."""
     return _read(assertion).origin
 
 
 def host_of(origin: str) -> str:
     """Return the host that a passkey of this origin is bound to. Raises ValueError with one sentence for an origin that
-    can have none: passkeys are for names, and beside `localhost` for https."""
+    can have none: passkeys need a host name, and https except for `localhost`."""
     scheme, _, place = origin.partition("://")
     host = place.rpartition(":")[0] if place.rpartition(":")[2].isdigit() else place
     try:
@@ -102,8 +102,8 @@ def host_of(origin: str) -> str:
 
 def check_assertion(public_key: PasskeyPublicKey, origin: str, assertion: PasskeyAssertion, signed_bytes: bytes
                     ) -> None:
-    """Check that the person whom the authenticator knows has confirmed a statement with this key, on a page of this
-    origin. Raises ValueError with one sentence."""
+    """Check that the authenticator's user has confirmed a statement with this key, on a page of this origin. Raises
+    ValueError with one sentence."""
     client = _read(assertion)
     if client.type != "webauthn.get" or client.cross_origin not in (False, None):
         raise ValueError("is not an assertion that this page itself asked for")

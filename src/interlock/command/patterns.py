@@ -1,6 +1,6 @@
-"""Patterns that people store in rules, as RE2 matches them: in time proportional to the text, whatever the pattern.
+"""Stored patterns of rules, matched by RE2: in time proportional to the text, whatever the pattern.
 
-Python's own `re` backtracks: a stored `(a+)+b` held a whole gateway for 26 s. No pattern of a person goes through it.
+Python's own `re` backtracks: a stored `(a+)+b` blocked a whole gateway for 26 s. No user's pattern is passed to it.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ MAX_PATTERN_CHARS = 1_000
 MAX_PROGRAM_BYTES = 1 << 20
 """Memory of one compiled pattern: `(a{1000}){1000}` needs more, and is refused."""
 SEPARATORS = ";&|<>()$`\n"
-"""Characters that begin another command, a redirection or an expansion in a shell."""
+"""Characters that start another command, a redirection or an expansion in a shell."""
 SPECIAL = SEPARATORS + "=!#~*?[{\\"
-"""Those, and the others that mean more to a shell than themselves."""
+"""The separators, and the other characters with a special meaning to a shell."""
 
 
 class Pattern(NamedTuple):
-    """A compiled pattern and what it says about itself.
+    """A compiled pattern and its properties.
 
     `wild` holds the characters of SPECIAL that a class or dot of it matches; `open` is such a class or dot that is
-    repeated and matches one of SEPARATORS, None if there is none; `names` are the words that it has letter by letter,
-    `begins` those and the beginnings of words that a class goes on with.
+    repeated and matches one of SEPARATORS, None if there is none; `names` are the words that it contains literally,
+    `begins` those and the beginnings of words that a class continues.
     """
 
     regex: Any
@@ -39,11 +39,11 @@ class Pattern(NamedTuple):
     begins: frozenset[str]
 
     def covers(self, text: str) -> bool:
-        """Whether the whole text matches."""
+        """Return whether the whole text matches."""
         return self.regex.fullmatch(text) is not None
 
     def occurs(self, text: str) -> bool:
-        """Whether some part of the text matches."""
+        """Return whether some part of the text matches."""
         return self.regex.search(text) is not None
 
 
@@ -79,7 +79,7 @@ def _reason(error: Exception) -> str:
 
 
 class _Atom(NamedTuple):
-    """One place of a pattern: a literal character, a class (`literal` None), or a boundary (`text` "")."""
+    """A position in a pattern: a literal character, a class (`literal` None), or a boundary (`text` "")."""
 
     text: str
     literal: str | None
@@ -98,10 +98,11 @@ _TOKEN = _re.compile(r"""
 
 
 def _atoms(source: str) -> list[_Atom]:
-    """Cut a pattern that RE2 accepted into its places; a quantifier marks each place of the group that it follows."""
+    """Split a pattern that RE2 accepted into positions; a quantifier marks each position of the group that it
+    follows."""
     atoms: list[_Atom] = []
     groups: list[int] = []
-    last = 0  # Where the atom or group begins that a quantifier would be for.
+    last = 0  # The start of the atom or group that a quantifier would apply to.
     for found in _TOKEN.finditer(source):
         kind = found.lastgroup or ""
         value = found[kind]
@@ -146,13 +147,13 @@ def _atom(kind: str, value: str) -> _Atom:
 def _matched(text: str, characters: str) -> Iterator[str] | list[str]:
     try:
         one = compiled(text)
-    except ValueError:  # Not understood here, so it may match anything.
+    except ValueError:  # Not supported here, so it may match anything.
         return list(characters)
     return [character for character in characters if one.fullmatch(character) is not None]
 
 
 def _words(atoms: list[_Atom]) -> tuple[frozenset[str], frozenset[str]]:
-    """The words that are whole in a pattern, and those with the beginnings of words before a class."""
+    """Return the words that are complete in a pattern, and those with the beginnings of words before a class."""
     names: set[str] = set()
     begins: set[str] = set()
     run, after_class = "", False

@@ -1,6 +1,7 @@
 """First-match policy (P-1): an ordered list of rules decides allow, ask or deny for a command or a tool call.
 
-Doubt never helps a call through: an `allow` rule must cover every fact of it, an `ask` or `deny` rule needs one (H-6).
+A doubtful call is never allowed: an `allow` rule must cover every fact of it, an `ask` or `deny` rule needs one
+(H-6).
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ SHIPPED_FIRST: tuple[Rule, ...] = (
     Rule(name="no command during a flush", effect="deny", origin="flush", door="command", type="execute",
          reason="A memory flush starts no command."),
 )
-"""Shipped denials: no rule of a user comes before them (H-8). The first leaves MEMORY_WRITE to the rules behind it."""
+"""Shipped denials: no rule of a user precedes them (H-8). The first leaves MEMORY_WRITE to the later rules."""
 SHIPPED: tuple[Rule, ...] = (
     MEMORY_WRITE,
     Rule(name="people may start agents that ask", effect="allow", door="command", type="execute", origin="user",
@@ -61,10 +62,10 @@ SHIPPED: tuple[Rule, ...] = (
     Rule(name="ask about files that configure an agent", effect="ask", door="workspace"),
     Rule(name="steering needs no approval", effect="allow", door="command", type=list(VERBS)),
 )
-"""The rest of the shipped default that a rule can say; what needs a judgement is in `_judged` (P-1)."""
+"""The rest of the shipped default that can be written as rules; what needs code is in `_judged` (P-1)."""
 
 NOT_NAMED = PolicyVerdict("deny", "the command names its tools", reason="The command names the tools that it may use.")
-"""`tools` of a command narrow what it may use; they let nothing run unasked (H-9)."""
+"""A command's `tools` restrict what it may use; they allow nothing to run without a question (H-9)."""
 TRUSTED_READ = PolicyVerdict("allow", "reads of an agent whose kinds are trusted")
 ASK_BEFORE_TOOL = PolicyVerdict("ask", "ask before a tool")
 READ_KINDS = frozenset({"read", "search"})
@@ -72,15 +73,15 @@ READ_KINDS = frozenset({"read", "search"})
 
 _Fits = Callable[[PolicySubject], bool]
 _Place = tuple[str, str, str, str | None, str, str]
-"""Door, tenant, permission, type, origin and agent of a subject: few of them come again and again."""
+"""Door, tenant, permission, type, origin and agent of a subject: a few of them occur repeatedly."""
 STEADY = frozenset({"tenant", "permission", "type", "origin", "agent"})
 """The match fields that a place alone decides."""
 MAX_PLACES = 1_024
-"""Places whose rules are remembered; past it all are looked for again."""
+"""Places whose rules are cached; beyond it the cache is cleared."""
 
 
 class _Ready(NamedTuple):
-    """A rule as decisions ask it: its match fields that are set, but for `door`, and what it says."""
+    """A rule prepared for decisions: its match fields that are set, but for `door`, and its verdict."""
 
     steady: tuple[_Fits, ...]
     others: tuple[_Fits, ...]
@@ -88,7 +89,7 @@ class _Ready(NamedTuple):
 
 
 def _ready(rules: Iterable[Rule], door: Door) -> list[_Ready]:
-    always = ("type",) if door == "command" else ()  # It says something when it is left out, too.
+    always = ("type",) if door == "command" else ()  # It has a meaning also if it is omitted.
 
     def fields(rule: Rule, *, steady: bool) -> tuple[_Fits, ...]:
         return tuple(_field(rule, name, fits) for name, fits in MATCHES if (name in STEADY) is steady
@@ -100,7 +101,8 @@ def _ready(rules: Iterable[Rule], door: Door) -> list[_Ready]:
 
 
 def _input_field(rule: Rule) -> tuple[_Fits, ...]:
-    """The look at the input, the dearest one; a broad allow rule looks whether it could be understood."""
+    """Return the match of the input, the most expensive one; for a broad allow rule, whether the input could be
+    parsed."""
     if rule.effect != "allow" and not says_input(rule):
         return ()
     return (lambda subject: rule.missed_input(subject.facts) is None,)
@@ -126,13 +128,13 @@ _GLOBS: dict[str, Callable[[PolicySubject], str | None]] = {
 
 
 class CommandVerdict(NamedTuple):
-    """What policy says of a command, and what that rests on."""
+    """Policy's verdict on a command, and what it depends on."""
 
     verdict: PolicyVerdict
     by_asking: bool
-    """It is allowed because its agent asks before its tools: of one that does not, it would not be."""
+    """It is allowed because its agent asks before its tools: otherwise it would not be."""
     by_box: bool
-    """Without its agent's box it would not be allowed."""
+    """It would not be allowed without its agent's box."""
 
 
 class RuleSet:
@@ -141,8 +143,8 @@ class RuleSet:
 
     def __init__(self, rules: Iterable[Rule] = (), remembered: Iterable[Rule] = (), *,
                  remember_described: bool = False) -> None:
-        """With `remember_described` a yes may be remembered for calls that an agent only describes (H-2); without it
-        such rules of earlier days decide nothing."""
+        """Create a rule set. With `remember_described` a yes may be remembered for calls that an agent only describes
+        (H-2); without it such earlier rules decide nothing."""
         self.remember_described = remember_described
         self._config = tuple(rules)
         remembered = [rule for rule in remembered
@@ -157,30 +159,31 @@ class RuleSet:
 
     @property
     def configured(self) -> Sequence[Rule]:
-        """The config's rules, in its order."""
+        """Return the config's rules, in its order."""
         return self._config
 
     @property
     def remembered(self) -> Sequence[Rule]:
-        """The remembered rules, in the order in which they are asked."""
+        """Return the remembered rules, in the order of evaluation."""
         return tuple(rule for source, rule in self._ordered if source == "remembered")
 
     @property
     def rules(self) -> Sequence[Rule]:
-        """The config's and the remembered rules, in the order in which they are asked."""
+        """Return the config's and the remembered rules, in the order of evaluation."""
         return tuple(rule for _, rule in self._ordered)
 
     def listed(self) -> Sequence[tuple[Source, Rule]]:
-        """All rules that a rule can say, in order, each with where it comes from."""
+        """Return all rules that can be written as rules, in order, each with its source."""
         return (*(("shipped", rule) for rule in SHIPPED_FIRST), *self._ordered,
                 *(("shipped", rule) for rule in SHIPPED))
 
     def remembering(self, rules: Iterable[Rule]) -> RuleSet:
-        """The same config with other remembered rules."""
+        """Return the same config with other remembered rules."""
         return RuleSet(self._config, rules, remember_described=self.remember_described)
 
     def decide(self, subject: PolicySubject) -> PolicyVerdict:
-        """Return what the first matching rule says. A flush never asks a person: what it would ask is denied (Z-5)."""
+        """Return the verdict of the first matching rule. A flush never asks a person: what would be asked is denied
+        (Z-5)."""
         verdict = _before_rules(subject)
         if verdict is None:
             verdict = next((rule.verdict for rule in self._rules_at(subject) if _holds(rule.others, subject)),
@@ -190,7 +193,7 @@ class RuleSet:
         return verdict
 
     def judge(self, subject: PolicySubject) -> CommandVerdict:
-        """Decide about a command, and say what it rests on."""
+        """Decide about a command, and return what the verdict depends on."""
         verdict = self.decide(subject)
         by_asking = (verdict.effect == "allow" and subject.permission == "asks"
                      and self.decide(msgspec.structs.replace(subject, permission="never")).effect != "allow")
@@ -198,7 +201,7 @@ class RuleSet:
         return CommandVerdict(verdict, by_asking, by_box)
 
     def _rules_at(self, subject: PolicySubject) -> list[_Ready]:
-        """The rules that can fit where the subject stands, in order: what its place decides is asked once."""
+        """Return the rules that can match the subject's place, in order; computed once per place."""
         place = (subject.door, subject.tenant_id, subject.permission, subject.command_type, subject.origin,
                  subject.agent_id)
         found = self._places.get(place)
@@ -210,7 +213,7 @@ class RuleSet:
         return found
 
     def explain(self, subject: PolicySubject) -> list[RuleStep]:
-        """Go through the rules as `decide` does, up to the one that decides."""
+        """Evaluate the rules as `decide` does, up to the one that decides."""
         if _before_rules(subject) is NOT_NAMED:
             return [RuleStep(NOT_NAMED.rule, "shipped", NOT_NAMED.effect, None)]
         steps: list[RuleStep] = []
@@ -224,7 +227,8 @@ class RuleSet:
 
 
 def _before_rules(subject: PolicySubject) -> PolicyVerdict | None:
-    """What no rule of a user comes before: the command's own tools, and the shipped denials (H-8, H-9)."""
+    """Return the verdict that precedes a user's rules: of the command's own tools, and the shipped denials (H-8,
+    H-9)."""
     if subject.door == "tool" and subject.allowed_tools and subject.tool_name not in subject.allowed_tools:
         return NOT_NAMED
     if subject.origin != "flush":
@@ -235,7 +239,8 @@ def _before_rules(subject: PolicySubject) -> PolicyVerdict | None:
 
 
 def _goes_first(rule: Rule) -> bool:
-    """Denials, quorums and what is marked dangerous: no "always" of a person passes by these."""
+    """Return whether a rule precedes remembered ones: denials, quorums and rules marked dangerous, which a person's
+    "always" never bypasses."""
     return rule.effect == "deny" or (
         rule.effect == "ask" and (rule.required > 1 or bool(rule.groups) or bool(rule.signed)
                                    or rule.require_independent or rule.dangerous or not rule.self_approval)
@@ -247,7 +252,7 @@ def _holds(fields: tuple[_Fits, ...], subject: PolicySubject) -> bool:
 
 
 def _judged(subject: PolicySubject) -> PolicyVerdict:
-    """The end of the shipped default, which no rule can say."""
+    """Return the end of the shipped default, which cannot be written as a rule."""
     facts = subject.facts
     reads = subject.trusted_kinds and subject.tool_kind in READ_KINDS
     if reads and facts.unclear is None and not (facts.described or facts.lines or facts.urls or facts.beside):

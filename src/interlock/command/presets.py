@@ -1,7 +1,7 @@
-"""Ready-made rules that a config takes by name: `[policy] use = ["readonly"]` (Y-4).
+"""Ready-made rules that a config includes by name: `[policy] use = ["readonly"]` (Y-4).
 
-They are rules like any others, tried by `python -m proof policy` against the same hostile commands. A file that may
-make an agent or a tool run something is asked about.
+They are ordinary rules, tested by `python -m proof policy` against the same hostile commands. A file that may make an
+agent or a tool run something is asked about.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ STARTS = [
     ".devcontainer/**", ".envrc", ".pre-commit-config.yaml", ".ci/**", "*.pth", "sitecustomize.py", "conftest.py",
     ".cargo/**", ".npmrc", ".yarnrc*", ".pnp.*", "Makefile", "makefile", "GNUmakefile",
 ]
-"""What a tool or an agent runs by itself once it is there."""
+"""Files that a tool or an agent runs by itself once they exist."""
 
 LOOKING = [
     "ls **", "pwd", "cd **", "cat **", "head **", "tail **", "wc **", "nl **", "file **", "stat **", "du **",
@@ -90,13 +90,13 @@ def rules_of(used: Iterable[Preset]) -> list[Rule]:
 
 
 def is_broad(rule: Rule) -> bool:
-    """Whether an allow rule lets a tool do anything it is given: nothing of the input is looked at."""
+    """Return whether an allow rule allows a tool any input."""
     looked_at = (rule.words, rule.command, rule.command_line, rule.path, rule.url, rule.digest, _box(rule))
     return rule.effect == "allow" and rule.door != "command" and rule.type is None and all(
         one is None for one in looked_at)
 
 
 def _box(rule: Rule) -> bool | None:
-    """Whether a rule asks for a box that keeps writes and network; None if it asks for less."""
+    """Return whether a rule requires a box that confines writes and network; None if it requires less."""
     wanted = set(CLOSED) if rule.box is True else set(rule.box or ())
     return set(CLOSED) <= wanted or None

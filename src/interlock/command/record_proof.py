@@ -1,7 +1,7 @@
-"""A proof that some records are in a signed audit log, which a stranger checks offline and without the log (U-3).
+"""A proof that records are in a signed audit log, which a third party checks offline and without the log (U-3).
 
-The file has a command's records, a checkpoint that the log's key signed, and for each record the hashes that lead from
-it to the checkpoint's root (RFC 6962). It has no personal data: a record only commits to that.
+The file has a command's records, a checkpoint that the log's key signed, and for each record the hashes from it to the
+checkpoint's root (RFC 6962). It has no personal data: a record only commits to that.
 """
 
 from __future__ import annotations
@@ -21,21 +21,22 @@ from interlock.command.note import ORIGIN_PREFIX, Checkpoint, NotANote, is_genui
 MAX_PROOF_FILE_BYTES = 8 * 1024 * 1024
 MAX_PROVEN_RECORDS = 1_000
 MAX_PATH_HASHES = 64
-"""A tree of 2^53 records has no longer path."""
+"""The path length of a tree of 2^53 records is below this."""
 
 PROOF_FORMAT = "interlock.audit-proof/1"
 ProofFault = Literal["unreadable", "bad signature", "record changed", "not included", "another command"]
 
 
 class ProvenRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One record, as the log has it, and its path: the hashes beside it in hex, lowest first."""
+    """A record, as in the log, and its path: the sibling hashes in hex, lowest first."""
 
     record: dict[str, Any]
     proof: list[str]
 
 
 class RecordProof(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The file. `checkpoint` is the signed note; `records` are those of the command, in the order of their numbers."""
+    """The proof file. `checkpoint` is the signed note; `records` are those of the command, in the order of their
+    numbers."""
 
     format: Literal["interlock.audit-proof/1"]
     command_id: str
@@ -44,7 +45,7 @@ class RecordProof(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ProofReport(msgspec.Struct, frozen=True, kw_only=True):
-    """The outcome of a check. `seq` is the record that is wrong, None if the file or its checkpoint is."""
+    """The outcome of a check. `seq` is the record at fault, None if the file or its checkpoint is."""
 
     ok: bool
     message: str
@@ -53,7 +54,7 @@ class ProofReport(msgspec.Struct, frozen=True, kw_only=True):
     command_id: str = ""
     records: int = 0
     size: int = 0
-    """How many records the log had when the checkpoint was signed."""
+    """Number of records of the log when the checkpoint was signed."""
     root: str = ""
     origin: str = ""
     rows: list[str] = []
@@ -82,12 +83,12 @@ def written(proof: RecordProof) -> bytes:
 
 
 def proven(record: bytes, path: Sequence[str]) -> ProvenRecord:
-    """Take a record's bytes and its path. Raises msgspec.DecodeError."""
+    """Return a record's bytes and its path as a ProvenRecord. Raises msgspec.DecodeError."""
     return ProvenRecord(msgspec.json.decode(record, type=dict[str, Any]), list(path))
 
 
 def check(raw: bytes, public_key: Ed25519PublicKey) -> ProofReport:
-    """Check a proof file with the public key of the log, which came another way than the file."""
+    """Check a proof file with the public key of the log, which was obtained separately."""
     try:
         return _checked(raw, public_key)
     except _WrongProof as wrong:
@@ -142,7 +143,7 @@ def _signed(note: str, public_key: Ed25519PublicKey) -> Checkpoint:
 
 
 def _leaf(one: ProvenRecord) -> _Leaf:
-    """Write the record in its one form, and read it as the log's own check does."""
+    """Encode the record in its canonical form, and parse it as the log's own check does."""
     seq = one.record.get("seq")
     number = seq if type(seq) is int and seq > 0 else None
     try:

@@ -1,7 +1,7 @@
-"""Whether a stored approval or command is what the audit log recorded of it (H-5).
+"""The comparison of a stored approval or command with the audit log's records of it (H-5).
 
 The log is hash-chained and signed; rows are not. So what a yes covers, how many votes it needs and who cast them is
-worked out from the records, and a row that says something else is refused.
+derived from the records, and a row that differs is refused.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SHOWN = ("title", "agent_title", "tool_name", "agent_id", "runner_id", "workspa
 
 
 class SealedFields(msgspec.Struct, frozen=True, kw_only=True):
-    """What a record's body says, as far as a row is compared with it."""
+    """The fields of a record's body that a row is compared with."""
 
     action: str
     who: dict[str, str]
@@ -35,7 +35,7 @@ class SealedFields(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BrokenRecord(ValueError):
-    """A stored audit record does not match its own hash, or is not a record."""
+    """Raised if a stored audit record does not match its own hash, or is not a record."""
 
 
 _decoder = msgspec.json.Decoder(SealedFields)
@@ -55,7 +55,8 @@ def read(records: Iterable[AuditRecord]) -> list[SealedFields]:
 
 
 def terms(record: ApprovalRecord) -> dict[str, Any]:
-    """Return the meta of the audit record of an approval's opening: all that must not change before its decision."""
+    """Return the meta of the audit record of an approval's opening: everything that must not change before its
+    decision."""
     approval = record.approval
     return {
         "required": approval.required, "groups": [[group.role, group.min] for group in approval.groups],
@@ -74,20 +75,20 @@ def terms(record: ApprovalRecord) -> dict[str, Any]:
 
 
 def box_fact(box: Box | None) -> dict[str, Any]:
-    """Return what the audit records of a command say of the box that it needs (H-18); empty if it needs none."""
+    """Return the audit fields of the box that a command requires (H-18); empty if it requires none."""
     return {} if box is None else msgspec.to_builtins(box)
 
 
 def target(record: CommandRecord) -> str:
-    """Return a digest of where a command runs and for whom, for the audit record of its submission."""
+    """Return a digest of a command's target and principal, for the audit record of its submission."""
     command = record.command
     return _sha256(msgspec.json.encode([command.target, command.actor, command.type, record.origin, record.driver,
                                         record.session_id, record.close_after]))
 
 
 def progress_sha256(record: CommandRecord) -> str:
-    """Return a digest of how far a command is and what comes next of it: its deadlines, its prompt and turn, who
-    canceled it, and its place in the queue. The audit record of each decision that changed one of them has it."""
+    """Return a digest of a command's progress and of what follows: its deadlines, its prompt and turn, who canceled it,
+    and its place in the queue. The audit record of each decision that changed one of them has it."""
     command = record.command
     return _sha256(msgspec.json.encode([
         record.approval_deadline_ms, record.queue_deadline_ms, record.remaining_ms, record.running_since_ms,
@@ -97,8 +98,8 @@ def progress_sha256(record: CommandRecord) -> str:
 
 
 def changed_approval(record: ApprovalRecord, records: Sequence[SealedFields]) -> str | None:
-    """Return how a live approval's row differs from its records, or None. `records` are those of its command,
-    or its own, in order; a record of before terms were recorded is compared as far as it goes."""
+    """Return how a live approval's row differs from its records; None if it does not. `records` are those of its
+    command, or its own, in order; a record from before terms were recorded is compared as far as possible."""
     approval = record.approval
     own = [one for one in records if one.approval_id == approval.id]
     moves = [one for one in own if "door" in one.meta and "to" in one.meta]
@@ -153,7 +154,8 @@ def _changed_votes(approval: Approval, own: Sequence[SealedFields]) -> str | Non
 
 
 def _may_name(approval: Approval, votes: Sequence[Vote]) -> bool:
-    """Whether a vote gave an approval its option, which is of the kind that votes may name: once, and not always."""
+    """Return whether a vote gave an approval its option, which is of the kind that votes may name: once, and not
+    always."""
     return any(vote.option_id == approval.option_id and option.option_id == vote.option_id
                and option.kind == ("allow_once" if vote.decision == "grant" else "reject_once")
                for vote in votes for option in approval.options)
@@ -161,8 +163,8 @@ def _may_name(approval: Approval, votes: Sequence[Vote]) -> bool:
 
 def changed_command(record: CommandRecord, approvals: Collection[ApprovalRecord], records: Sequence[SealedFields]
                     ) -> str | None:
-    """Return how a live execute's row differs from its records, or None. `approvals` are the live ones of its
-    session."""
+    """Return how a live execute's row differs from its records; None if it does not. `approvals` are the live ones of
+    its session."""
     command = record.command
     own = [one for one in records if one.command_id == command.id and one.approval_id is None]
     moves = [one for one in own if one.meta.get("to") in STATES]
@@ -204,8 +206,8 @@ def changed_command(record: CommandRecord, approvals: Collection[ApprovalRecord]
 
 
 def _needs_asking(own: Sequence[SealedFields]) -> bool:
-    """Whether a command starts only if its agent asks, by its own records: the last one that states it counts. A
-    record of before it was stated there drops the condition by moving the command to an approval."""
+    """Return whether a command starts only if its agent asks, by its own records: the last one that states it counts. A
+    record from before it was stated there drops the condition by moving the command to an approval."""
     needs = False
     for one in own:
         if "needs_asking" in one.meta:
@@ -216,7 +218,7 @@ def _needs_asking(own: Sequence[SealedFields]) -> bool:
 
 
 def _open_approvals(records: Sequence[SealedFields], command_id: str) -> list[str]:
-    """Name the approvals of a command that are pending or granted by their records."""
+    """Return the approvals of a command that are pending or granted by their records."""
     last: dict[str, str] = {}
     for one in records:
         if one.command_id == command_id and one.approval_id is not None and "door" in one.meta:

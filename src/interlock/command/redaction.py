@@ -1,4 +1,4 @@
-"""What is kept out of text that leaves: secrets always, and what the rules of the config name (K-4).
+"""The redaction of text that leaves the gateway: always of secrets, and of what the config's rules match (K-4).
 
 The patterns are RE2's: they take time in proportion to the text, whatever the pattern and whatever the text.
 """
@@ -27,7 +27,7 @@ _IDS = frozenset({
 
 
 def _filled(replacement: str, found: Any) -> str:
-    """Put the groups into a replacement. RE2's own expansion spoils letters beyond ASCII."""
+    """Insert the groups into a replacement. RE2's own expansion corrupts letters beyond ASCII."""
     return _GROUP.sub(lambda number: found.group(int(number[1])) or "", replacement)
 
 
@@ -43,7 +43,7 @@ def _reason(error: Exception) -> str:
 
 
 class RedactionRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`[[redaction.rules]]`: what matches `regex` is replaced; `\\1` in the replacement is the first group."""
+    """`[[redaction.rules]]`: what `regex` matches is replaced; `\\1` in the replacement is the first group."""
 
     name: str
     regex: str
@@ -71,11 +71,12 @@ SHIPPED = (
     RedactionRule(name="private-key", replacement="(private key)",
                   regex=r"(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?-----END [A-Z ]*PRIVATE KEY-----"),
 )
-"""Our own credentials, those of headers, tokens of issuers, private keys: kept out always, by no rule of a person."""
+"""Interlock's own credentials, those of headers, tokens of issuers, private keys: always redacted, whatever the
+config."""
 
 
 class Redaction:
-    """Applies the shipped rules, then a config's, in order."""
+    """The shipped rules, then a config's, applied in order."""
 
     def __init__(self, rules: Sequence[RedactionRule] = ()) -> None:
         self._rules = [(_compiled(rule.regex), rule.replacement or f"(redacted: {rule.name})")
@@ -84,14 +85,14 @@ class Redaction:
     def text(self, text: str) -> str:
         """Redact a text."""
         if not text.isascii():
-            # Half of a surrogate pair cannot be searched, nor be written anywhere.
+            # Half of a surrogate pair cannot be searched, nor encoded.
             text = text.encode("utf-8", "replace").decode()
         for pattern, replacement in self._rules:
             text = pattern.sub(partial(_filled, replacement), text)
         return text
 
     def value(self, value: Any, key: str = "") -> Any:
-        """Redact the texts of a JSON value, but for those that are ids by their key."""
+        """Redact the texts of a JSON value, except ids, which are recognised by their key."""
         if isinstance(value, str):
             return value if is_id(key) else self.text(value)
         if isinstance(value, dict):
@@ -103,9 +104,9 @@ class Redaction:
 
 
 def is_id(key: str) -> bool:
-    """Return whether the value of a key names something, and so must stay what it is."""
+    """Return whether the value of a key is an id, and so must not change."""
     return key in _IDS or key.endswith(("_id", "_ids", "_at", "_sha256"))
 
 
 SECRETS = Redaction()
-"""The shipped rules alone: what errors go through."""
+"""The shipped rules only, applied to errors."""

@@ -1,8 +1,8 @@
-"""Rows that decide who may do what, each bound to the audit log by a digest in the record of its last change (H-5).
+"""Rows that determine permissions, each bound to the audit log by a digest in the record of its last change (H-5).
 
-Keys, remembered rules, signing keys, tenants and runners are rows of a database, which somebody may edit. The record of
-each change carries a digest of the row as it is from then on, so a row with another digest, or with none, was not
-written by a gateway.
+Keys, remembered rules, signing keys, tenants and runners are rows of a database, which could be edited. The record of
+each change carries a digest of the row from then on, so a row with another digest, or with none, was not written by a
+gateway.
 """
 
 from __future__ import annotations
@@ -28,16 +28,17 @@ from interlock.protocol.records import (
 )
 
 MARK = b'"row_sha256":"'
-"""In the body of each record that binds a row, and of no other: inside of a string its quotes would be escaped."""
+"""In the body of each record that binds a row, and of no other: within a string its quotes would be escaped."""
 ADOPTED_AT_ONCE = 500
-"""Rows that one `adopted` record binds at most."""
+"""Maximum number of rows that one `adopted` record binds."""
 ADOPTED = "adopted"
 
 BoundRecord = (KeyRecord | RuleRecord | SigningKeyRecord | TenantRecord | RunnerRecord | PairingRecord | DrainRecord
                | BrowserLoginRecord)
 
 _UNBOUND = frozenset({"label", "last_used_ms", "last_seen_ms", "device_name", "name"})
-"""Fields that decide nothing: free text, which the log must not commit to without a salt (U-4), and times of use."""
+"""Fields without influence on decisions: free text, which the log must not commit to without a salt (U-4), and times of
+use."""
 _KINDS: dict[type[msgspec.Struct], tuple[str, str]] = {
     KeyRecord: ("key", "key_id"), RuleRecord: ("rule", "id"), SigningKeyRecord: ("signing_key", "key_id"),
     TenantRecord: ("tenant", "tenant_id"), RunnerRecord: ("runner", "runner_id"),
@@ -46,7 +47,7 @@ _KINDS: dict[type[msgspec.Struct], tuple[str, str]] = {
 SPOKEN = {"key": "API key", "rule": "remembered rule", "signing_key": "signing key", "tenant": "tenant",
           "runner": "runner", "pairing": "pairing code", "browser_login": "browser session or code", "drain": "drain"}
 _PASSING = ("pairing/", "browser_login/", "session/", "frame/")
-"""Rows that go once they are used, or are bound by other records later."""
+"""Rows that are deleted once they are used, or are bound by other records later."""
 
 
 class RegisterRow(NamedTuple):
@@ -74,7 +75,7 @@ _decoder = msgspec.json.Decoder(_Body)
 
 
 def row_of(record: BoundRecord) -> RegisterRow:
-    """Name and digest a row. Fields that are not set are left out, so that a new field changes no digest."""
+    """Return the name and digest of a row. Unset fields are omitted, so that a new field changes no digest."""
     if isinstance(record, DrainRecord):
         return drain_row(record.tenant_id, record.drain.scope, record.drain.id or "")
     kind, id_name = _KINDS[type(record)]
@@ -92,13 +93,13 @@ def row_of(record: BoundRecord) -> RegisterRow:
 
 
 def drain_row(tenant_id: str, scope: str, name: str) -> RegisterRow:
-    """Name and digest a drain. What it stops is its whole meaning, so its name is all that is bound."""
+    """Return the name and digest of a drain. What it stops is its whole meaning, so only its name is bound."""
     row = f"drain/{tenant_id}/{scope}/{name}"
     return RegisterRow(row, hashlib.sha256(row.encode()).hexdigest())
 
 
 def log_of(record: BoundRecord) -> str:
-    """Name the tenant in whose log the changes of a row are recorded."""
+    """Return the tenant in whose log the changes of a row are recorded."""
     if isinstance(record, TenantRecord):
         return OWNER_TENANT
     if isinstance(record, RuleRecord):
@@ -126,12 +127,12 @@ def adopted(records: Sequence[BoundRecord], others: Mapping[str, str]) -> list[d
 
 
 def ended(row: RegisterRow) -> dict[str, str]:
-    """Return the members of `meta` that say that a row is gone, for the record of its end."""
+    """Return the members of `meta` that record a row's removal, for the record of its end."""
     return {"row": row.name, "row_sha256": ""}
 
 
 def drains_on_record(tenant_id: str, own: Register, owners: Register) -> list[tuple[str, str]]:
-    """Name the drains of a tenant, as (scope, name), that are in force by its log."""
+    """Return the drains of a tenant, as (scope, name), that are in force by its log."""
     prefix = f"drain/{tenant_id}/"
     found = {name: digest for name, digest in {**owners.rows, **own.rows}.items() if name.startswith(prefix)}
     places = [name.removeprefix(prefix).partition("/") for name, digest in found.items() if digest]
@@ -139,7 +140,7 @@ def drains_on_record(tenant_id: str, own: Register, owners: Register) -> list[tu
 
 
 def denies(record: BoundRecord) -> bool:
-    """Whether it is a remembered rule in force that does not allow: without it more would run."""
+    """Return whether it is a remembered rule in force that does not allow: without it more would run."""
     return (isinstance(record, RuleRecord) and record.rule.revoked_at is None
             and record.rule.rule.get("effect") != "allow")
 
@@ -151,21 +152,21 @@ def sentence(name: str, how: str) -> str:
 
 
 class Register:
-    """What a tenant's log says of rows, read in the order of its records."""
+    """The rows by a tenant's log, read in the order of its records."""
 
     def __init__(self) -> None:
         self.seq = 0
         """Of the last record that was read."""
         self.begun = False
-        """Whether the log says which rows there were before rows were bound."""
+        """Whether the log records which rows existed before rows were bound."""
         self.rows: dict[str, str] = {}
         self.denials: set[str] = set()
         """Remembered rules in force that do not allow."""
 
     def read(self, records: Iterable[AuditRecord]) -> None:
-        """Take further records. One that does not match its hash binds nothing."""
+        """Process further records. One that does not match its hash binds nothing."""
         for record in records:
-            if record.seq <= self.seq:  # Two readers at once bring it twice.
+            if record.seq <= self.seq:  # Two concurrent readers deliver it twice.
                 continue
             self.seq = record.seq
             if MARK not in record.body or leaf_hash(record.body) != record.hash:
@@ -198,7 +199,7 @@ def differs(row: RegisterRow, own: Register, owners: Register) -> str | None:
 
 
 def missing(rows: Iterable[RegisterRow], registers: Iterable[Register]) -> Iterator[str]:
-    """Name the rows that are on record and not there: somebody removed them."""
+    """Yield the rows that are on record and missing: they were deleted outside a gateway."""
     there, logs = {row.name for row in rows}, list(registers)
     ended_rows = {name for register in logs for name, digest in register.rows.items() if not digest}
     for name in sorted({name for register in logs for name in register.rows} - ended_rows):

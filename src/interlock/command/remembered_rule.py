@@ -1,4 +1,4 @@
-"""A person's "always" as a rule of policy, made from its approval and no wider than it (A-9, H-8)."""
+"""A person's "always" as a rule of policy, derived from its approval and no wider than it (A-9, H-8)."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from interlock.protocol.problems import Place, Problem, malformed
 from interlock.protocol.resources import Approval, Decision, RememberedRule, Remembering, RuleMatch
 
 GLOB_CHARS = frozenset("*?[")
-"""A path or word that has one of these cannot be written as a glob that means it alone."""
+"""A path or word with one of these cannot be written as a glob that matches only itself."""
 REMEMBERED_MS = 30 * 86_400_000
-"""How long an "always" holds; it is asked again afterwards (H-8)."""
+"""How long an "always" is valid; it is asked again afterwards (H-8)."""
 
 
 class Unsafe(ValueError):
-    """An allow rule that an earlier version kept and that is no longer in force: such a call is asked again."""
+    """Raised for an allow rule of an earlier version that is no longer in force: such a call is asked again."""
 
 
 class Offer(NamedTuple):
-    """One width that an approval may be remembered in, with the rule it would leave."""
+    """A width in which an approval may be remembered, with the resulting rule."""
 
     width: Width
     rule: Rule
@@ -36,8 +36,8 @@ class Offer(NamedTuple):
 def offers(
     approval: Approval, subject: PolicySubject, decision: Decision, remembering: Remembering, *, described: bool = False
 ) -> list[Offer]:
-    """List the widths that fit this call, the narrowest first. `described`: the config lets a yes to a described call
-    be remembered. Raises Problem if it cannot be remembered at all."""
+    """List the widths that match this call, the narrowest first. `described`: the config permits a yes to a described
+    call to be remembered. Raises Problem if it cannot be remembered at all."""
     if subject.facts.described and decision == "grant":
         match = RuleMatch(width="described")
         widened = msgspec.structs.replace(remembering, match=match)
@@ -50,18 +50,18 @@ def offers(
                 found.append(Offer(width, rule_of(approval, subject, decision, msgspec.structs.replace(
                     remembering, match=match))))
             except Problem:
-                continue  # The call itself holds more than this width covers.
+                continue  # The call itself exceeds what this width covers.
     return found
 
 
 def rule_of(approval: Approval, subject: PolicySubject, decision: Decision, remembering: Remembering, *,
             described: bool = False
             ) -> Rule:
-    """Make the rule that a vote with `remember` leaves behind, shown before it is saved.
+    """Return the rule of a vote with `remember`, shown before it is saved.
 
-    Without `match` it covers the input that was asked for, and no other. A yes holds for this directory, this runner
-    and the sessions of the person whose work it is, for 30 days (H-8); a no holds everywhere until it is revoked.
-    Raises Problem if the wish does not fit the approval.
+    Without `match` it covers only the requested input. A yes is valid for this directory, this runner and the sessions
+    of the person whose work it is, for 30 days (H-8); a no is valid everywhere until it is revoked. Raises Problem if
+    the request does not fit the approval.
     """
     if approval.required > 1 or approval.groups or approval.signed or approval.require_independent or (
             not approval.self_approval):
@@ -99,18 +99,18 @@ def rule_of(approval: Approval, subject: PolicySubject, decision: Decision, reme
 
 
 def plain(rule: Rule) -> dict[str, Any]:
-    """A rule as the config would say it: only what is set."""
+    """Return a rule as in a config: only the fields that are set."""
     members = msgspec.to_builtins(rule)
     defaults = msgspec.to_builtins(Rule(name="-", effect=rule.effect))
     return {name: value for name, value in members.items() if name in ("name", "effect") or value != defaults[name]}
 
 
 def read(remembered: RememberedRule) -> Rule:
-    """Read the rule of a row, by the name that decisions show.
+    """Parse the rule of a row, with the name that decisions show.
 
-    Raises Unsafe for a yes of an earlier version, which did not say where and how long it holds. A no that cannot be
-    read any more denies the whole tool: to leave it out would allow what a person has denied. Raises ValueError if
-    there is not even that in it.
+    Raises Unsafe for a yes of an earlier version, which did not state where and how long it is valid. A no that cannot
+    be parsed any more denies the whole tool: without it, calls that a person has denied would be allowed. Raises
+    ValueError if not even the tool is in it.
     """
     said = remembered.rule
     if said.get("effect") == "allow" and "until" not in said:
@@ -144,7 +144,7 @@ def _check_grant(subject: PolicySubject, match: RuleMatch, scope: str, *, descri
 
 
 def _check_described(subject: PolicySubject, match: RuleMatch, scope: str, *, allowed: bool) -> None:
-    """Raises Problem unless every described call of this kind may be allowed, in this session alone (H-2)."""
+    """Raise Problem unless every described call of this kind may be allowed, in this session only (H-2)."""
     if not allowed:
         raise malformed("/remember", "the agent does not send its input, so the same call cannot be known again; it is "
                         "asked each time, unless the config says policy.remember_described = true")
@@ -175,14 +175,14 @@ def _input_fields(match: RuleMatch, subject: PolicySubject) -> dict[str, Any]:
 
 
 def _this_input(subject: PolicySubject) -> dict[str, Any]:
-    """What names this very input. Shown as what a person can read, if that says it all."""
+    """Return the fields that match exactly this input, in readable form if that is complete."""
     if len(subject.facts.lines) == 1 and subject.facts.command_only:
         return {"command_line": subject.facts.lines[0].strip(" \t\n")}
     return {"digest": subject.digest}
 
 
 def _fields_of(width: Width, subject: PolicySubject) -> dict[str, Any] | None:
-    """The fields of a wider rule that is safe by construction; None if there is none for this call."""
+    """Return the fields of a wider rule that is safe by construction; None if there is none for this call."""
     return _program(subject) if width == "program" else _below(subject) if width == "below" else None
 
 
@@ -196,7 +196,7 @@ def _program(subject: PolicySubject) -> dict[str, Any] | None:
         return None
     first = min(max(2, programs.fixed_words(words)), len(words))
     if any(at >= first for at in programs.must_name(words)):
-        return None  # It holds an option that runs or writes: what follows that is not left open.
+        return None  # It contains an option that runs or writes: the words after it are not left open.
     return {"words": " ".join([*map(quoted, words[:first]), REST])}
 
 

@@ -1,4 +1,4 @@
-"""A rule of policy: what it is about, whom it concerns, what it decides (P-1). `coverage` compares it with an input."""
+"""A rule of policy: its scope, whom it concerns, its decision (P-1). `coverage` compares it with an input."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Effect = Literal["allow", "ask", "deny"]
 Source = Literal["config", "remembered", "shipped"]
 
 ShellPart = Literal["pipe", "and", "or", "sequence"]
-"""What a rule's `shell` may name: how several simple commands are joined in one line."""
+"""Values of a rule's `shell`: how several simple commands are joined in one line."""
 
 _DURATION = re.compile(r"([1-9][0-9]*)(s|m|h|d)")
 _UNIT_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -35,7 +35,7 @@ NO_FACTS = RequestFacts()
 
 
 class PolicySubject(msgspec.Struct, frozen=True):
-    """What is decided on. `door` says which half of the fields is set."""
+    """What is decided on. `door` determines which half of the fields is set."""
 
     door: Door
     tenant_id: str
@@ -46,12 +46,12 @@ class PolicySubject(msgspec.Struct, frozen=True):
     command_type: str | None = None
     tool_name: str | None = None
     tool_kind: str | None = None
-    """The agent's own word (ACP kind); believed only if `trusted_kinds` says so."""
+    """The agent's own word (ACP kind); trusted only if `trusted_kinds` is set."""
     trusted_kinds: bool = False
     facts: RequestFacts = NO_FACTS
-    """What the tool's input consists of (H-6)."""
+    """The facts of the tool's input (H-6)."""
     allowed_tools: tuple[str, ...] = ()
-    """`tools` of the command that the turn belongs to: the only ones that it may use; empty leaves all (H-9)."""
+    """`tools` of the command that the turn belongs to: the only ones that it may use; empty permits all (H-9)."""
     cost_usd: float = 0.0
     session_id: str | None = None
     digest: str | None = None
@@ -59,22 +59,22 @@ class PolicySubject(msgspec.Struct, frozen=True):
     runner_id: str | None = None
     workspace: str | None = None
     person: str | None = None
-    """Whose session it is: `user:ann`, or the person who drives the agent that asked."""
+    """The session's person: `user:ann`, or the person who drives the agent that asked."""
     box: tuple[Part, ...] = ()
-    """What holds the opening that asks, as its runner has stated it (H-18)."""
+    """What holds the opening that asks, as its runner reported (H-18)."""
     workspace_files: tuple[str, ...] = ()
-    """Files that configure the agent, by their paths from the workspace (H-13)."""
+    """Files that configure the agent, by their paths relative to the workspace (H-13)."""
 
 
 class QuorumGroup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A quorum's part: at least `min` of the votes come from people of `role`."""
+    """A part of a quorum: at least `min` of the votes are from people of `role`."""
 
     role: str
     min: int = 1
 
 
 class PolicyVerdict(NamedTuple):
-    """What the first matching rule says. `rule` is its name, shown to everyone who is asked."""
+    """The verdict of the first matching rule. `rule` is its name, shown to everyone who is asked."""
 
     effect: Effect
     rule: str
@@ -87,13 +87,14 @@ class PolicyVerdict(NamedTuple):
     signed: bool | Literal["passkey"] = False
     require_independent: bool = False
     below: bool = False
-    """A program that it lets start may start whatever it wants (H-16)."""
+    """A program that it allows to start may start any program (H-16)."""
     dangerous: bool = False
-    """It is decided on its whole card: a chat shows a link instead of buttons (O-12)."""
+    """It must be decided on its complete card: a chat shows a link instead of buttons (O-12)."""
 
 
 class RuleStep(NamedTuple):
-    """One rule as a decision passed it: `missed` is the match field that does not hold, None where the rule fits."""
+    """A rule in the evaluation of a decision: `missed` is the match field that does not hold, None if the rule
+    matches."""
 
     rule: str
     source: Source
@@ -102,21 +103,21 @@ class RuleStep(NamedTuple):
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`[[policy.rules]]`: every match field that is set must hold; a list holds when one of its members does.
+    """`[[policy.rules]]`: every match field that is set must hold; a list holds if one of its members does.
 
     `tool`, `kind`, `agent` and `url` are globs. `words` is a program and its words, `command` a regular expression of
     RE2 for one simple command, `command_line` the whole line itself; `shell` names the operators that an allow rule
-    lets stand between its commands. `path` is a glob: `*` stays inside one directory, `**` does not. `digest` is the
-    SHA-256 of the input, hex. `hours` is "09:00-18:00" in `zone`; `until` is the moment from which the rule no longer
-    holds. `box` is true for an agent whose walls keep its writes and its network (H-18), or names parts that it must
-    have. `workspace_files` are globs of the files that configure an agent, at the door `workspace`, which only rules
-    that name it concern: an allow rule must fit every file, another one needs one (H-13). `ttl` is "90s", "15m", "24h"
-    or "2d". With `signed` only votes by signature count, with `signed = "passkey"` only those with a passkey, with
-    `require_independent` no two that one person could have cast and none that the one who asked could have. With
-    `below` a program of a boxed agent that an allow rule lets start may start whatever it wants (H-16). An ask rule
-    marked `dangerous` is decided on the whole card, by no button in a chat and by no "always" (O-12). An allow rule
-    that says something of the input must cover all of it (H-6).
-    Raises ValueError with one sentence that begins with the field's name.
+    permits between its commands. `path` is a glob: `*` stays inside one directory, `**` does not. `digest` is the
+    SHA-256 of the input, hex. `hours` is "09:00-18:00" in `zone`; `until` is the moment from which the rule is no
+    longer valid. `box` is true for an agent whose walls keep its writes and its network (H-18), or names parts that it
+    must have. `workspace_files` are globs of the files that configure an agent, at the door `workspace`, to which only
+    rules that name it apply: an allow rule must fit every file, another one needs one (H-13). `ttl` is "90s", "15m",
+    "24h" or "2d". With `signed` only votes by signature count, with `signed = "passkey"` only those with a passkey,
+    with `require_independent` no two that one person could have cast and none that the one who asked could have. With
+    `below` a program of a boxed agent that an allow rule lets start may start any program (H-16). An ask rule marked
+    `dangerous` is decided on the whole card, by no button in a chat and by no "always" (O-12). An allow rule with a
+    condition on the input must cover all of it (H-6). Raises ValueError with one sentence that begins with the field's
+    name.
     """
 
     name: str
@@ -196,7 +197,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
                     raise ValueError(f"{name}: a glob has at most {MAX_GLOB_CHARS} characters")
 
     def verdict(self) -> PolicyVerdict:
-        """Write what the rule says."""
+        """Return the rule's verdict."""
         return PolicyVerdict(
             self.effect,
             self.name,
@@ -213,33 +214,33 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         )
 
     def missed(self, subject: PolicySubject) -> str | None:
-        """Name the first match field that does not hold, None if all do."""
+        """Return the first match field that does not hold, None if all do."""
         for name, fits in MATCHES:
             if not fits(self, subject):
                 return name
         return self.missed_input(subject.facts) if subject.door == "tool" else self._missed_at_command()
 
     def _missed_at_command(self) -> str | None:
-        """A rule about a tool's input concerns no command."""
+        """Return the field that excludes commands: a rule about a tool's input concerns no command."""
         return "command" if says_input(self) else None
 
     def fits_cost(self, cost_usd: float) -> bool:
-        """Whether the session has cost more than `cost_over`."""
+        """Return whether the session has cost more than `cost_over`."""
         return self.cost_over is None or cost_usd > self.cost_over
 
     def fits_hours(self, at_ms: int) -> bool:
-        """Whether the moment lies in `hours` of `zone`."""
+        """Return whether the moment is within `hours` of `zone`."""
         if self.hours is None:
             return True
         moment = datetime.fromtimestamp(at_ms / 1000, UTC).astimezone(ZoneInfo(self.zone))
         minute = moment.hour * 60 + moment.minute
         first, last = (int(part[:2]) * 60 + int(part[3:]) for part in self.hours.split("-"))
-        # A span that ends before it begins goes over midnight.
+        # A span that ends before it begins crosses midnight.
         return first <= minute < last if first <= last else minute >= first or minute < last
 
     def missed_input(self, facts: RequestFacts) -> str | None:
-        """Name the first field about the input that does not hold, None if all do: every fact covered to allow, one
-        met to ask or deny (H-6)."""
+        """Return the first field about the input that does not hold, None if all do: every fact covered to allow, one
+        matched to ask or deny (H-6)."""
         wanted = _wanted(self)
         if self.effect != "allow":
             return meets(wanted, facts) if wanted.says_something else None
@@ -251,7 +252,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 def listed(value: str | Sequence[str] | None) -> tuple[str, ...]:
-    """One, several or none as a tuple."""
+    """Return one, several or none as a tuple."""
     return () if value is None else (value,) if isinstance(value, str) else tuple(value)
 
 
@@ -267,13 +268,13 @@ def _wanted(rule: Rule) -> CoverageTerms:
 
 
 def says_input(rule: Rule) -> bool:
-    """Whether a rule says something of a tool's input, beside its digest."""
+    """Return whether a rule has a condition on a tool's input, besides its digest."""
     return _wanted(rule).says_something
 
 
 @lru_cache(maxsize=1_024)
 def moment_ms(text: str) -> int | None:
-    """A moment of a rule in milliseconds; None if it is not one."""
+    """Return a rule's moment in milliseconds; None if it is not one."""
     try:
         return parse_iso(text)
     except ValueError:
@@ -301,17 +302,18 @@ MATCHES: tuple[tuple[str, Callable[[Rule, PolicySubject], bool]], ...] = (
     ("hours", lambda rule, subject: rule.fits_hours(subject.at_ms)),
     ("digest", lambda rule, subject: rule.digest is None or rule.digest == subject.digest),
 )
-"""The match fields in the order in which they are looked at, the cheap ones first; the input comes last."""
+"""The match fields in the order of evaluation, the cheap ones first; the input comes last."""
 
 
 def concerns(rule: Rule, door: Door) -> bool:
-    """Whether a rule is about this door. One that names none was written for commands and tools: an allow of an agent
-    does not allow what a repository makes of it."""
+    """Return whether a rule applies to this door. A rule that names none was written for commands and tools: allowing
+    an agent does not allow a repository's configuration of it."""
     return rule.door == door or (rule.door is None and door != "workspace")
 
 
 def fits_box(wanted: bool | list[Part] | None, found: Sequence[Part]) -> bool:
-    """Whether a rule's `box` fits: true for a closed box, false for any that is not, a list for one with all of it."""
+    """Return whether a rule's `box` matches: true for a closed box, false for any that is not, a list for one with all
+    of it."""
     if wanted is None:
         return True
     if isinstance(wanted, list):
@@ -320,7 +322,7 @@ def fits_box(wanted: bool | list[Part] | None, found: Sequence[Part]) -> bool:
 
 
 def fits_files(rule: Rule, files: Sequence[str]) -> bool:
-    """Whether a rule's `workspace_files` fit: every file to allow, one to ask or deny."""
+    """Return whether a rule's `workspace_files` match: every file to allow, one to ask or deny."""
     globs = listed(rule.workspace_files)
     if not globs:
         return rule.workspace_files is None
@@ -337,7 +339,7 @@ def duration_ms(text: str) -> int:
 
 
 def _check_types(types: str | list[str] | None, effect: Effect) -> None:
-    """A mistyped type would hold nothing, silently."""
+    """Check the types: a mistyped type would match nothing, silently."""
     for name in [types] if isinstance(types, str) else types or ():
         if name not in COMMAND_TYPES:
             raise ValueError(f"type: there is no {name}; the types are {', '.join(COMMAND_TYPES)}")
@@ -353,5 +355,6 @@ def _check_zone(zone: str) -> None:
 
 
 def fits_type(wanted: str | list[str] | None, value: str | None) -> bool:
-    """A rule that names no type was written for what starts: it must not keep anyone from ending it."""
+    """Return whether the type matches. A rule that names no type was written for commands that start work: it must not
+    prevent ending it."""
     return value in (None, "execute") if wanted is None else is_one_of(wanted, value)

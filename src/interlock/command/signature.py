@@ -1,4 +1,4 @@
-"""Votes by signature: the bytes that are signed, and whether a signature holds (P-4)."""
+"""Signed votes: the bytes that are signed, and the verification of a signature (P-4)."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from interlock.protocol.resources import Decision, PasskeyAssertion, SigningKey
 
 PREFIX = b"racp-approval-v1\n"
 CLOCK_MS = 5 * 60 * 1000
-"""How far the signed moment may lie from the gateway's own time, before or after."""
+"""Maximum difference between the signed moment and the gateway's own time, before or after."""
 KEY_BYTES = 32
 
 
 class Statement(NamedTuple):
-    """What a voter puts a name to: this decision, on this digest, of this approval, at this moment."""
+    """What a voter signs: this decision, on this digest, of this approval, at this moment."""
 
     tenant_id: str
     subject_id: str
@@ -36,12 +36,12 @@ class Statement(NamedTuple):
     at: str
 
     def signed_bytes(self) -> bytes:
-        """The bytes under the signature: the prefix, then canonical JSON (RFC 8785)."""
+        """Return the signed bytes: the prefix, then canonical JSON (RFC 8785)."""
         return PREFIX + canonical(self._asdict())
 
 
 def read_public_key(text: str) -> Ed25519PublicKey:
-    """Read a public key, 32 bytes as base64. Raises ValueError with one sentence."""
+    """Parse a public key, 32 bytes as base64. Raises ValueError with one sentence."""
     try:
         raw = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
@@ -52,14 +52,14 @@ def read_public_key(text: str) -> Ed25519PublicKey:
 
 
 def key_id_of(public_key: str) -> str:
-    """Name a key by what it is: `sgk_` and the first 16 hex digits of its SHA-256."""
+    """Return a key's id, derived from it: `sgk_` and the first 16 hex digits of its SHA-256."""
     return "sgk_" + hashlib.sha256(base64.b64decode(public_key)).hexdigest()[:16]
 
 
 def verify(key: SigningKey, approver: str, statement: Statement, signature: str | PasskeyAssertion | None, now_ms: int
            ) -> None:
-    """Hold a vote's signature, or a passkey's assertion, against its key. Raises Problem Forbidden, one sentence for
-    each thing that is wrong."""
+    """Verify a vote's signature, or a passkey's assertion, with its key. Raises Problem Forbidden, with one sentence
+    for each possible fault."""
     if key.revoked_at is not None:
         raise _refused(f"the signing key {key.key_id} was revoked at {key.revoked_at}")
     check_moment(statement.at, now_ms)
@@ -68,8 +68,7 @@ def verify(key: SigningKey, approver: str, statement: Statement, signature: str 
 
 def check_signature(key: SigningKey, approver: str, statement: Statement, signature: str | PasskeyAssertion | None
                     ) -> None:
-    """Check that a key is the person's own, and has signed the statement, whenever that was. Raises Problem Forbidden.
-    """
+    """Check that a key is the person's own, and has signed the statement, at any time. Raises Problem Forbidden."""
     if f"{key.owner.type}:{key.owner.id}" != approver or key.tenant_id != statement.tenant_id:
         raise _refused(f"the signing key {key.key_id} is not one of {approver}")
     if key.passkey is not None or isinstance(signature, PasskeyAssertion):
@@ -84,12 +83,12 @@ def check_signature(key: SigningKey, approver: str, statement: Statement, signat
 
 
 def stricter(one: bool | Literal["passkey"], other: bool | Literal["passkey"]) -> bool | Literal["passkey"]:
-    """Return what asks for more of the two that rules say of signatures."""
+    """Return the stricter of two rules' requirements of signatures."""
     return "passkey" if "passkey" in (one, other) else one or other
 
 
 def check_moment(at: str, now_ms: int) -> None:
-    """Raises Problem for a signed moment that is not one, or not now."""
+    """Raise Problem for a signed moment that is invalid, or too far from now."""
     try:
         at_ms = parse_iso(at)
     except ValueError:

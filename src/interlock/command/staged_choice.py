@@ -1,4 +1,4 @@
-"""Choosing among staged changes that wait for a yes (H-17). Pure."""
+"""Selection among staged changes that wait for a yes (H-17). Pure."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from interlock.protocol.resources import Approval
 
 
 def chosen_input(approval: Approval, names: Iterable[str]) -> bytes:
-    """Return the question's input with the changes at or below these paths alone. Raises Problem for a path that it
-    does not list."""
+    """Return the question's input with only the changes at or below these paths. Raises Problem for a path that it does
+    not list."""
     asked = msgspec.json.decode(approval.input, type=dict[str, Any])
     listed: list[dict[str, Any]] = asked.get("files", [])
     kept: dict[str, dict[str, Any]] = {}

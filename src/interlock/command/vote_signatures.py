@@ -1,7 +1,7 @@
-"""Signed votes of an audit log, held against the keys that the log itself says were registered (P-4, J-17).
+"""Verification of an audit log's signed votes with the keys that the log itself records as registered (P-4, J-17).
 
-Both are in the log, so a reader needs nothing else: a vote that its person did not sign is found even in a log that
-the gateway wrote and signed.
+Both are in the log, so a reader needs nothing else: a vote that its person did not sign is found even in a log that the
+gateway wrote and signed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from interlock.protocol.problems import Problem
 from interlock.protocol.resources import Actor, Passkey, PasskeyAssertion, SigningKey
 
 CONCERNED = (b'"signing_key":"', b'"key_id":"sgk_')
-"""A line with one of these registers or revokes a key, or is a vote by one: hardly any other needs reading."""
+"""A line with one of these registers or revokes a key, or is a vote by one: hardly any other needs parsing."""
 
 
 class _KeyChange(msgspec.Struct):
@@ -38,21 +38,21 @@ class _SignedVote(msgspec.Struct):
 
 
 class VoteSignatures:
-    """Goes along while the lines of one log are read. Call `judged` when that is over."""
+    """A check that runs while the lines of one log are read. Call `judged` at the end."""
 
     def __init__(self) -> None:
         self._keys: dict[str, SigningKey] = {}
         self._wrong: tuple[int, str] | None = None
 
     def watch(self, lines: Iterable[bytes]) -> Iterator[bytes]:
-        """Hand the lines on, each as it is."""
+        """Yield the lines unchanged."""
         for line in lines:
             if self._wrong is None and any(mark in line for mark in CONCERNED):
                 self._take(line)
             yield line
 
     def judged(self, report: AuditReport) -> AuditReport:
-        """Return the report, or, of a log with which nothing else is wrong, the first vote that does not hold."""
+        """Return the report, or, of an otherwise intact log, the first invalid vote."""
         if not report.ok or self._wrong is None:
             return report
         seq, why = self._wrong
@@ -61,13 +61,13 @@ class VoteSignatures:
 
     @property
     def holds(self) -> bool:
-        """Whether no vote so far was signed otherwise than the log says."""
+        """Return whether every vote so far has the signature that the log records."""
         return self._wrong is None
 
     def _take(self, line: bytes) -> None:
         read = parse_record(line)
         if read is None:
-            return  # Which the check of the log itself says.
+            return  # The check of the log itself reports it.
         body = read[1]
         try:
             if body.action == "key_rotate":
@@ -89,7 +89,8 @@ class VoteSignatures:
                 passkey=Passkey(credential_id="", origin=change.origin) if change.origin else None)
 
     def _check(self, tenant_id: str, approval_id: str, approver: str, vote: _SignedVote) -> None:
-        """Raises Problem. A key of before the log began is not known, and its votes are not judged."""
+        """Check a vote's signature. Raises Problem. A key from before the log began is unknown, and its votes are not
+        checked."""
         key = self._keys.get(vote.key_id)
         if key is not None:
             check_signature(key, approver, Statement(tenant_id, approval_id, vote.digest, vote.decision, approver,

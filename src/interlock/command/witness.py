@@ -1,4 +1,4 @@
-"""What a witness decides: whether a log that it is shown has only grown since it last looked (U-3)."""
+"""A witness's decision: whether a log has only grown since the witness last saw it (U-3)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from interlock.command.note import Checkpoint, is_genuine
 
 
 class CosignRefused(Exception):
-    """A checkpoint that is not cosigned. `is_evidence` where the log itself is caught by what it signed."""
+    """Raised for a checkpoint that is not cosigned. `is_evidence` if the log's own signatures contradict each other."""
 
     def __init__(self, sentence: str, *, is_evidence: bool) -> None:
         super().__init__(sentence)
@@ -26,7 +26,7 @@ def needs_proof(known: Checkpoint | None, shown: Checkpoint) -> bool:
 def check_growth(
     known: Checkpoint | None, shown: Checkpoint, proof: Sequence[bytes], public_key: Ed25519PublicKey
 ) -> None:
-    """Return where `shown` may be cosigned after `known`, the last one that was. Raises Refused."""
+    """Check that `shown` may be cosigned after `known`, the last one that was. Raises CosignRefused."""
     if not is_genuine(shown, public_key):
         raise CosignRefused(f"The checkpoint of {shown.origin} does not bear the signature of the log's key.",
                             is_evidence=False)

@@ -1,4 +1,4 @@
-"""Who asks for a request and where it would run, on every surface in the same order (H-4)."""
+"""The requester of a request and where it would run, on every surface in the same order (H-4)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BOX_CHARS = 600
 
 
 def names(approval: Approval) -> list[str]:
-    """Name the person, the agent, the tool, the host with its directory, how the agent is held, and its box (H-18);
+    """Return the person, the agent, the tool, the host with its directory, how the agent is held, and its box (H-18);
     each on one line."""
     asker = f"{approval.requested_by.type} {approval.requested_by.id}" if approval.requested_by else "the agent"
     found = [one_line(asker, NAME_CHARS)]

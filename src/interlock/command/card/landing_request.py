@@ -1,4 +1,4 @@
-"""The question whether staged changes land, read from its input (H-17). Pure."""
+"""The question whether to land staged changes, parsed from its input (H-17). Pure."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from interlock.command.card.request import ReceivedRequest
 from interlock.protocol.box import LANDING
 
 UNASKED_LATER = "RUNS PROGRAMS UNASKED LATER"
-"""How each surface marks a hook, or settings that name programs."""
+"""The mark on each surface of a hook, or of settings that name programs."""
 
 
 class LandingFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One change that is listed. `mode` is octal, `sha256` (hex) and `size` are of the new content. `unasked` is why it
-    makes a tool run programs later without asking."""
+    """A listed change. `mode` is octal, `sha256` (hex) and `size` are of the new content. `unasked` is why it makes a
+    tool run programs later without asking."""
 
     path: str
     change: str
@@ -29,7 +29,7 @@ class LandingFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class LandingRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """What would land in `workspace`; `digest` covers all `changes`, also those that are not listed."""
+    """The changes to land in `workspace`; `digest` covers all `changes`, including unlisted ones."""
 
     workspace: str
     digest: str
@@ -38,27 +38,27 @@ class LandingRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, re
     not_listed: int = 0
     never_lands: list[str] = []
     runs_unasked: int = 0
-    """Changes that make a tool run programs later without asking, also those that are not listed."""
+    """Changes that make a tool run programs later without asking, including unlisted ones."""
 
     @property
     def later(self) -> int:
-        """How many of those that would land make a tool run programs without asking."""
+        """Return how many of the changes make a tool run programs without asking."""
         listed = sum(bool(file.unasked) for file in self.files)
         return listed if self.chosen else max(listed, self.runs_unasked)
 
     @property
     def runners_title(self) -> str:
-        """The words of the runner that asks: they add nothing to the card."""
+        """Return the title that the runner sends: it adds nothing to the card."""
         return f"land {self.changes} staged changes in {self.workspace}"
 
     @property
     def chosen(self) -> bool:
-        """Whether a person chose some of the changes."""
+        """Return whether a person selected some of the changes."""
         return len(self.files) + self.not_listed < self.changes
 
 
 def landing_request(asked: ReceivedRequest) -> LandingRequest | None:
-    """Read the question; None if the request is another one, or has members that its card would not show."""
+    """Parse the question; None if the request is another one, or has members that its card would not show."""
     if asked.tool_name != LANDING:
         return None
     try:
@@ -69,7 +69,7 @@ def landing_request(asked: ReceivedRequest) -> LandingRequest | None:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Refuse a member that comes twice: a reader of the card would see one of the two."""
+    """Refuse a duplicate member: a reader of the card would see only one of the two."""
     if len({name for name, _ in pairs}) < len(pairs):
         raise ValueError("a member comes twice")
     return dict(pairs)

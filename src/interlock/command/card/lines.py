@@ -1,4 +1,4 @@
-"""The title and the lines by which a request is shown, the same on every surface (Y-1, Y-2)."""
+"""The title and the lines of a request, the same on every surface (Y-1, Y-2)."""
 
 from __future__ import annotations
 
@@ -16,23 +16,24 @@ from interlock.protocol.resources import BudgetHold
 TITLE_CHARS = 160
 WORDS_CHARS = 200
 MAX_COMPARED_LINES = 4_000
-"""Texts of more lines are shown as removed and added whole: comparing them would take too long."""
+"""Longer texts are shown as removed and added whole: comparing them would take too long."""
 CONTEXT_LINES = 3
-"""Unchanged lines around a change, if the runner compared the texts itself. What an agent sends as the text before is
-its own word: a line that is in both of its texts may be new in the file, so all of them are shown (H-4)."""
+"""Unchanged lines around a change, if the runner compared the texts itself. The agent's text of the previous content is
+unverified: a line in both of its texts may be new in the file, so all of them are shown (H-4)."""
 _DIFF = "--- "
 Style = Literal["plain", "command", "added", "removed", "place", "note"]
 
 
 class CardLine(NamedTuple):
-    """One line of a card: its text has no line break, and every character of it is visible."""
+    """A line of a card: its text has no line break, and every character of it is visible."""
 
     text: str
     style: Style = "plain"
 
 
 def title(asked: ReceivedRequest) -> str:
-    """Name the act itself, from the input: the command line, the file with its lines, the address (Y-1)."""
+    """Return the title of the action itself, from the input: the command line, the file with its lines, the address
+    (Y-1)."""
     found = parts(asked)
     if (landing := landing_request(asked)) is not None:
         return one_line(_landing_title(landing, _landing_edits(found)), TITLE_CHARS)
@@ -54,13 +55,13 @@ def title(asked: ReceivedRequest) -> str:
 
 
 def prompt_title(agent_id: str, payload: bytes) -> str:
-    """Name a command by the agent that it starts and the first words of its prompt."""
+    """Return the title of a command: the agent that it starts and the first words of its prompt."""
     words = prompt_text(payload)
     return one_line(f"run {agent_id}: {words}" if words else f"run {agent_id}", TITLE_CHARS)
 
 
 def prompt_text(payload: bytes) -> str:
-    """The words of an execute's payload; empty if it has none."""
+    """Return the words of an execute's payload; empty if it has none."""
     try:
         return "\n".join(part["value"] for message in json.loads(payload)["messages"] for part in message["content"]
                          if part.get("contentType") == "text" and isinstance(part["value"], str))
@@ -69,21 +70,21 @@ def prompt_text(payload: bytes) -> str:
 
 
 def workspace_title(files: WorkspaceFiles) -> str:
-    """Ask whether an agent may start as files of its workspace configure it."""
+    """Return the question whether an agent may start with the configuration of its workspace files."""
     first, more = files.files[0].path if files.files else "files", len(files.files) - 1
     others = f" and {more} more" if more > 0 else ""
     return one_line(f"start {files.agent_id} as {first}{others} of {files.directory} configure it", TITLE_CHARS)
 
 
 def budget_title(hold: BudgetHold) -> str:
-    """Ask whether a command may go on past a budget."""
+    """Return the question whether a command may continue past a budget."""
     unit = "USD of today" if hold.measure == "usd_per_day" else "tokens of this turn"
     return one_line(f"budget {hold.name} is used up ({hold.used} of {hold.limit} {unit}): go on with {hold.raise_by} "
                     "more?", TITLE_CHARS)
 
 
 def agents_words(asked: ReceivedRequest) -> str:
-    """What the agent itself says of its request, on one line; empty if that adds nothing to the title."""
+    """Return the agent's own description of its request, on one line; empty if that adds nothing to the title."""
     landing = landing_request(asked)
     if landing is not None and asked.title == landing.runners_title:
         return ""
@@ -94,8 +95,8 @@ def agents_words(asked: ReceivedRequest) -> str:
 
 
 def lines(asked: ReceivedRequest, context: int | None = None) -> list[CardLine]:
-    """The whole of a request: its command, its diff, then every member that these do not show. `context` bounds the
-    unchanged lines around a change, for a report of what has run: a question has all of them."""
+    """Return the complete request: its command, its diff, then every member that these do not show. `context` limits
+    the unchanged lines around a change, for a report of what has run: a question has all of them."""
     found = parts(asked)
     if (landing := landing_request(asked)) is not None:
         shown = _landing_lines(landing, _landing_edits(found))
@@ -117,7 +118,7 @@ def lines(asked: ReceivedRequest, context: int | None = None) -> list[CardLine]:
 
 
 def workspace_lines(files: WorkspaceFiles) -> list[CardLine]:
-    """Files that configure an agent: what each would do, and by what its content is known (H-13)."""
+    """Return the files that configure an agent: the effect of each, and the identification of its content (H-13)."""
     shown = [*_split(f"the agent {files.agent_id} would be configured by files of {files.directory}", "note")]
     for file in files.files:
         shown += _split(f"--- {file.path}", "place")
@@ -134,18 +135,18 @@ def workspace_lines(files: WorkspaceFiles) -> list[CardLine]:
 
 
 def _landing_title(landing: LandingRequest, edits: list[FileEdit]) -> str:
-    """Count what lands; lines are counted for what is shown as text."""
+    """Return the number of changes to land, and of lines for those shown as text."""
     count = len(landing.files) if landing.chosen else landing.changes
     what = ("1 change" if count == 1 else f"{count:,} changes") + (f" of {landing.changes:,}" if landing.chosen else "")
     added, removed = (sum(_count(edit, style) for edit in edits) for style in ("added", "removed"))
     lines_ = f" (+{added} −{removed})" if edits else ""
-    # Before the directory, whose length may cut the title.
+    # Before the directory, whose length may truncate the title.
     later = f" · {UNASKED_LATER}: {landing.later:,} ·" if landing.later else ""
     return f"land {what}{lines_}{later} in {landing.workspace}"
 
 
 def _landing_lines(landing: LandingRequest, edits: list[FileEdit]) -> list[CardLine]:
-    """List what would land, one row for each path, then the differences of texts (H-17)."""
+    """Return what would land, one row for each path, then the differences of texts (H-17)."""
     shown = {edit.path: edit for edit in edits}
     rows = [_warning(file) for file in landing.files if file.unasked]
     if landing.later > len(rows):
@@ -164,7 +165,7 @@ def _warning(file: LandingFile) -> CardLine:
 
 
 def _landing_row(file: LandingFile, edit: FileEdit | None) -> str:
-    """One path. A file that is not shown as text is known by its size and its digest."""
+    """Return the row of a path. A file that is not shown as text is identified by its size and digest."""
     about = [] if file.kind in ("file", "absent") else [file.kind]
     if edit is not None:
         about.append(f"+{_count(edit, 'added')} −{_count(edit, 'removed')}")
@@ -177,25 +178,25 @@ def _landing_row(file: LandingFile, edit: FileEdit | None) -> str:
 
 
 def _row(text: str) -> str:
-    """A name with a line break is one row all the same."""
+    """Return a name on one row, even if it contains a line break."""
     return visible(text).replace("\n", "<U+000A>")
 
 
 def _landing_edits(found: Parts) -> list[FileEdit]:
-    """Differences that the question shows: both texts of a small file, a unified diff of a larger one."""
+    """Return the differences that the question shows: both texts of a small file, a unified diff of a larger one."""
     diffs = [text.partition("\n") for text in found.shown if text.startswith(_DIFF)]
     return [*found.edits, *(FileEdit(head.removeprefix(_DIFF), body, patch=True) for head, _, body in diffs)]
 
 
 def _descriptions(asked: ReceivedRequest, found: Parts) -> list[str]:
-    """The agent's own words, whole, but for those that repeat what the request shows."""
+    """Return the agent's own words, complete, without those that repeat what the request shows."""
     known = {*found.lines, *found.urls, *found.paths, asked.tool_name, title(asked)}
     first = [] if asked.title in known else [asked.title]
     return [text for text in dict.fromkeys([*first, *found.words]) if text.strip()]
 
 
 def _quoted(text: str) -> list[CardLine]:
-    """Mark each line as the agent's, so that none can look like a line of the card."""
+    """Mark each line as the agent's, so that none can be mistaken for a line of the card."""
     return [CardLine(f"the agent says: {line}", "note") for line in visible(text).split("\n")]
 
 
@@ -208,7 +209,7 @@ def _commands(found: Parts) -> Iterator[CardLine]:
 
 
 def _edit(edit: FileEdit, context: int | None = None) -> Iterator[CardLine]:
-    """Lay an edit out, with `context` unchanged lines around each change; with all of them if it is None."""
+    """Yield an edit's lines, with `context` unchanged lines around each change; with all of them if it is None."""
     yield CardLine(_row(f"--- {edit.path}"), "place")
     if edit.patch:
         for line in edit.new.split("\n"):
@@ -228,7 +229,7 @@ def _edit(edit: FileEdit, context: int | None = None) -> Iterator[CardLine]:
 
 
 def _file_lines(text: str) -> list[str]:
-    """Lines as a text file has them. Other line separators stay inside, where they are made visible."""
+    """Return a text's lines. Other line separators stay within a line, where they are made visible."""
     found = text.split("\n")
     return found[:-1] if not found[-1] else found
 

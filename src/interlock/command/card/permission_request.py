@@ -1,4 +1,4 @@
-"""The permission request that a yes covers, read from its bytes: its digest, its title, its lines (H-1)."""
+"""The permission request that a yes covers, parsed from its bytes: its digest, its title, its lines (H-1)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FILES = msgspec.json.Decoder(p.WorkspaceFiles)
 
 
 class PermissionRequest(NamedTuple):
-    """One request. `subject` are the bytes that its digest covers, None if the runner sent its input alone."""
+    """A permission request. `subject` are the bytes that its digest covers, None if the runner sent only its input."""
 
     asked: ReceivedRequest
     subject: bytes | None
@@ -29,27 +29,27 @@ class PermissionRequest(NamedTuple):
 
     @property
     def input(self) -> bytes:
-        """The request's raw input; `{}` if the agent sent none."""
+        """Return the request's raw input; `{}` if the agent sent none."""
         return self.asked.input
 
     @property
     def digest(self) -> str:
-        """SHA-256 of what is shown and voted on, hex (P-2)."""
+        """Return the SHA-256, in hex, of what is shown and voted on (P-2)."""
         return hashlib.sha256(self.asked.input if self.subject is None else self.subject).hexdigest()
 
     @property
     def title(self) -> str:
-        """The act itself (Y-1)."""
+        """Return the action itself (Y-1)."""
         return card.title(self.asked)
 
     @property
     def agents_words(self) -> str:
-        """What the agent says of it."""
+        """Return the agent's description of it."""
         return card.agents_words(self.asked)
 
 
 def request_from(subject: bytes) -> PermissionRequest:
-    """Read a request from its subject's bytes. One that cannot be read has no input, and shows its bytes."""
+    """Parse a request from its subject's bytes. An unreadable one has no input, and shows its bytes."""
     try:
         read = _SUBJECT.decode(subject)
     except msgspec.MsgspecError:
@@ -61,7 +61,7 @@ def request_from(subject: bytes) -> PermissionRequest:
 
 
 def request_of_approval(approval: Approval) -> PermissionRequest:
-    """Read the request that an approval holds."""
+    """Return the request that an approval holds."""
     if isinstance(approval.subject, msgspec.Raw):
         return request_from(bytes(approval.subject))
     name = approval.tool_name or approval.agent_id
@@ -69,7 +69,7 @@ def request_of_approval(approval: Approval) -> PermissionRequest:
 
 
 def not_of_its_digest(approval: Approval) -> str | None:
-    """Return, as one sentence, why a yes would not be on what an approval shows: the digest that its gateway states is
+    """Return, as one sentence, why a yes would not cover what an approval shows: the digest that its gateway states is
     not that of the bytes that came with it. None if it is (Y-3, P-2). Call it before anything is redacted."""
     request = request_of_approval(approval)
     if request.digest == approval.digest and request.input == bytes(approval.input):
@@ -78,7 +78,7 @@ def not_of_its_digest(approval: Approval) -> str | None:
 
 
 def with_input(request: PermissionRequest, changed: bytes) -> PermissionRequest:
-    """The same request with another input, as a person wants it to run (P-2)."""
+    """Return the same request with another input, as a person wants it to run (P-2)."""
     if request.subject is None:
         return PermissionRequest(request.asked._replace(input=changed), None)
     read = msgspec.structs.replace(_SUBJECT.decode(request.subject), input=msgspec.Raw(changed), content=msgspec.UNSET,
@@ -87,8 +87,8 @@ def with_input(request: PermissionRequest, changed: bytes) -> PermissionRequest:
 
 
 def title_of_approval(approval: Approval) -> str:
-    """Name what an approval asks, from the bytes that its digest covers (Y-1). `Approval.title` is the gateway's own
-    word and outside of them: a row that was changed, or a gateway that lies, could name another act."""
+    """Return an approval's title, from the bytes that its digest covers (Y-1). `Approval.title` is the gateway's own
+    statement and not covered: a changed row, or a dishonest gateway, could name another action."""
     raw = bytes(approval.input)
     if approval.workspace_files and (files := workspace_files(raw)) is not None:
         return card.workspace_title(files)
@@ -105,7 +105,7 @@ def title_of_approval(approval: Approval) -> str:
 
 
 def _verb_title(raw: bytes) -> str | None:
-    """Name a held verb by what is voted on: the verb, then each other member."""
+    """Return the title of a held request from what is voted on: the verb, then each other member."""
     members = _object(raw)
     verb = members.pop("verb", None) if members is not None else None
     if members is None or not isinstance(verb, str):
@@ -122,7 +122,7 @@ def _budget_hold(raw: bytes) -> BudgetHold | None:
 
 
 def lines_of_approval(approval: Approval) -> list[card.CardLine]:
-    """The whole of what an approval asks, line by line, the same on every surface (H-4, Y-2)."""
+    """Return all of what an approval asks, line by line, the same on every surface (H-4, Y-2)."""
     raw = bytes(approval.input)
     if approval.workspace_files and (files := workspace_files(raw)) is not None:
         return card.workspace_lines(files)
@@ -133,7 +133,7 @@ def lines_of_approval(approval: Approval) -> list[card.CardLine]:
 
 
 def workspace_files(raw: bytes) -> p.WorkspaceFiles | None:
-    """Read what a runner found to configure an agent (H-13); None if the bytes are not that."""
+    """Parse the files that a runner found to configure an agent (H-13); None if the bytes are not that."""
     try:
         return _FILES.decode(raw)
     except msgspec.MsgspecError:
@@ -141,7 +141,7 @@ def workspace_files(raw: bytes) -> p.WorkspaceFiles | None:
 
 
 def redacted(approval: Approval, redact: Callable[[str], str]) -> Approval:
-    """Redact an approval before it is laid out (K-4). Bytes that are no JSON after that are shown as a text."""
+    """Redact an approval before it is rendered (K-4). Bytes that are no longer JSON after that are shown as a text."""
     changed: dict[str, Any] = {
         "title": redact(approval.title), "agent_title": redact(approval.agent_title),
         "workspace": redact(approval.workspace) if approval.workspace is not None else None,
@@ -156,7 +156,7 @@ def _redacted(raw: msgspec.Raw, redact: Callable[[str], str]) -> msgspec.Raw:
 
 
 def _prompt(raw: bytes) -> str | None:
-    """The words of an execute's payload, if it has nothing but words and no member twice."""
+    """Return the words of an execute's payload, if it has only words and no duplicate member."""
     payload = _object(raw)
     if payload is None or payload.keys() != {"messages"}:
         return None
@@ -170,7 +170,7 @@ def _prompt(raw: bytes) -> str | None:
 
 
 def _question(raw: bytes) -> str | None:
-    """A question with its choices numbered, if it is nothing more than that."""
+    """Return a question with its choices numbered, if it consists of only that."""
     members = _object(raw)
     if members is None or not {"question", "options"} <= members.keys() <= _QUESTION:
         return None
@@ -193,7 +193,7 @@ _CHOICE = {"label", "description"}
 
 
 def _object(raw: bytes) -> dict[str, Any] | None:
-    """A JSON object, or None if it is not one or has a member twice."""
+    """Return a JSON object; None if it is not one or has a duplicate member."""
     try:
         value: Any = json.loads(raw, object_pairs_hook=_once)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""What a request consists of, taken apart once for its title and its card."""
+"""The parts of a request, parsed once for its title and its card."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MAX_DEPTH = 64
 
 
 class ReceivedRequest(NamedTuple):
-    """A request as it was received: `input` is its raw input's bytes, `content` ACP's list of texts and diffs as bytes.
+    """A request as received: `input` is its raw input's bytes, `content` ACP's list of texts and diffs as bytes.
 
     `title` is the agent's own words. With `described` the input does not contain the effect (H-2).
     """
@@ -26,14 +26,14 @@ class ReceivedRequest(NamedTuple):
 
 
 class InputMember(NamedTuple):
-    """One member of an object; a name may come twice."""
+    """A member of an object; names may be duplicated."""
 
     name: str
     value: Any
 
 
 class FileEdit(NamedTuple):
-    """A change of one file. `old` is None if the text before it is not known; with `patch`, `new` is a diff."""
+    """A change of one file. `old` is None if the previous text is unknown; with `patch`, `new` is a diff."""
 
     path: str
     new: str
@@ -43,12 +43,13 @@ class FileEdit(NamedTuple):
 
 @dataclass(slots=True)
 class Parts:
-    """`rest` holds every member that neither a command line nor an edit nor `words` shows: nothing is left out."""
+    """The parts of a request. `rest` holds every member that neither a command line nor an edit nor `words` shows:
+    nothing is omitted."""
 
     lines: list[str] = field(default_factory=list[str])
     edits: list[FileEdit] = field(default_factory=list[FileEdit])
     words: list[str] = field(default_factory=list[str])
-    """What the agent says of its request."""
+    """The agent's description of its request."""
     urls: list[str] = field(default_factory=list[str])
     paths: list[str] = field(default_factory=list[str])
     rest: list[InputMember] = field(default_factory=list[InputMember])
@@ -68,15 +69,15 @@ _COMMANDS = ("command", "cmd", "commandLine", "command_line", "script")
 _WORDS = ("description", "explanation", "justification", "reason", "title")
 _SURROUNDINGS = frozenset({"cwd", "dir", "dir_path", "directory", "env", "environment", "input", "shell", "stdin",
                            "workdir", "working_directory"})
-"""Members that decide where and with what a command runs: one that was allowed with them ran with them."""
+"""Members that determine where and with what a command runs: a command that was allowed with them ran with them."""
 _ABSENT = object()
 _LINKS = ("url", "uri", "href", "endpoint")
 _EDITOR = frozenset({"create", "str_replace", "insert", "view", "undo_edit"})
-"""What the `command` of a text editor says; no shell gets it."""
+"""Values of a text editor's `command`, which no shell gets."""
 
 
 def parts(asked: ReceivedRequest) -> Parts:
-    """Take a request apart. Never raises."""
+    """Split a request into its parts. Never raises."""
     found = Parts()
     members = _members(asked.input)
     if members is None:
@@ -92,7 +93,8 @@ CHANGES = frozenset({"delete", "edit", "move"})
 
 
 def lacks_effect(kind: str | None, input_bytes: bytes) -> bool:
-    """Whether an input does not contain what the request does: none, or of a kind whose act it does not hold (H-2)."""
+    """Return whether an input does not contain the request's effect: it is missing, or of a kind whose action it does
+    not hold (H-2)."""
     if not input_bytes or input_bytes == b"{}":
         return True
     found = parts(ReceivedRequest("", input_bytes))
@@ -104,7 +106,7 @@ def lacks_effect(kind: str | None, input_bytes: bytes) -> bool:
 
 
 def same_input(one: bytes, other: bytes) -> bool:
-    """Whether two inputs say the same, whatever their spaces and the order of their members."""
+    """Return whether two inputs are equal, apart from white space and the order of members."""
     try:
         return one == other or json.loads(one) == json.loads(other)
     except (ValueError, RecursionError):
@@ -112,9 +114,9 @@ def same_input(one: bytes, other: bytes) -> bool:
 
 
 def same_effect(ran: bytes, allowed: bytes, content: bytes | None = None) -> bool:
-    """Whether what ran is what was allowed: the same input, the same command in the same surroundings, or the edit of
-    one file that makes the change which `allowed` or its `content` shows. Agents name one act in different words in
-    their requests and in their reports."""
+    """Return whether what ran is what was allowed: the same input, the same command in the same surroundings, or the
+    edit of one file that makes the change which `allowed` or its `content` shows. Agents describe one action
+    differently in their requests and in their reports."""
     if same_input(ran, allowed):
         return True
     reported, shown = parts(ReceivedRequest("", ran)), parts(ReceivedRequest("", allowed))
@@ -125,7 +127,8 @@ def same_effect(ran: bytes, allowed: bytes, content: bytes | None = None) -> boo
 
 
 def _same_command(ran: bytes, allowed: bytes, reported: Parts, shown: Parts) -> bool:
-    """Whether a report of a command adds nothing to the one that was allowed; one without a command says nothing."""
+    """Return whether a report of a command adds nothing to the one that was allowed; a report without a command
+    matches."""
     one, other = _decoded(ran), _decoded(allowed)
     if one is None or other is None or any(name not in _WORDS and other.get(name, _ABSENT) != value
                                            for name, value in one.items()):
@@ -135,7 +138,8 @@ def _same_command(ran: bytes, allowed: bytes, reported: Parts, shown: Parts) -> 
 
 
 def announces(announced: bytes, asked: bytes, content: bytes | None = None) -> bool:
-    """Whether an announcement is one of what is asked: it says the same, less of it, or the same act in other words."""
+    """Return whether an announcement matches the request: it is equal, a part of it, or the same action in another
+    form."""
     if same_effect(announced, asked, content):
         return True
     one, other = _decoded(announced), _decoded(asked)
@@ -146,8 +150,8 @@ def announces(announced: bytes, asked: bytes, content: bytes | None = None) -> b
 
 
 def _makes(edit: FileEdit, change: FileEdit) -> bool:
-    """Whether an edit makes a change from a whole text to a whole text. One whose old text is not there word for word
-    (agents look for it without its spaces) must at least leave its new text."""
+    """Return whether an edit makes a change from a whole text to a whole text. If its old text does not occur verbatim
+    (agents search for it without its spaces), its new text must at least be in the result."""
     if change.patch:
         return _in_patch(edit, change)
     if edit.path != change.path:
@@ -160,7 +164,7 @@ def _makes(edit: FileEdit, change: FileEdit) -> bool:
 
 
 def _in_patch(edit: FileEdit, change: FileEdit) -> bool:
-    """Whether a diff of one file takes away only what the edit does, and adds only that."""
+    """Return whether a diff of one file removes only what the edit removes, and adds only what it adds."""
     body = [line for line in change.new.split("\n") if not line.startswith(("+++ ", "--- "))]
     added, removed = ([line[1:] for line in body if line.startswith(sign)] for sign in "+-")
     new, old = edit.new.split("\n"), (edit.old or "").split("\n")
@@ -239,7 +243,7 @@ def _patch(found: Parts, once: dict[str, Any]) -> frozenset[str]:
 
 
 def patched(patch: str) -> str:
-    """The files that a patch names, as its lines write them."""
+    """Return the files that a patch names, as its lines write them."""
     starts = ("*** Add File: ", "*** Update File: ", "*** Delete File: ", "+++ ", "--- ")
     names = [line[len(start):].split("\t")[0].removeprefix("a/").removeprefix("b/")
              for line in patch.split("\n") for start in starts if line.startswith(start)]
@@ -284,7 +288,8 @@ def _is_object(value: object) -> bool:
 
 
 def _members(raw: bytes) -> list[InputMember] | None:
-    """The members of a JSON object, none lost; None if it is not one. Objects inside are lists of members, too."""
+    """Return the members of a JSON object, including duplicates; None if it is not one. Nested objects are also lists
+    of members."""
     try:
         value: Any = json.loads(raw or b"{}",
                                 object_pairs_hook=lambda pairs: _Object(InputMember(*one) for one in pairs),
@@ -305,7 +310,7 @@ class _Number(str):
 
 
 def written(value: Any, indent: int = 0) -> list[str]:
-    """Lay out a value as lines: texts with their escapes decoded, numbers as they were written."""
+    """Return a value as lines: texts with their escapes decoded, numbers as they were written."""
     pad = "  " * indent
     if indent > MAX_DEPTH:
         return [f"{pad}{value!r}"]
@@ -321,7 +326,7 @@ def written(value: Any, indent: int = 0) -> list[str]:
 
 
 def labelled(name: str, value: Any, indent: int = 0) -> list[str]:
-    """Lay out one member: its name, and its value beside or below it."""
+    """Return one member as lines: its name, and its value beside or below it."""
     pad = "  " * indent
     lines = written(value, indent + 1)
     if len(lines) == 1 and not (isinstance(value, list) and value):

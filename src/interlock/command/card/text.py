@@ -1,7 +1,7 @@
-"""Text of agents and people, made so that a reader sees every character of it (H-4).
+"""Text of agents and people, rendered so that a reader sees every character of it (H-4).
 
 A character that a screen does not draw, draws as another one, or uses to reorder its neighbours is written as its code
-point, `<U+202E>`. Letters of ordinary writing in any script stay as they are.
+point, `<U+202E>`. Letters of ordinary writing in any script are unchanged.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import unicodedata
 from functools import lru_cache
 
 SPACES_SHOWN = 64
-"""A longer run of spaces is written as its length: it could push what follows it out of sight."""
+"""A longer run of spaces is written as its length: it could move the following text out of sight."""
 _LOOKALIKES = frozenset({"ARMENIAN", "CHEROKEE", "COPTIC", "CYRILLIC", "GREEK", "LISU"})
-"""Scripts whose letters pass for Latin ones when both occur in one word."""
+"""Scripts whose letters can be mistaken for Latin ones when both occur in one word."""
 _BLANKS = frozenset("\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
-"""Letters and symbols that are drawn as nothing."""
+"""Letters and symbols that are drawn as blanks."""
 _HIDDEN = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs"})
 """General categories that are not drawn, or drawn as a blank."""
 _WORD = re.compile(r"\w+")
@@ -26,7 +26,7 @@ _MANY_TABS = re.compile(rf"\t{{{TABS_SHOWN + 1},}}")
 
 
 def visible(text: str) -> str:
-    """Write each character that could deceive as its code point; newlines and tabs stay."""
+    """Return a text with each character that could deceive written as its code point; newlines and tabs stay."""
     if _PLAIN.fullmatch(text) is None:
         drawn = "".join([one if " " <= one <= "~" else _drawn(one) for one in text])
         text = _WORD.sub(_without_lookalikes, drawn)
@@ -35,7 +35,7 @@ def visible(text: str) -> str:
 
 
 def one_line(text: str, limit: int) -> str:
-    """Write text on one line of at most `limit` characters; blanks fold, and a cut ends in an ellipsis."""
+    """Return a text on one line of at most `limit` characters; blanks are collapsed, and a cut ends in an ellipsis."""
     line = visible(" ".join(text.split()))
     return line if len(line) <= limit else line[:limit - 1] + "…"
 
@@ -50,7 +50,8 @@ def _drawn(one: str) -> str:
 
 
 def _passes_for_ascii(one: str) -> bool:
-    """Full-width, mathematical and other forms of an ASCII character, and the solidus and quotes that look like one."""
+    """Return whether a character is a full-width, mathematical or other form of an ASCII character, or resembles the
+    solidus or a quote."""
     folded = unicodedata.normalize("NFKC", one)
     return (folded != one and len(folded) == 1 and folded.isascii()) or one in "\u2044\u2215\u2216\u29f8\u02b9\u037e"
 

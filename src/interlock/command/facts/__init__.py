@@ -1,1 +1,1 @@
-"""What a subject consists of: paths, commands, URLs, as policy compares them (H-6, H-7)."""
+"""The parts of a subject: paths, commands, URLs, in the form that policy compares (H-6, H-7)."""

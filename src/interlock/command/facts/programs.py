@@ -1,7 +1,7 @@
-"""What programs do with their arguments, as far as an allow rule must know it (H-7).
+"""What programs do with their arguments, as far as an allow rule depends on it (H-7).
 
-A wildcard of a rule matches plain arguments. A word that makes a program run another one, write elsewhere or leave
-the workspace must be named by the rule, letter by letter. The tables err towards asking.
+A rule's wildcard matches plain arguments. The rule must name literally each word that makes a program run another one,
+write elsewhere or leave the workspace. The tables err on the side of asking.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SHELLS = frozenset({
     "mksh", "nice", "nohup", "parallel", "pwsh", "rbash", "script", "sh", "ssh", "su", "sudo", "tcsh", "time",
     "timeout", "trap", "watch", "xargs", "zsh",
 })
-"""Programs of which a single argument may be a whole command line; deny rules read it as one."""
+"""Programs with a single argument that may be a complete command line; deny rules parse it as one."""
 INTERPRETERS = frozenset({
     "awk", "bc", "bun", "dc", "deno", "ed", "elixir", "emacs", "erl", "ex", "gawk", "ghci", "groovy", "guile",
     "irb", "java", "jshell", "julia", "lua", "luajit", "m4", "mawk", "mysql", "nano", "nawk", "node", "nodejs",
@@ -41,7 +41,7 @@ DISPATCHERS = frozenset({
     "mvn", "nix", "nox", "npm", "pdm", "pip", "pip3", "pixi", "pnpm", "poetry", "rake", "rustup", "rye", "snap",
     "svn", "systemctl", "task", "terraform", "tox", "yarn", "yum",
 })
-"""Programs whose first operand says what they do: a rule names every word up to it."""
+"""Programs whose first operand determines what they do: a rule names every word up to it."""
 _SCRIPTED = frozenset({
     ("bun", "run"), ("bundle", "exec"), ("cargo", "install"), ("conda", "run"), ("deno", "run"), ("gh", "issue"),
     ("gh", "pr"), ("gh", "repo"), ("gh", "run"), ("git", "bisect"), ("git", "config"), ("git", "remote"),
@@ -49,7 +49,7 @@ _SCRIPTED = frozenset({
     ("npm", "exec"), ("npm", "run"), ("pdm", "run"), ("pixi", "run"), ("pnpm", "exec"), ("pnpm", "run"),
     ("poetry", "run"), ("rye", "run"), ("uv", "run"), ("yarn", "run"),
 })
-"""Two words after which a third says what is done."""
+"""Two words after which a third determines what is done."""
 
 _LONG = frozenset({
     "basetemp", "cache-dir", "chdir", "command", "compress-program", "conf", "confcutdir", "config", "config-env",
@@ -64,7 +64,7 @@ _LONG = frozenset({
     "rulesdir", "script", "script-shell", "shell", "ssh", "target-dir", "template", "textconv", "to-command",
     "toolexec", "trust", "unsafe", "upload-pack", "use-compress-program", "userconfig", "vettool", "work-tree",
 })
-"""Long options of any program that run, load, write or look elsewhere. An abbreviation counts, too: `--outp`."""
+"""Long options of any program that run, load, write or access other places. Abbreviations also count: `--outp`."""
 _OWN_LONG: dict[str, frozenset[str]] = {
     "cat": frozenset(), "cut": frozenset(), "du": frozenset({"files0-from"}), "grep": frozenset(), "head": frozenset(),
     "jest": _LONG | {"environment", "filter", "globalSetup", "setupFiles", "testRunner", "transform"},
@@ -74,7 +74,7 @@ _OWN_LONG: dict[str, frozenset[str]] = {
     "tr": frozenset(), "vitest": _LONG | {"environment", "globalSetup"}, "wc": frozenset({"files0-from"}),
     "date": _LONG | {"set"}, "sed": _LONG | {"file"},
 }
-"""Long options to name of programs that have fewer or more of them."""
+"""Long options that must be named, of programs that have fewer or more of them."""
 _SHORT = {
     "basedpyright": "", "basename": "", "black": "", "cargo": "ZC", "cat": "", "cc": "oBx", "clang": "oBx",
     "cmp": "", "column": "", "comm": "", "coverage": "", "cp": "t", "curl": "oOKTdFxwcD", "cut": "", "date": "s",
@@ -87,7 +87,7 @@ _SHORT = {
     "tar": "IFC", "touch": "", "tr": "", "tree": "o", "tsc": "p", "uname": "", "uniq": "", "unittest": "",
     "unzip": "d", "vitest": "cr", "wc": "", "wget": "OoPie", "which": "", "xxd": "r", "yarn": "C", "zip": "TO",
 }
-"""Letters of one-dash options that must be named, by program; one that is not listed keeps to `_SHORT_ANY`."""
+"""Letters of one-dash options that must be named, by program; an unlisted program uses `_SHORT_ANY`."""
 _SHORT_ANY = "ceoxCEIOX"
 _ONE_DASH = frozenset({
     "cc", "clang", "convert", "ffmpeg", "find", "g++", "gcc", "go", "java", "javac", "terraform",
@@ -96,7 +96,7 @@ _ONE_DASH = frozenset({
 _WRITES_OPERAND = frozenset({
     "uniq", "xxd",
 })
-"""Programs whose second operand is written."""
+"""Programs that write their second operand."""
 _SED_SCRIPT = re.compile(r"(?:[0-9]+|\$)(?:,(?:[0-9]+|\$))?[pdq=]")
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?://|:)|(?:data|javascript|ext|file|fd):", re.IGNORECASE)
 _REMOTE = re.compile(r"[\w.-]+@[\w.-]+:|[\w-]+(?:\.[\w-]+)+:[^0-9]")
@@ -104,12 +104,12 @@ _ASSIGNED = re.compile(r"[A-Za-z_][A-Za-z0-9_]*[:+?]?=")
 
 
 def program(words: Sequence[str]) -> str:
-    """The program's own name: what is behind the last slash of the first word."""
+    """Return the program's own name: what follows the last slash of the first word."""
     return posixpath.basename(words[0]) if words else ""
 
 
 def must_name(words: Sequence[str]) -> set[int]:
-    """Indexes of the words that an allow rule must name letter by letter; the program's is always one of them."""
+    """Return the indexes of the words that an allow rule must name literally; the program's is always one of them."""
     name = program(words)
     if name in RUNNERS:
         return set(range(len(words)))
@@ -125,7 +125,8 @@ def must_name(words: Sequence[str]) -> set[int]:
 
 
 def fixed_words(words: Sequence[str]) -> int:
-    """How many words say what is run: a program alone, with its subcommand, or with the code that it runs."""
+    """Return how many words determine what is run: a program alone, with its subcommand, or with the code that it
+    runs."""
     name = program(words)
     if name not in INTERPRETERS and name not in DISPATCHERS:
         return 1
@@ -149,7 +150,7 @@ def _acting(name: str, words: Sequence[str]) -> str:
 
 
 def _reaches(name: str, word: str) -> bool:
-    """Whether this argument makes the program run, load or write something, or takes it elsewhere."""
+    """Return whether this argument makes the program run, load or write something, or access other places."""
     if word.startswith("--"):
         option = word[2:].partition("=")[0]
         return bool(option) and any(
@@ -164,19 +165,21 @@ def _reaches(name: str, word: str) -> bool:
 
 
 def _sed_scripts(words: Sequence[str]) -> set[int]:
-    """A sed script may run and write: only one that prints or drops lines by their number is plain."""
+    """Return the scripts of a sed command that are not plain: a script may run and write, and only one that prints or
+    deletes lines by number is plain."""
     operands = [at for at in range(1, len(words)) if not words[at].startswith("-")]
     return {at for at in operands[:1] if _SED_SCRIPT.fullmatch(words[at]) is None}
 
 
 def urls_in(word: str) -> str | None:
-    """The URL, or the place on another host, that a word names."""
+    """Return the URL, or the location on another host, that a word names."""
     value = word.partition("=")[2] if word.startswith("-") else word
     return value if _URL.match(value) or _REMOTE.match(value) else None
 
 
 def path_in(word: str) -> str:
-    """What of a word may be a path: behind an option's `=`, or behind its letter if a path begins there."""
+    """Return the part of a word that may be a path: after an option's `=`, or after its letter if a path begins
+    there."""
     if not word.startswith("-"):
         head, eq, value = word.partition("=")
         return value if eq and head.isidentifier() else word

@@ -1,7 +1,7 @@
-"""The one normaliser: what an agent asks for, in whatever spelling, as the facts that policy compares (H-6).
+"""The only normaliser: it converts an agent's request, however it is spelled, to the facts that policy compares (H-6).
 
-`facts(Request(…))` is the only way from bytes to facts. A caller passes all that it has of the permission request:
-its input, title, locations and content, and the runner's own reading of symbolic links.
+`facts(Request(…))` is the only way from bytes to facts. A caller passes all that it has of the permission request: its
+input, title, locations and content, and the paths whose symbolic links the runner resolved.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from interlock.command.facts import shell
 from interlock.command.patterns import SEPARATORS
 
 MAX_FACTS = 1_000
-"""Paths, commands, URLs or texts of one request; with more it is unclear."""
+"""Paths, commands, URLs or texts of one request; a request with more is unclear."""
 MAX_NESTING = 32
-"""Objects and lists inside each other; deeper is unclear."""
+"""Nesting depth of objects and lists; a deeper input is unclear."""
 MAX_DENY_TEXT_CHARS = 262_144
-"""Text of a described request that deny rules look at; a longer one meets every deny rule by command or path."""
+"""Text of a described request that deny rules search; a longer one matches every deny rule by command or path."""
 
 
 class AgentRequest(NamedTuple):
-    """What an agent asks for, as received.
+    """An agent's request as received.
 
     `input` is the raw input's bytes, None or empty if the agent sends none. `content` is the request's content as JSON
     bytes (ACP: a list of diffs and texts). `locations` are the paths that it names beside the input. With `described`
@@ -49,11 +49,11 @@ class AgentRequest(NamedTuple):
 
 @dataclass(frozen=True)
 class RequestFacts:
-    """What a request consists of. An allow rule must cover each fact; a deny rule needs one.
+    """The parts of a request. An allow rule must cover each fact; a deny rule needs one.
 
-    `paths` are below the workspace as they are named from there, else absolute; `lines` are command lines as a shell
-    would get them. `beside` names what no rule by command covers: another directory, an environment, standard input.
-    `unclear` says why no allow rule may cover the request, None if one may.
+    `paths` below the workspace are relative to it, others absolute; `lines` are command lines as a shell would get
+    them. `beside` names what no rule by command covers: another directory, an environment, standard input. `unclear` is
+    why no allow rule may cover the request, None if one may.
     """
 
     paths: tuple[str, ...] = ()
@@ -63,39 +63,40 @@ class RequestFacts:
     unclear: str | None = None
     described: bool = False
     said: tuple[str | bytes, ...] = ()
-    """All that the request says, for deny rules that must search it: see `texts`."""
+    """All text of the request, for deny rules that must search it: see `texts`."""
     workspace: str = ""
     directory: str = ""
-    """Where its commands run; relative arguments are resolved against it."""
+    """The working directory of its commands; relative arguments are resolved against it."""
     command_only: bool = False
-    """The input is one command line and words about it: nothing else in it changes what is done."""
+    """The input is one command line and its description: no other member changes what is done."""
     resolved_paths: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @cached_property
     def read(self) -> tuple[shell.CommandLine, ...]:
-        """The command lines, taken apart; the grammar is loaded and asked when a rule first wants to know."""
+        """Return the parsed command lines; the grammar is loaded when a rule first needs it."""
         return tuple(shell.read(line) for line in self.lines)
 
     @cached_property
     def texts(self) -> tuple[str, ...]:
-        """All text of the request, fit to be searched."""
+        """Return all text of the request, in searchable form."""
         texts = (one.decode("utf-8", "replace") if isinstance(one, bytes) else one for one in self.said)
         return tuple(_sound(text) for text in texts if text)
 
     @cached_property
     def vague(self) -> bool:
-        """Whether deny rules must search all text, since not every fact could be made out."""
+        """Return whether deny rules must search all text, since not every fact could be determined."""
         return self.described or self.unclear is not None or any(line.unclear is not None for line in self.read)
 
     def place(self, path: str) -> Iterator[str]:
-        """A path that a command names, and where its symbolic links lead: below the workspace, else absolute."""
+        """Yield a path that a command names, and its target if it has symbolic links: relative below the workspace,
+        otherwise absolute."""
         yield relative(path, self.workspace, self.directory)
         if path in self.resolved_paths:
             yield relative(self.resolved_paths[path], self.workspace)
 
 
 def facts(request: AgentRequest) -> RequestFacts:
-    """Normalise a request. Never raises: what cannot be understood is unclear, and its text is kept for deny rules."""
+    """Normalise a request. Never raises: what cannot be parsed is unclear, and its text is kept for deny rules."""
     found = FactCollector(request.workspace)
     if request.input:
         found.document(request.input)
@@ -124,7 +125,7 @@ def _sound(text: str) -> str:
 
 
 def relative(path: str, workspace: str, directory: str = "") -> str:
-    """A path below the workspace as it is named from there, any other as an absolute one. Only text is looked at."""
+    """Return a path below the workspace relative to it, any other as an absolute one. Only the text is used."""
     if path.lower().startswith("file:"):
         path = "/" + path[5:].lstrip("/")
     if path.startswith("~"):
@@ -155,17 +156,17 @@ _ENVIRONMENTS = frozenset({
 _EXACT = frozenset({
     "argv0", "argvbase64", "envbase64", "mountnamespace",
 })
-"""Members of a held program's start: it is called by another name than its own, holds bytes that are no text, or is
-named by a path that means another file for its process."""
+"""Members of a held program's start: it is called by another name than its own, contains bytes that are not text, or is
+named by a path that is another file for its process."""
 _RIGHTS = re.compile("admin|bypass|danger|elevat|escalat|permission|privileg|sandbox|sudo|unsafe")
-"""What the name of a member has in it that may give a command more than its words show."""
+"""Substrings of a member's name that may give a command more rights than its words show."""
 _ELSEWHERE = frozenset({
     "container", "gid", "group", "host", "hostname", "image", "machine", "pod", "remote", "remotehost", "runas",
     "server", "sshhost", "targethost", "uid", "user", "username", "vm",
 })
 """Members that name another user or machine for a command."""
 _AS_EVER = frozenset({"", "default", "false", "none", "use_default"})
-"""Values by which such a member changes nothing."""
+"""Values with which such a member changes nothing."""
 _INPUTS = frozenset({
     "inputdata", "standardinput", "stdin",
 })
@@ -174,7 +175,7 @@ _PATHS = (
     "directory", "directories", "folder", "folders", "source", "src", "destination", "dest", "dst", "root",
     "target", "location", "locations", "filepattern",
 )
-"""What the name of a member ends with that names a path; one too many only makes an allow rule narrower."""
+"""Suffixes of names of members that are paths; a false match only makes an allow rule narrower."""
 _LINKS = ("url", "urls", "uri", "uris", "href", "endpoint", "link")
 _DATA = frozenset({
     "activeform", "body", "cellid", "celltype", "content", "contents", "data", "description", "editmode",
@@ -183,15 +184,15 @@ _DATA = frozenset({
     "oldtext", "outputmode", "prompt", "query", "question", "reason", "regex", "replace", "replacement", "search",
     "status", "summary", "text", "thought", "thoughts", "title", "toolcallid", "type",
 })
-"""Members whose text is what is written or said, not where or what is run."""
+"""Members whose text is content, not where or what is run."""
 _ABOUT = frozenset({
     "description", "explanation", "reason", "runinbackground", "timeout", "timeoutms", "timeoutseconds", "title",
 })
-"""Members beside a command line that do not change what it does."""
+"""Members beside a command line that do not change its effect."""
 _EDITS = frozenset({
     "create", "insert", "str_replace", "undo_edit", "view",
 })
-"""What the `command` of a text editor says, beside a path; no shell gets it."""
+"""Values of a text editor's `command`, beside a path; no shell gets it."""
 _PATCH = re.compile(r"^(?:\*\*\* (?:Add|Update|Delete) File: (.+)|\*\*\* Move to: (.+)"
                     r"|(?:---|\+\+\+) (?:[ab]/)?([^\t\n]+).*"
                     r"|(?:rename|copy) (?:from|to) (.+)|diff --git (?:a/)?(\S+) (?:b/)?(\S+))$", re.MULTILINE)
@@ -203,7 +204,7 @@ URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S+|(?:data|javascript|mailto):\S+"
 
 
 class FactCollector:
-    """Facts while they are found."""
+    """Collects facts."""
 
     def __init__(self, workspace: str) -> None:
         self.paths: list[str] = []
@@ -221,7 +222,7 @@ class FactCollector:
         self._arguments: list[object] = []
 
     def document(self, raw: bytes, *, content: bool = False) -> None:
-        """Read JSON. A member that comes twice counts with both values, and makes the whole unclear."""
+        """Parse JSON. A duplicate member counts with both values, and makes the whole unclear."""
         try:
             value: Any = json.loads(raw, object_pairs_hook=_Pairs, parse_constant=_refuse)
         except (ValueError, RecursionError):
@@ -236,7 +237,7 @@ class FactCollector:
         self._value("", value, 0)
 
     def path(self, path: str) -> None:
-        """Note a path; one with control characters is unclear."""
+        """Add a path; one with control characters is unclear."""
         if any(ord(one) < 32 or 0xD800 <= ord(one) < 0xE000 for one in path):
             self.mark_unclear("a path has control characters")
         if any(map(_is_hidden, path)):
@@ -251,7 +252,7 @@ class FactCollector:
                 self.paths.append(path.replace("\\", "/"))
 
     def commands(self) -> None:
-        """Put programs and arguments together."""
+        """Combine programs and arguments."""
         arguments = [word for value in self._arguments for word in self._strings(value)]
         for value in self._programs:
             if isinstance(value, str):
@@ -269,14 +270,15 @@ class FactCollector:
             self.mark_unclear("a command has invisible characters")
 
     def _line(self, begins: str, words: list[str]) -> None:
-        """A tool may hand words to a program, or put them together for a shell: with an operator both are looked at."""
+        """Add a command line from words. A tool may pass words to a program, or join them for a shell: with an operator
+        both are checked."""
         start = [begins] if begins else []
         self.lines.append(" ".join([*start, *map(shlex.quote, words)]))
         if any(character in word for word in words for character in SEPARATORS):
             self.lines.append(" ".join([*start, *words]))
 
     def mark_unclear(self, why: str) -> None:
-        """Let no allow rule cover the request; the first reason is kept."""
+        """Exclude the request from allow rules; the first reason is kept."""
         self.unclear = self.unclear or why
 
     def _value(self, name: str, value: object, depth: int) -> None:
@@ -356,7 +358,7 @@ class FactCollector:
                 self.path(member)
 
     def _more(self, name: str, member: object, depth: int) -> None:
-        """Note what may give a command other rights, or run it for another user or on another machine."""
+        """Record members that may give a command other rights, or run it for another user or on another machine."""
         changes = member if not isinstance(member, str) else member.strip().lower() not in _AS_EVER
         if changes and not (isinstance(member, _Pairs) and not member.pairs):
             self.rights = True
@@ -367,7 +369,7 @@ class FactCollector:
             self.beside.append(what)
 
     def add_text(self, name: str, text: str) -> None:
-        """Note the text of a member: a URL, a patch, a path, or words that deny rules search."""
+        """Add the text of a member: a URL, a patch, a path, or words that deny rules search."""
         if name in _DATA and not text.startswith("*** Begin Patch"):
             self.texts.append(text)
         elif name.endswith(_LINKS) or URL.fullmatch(text):
@@ -402,7 +404,7 @@ class FactCollector:
 
 
 class _Pairs:
-    """A JSON object as its pairs, none lost. `twice` is a name that comes more than once, None if none does."""
+    """A JSON object as its pairs, including duplicates. `twice` is a duplicated name, None if there is none."""
 
     def __init__(self, pairs: list[tuple[str, object]]) -> None:
         self.pairs = pairs
@@ -411,7 +413,8 @@ class _Pairs:
 
 
 def _is_hidden(character: str) -> bool:
-    """Whether a character changes how others are shown, or is not shown: what is read is not what is run."""
+    """Return whether a character is invisible or changes how others are shown, so that the visible text differs from
+    what is run."""
     return not character.isascii() and unicodedata.category(character) == "Cf"
 
 
@@ -420,10 +423,10 @@ def _refuse(constant: str) -> object:
 
 
 def _plain(name: str) -> str:
-    """A member's name without what spellings differ by: `filePath`, `file_path` and `File-Path` are one."""
+    """Return a member's name without differences in spelling: `filePath`, `file_path` and `File-Path` are the same."""
     return name.replace("_", "").replace("-", "").replace(" ", "").lower()
 
 
 def tokens(text: str) -> Iterator[str]:
-    """What a text could name as a path: its parts between blanks, quotes and brackets."""
+    """Yield the parts of a text that could be paths: those between blanks, quotes and brackets."""
     yield from (part for part in re.split(r"[\s'\"`()<>,;:=\[\]{}|&]+", text) if part)

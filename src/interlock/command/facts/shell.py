@@ -1,7 +1,7 @@
-"""A command line as a shell reads it: its simple commands word by word, and what else is in it (H-7).
+"""Parsing of a command line as a shell does: its simple commands word by word, and its other constructs (H-7).
 
-Read by the grammar of tree-sitter-bash. What is plain enough for an allow rule is read a second time by a small lexer
-of our own; a line that the two read differently is unclear, and so is asked about.
+The grammar of tree-sitter-bash parses it. What is plain enough for an allow rule is parsed a second time by a small
+lexer of Interlock's own; if the two differ, the line is unclear, and so is asked about.
 """
 
 from __future__ import annotations
@@ -16,34 +16,34 @@ from interlock.command.facts.programs import RUNNERS, SHELLS, program
 LINE_CHARS = 4_096
 """A longer command line is unclear: no allow rule covers it."""
 MAX_DEPTH = 40
-"""Constructs inside each other; deeper is unclear."""
+"""Nesting depth of constructs; a deeper line is unclear."""
 MAX_NESTED = 4
-"""Command lines inside each other's arguments (`bash -c "bash -c …"`) that deny rules look into."""
+"""Nesting depth of command lines in arguments (`bash -c "bash -c …"`) that deny rules examine."""
 MAX_OPENINGS = 128
-"""Characters that open something: the grammar takes time with the square of those that are never closed."""
+"""Maximum number of opening characters: the grammar takes time with the square of those that are never closed."""
 
 MARKS = {
     "pipe": "|", "and": "&", "or": "|", "sequence": ";\n", "background": "&", "null": "<>&", "write": "<>&",
     "read": "<", "heredoc": "<", "expansion": "$", "substitution": "$`", "subshell": "(", "group": "{", "brace": "{",
     "assignment": "=", "not": "!", "comment": "#", "tilde": "~", "glob": "*?[", "compound": ";\n(", "escape": "\\",
 }
-"""What a line may have beside plain words, each with the characters that it is written with."""
+"""Constructs that a line may have besides plain words, each with its characters."""
 
 
 class Simple(NamedTuple):
-    """One simple command: its words after quotes are removed; one with an expansion stands as it was written."""
+    """A simple command: its words after quote removal; a word with an expansion is unchanged."""
 
     words: tuple[str, ...]
 
     @property
     def text(self) -> str:
-        """The words with one space between them, quoted where a shell needs it."""
+        """Return the words with one space between them, quoted if a shell requires it."""
         return " ".join(quoted(word) for word in self.words)
 
 
 class CommandLine(NamedTuple):
-    """A command line taken apart. `inner` are the commands inside its arguments, for deny rules alone; `targets` are
-    files that it redirects to or from. `unclear` says why no allow rule may cover it, None if it may."""
+    """A parsed command line. `inner` are the commands inside its arguments, for deny rules only; `targets` are files
+    that it redirects to or from. `unclear` is why no allow rule may cover it, None if one may."""
 
     text: str
     commands: tuple[Simple, ...] = ()
@@ -58,7 +58,7 @@ _PLAIN = re.compile(r"[\w@%+=:,./^~*?\[\]{}#!-]+")
 
 
 def quoted(word: str) -> str:
-    """A word as one would type it."""
+    """Return a word as one would type it."""
     if word and _PLAIN.fullmatch(word) is not None:
         return word
     return "'" + word.replace("'", "'\"'\"'") + "'"
@@ -66,7 +66,7 @@ def quoted(word: str) -> str:
 
 @lru_cache(maxsize=512)
 def read(text: str, depth: int = 0) -> CommandLine:
-    """Take a command line apart. Never raises: what cannot be read is unclear."""
+    """Parse a command line. Never raises: what cannot be parsed is unclear."""
     text = text.strip(" \t\n")
     if not text:
         return CommandLine(text, unclear="there is no command")
@@ -104,7 +104,7 @@ class _Deep(Exception):
 
 @lru_cache(maxsize=1)
 def _parser() -> Any:
-    """The parser, loaded when the first command is judged; None if the packages are missing."""
+    """Return the parser, loaded when the first command is judged; None if the packages are missing."""
     try:
         import tree_sitter
         import tree_sitter_bash
@@ -114,7 +114,7 @@ def _parser() -> Any:
 
 
 class _Reading:
-    """Walks one syntax tree."""
+    """A walk of one syntax tree."""
 
     def __init__(self, source: bytes, depth: int) -> None:
         self._source, self._depth = source, depth
@@ -184,7 +184,7 @@ class _Reading:
         self._look_inside(simple)
 
     def _look_inside(self, simple: Simple) -> None:
-        """Commands that a program would run out of its arguments, whichever options come first."""
+        """Collect the commands that a program would run from its arguments, whichever options come first."""
         words = simple.words
         if program(words) in RUNNERS or program(words) in ("find", "fd", "fdfind"):
             self.inner += [Simple(words[at:]) for at in range(1, len(words))]
@@ -215,7 +215,7 @@ class _Reading:
             self.targets.append(value)
 
     def _word(self, node: Any, depth: int) -> str:
-        """The value of a word; its marks are noted."""
+        """Return the value of a word; its marks are recorded."""
         if depth > MAX_DEPTH:
             raise _Deep
         kind: str = node.type
@@ -293,7 +293,7 @@ _PIECE = re.compile(r"""'(?P<raw>[^']*)'|"(?P<text>(?:[^"\\]|\\.)*)"|\\(?P<one>.
 
 
 def _lexed(text: str) -> list[tuple[str, ...]] | None:
-    """Cut a line of plain commands at its operators; None for anything else."""
+    """Split a line of plain commands at its operators; None for any other line."""
     commands: list[tuple[str, ...]] = []
     words: list[str] = []
     at, glued = 0, False
