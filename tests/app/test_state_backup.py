@@ -94,6 +94,14 @@ def test_no_file_is_replaced_and_nothing_is_left_behind(state: Path, archive: Pa
     assert sorted(path.name for path in tmp_path.iterdir()) == ["backup.tar.gz", "state"]
 
 
+def test_what_a_killed_one_left_is_removed(state: Path, archive: Path, tmp_path: Path) -> None:
+    for left in (".interlock-restore-abcd", ".interlock-backup-abcd"):
+        (tmp_path / left / "state").mkdir(parents=True)
+    restore_backup(archive, tmp_path / "restored")
+    write_backup(state, tmp_path / "second.tar.gz", NOW_MS, "0.1.0")
+    assert [path.name for path in tmp_path.glob(".interlock-*")] == []
+
+
 def test_an_empty_directory_is_filled(archive: Path, tmp_path: Path) -> None:
     (tmp_path / "restored").mkdir()
     assert restore_backup(archive, tmp_path / "restored").ok

@@ -22,6 +22,7 @@ import apsw
 import msgspec
 
 from interlock.app.data_migration.departure import why_not_here
+from interlock.app.scratch_directory import scratch_directory
 from interlock.backends.sqlite import queries
 from interlock.backends.sqlite.connect import connect
 from interlock.backends.sqlite.database import SqliteDatabase
@@ -87,8 +88,8 @@ def write_backup(state: Path, archive: Path, now_ms: int, version: str) -> Backu
     `ok` of the report is False then. Raises BackupRefused, OSError.
     """
     _check_source(state, archive)
-    with tempfile.TemporaryDirectory(prefix=".interlock-backup-", dir=archive.parent) as place:
-        copy = Path(place, "state")
+    with scratch_directory(archive.parent, ".interlock-backup-") as place:
+        copy = place / "state"
         copy.mkdir(mode=0o700)
         _copy(state, copy, BEFORE_LEDGER)
         _copy_ledger(state / LEDGER_NAME, copy / LEDGER_NAME)
@@ -96,7 +97,7 @@ def write_backup(state: Path, archive: Path, now_ms: int, version: str) -> Backu
         manifest = BackupManifest(format=FORMAT, made_at=iso(now_ms), version=version,
                                   gateway_id=_gateway_id(copy / LEDGER_NAME), files=[_described(copy, path)
                                                                                       for path in _all_files(copy)])
-        written = Path(place, "archive")
+        written = place / "archive"
         with written.open("xb") as file:
             written.chmod(0o600)
             _pack(copy, manifest, file)
@@ -115,8 +116,8 @@ def write_backup(state: Path, archive: Path, now_ms: int, version: str) -> Backu
 def read_backup(archive: Path) -> BackupReport:
     """Verify a backup: each file by its digest, the ledger's structure, and its audit log. Raises BackupRefused,
     OSError."""
-    with tempfile.TemporaryDirectory(prefix=".interlock-backup-", dir=archive.parent) as place:
-        return _unpack(archive, Path(place, "state"))
+    with scratch_directory(archive.parent, ".interlock-backup-") as place:
+        return _unpack(archive, place / "state")
 
 
 def restore_backup(archive: Path, state: Path) -> BackupReport:
@@ -128,8 +129,8 @@ def restore_backup(archive: Path, state: Path) -> BackupReport:
         raise BackupRefused(f"There is something at {state} already, and a restored directory replaces nothing. Name "
                             "another with --state, or move it away first.")
     state.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".interlock-restore-", dir=state.parent) as place:
-        copy = Path(place, "state")
+    with scratch_directory(state.parent, ".interlock-restore-") as place:
+        copy = place / "state"
         report = _unpack(archive, copy)
         if state.is_dir():
             state.rmdir()

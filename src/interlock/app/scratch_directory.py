@@ -1,0 +1,50 @@
+"""A directory for what is not whole yet, beside the place that it is for, so that it is moved there in one step."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+IN_USE = ".in-use"
+"""The file of a directory on which its process has a lock, which ends with the process, however that ends."""
+
+
+@contextmanager
+def _locked(path: Path, flags: int, operation: int) -> Generator[None]:
+    descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, operation)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _remove_if_abandoned(place: Path) -> None:
+    with suppress(OSError), ExitStack() as lock:
+        if place.is_symlink():
+            return
+        with suppress(FileNotFoundError):
+            lock.enter_context(_locked(place / IN_USE, os.O_RDWR, fcntl.LOCK_EX | fcntl.LOCK_NB))
+        shutil.rmtree(place, ignore_errors=True)
+
+
+@contextmanager
+def scratch_directory(parent: Path, prefix: str) -> Generator[Path]:
+    """Make a directory in `parent`, private to its owner, and remove it in the end. Those of this prefix that a killed
+    process left are removed first; one that is in use stays. Raises OSError."""
+    with ExitStack() as lock:
+        # Under a lock on the parent, so that none that is just made is taken for an abandoned one.
+        with _locked(parent, os.O_RDONLY | os.O_DIRECTORY, fcntl.LOCK_EX):
+            for left in sorted(parent.glob(f"{prefix}*")):
+                _remove_if_abandoned(left)
+            place = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
+            lock.enter_context(_locked(place / IN_USE, os.O_RDWR | os.O_CREAT, fcntl.LOCK_EX))
+        try:
+            yield place
+        finally:
+            shutil.rmtree(place, ignore_errors=True)

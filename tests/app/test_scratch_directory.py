@@ -1,0 +1,60 @@
+"""A directory for what is not whole yet: what a killed process left is removed, and what another one uses is not."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from interlock.app.scratch_directory import scratch_directory
+
+pytestmark = pytest.mark.req("Y-15")
+HOLD = """
+import sys
+from pathlib import Path
+from interlock.app.scratch_directory import scratch_directory
+with scratch_directory(Path(sys.argv[1]), ".interlock-restore-") as place:
+    (place / "state").mkdir()
+    print(place, flush=True)
+    sys.stdin.read()
+"""
+
+
+def holder(parent: Path) -> tuple[subprocess.Popen[str], Path]:
+    """A process that uses a directory until its standard input ends, and the directory."""
+    process = subprocess.Popen([sys.executable, "-c", HOLD, str(parent)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                               text=True)
+    assert process.stdout is not None
+    return process, Path(process.stdout.readline().strip())
+
+
+def test_what_a_killed_process_left_is_removed_by_the_next(tmp_path: Path) -> None:
+    process, left = holder(tmp_path)
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate()
+    assert (left / "state").is_dir()
+    (tmp_path / ".interlock-other").mkdir()
+    with scratch_directory(tmp_path, ".interlock-restore-") as place:
+        assert sorted(tmp_path.iterdir()) == sorted([place, tmp_path / ".interlock-other"])
+        assert place.stat().st_mode & 0o077 == 0
+    assert list(tmp_path.iterdir()) == [tmp_path / ".interlock-other"]
+
+
+def test_what_another_process_uses_stays(tmp_path: Path) -> None:
+    process, used = holder(tmp_path)
+    with scratch_directory(tmp_path, ".interlock-restore-"):
+        assert (used / "state").is_dir()
+    process.communicate("")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_link_of_that_name_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept/file").touch()
+    (tmp_path / ".interlock-restore-link").symlink_to(tmp_path / "kept")
+    with scratch_directory(tmp_path, ".interlock-restore-"):
+        assert (tmp_path / "kept/file").exists()
