@@ -363,9 +363,8 @@ def whole_prompt(words: tuple[str, ...], *, read_stdin: bool, verb: str = "run")
     if not prompt.strip():
         raise usage("There is nothing to do: the prompt is empty.",
                     f'Write it behind the agent: interlock {verb} shell "ls -l"')
-    size = len(prompt.encode("utf-8", "surrogateescape"))
-    if size > MAX_WORDS_BYTES:
-        raise usage(f"The prompt has {size} bytes; {MAX_WORDS_BYTES} are the most.",
+    if len(prompt.encode("utf-8", "surrogateescape")) > MAX_WORDS_BYTES:  # Of a pipe, no more was read than shows that.
+        raise usage(f"The prompt has more than {MAX_WORDS_BYTES} bytes.",
                     "Put the text in a file of the workspace and name it in the prompt.")
     try:
         prompt.encode("utf-8")
