@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import io
+import json
 import os
 import pty
 import sys
+import time
+from pathlib import Path
 
+import msgspec
 import pytest
 
+from cli.scripted import Script, answer, link_to
+from cli.test_approval_card import read
 from interlock.cli import approval_prompt
-from interlock.cli.approval_prompt import TerminalAnswers
+from interlock.cli.approval_prompt import ApprovalPrompt, TerminalAnswers
 from interlock.cli.screen import Screen
 from interlock.cli.terminal import write
+from interlock.protocol.api.approvals import VOTE
+from interlock.protocol.clock import iso
 from interlock.protocol.resources import Notice
 
 QUESTION = "Allow it this once? y = yes, n = no: "
@@ -120,3 +128,36 @@ async def test_what_was_typed_before_the_question_does_not_answer_it(
     asking, _ = await ask(terminal, monkeypatch, (keys, person))
     os.write(person, b"n\n")
     assert await asking == "n"
+
+
+class Person:
+    """Types lines, and nothing after the last one."""
+
+    def __init__(self, *lines: str) -> None:
+        self._lines = [*lines]
+        self.asked: list[str] = []
+
+    async def line(self, question: str = "") -> str | None:
+        self.asked.append(question)
+        if not self._lines:
+            await asyncio.Event().wait()
+        return self._lines.pop(0)
+
+
+@pytest.mark.anyio
+@pytest.mark.req("P-4", "Y-3")
+@pytest.mark.parametrize(("left_s", "lines", "reason"), [
+    (approval_prompt.REASON_MARGIN_S + 0.05, ["n"], None), (1.0, ["n"], None), (600.0, ["n", "too wide"], "too wide")])
+async def test_a_no_counts_although_its_reason_is_not_typed_in_time(
+    tmp_path: Path, left_s: float, lines: list[str], reason: str | None
+) -> None:
+    """It was sent only after the reason, so the approval expired, and was recorded as one that no one answered."""
+    approval = msgspec.structs.replace(read(), expires_at=iso(int((time.time() + left_s) * 1_000)))
+    script = Script({f"POST {VOTE.at(approval.id)}": [
+        answer(json.loads(msgspec.json.encode(msgspec.structs.replace(approval, state="denied"))))]})
+    person = Person(*lines)
+    async with link_to(script, tmp_path) as link:
+        asking = ApprovalPrompt(link, "ask", person).answer(approval)
+        assert await asyncio.wait_for(asking, 20)
+    sent = json.loads(script.asked[-1].content)
+    assert (sent["decision"], sent.get("comment")) == ("deny", reason)

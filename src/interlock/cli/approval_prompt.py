@@ -17,7 +17,7 @@ from interlock.cli.bell import ring
 from interlock.cli.gateway_link import GatewayLink
 from interlock.cli.seen_approvals import SeenApprovals
 from interlock.cli.terminal import OpenQuestion, is_terminal, one_line, say
-from interlock.cli.values import rule_line, until
+from interlock.cli.values import rule_line, seconds_from_now, until
 from interlock.cli.verb_error import Trouble
 from interlock.command.card.permission_request import not_of_its_digest, title_of_approval
 from interlock.protocol.access import Whoami
@@ -32,6 +32,8 @@ Answering = Literal["ask", "yes", "elsewhere"]
 """How approvals are answered here: asked at the terminal, granted by `--yes`, or left to another place."""
 LINE_BYTES = 4_096
 QUIET_S = 0.3
+REASON_MARGIN_S = 5.0
+"""A no is sent this long before its approval expires, without the reason that its person is asked for."""
 UNREAD = "unread"
 _CHOICES = {False: "y = yes, n = no, ? = as JSON",
             True: "y = yes, s = always in this session, a = always, n = no, ? = as JSON"}
@@ -279,8 +281,7 @@ class ApprovalPrompt:
                 case "unread" if not reading.whole:
                     return await self._vote(approval, "grant", unread_comment(reading))
                 case "n" | "no":
-                    why = await self._line("Why not? (Enter for no reason): ", answers, lower=False)
-                    return await self._vote(approval, "deny", why)
+                    return await self._vote(approval, "deny", await self._reason(approval, answers))
                 case "s" | "a" as always if self._may_always(approval):
                     scope = "session" if always == "s" else "rule"
                     remembering = await self._agreed(approval, scope, answers)
@@ -290,6 +291,15 @@ class ApprovalPrompt:
                     show_json(approval)
                 case _:
                     say("Please answer y or n.")
+
+    async def _reason(self, approval: Approval, answers: Answers) -> str | None:
+        """Ask for the reason of a no while there is time: one that is sent too late is no vote."""
+        try:
+            async with asyncio.timeout(max(0.0, seconds_from_now(approval.expires_at) - REASON_MARGIN_S)):
+                return await self._line("Why not? (Enter for no reason): ", answers, lower=False)
+        except TimeoutError:
+            say("denied without a reason, since the approval is about to expire")
+            return None
 
     def _question(self, approval: Approval, reading: CardReading) -> str:
         if not reading.whole:

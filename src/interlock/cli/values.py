@@ -38,18 +38,18 @@ def span(seconds: float) -> str:
 
 def until(moment: str) -> str:
     """Write the time left until an ISO instant."""
-    left = _seconds_from_now(moment)
+    left = seconds_from_now(moment)
     return "no time" if left <= 0 else span(left)
 
 
 def ago(moment: str) -> str:
     """Write how long ago an ISO instant was."""
-    return f"{span(max(0.0, -_seconds_from_now(moment)))} ago"
+    return f"{span(max(0.0, -seconds_from_now(moment)))} ago"
 
 
 def age(moment: str) -> str:
     """Write the time since an ISO instant, for a column that says what it is: "12 min"."""
-    return span(max(0.0, -_seconds_from_now(moment)))
+    return span(max(0.0, -seconds_from_now(moment)))
 
 
 def between(start: str | None, end: str | None) -> str:
@@ -75,7 +75,8 @@ def count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def _seconds_from_now(moment: str) -> float:
+def seconds_from_now(moment: str) -> float:
+    """Return the seconds until an ISO instant, negative after it; 0 for a text that is none."""
     try:
         return parse_iso(moment) / 1000 - time.time()
     except ValueError:
