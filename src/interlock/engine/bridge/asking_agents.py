@@ -56,7 +56,8 @@ def check_compact(lane: Lane, instructions: str | None) -> None:
         raise Problem("Conflict", f"the agent of session {state.session_id} cannot be reached now",
                       hint="See `interlock status` for its runner.")
     if state.turn_start_n == 0:
-        raise Problem("Conflict", f"session {state.session_id} holds no conversation yet; there is nothing to compact")
+        raise Problem("Conflict", f"the agent of session {state.session_id} has not worked yet, so it holds nothing to "
+                      "compact", hint="Send it a prompt first.")
     if state.features.get("context_compaction") is not True:
         raise Problem("UnsupportedCapability", f"agent {state.agent_id} does not offer context_compaction")
 
