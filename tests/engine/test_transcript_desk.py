@@ -122,6 +122,7 @@ async def test_a_fork_is_a_session_of_its_own_that_can_go_on(place: Place) -> No
     begun = await place.desk.fork(OWNER, await place.record(), None, remember)
     forked = begun.record.session_id
     assert await place.texts(forked) == await place.texts()
+    assert place.table.engine.sessions.shown(begun.record).title == "say hi"
     assert msgspec.json.decode(place.file(forked).read_bytes().split(b"\n")[0])["parentSession"] == \
         f"{place.session_id}.jsonl"
     await place.go_on("only here", forked)
@@ -140,6 +141,9 @@ async def test_an_import_of_version_1_is_a_session_that_can_go_on(place: Place) 
     assert begun.report is not None
     assert set(begun.report.counts) == {"old_version", "no_line_feed"}
     assert await place.texts(begun.record.session_id) == ["long ago"]
+    assert place.table.engine.sessions.shown(begun.record).title == "long ago", "it is named as in a list of sessions"
+    with pytest.raises(Problem, match="has not worked yet"):
+        await place.table.engine.sessions.compact(OWNER, begun.record.session_id, None, remember)
     await place.go_on("go on", begun.record.session_id)
     assert (await place.texts(begun.record.session_id))[:2] == ["long ago", "go on"]
     with pytest.raises(Problem, match="/content"):

@@ -19,6 +19,7 @@ from interlock.engine.bridge.context_state import ContextState
 from interlock.engine.bridge.handlers.transcripts import AUDIT_ACTION
 from interlock.engine.bridge.inputs.people import EntryAdded, PolicyAsked, RepairBegun, RepairDone, TranscriptBegun
 from interlock.engine.bridge.lane_state import LaneState
+from interlock.engine.bridge.prompts import first_line_of_entries
 from interlock.engine.bridge.tenant_lane import tenant_lane_id
 from interlock.engine.bridge.verbs import LaneVerb
 from interlock.engine.lanes import Lanes
@@ -46,6 +47,8 @@ T = TypeVar("T")
 
 REPAIR_INLINE_BYTES = 4 * MIB
 """A transcript up to here is imported from memory."""
+TITLE_ENTRIES = 20
+"""Entries of a transcript in which the first line of a person is looked for, as the title of the session."""
 _state_decoder = msgspec.json.Decoder(LaneState)
 
 
@@ -265,7 +268,9 @@ class TranscriptDesk:
         await self._kept(self._transcripts.publish(*name, lines))
         # A session starts with what the store has of it: it is read there before the session exists.
         ids, leaf = await self._kept(self._transcripts.ids(*name)), await self._kept(self._transcripts.leaf(*name))
-        shell = await self._lanes.lane(fresh.session_id, fresh)
+        head = (await self._kept(self._transcripts.page(*name, 0, TITLE_ENTRIES))).lines
+        titled = msgspec.structs.replace(fresh, first_line=first_line_of_entries(head))
+        shell = await self._lanes.lane(fresh.session_id, titled)
         assert shell is not None, "a lane that begins is there"
 
         def named(row: SessionRecord) -> Begun:

@@ -11,6 +11,7 @@ import pytest
 from engine.conversation import OWNER, Table, remember
 from engine.messages import BYTES, DATA, KINDS, MEDIA_TYPES, binary, buffer, message, text, whole
 from interlock.command.policy import Rule, RuleSet
+from interlock.engine.bridge.prompts import first_line_of_entries
 from interlock.protocol.limits import MAX_COMMAND_BINARY_BYTES, MAX_INLINE_BINARY_BYTES
 from interlock.protocol.problems import Problem
 from interlock.protocol.resources import CommandBody, Target
@@ -158,3 +159,15 @@ async def test_a_command_that_names_no_time_has_the_configs_and_tells_its_runner
         command = await execute(table, {"messages": [message(text("a"))]}, timeout_ms=asked_ms)
         assert command.timeout_ms == timeout_ms
         assert table.wire.last("control.prompt.request").payload.timeout_ms == timeout_ms
+
+
+@pytest.mark.req("Y-8", "X-2")
+@pytest.mark.parametrize(("entries", "title"), [
+    ([{"type": "message", "message": {"role": "user", "content": "list\n  the bananas"}}], "list"),
+    ([{"type": "custom", "message": "?"}, {"type": "message", "message": {"role": "assistant", "content": "hello"}},
+      {"type": "message", "message": {"role": "user", "content": [{"type": "image", "data": ""}]}},
+      {"type": "message", "message": {"role": "user", "content": [{"type": "text", "text": " \n" + "x" * 90}]}}],
+     "x" * 79 + "…"),
+    ([{"type": "message", "message": {"role": "user", "content": None}}, {"type": "message"}], ""), ([], "")])
+async def test_a_transcript_is_named_by_what_a_person_wrote_first(entries: list[Any], title: str) -> None:
+    assert first_line_of_entries(msgspec.json.encode(entry) for entry in entries) == title

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -38,6 +39,39 @@ def first_line(payload: ExecutePayload) -> str:
     prompt has no text (Y-8)."""
     texts = (part.value for message in payload.messages for part in message.content
              if part.contentType == "text" and isinstance(part.value, str))
+    return _title(texts)
+
+
+def first_line_of_entries(lines: Iterable[bytes]) -> str:
+    """Return the first line that a person wrote in a transcript's entries, in the form of `first_line`; empty if there
+    is none."""
+    return _title(text for line in lines for text in _texts_of_a_person(line))
+
+
+class _TextPart(msgspec.Struct):
+    text: str = ""
+
+
+class _PersonsMessage(msgspec.Struct, tag_field="role", tag="user"):
+    content: str | list[_TextPart]
+
+
+class _PersonsEntry(msgspec.Struct, tag_field="type", tag="message"):
+    message: _PersonsMessage
+
+
+_persons_entry = msgspec.json.Decoder(_PersonsEntry)
+
+
+def _texts_of_a_person(line: bytes) -> list[str]:
+    try:
+        content = _persons_entry.decode(line).message.content
+    except msgspec.DecodeError:  # Of an agent, of a tool, or another kind of entry.
+        return []
+    return [content] if isinstance(content, str) else [part.text for part in content]
+
+
+def _title(texts: Iterable[str]) -> str:
     line = next((" ".join(line.split()) for text in texts for line in text.splitlines() if line.strip()), "")
     return line if len(line) <= TITLE_CHARS else line[: TITLE_CHARS - 1] + "…"
 
