@@ -36,7 +36,7 @@ from servers import by_tenant
 
 pytestmark = pytest.mark.anyio
 PAGE = Path(__file__).parents[3] / "docs/explanation/sizing.md"
-SECTION = "## Past one PostgreSQL"
+SECTION = "## Beyond one PostgreSQL"
 BY_TENANT = "keyed by tenant"
 OTHER_KEY = "has the tenant, and a key without it"
 SHARED = "of the whole cluster"
