@@ -32,6 +32,41 @@ BEHIND = (
 """What turns an allowed command into another one."""
 
 ALONE = """
+uniq - x
+uniq -- -a x
+file --compile
+file --compile --magic-file x
+file -f.env
+sed -n --expression=1e\\ id
+sed -n --expression='1e id'
+sed -n -l 1p '1e id' x
+sed -n --line-length 1p '1w x' y
+jq 'import "../../x" as $x; $x'
+cat .*/x
+cat .en*
+grep -R x .
+diff -r a b
+find . -follow
+go build --o=x ./...
+go build -ldflags=-extld=./x ./...
+go test -cpuprofile x
+go test -c
+mypy --python-executable ./x
+mypy --html-report x
+mypy @x
+pytest @x
+pytest --pastebin=all
+pytest --debug=x
+pytest --cov-report=xml:x
+pytest --tx ssh=x
+jest --testRunner=./x
+jest --setupFilesAfterEnv ./x
+ctest --build-and-test a b
+ctest -T Submit
+dotnet test --logger x
+dotnet build @x
+phpunit -d auto_prepend_file=x
+gofmt -l -w x
 find . -exec rm {} ;
 find . -exec rm {} \\;
 find . -execdir sh -c id +

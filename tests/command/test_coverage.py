@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from interlock.command.facts.request import AgentRequest, facts
+from interlock.command.facts.request import NOT_RESOLVED, AgentRequest, facts
 from interlock.command.policy import PolicySubject, Rule, RuleSet
 
 
@@ -44,6 +44,11 @@ def denied(subject: PolicySubject, **fields: Any) -> bool:
     ({"command": "curl https://a.b/c"}, {"words": "curl **"}, False),
     ({"command": "curl https://a.b/c"}, {"words": "curl **", "url": "https://a.b/*"}, True),
     ({"command": "curl https://a.b/c -o x"}, {"words": "curl **", "url": "https://a.b/*"}, False),
+    ({"command": "cat src/*.py"}, {"words": "cat **"}, True),
+    ({"command": "cat .en*"}, {"words": "cat **"}, False),
+    ({"command": "cat .*/x"}, {"words": "cat **"}, False),
+    ({"command": "cat src/.?/x"}, {"words": "cat **"}, False),
+    ({"command": "file -f.env"}, {"words": "file **"}, False),
     ({"command": "make test | tee log"}, {"command": r"make test \| tee log"}, True),
     ({"command": "FOO=1 make test"}, {"command": "FOO=[0-9] make test"}, True),
     ({"command": "PATH=1 make test"}, {"command": "[A-Z]+=[0-9] make test"}, False),
@@ -150,3 +155,18 @@ def test_a_directory_is_not_removed_by_a_command_where_all_below_it_is_denied() 
 def test_what_has_characters_that_are_not_shown_is_asked_about(value: dict[str, Any]) -> None:
     assert not allowed(call(value), path="**")
     assert not allowed(call(value), words=["ls **"])
+
+
+@pytest.mark.req("H-6", "H-7")
+@pytest.mark.parametrize(("value", "resolved"), [
+    ({"path": "/w/link/x"}, {"/w/link/x": "/etc/x"}), ({"path": "/w/link/x"}, {"link/x": "/etc/x"}),
+    ({"path": "link/../x"}, {"link/../x": "/etc/x"}), ({"path": "src/a"}, {NOT_RESOLVED: ""}),
+    ({"command": "cat 'a b'"}, {"a b": "/etc/x"}), ({"command": "cat -nlink"}, {"link": "/etc/x"}),
+    ({"command": "cat a"}, {NOT_RESOLVED: ""}), ({"command": "cat a", "cwd": "link"}, {"link": "/etc"}),
+    ({"command": "cat a=b/x"}, {"a=b/x": "/etc/x"}),
+])
+def test_a_link_that_leads_out_of_the_workspace_is_not_covered(value: dict[str, Any], resolved: dict[str, str]) -> None:
+    fields: dict[str, Any] = {"words": "cat **"} if "command" in value else {"path": "**"}
+
+    assert not allowed(call(value, resolved_paths=resolved), **fields)
+    assert allowed(call(value), **fields)

@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from interlock.command.facts.request import NOT_RESOLVED
 from interlock.ports.agent import AgentQuestion
 from interlock.runner import links
 from interlock.runner.links import resolved_paths
@@ -49,13 +50,67 @@ async def test_a_path_that_cannot_be_resolved_is_left_to_its_text(tmp_path: Path
     assert found == {}
 
 
-async def test_so_many_paths_are_resolved_and_the_rest_are_judged_by_their_text(
-        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(links, "MAX_LINKS", 2)
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    """One with links that lead out of it."""
     real = tmp_path.resolve()
-    for name in "abc":
-        (real / name).symlink_to("/etc")
+    (real / "sub").mkdir()
+    for link, target in {"link": "/etc", "a link": "/etc", "deep": "/etc/ssl", "sub/inner": "/etc"}.items():
+        (real / link).symlink_to(target)
+    return real
 
-    found = await resolved_paths(question(command="cat a/x b/x c/x"), str(real))
 
-    assert len(found) == 2
+@pytest.mark.req("H-6", "H-7")
+@pytest.mark.parametrize("spelled", [
+    "{}/link/passwd", "./link/passwd", "sub/../link/passwd", "deep/../passwd", "file://{}/link/passwd",
+])
+async def test_a_path_is_mapped_as_it_was_sent_however_it_was_spelled(workspace: Path, spelled: str) -> None:
+    path = spelled.format(workspace)
+
+    assert await resolved_paths(question(path=path), str(workspace)) == {path: "/etc/passwd"}
+
+
+@pytest.mark.req("H-6", "H-7")
+@pytest.mark.parametrize(("line", "word"), [
+    ("cat 'a link/passwd'", "a link/passwd"), ("cat a\\ link/passwd", "a link/passwd"),
+    ("cat li\\nk/passwd", "link/passwd"), ("cat 'li'nk/passwd", "link/passwd"),
+    ("cat deep/../passwd", "deep/../passwd"),
+    ("cd sub && cat inner/passwd", "inner/passwd"), ("cat lin?/passwd", "lin?/passwd"),
+    ("cat l[a-z]nk/passwd", "l[a-z]nk/passwd"), ("cat s*/inner/passwd", "s*/inner/passwd"),
+    ("grep -rflink/passwd x", "link/passwd"), ("grep x --file=link/passwd", "link/passwd"),
+])
+async def test_a_word_is_mapped_as_a_shell_reads_it(workspace: Path, line: str, word: str) -> None:
+    assert (await resolved_paths(question(command=line), str(workspace)))[word] == "/etc/passwd"
+
+
+async def test_the_directory_that_a_command_runs_in_is_mapped(workspace: Path) -> None:
+    found = await resolved_paths(question(command="cat passwd", cwd="link"), str(workspace))
+
+    assert found == {"link": "/etc", "passwd": "/etc/passwd"}
+
+
+async def test_a_quoted_pattern_names_only_itself(workspace: Path) -> None:
+    assert await resolved_paths(question(command="rg -g '**/*.py' 'lin?/passwd'"), str(workspace)) == {}
+
+
+@pytest.mark.req("H-6", "H-7")
+@pytest.mark.parametrize("line", ["ls src/**/x", "cd s* && ls", " && ".join(f"cd {at}" for at in range(5))])
+async def test_what_may_lead_too_many_ways_is_not_resolved(workspace: Path, line: str) -> None:
+    assert NOT_RESOLVED in await resolved_paths(question(command=line), str(workspace))
+
+
+@pytest.mark.req("H-6", "H-7")
+async def test_with_more_paths_than_are_resolved_the_runner_says_so(
+        workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(links, "MAX_LOOKS", 20)
+    line = "cat " + " ".join(f"./{at}" for at in range(20)) + " link/passwd"
+
+    assert NOT_RESOLVED in await resolved_paths(question(command=line), str(workspace))
+
+
+@pytest.mark.req("H-6", "H-7")
+async def test_a_file_system_that_does_not_answer_leaves_nothing_to_be_allowed(
+        workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(links, "WAIT_S", 0.0)
+
+    assert await resolved_paths(question(path="link/passwd"), str(workspace)) == {NOT_RESOLVED: ""}

@@ -28,7 +28,6 @@ REST = "**"
 MAX_WORDS_CHARS = 1_000
 MATCH_CHARS = 65_536
 """A longer command line matches every ask and deny rule about commands."""
-CHANGE_DIRECTORY = frozenset({"cd", "pushd", "popd"})
 ALWAYS_READ = frozenset({"null", "glob", "tilde"})
 """Marks that need not be named: nothing is written, and the words that contain them are checked."""
 
@@ -127,20 +126,27 @@ def _must_be_named(command: Simple, line: CommandLine, wanted: CoverageTerms, fa
         if at in named:
             continue
         url = programs.urls_in(word)
-        path = programs.path_in(word)
-        away = path and any(outside(place) for place in facts.place(path))
         if (url and not _one_of(url, wanted.url)) or ("tilde" in line.marks and "~" in word) or (
-                (away or _is_secret(path)) and not _path_fits(wanted.path, facts, path)) or (
-                "glob" in line.marks and word.startswith(("*", "?", "[", "-")) and any(one in word for one in "*?[")):
+                "glob" in line.marks and _OPEN_GLOB.search(word)) or any(
+                _leads_away(path, facts) and not _path_fits(wanted.path, facts, path)
+                for path in programs.paths_in(word)):
             named.add(at)
-    if programs.program(words) in CHANGE_DIRECTORY:
+    if programs.program(words) in programs.CHANGE_DIRECTORY:
         named |= {at for at in range(1, len(words)) if words[at].startswith("-")}
     return named
 
 
+_OPEN_GLOB = re.compile(r"^(?:-.*)?[*?[]|(?:^|/)\.[^/]*[*?[]", re.DOTALL)
+"""A pattern that may become an option, or a hidden name: a key file's, or with some shells the parent directory's."""
+
+
+def _leads_away(path: str, facts: RequestFacts) -> bool:
+    return _is_secret(path) or any(outside(place) for place in facts.place(path))
+
+
 def _as_run(command: Simple) -> Simple:
     """Return the command as it runs: a `cd` without a directory changes to the home directory."""
-    if programs.program(command.words) in CHANGE_DIRECTORY and len(command.words) == 1:
+    if programs.program(command.words) in programs.CHANGE_DIRECTORY and len(command.words) == 1:
         return Simple((*command.words, "~"))
     return command
 
@@ -293,10 +299,9 @@ def _path_denied(globs: tuple[str, ...], path: str) -> bool:
 def _argument_paths(facts: RequestFacts) -> Iterator[str]:
     for line in facts.read:
         for word in (*line.targets, *(word for command in (*line.commands, *line.inner) for word in command.words)):
-            for part in (word, programs.path_in(word)):
-                if part:
-                    yield part
-                    yield from facts.place(part)
+            for part in dict.fromkeys((word, *programs.paths_in(word))):
+                yield part
+                yield from facts.place(part)
 
 
 def _path_forms(path: str) -> Iterator[str]:

@@ -6,7 +6,7 @@ import shlex
 
 import pytest
 
-from interlock.command.facts.programs import fixed_words, must_name, path_in, program, urls_in
+from interlock.command.facts.programs import fixed_words, must_name, paths_in, program, urls_in
 
 pytestmark = pytest.mark.req("H-7")
 
@@ -26,7 +26,26 @@ pytestmark = pytest.mark.req("H-7")
     ("uniq in out", "uniq out"), ("tar xf a --to-command=x", "tar xf a --to-command=x"[:3] + " --to-command=x"),
     ("make test SHELL=/x", "make test SHELL=/x"), ("make -f other", "make -f other"), ("grep -r --include=x y", "grep"),
     ("rg --pre=x y", "rg --pre=x"), ("rg --pre-glob=x y", "rg --pre-glob=x"), ("go build -o x", "go build -o"),
-    ("tool -x a", "tool -x"), ("tool -v a", "tool"), ("echo --", "echo"), ("echo -", "echo"),
+    ("uniq - out", "uniq out"), ("uniq -- -in out", "uniq out"), ("uniq -c in", "uniq"), ("xxd in -D", "xxd -D"),
+    ("curl --cookie-jar x", "curl --cookie-jar"), ("wget -a x", "wget -a"),
+    ("wget --use-askpass=x", "wget --use-askpass=x"), ("file -C", "file -C"),
+    ("file --compile", "file --compile"), ("sed -n --expression=1e\\ id", "sed --expression=1e\\ id"),
+    ("sed -n -l 1p '1e id' f", "sed -l"), ("sed -n --line-length 1p 1w\\ x f", "sed --line-length"),
+    ("sed -n -- 1p f", "sed --"), ("sed --quiet 1p f", "sed"), ("jq .a f", "jq"),
+    ("jq 'import \"../x\" as $x; $x'", "jq 'import \"../x\" as $x; $x'"),
+    ("grep -rn x src", "grep"), ("grep -Rn x src", "grep -Rn"), ("grep --deref x", "grep --deref"),
+    ("diff -ru a b", "diff -ru"),
+    ("find src -L", "find -L"), ("rg --follow x", "rg --follow"), ("tree -l", "tree -l"),
+    ("go build --o=x ./...", "go build --o=x"), ("go build -ldflags=-extld=./x", "go build -ldflags=-extld=./x"),
+    ("go test -cpuprofile x", "go test -cpuprofile"), ("go test -run One -v ./pkg", "go test"),
+    ("mypy --html-report x", "mypy --html-report"), ("mypy --python-executable=./x", "mypy --python-executable=./x"),
+    ("mypy --python-version 3.11 src", "mypy"), ("mypy @options", "mypy @options"), ("echo @x", "echo"),
+    ("pytest --pastebin=all", "pytest --pastebin=all"), ("pytest --debug x", "pytest --debug"),
+    ("pytest --cov-report=xml:x", "pytest --cov-report=xml:x"), ("pytest --cov-report=term-missing", "pytest"),
+    ("jest --testRunner ./x.js", "jest --testRunner"), ("jest --testPathPattern x", "jest"),
+    ("ctest -T Submit", "ctest -T"), ("git log --no-ext-diff-x --name-only", "git log"),
+    (f"grep -f{'x' * 300} a", f"grep -f{'x' * 300}"), ("tool -x a", "tool -x"),
+    ("tool -v a", "tool"), ("echo --", "echo"), ("echo -", "echo"),
 ])
 def test_the_words_that_a_rule_must_name(line: str, named: str) -> None:
     words = shlex.split(line)
@@ -56,10 +75,10 @@ def test_a_place_on_another_host_is_found_in_a_word(word: str, url: str | None) 
     assert urls_in(word) == url
 
 
-@pytest.mark.parametrize(("word", "path"), [
-    ("src/a", "src/a"), ("--out=/tmp/x", "/tmp/x"), ("-I/usr/include", "/usr/include"), ("-C../x", "../x"),
-    ("-x~/a", "~/a"), ("-la", ""), ("--color", ""), ("--dir/x", ""), ("of=/dev/sda", "/dev/sda"), ("a-b=c", "a-b=c"),
-    ("x=", ""),
+@pytest.mark.parametrize(("word", "paths"), [
+    ("src/a", ("src/a",)), ("--out=/tmp/x", ("/tmp/x",)), ("-I/usr", ("/usr", "usr", "sr", "r")), ("-la", ("a",)),
+    ("-x~/a", ("~/a", "/a", "a")), ("--color", ()), ("--dir/x", ()), ("of=/dev/sda", ("of=/dev/sda", "/dev/sda")),
+    ("a-b=c", ("a-b=c",)), ("x=", ("x=",)), ("-", ()), ("-n", ()), ("", ()),
 ])
-def test_what_of_a_word_may_be_a_path(word: str, path: str) -> None:
-    assert path_in(word) == path
+def test_what_of_a_word_may_be_a_path(word: str, paths: tuple[str, ...]) -> None:
+    assert paths_in(word) == paths

@@ -10,6 +10,7 @@ import posixpath
 import re
 from collections.abc import Sequence
 
+CHANGE_DIRECTORY = frozenset({"cd", "pushd", "popd"})
 RUNNERS = frozenset({
     ".", "at", "bash", "batch", "builtin", "bunx", "busybox", "bwrap", "chpst", "chroot", "chrt", "command",
     "coproc", "crontab", "csh", "dash", "doas", "docker", "entr", "env", "eval", "exec", "expect", "firejail",
@@ -65,27 +66,62 @@ _LONG = frozenset({
     "toolexec", "trust", "unsafe", "upload-pack", "use-compress-program", "userconfig", "vettool", "work-tree",
 })
 """Long options of any program that run, load, write or access other places. Abbreviations also count: `--outp`."""
+_GREP = frozenset({"dereference-recursive"})
 _OWN_LONG: dict[str, frozenset[str]] = {
-    "cat": frozenset(), "cut": frozenset(), "du": frozenset({"files0-from"}), "grep": frozenset(), "head": frozenset(),
-    "jest": _LONG | {"environment", "filter", "globalSetup", "setupFiles", "testRunner", "transform"},
-    "ls": frozenset(),
-    "npm": _LONG | {"prefix"}, "rg": frozenset({"hostname-bin", "ignore-file", "pre"}), "tail": frozenset(),
+    "curl": _LONG | {"alt-svc", "cookie-jar", "data", "dump-header", "etag-save", "form", "hsts", "json", "libcurl",
+                     "stderr", "trace", "trace-ascii"},
+    "wget": _LONG | {"background", "post-data", "save-cookies", "use-askpass"},
+    "ctest": _LONG | {"build-and-test", "test-command"}, "date": _LONG | {"set"}, "egrep": _GREP,
+    "eslint": _LONG | {"format"}, "fd": _LONG | {"follow"}, "fdfind": _LONG | {"follow"}, "fgrep": _GREP,
+    "file": _LONG | {"compile", "files-from", "preserve-date"}, "grep": _GREP,
+    "jest": _LONG | {"dependencyExtractor", "env", "environment", "filter", "globalSetup", "setupFiles",
+                     "setupFilesAfterEnv", "testEnvironment", "testRunner", "transform"},
+    "npm": _LONG | {"prefix"}, "py.test": _LONG | {"debug"}, "pytest": _LONG | {"debug"},
+    "rg": frozenset({"follow", "hostname-bin", "ignore-file", "pre"}),
     "tar": _LONG | {"checkpoint-action", "file", "info-script", "new-volume-script", "transform"},
-    "tr": frozenset(), "vitest": _LONG | {"environment", "globalSetup"}, "wc": frozenset({"files0-from"}),
-    "date": _LONG | {"set"}, "sed": _LONG | {"file"},
+    "vitest": _LONG | {"environment", "globalSetup"}, "wc": frozenset({"files0-from"}),
+    "cat": frozenset(), "cut": frozenset(), "diff": frozenset({"recursive"}), "du": frozenset({"files0-from"}),
+    "head": frozenset(), "ls": frozenset(), "tail": frozenset(), "tr": frozenset(),
 }
 """Long options that must be named, of programs that have fewer or more of them."""
+_STEMS = frozenset({
+    "api", "bootstrap", "browser", "cmd", "command", "compiler", "conf", "config", "configuration", "createstub",
+    "dashboard", "dir", "directory", "dirs", "editor", "exec", "executable", "extensions", "file", "globals", "hook",
+    "host", "html", "interpreter", "junit", "library", "loader", "location", "logfile", "logger", "magic",
+    "makeprogram", "outdir", "output", "overwrite", "parser", "pastebin", "path", "plugin", "plugins", "pool", "port",
+    "preload", "prepend", "preset", "printer", "processor", "project", "projects", "property", "provider", "proxy",
+    "pythonpath", "report", "reporter", "reporters", "resolver", "root", "roots", "rsh", "rsync", "rsyncdir", "runner",
+    "script", "sequencer", "serializers", "server", "settings", "shadow", "shell", "socket", "startup", "submit",
+    "template", "tx", "upload", "url", "venv", "venvpath", "writebaseline",
+})
+"""Parts of the names of long options that run, load, write or access other places: `--html-report`, `--testRunner`."""
+_PLAIN_LONG = frozenset({"path-format", "testPathIgnorePatterns", "testPathPattern", "testPathPatterns"})
+"""Long options that have such a part and do none of this."""
+_STEM = re.compile("[A-Z]?[a-z0-9]+|[A-Z]+")
+_ARGUMENT_FILES = frozenset({
+    "ar", "cc", "clang", "clang++", "dotnet", "g++", "gcc", "java", "javac", "ld", "mypy", "py.test", "pylint",
+    "pytest", "ruff", "rustc", "swiftc", "tsc",
+})
+"""Programs that read options from a file, given as `@file`."""
+_GO = frozenset({
+    "C", "asmflags", "blockprofile", "c", "compiler", "coverprofile", "cpuprofile", "exec", "gccgoflags", "gcflags",
+    "ldflags", "memprofile", "modfile", "mutexprofile", "o", "outputdir", "overlay", "pkgdir", "toolexec", "trace",
+    "vettool",
+})
+"""Options of go, which takes them with one dash or two."""
 _SHORT = {
     "basedpyright": "", "basename": "", "black": "", "cargo": "ZC", "cat": "", "cc": "oBx", "clang": "oBx",
-    "cmp": "", "column": "", "comm": "", "coverage": "", "cp": "t", "curl": "oOKTdFxwcD", "cut": "", "date": "s",
-    "df": "", "diff": "", "dirname": "", "du": "", "echo": "", "egrep": "", "eslint": "co", "fd": "xX",
-    "fdfind": "xX", "fgrep": "", "file": "Cm", "find": "", "flake8": "", "g++": "oBx", "gcc": "oBx", "git": "O",
-    "go": "Co", "grep": "", "head": "", "hostname": "", "id": "", "isort": "", "jest": "c", "jq": "fL",
+    "cmp": "", "column": "", "comm": "", "coverage": "", "cp": "t", "ctest": "DMSTO",
+    "curl": "oOKTdFxwcD", "cut": "", "date": "s",
+    "df": "", "diff": "r", "dirname": "", "du": "", "echo": "", "egrep": "", "eslint": "cfo", "fd": "xXL",
+    "fdfind": "xXL", "fgrep": "R", "file": "Cfmp", "find": "", "flake8": "", "g++": "oBx", "gcc": "oBx", "git": "O",
+    "go": "Co", "gofmt": "rw", "grep": "R", "head": "", "hostname": "", "id": "", "isort": "", "jest": "c", "jq": "fL",
     "less": "oO", "ls": "", "make": "fCEIo", "man": "P", "md5sum": "", "mkdir": "", "mv": "t", "mypy": "",
-    "nl": "", "npm": "C", "pnpm": "C", "ps": "", "py.test": "pco", "pyright": "", "pytest": "pco", "python": "c",
-    "realpath": "", "rg": "", "ruff": "", "sed": "ifsE", "sha256sum": "", "sort": "oT", "stat": "", "tail": "",
-    "tar": "IFC", "touch": "", "tr": "", "tree": "o", "tsc": "p", "uname": "", "uniq": "", "unittest": "",
-    "unzip": "d", "vitest": "cr", "wc": "", "wget": "OoPie", "which": "", "xxd": "r", "yarn": "C", "zip": "TO",
+    "nl": "", "npm": "C", "pnpm": "C", "ps": "", "py.test": "pco", "pyright": "", "phpunit": "cd",
+    "pytest": "pco", "python": "c",
+    "realpath": "", "rg": "L", "ruff": "", "sed": "ifsE", "sha256sum": "", "sort": "oT", "stat": "", "tail": "",
+    "tar": "IFC", "touch": "", "tr": "", "tree": "Rlo", "tsc": "p", "uname": "", "uniq": "", "unittest": "",
+    "unzip": "d", "vitest": "cr", "wc": "", "wget": "OoPieab", "which": "", "xxd": "r", "yarn": "C", "zip": "TO",
 }
 """Letters of one-dash options that must be named, by program; an unlisted program uses `_SHORT_ANY`."""
 _SHORT_ANY = "ceoxCEIOX"
@@ -97,7 +133,13 @@ _WRITES_OPERAND = frozenset({
     "uniq", "xxd",
 })
 """Programs that write their second operand."""
+_SED_PLAIN = frozenset({"-n", "-u", "-z", "-nz", "-zn", "--quiet", "--silent", "--unbuffered", "--null-data"})
+"""Options of sed after which the first operand is its script."""
+_JQ_READS = re.compile(r"\b(?:import|include)\b")
+"""Words of a filter that read further files."""
 _SED_SCRIPT = re.compile(r"(?:[0-9]+|\$)(?:,(?:[0-9]+|\$))?[pdq=]")
+MAX_OPTION_CHARS = 256
+"""A longer word with one dash must be named: what follows each of its letters may be a path."""
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?://|:)|(?:data|javascript|ext|file|fd):", re.IGNORECASE)
 _REMOTE = re.compile(r"[\w.-]+@[\w.-]+:|[\w-]+(?:\.[\w-]+)+:[^0-9]")
 _ASSIGNED = re.compile(r"[A-Za-z_][A-Za-z0-9_]*[:+?]?=")
@@ -119,8 +161,10 @@ def must_name(words: Sequence[str]) -> set[int]:
     named |= {at for at in range(1, len(words)) if _reaches(acting, words[at])}
     if name == "sed":
         named |= _sed_scripts(words)
+    if name == "jq":
+        named |= {at for at in range(1, len(words)) if _JQ_READS.search(words[at])}
     if name in _WRITES_OPERAND:
-        named |= set([at for at in range(1, len(words)) if not words[at].startswith("-")][1:])
+        named |= set(range(min(_operands(words), default=len(words)) + 1, len(words)))
     return named
 
 
@@ -151,24 +195,43 @@ def _acting(name: str, words: Sequence[str]) -> str:
 
 def _reaches(name: str, word: str) -> bool:
     """Return whether this argument makes the program run, load or write something, or access other places."""
+    if word.startswith("-") and name in _ONE_DASH:
+        option = word.lstrip("-").partition("=")[0]
+        return option in _LONG or (option in _GO if name == "go" else option.startswith(("exec", "ok", "f", "o", "L")))
     if word.startswith("--"):
-        option = word[2:].partition("=")[0]
-        return bool(option) and any(
-            known == option or (len(option) > 1 and known.startswith(option)) or option.startswith(f"{known}-")
-            for known in _OWN_LONG.get(name, _LONG))
+        return _reaches_by_name(name, word)
     if word.startswith("-") and len(word) > 1:
-        if name in _ONE_DASH:
-            return word[1:].partition("=")[0] in _LONG or word[1:].startswith(("exec", "ok", "f", "o", "toolexec", "C",
-                                                                              "overlay", "modfile", "vettool"))
-        return any(letter in word for letter in _SHORT.get(name, _SHORT_ANY))
+        return len(word) > MAX_OPTION_CHARS or any(letter in word for letter in _SHORT.get(name, _SHORT_ANY))
+    if word.startswith("@") and name in _ARGUMENT_FILES:
+        return True
     return name in ("make", "env", "gmake") and _ASSIGNED.match(word) is not None
 
 
+def _reaches_by_name(name: str, word: str) -> bool:
+    option, _, value = word[2:].partition("=")
+    known = _OWN_LONG.get(name, _LONG)
+    if any(one == option or (len(option) > 1 and one.startswith(option)) or option.startswith(f"{one}-")
+           for one in known if option):
+        return True
+    if not known >= _LONG or option in _PLAIN_LONG or option.startswith("no-"):
+        return False
+    if option == "cov-report" and value and ":" not in value:
+        return False
+    return any(part.lower() in _STEMS for part in _STEM.findall(option))
+
+
 def _sed_scripts(words: Sequence[str]) -> set[int]:
-    """Return the scripts of a sed command that are not plain: a script may run and write, and only one that prints or
+    """Return the words of a sed command that are not plain: a script may run and write, and only one that prints or
     deletes lines by number is plain."""
-    operands = [at for at in range(1, len(words)) if not words[at].startswith("-")]
-    return {at for at in operands[:1] if _SED_SCRIPT.fullmatch(words[at]) is None}
+    operands = _operands(words)
+    return {at for at in operands[:1] if _SED_SCRIPT.fullmatch(words[at]) is None} | {
+        at for at in range(1, len(words)) if at not in operands and words[at] not in _SED_PLAIN}
+
+
+def _operands(words: Sequence[str]) -> list[int]:
+    """Return the indexes of the words that are not options: also `-` for standard input, and all after `--`."""
+    ends = words.index("--") if "--" in words else len(words)
+    return [at for at in range(1, len(words)) if at > ends or not words[at].startswith("-") or words[at] == "-"]
 
 
 def urls_in(word: str) -> str | None:
@@ -177,14 +240,12 @@ def urls_in(word: str) -> str | None:
     return value if _URL.match(value) or _REMOTE.match(value) else None
 
 
-def path_in(word: str) -> str:
-    """Return the part of a word that may be a path: after an option's `=`, or after its letter if a path begins
-    there."""
+def paths_in(word: str) -> tuple[str, ...]:
+    """Return what of a word may be a path: all of it, what follows a `=`, and what follows any letter of an option with
+    one dash."""
+    head, _, value = word.partition("=")
     if not word.startswith("-"):
-        head, eq, value = word.partition("=")
-        return value if eq and head.isidentifier() else word
-    value = word.partition("=")[2]
-    if value:
-        return value
-    found = re.search(r"[~/]|\.\./", word)
-    return word[found.start():] if found and not word.startswith("--") else ""
+        found = [word, value] if head.isidentifier() else [word]
+    else:
+        found = [value] if word.startswith("--") else [value, *(word[at:] for at in range(2, len(word)))]
+    return tuple(one for one in dict.fromkeys(found) if one)

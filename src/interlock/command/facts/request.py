@@ -12,7 +12,7 @@ import re
 import shlex
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple, cast
@@ -25,6 +25,8 @@ MAX_FACTS = 1_000
 """Paths, commands, URLs or texts of one request; a request with more is unclear."""
 MAX_NESTING = 32
 """Nesting depth of objects and lists; a deeper input is unclear."""
+NOT_RESOLVED = ""
+"""A member of `resolved_paths` that is not a path: the runner could not resolve all of them."""
 MAX_DENY_TEXT_CHARS = 262_144
 """Text of a described request that deny rules search; a longer one matches every deny rule by command or path."""
 
@@ -35,7 +37,8 @@ class AgentRequest(NamedTuple):
     `input` is the raw input's bytes, None or empty if the agent sends none. `content` is the request's content as JSON
     bytes (ACP: a list of diffs and texts). `locations` are the paths that it names beside the input. With `described`
     the input does not contain the effect (H-2). `resolved_paths` maps a path as it was sent to the real one, symbolic
-    links followed on the runner; a path that is not in it is judged by its text alone.
+    links followed on the runner; a path that is not in it is judged by its text alone, and with NOT_RESOLVED in it no
+    allow rule covers the request.
     """
 
     input: bytes | None
@@ -70,6 +73,8 @@ class RequestFacts:
     command_only: bool = False
     """The input is one command line and its description: no other member changes what is done."""
     resolved_paths: Mapping[str, str] = field(default_factory=dict[str, str])
+    spelled: tuple[str, ...] = ()
+    """The paths of its members as they were sent, for the runner to resolve."""
 
     @cached_property
     def read(self) -> tuple[shell.CommandLine, ...]:
@@ -108,8 +113,10 @@ def facts(request: AgentRequest) -> RequestFacts:
         found.document(request.content, content=True)
     found.commands()
     said = (request.title, *found.texts, *request.locations, request.input or b"", request.content or b"")
+    if NOT_RESOLVED in request.resolved_paths:
+        found.mark_unclear("the runner could not resolve its paths")
     paths = list(dict.fromkeys(found.paths))
-    real = [request.resolved_paths[path] for path in paths if path in request.resolved_paths]
+    real = found.real_places(paths, request.resolved_paths)
     kept = list(dict.fromkeys(relative(path, request.workspace, found.directory) for path in (*paths, *real)))
     if len(kept) + len(found.lines) + len(found.urls) > MAX_FACTS:
         found.unclear = f"it has more than {MAX_FACTS} parts"
@@ -117,17 +124,21 @@ def facts(request: AgentRequest) -> RequestFacts:
         tuple(map(_sound, kept[:MAX_FACTS])), tuple(found.lines[:MAX_FACTS]),
         tuple(map(_sound, found.urls[:MAX_FACTS])), tuple(found.beside),
         found.unclear, request.described, said, request.workspace,
-        found.directory, found.command_only, request.resolved_paths)
+        found.directory, found.command_only, request.resolved_paths, tuple(paths[:MAX_FACTS]))
 
 
 def _sound(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
+def local_path(path: str) -> str:
+    """Return a path as a file system reads it: without the scheme of a `file:` URL."""
+    return "/" + path[5:].lstrip("/") if path.lower().startswith("file:") else path
+
+
 def relative(path: str, workspace: str, directory: str = "") -> str:
     """Return a path below the workspace relative to it, any other as an absolute one. Only the text is used."""
-    if path.lower().startswith("file:"):
-        path = "/" + path[5:].lstrip("/")
+    path = local_path(path)
     if path.startswith("~"):
         return path
     if not workspace:
@@ -277,6 +288,17 @@ class FactCollector:
         if any(character in word for word in words for character in SEPARATORS):
             self.lines.append(" ".join([*start, *words]))
 
+    def real_places(self, paths: Iterable[str], resolved: Mapping[str, str]) -> list[str]:
+        """Return where the symbolic links of paths, and of the directory that commands run in, lead. An earlier runner
+        sends a path relative to the workspace instead of as it was sent."""
+        found = [resolved[name] for path in paths
+                 for name in dict.fromkeys((path, relative(path, self._workspace, self.directory))) if name in resolved]
+        where = resolved.get(self.directory) if self.directory else None
+        if where is not None and _outside(relative(where, self._workspace)):
+            self.beside.append("directory")
+            found.append(where)
+        return found
+
     def mark_unclear(self, why: str) -> None:
         """Exclude the request from allow rules; the first reason is kept."""
         self.unclear = self.unclear or why
@@ -352,8 +374,7 @@ class FactCollector:
             self.mark_unclear("it names two directories")
         if member:
             self.directory = member
-            where = relative(member, self._workspace)
-            if not self._workspace or where.startswith(("/", "~", "..")):
+            if not self._workspace or _outside(relative(member, self._workspace)):
                 self.beside.append("directory")
                 self.path(member)
 
@@ -416,6 +437,10 @@ def _is_hidden(character: str) -> bool:
     """Return whether a character is invisible or changes how others are shown, so that the visible text differs from
     what is run."""
     return not character.isascii() and unicodedata.category(character) == "Cf"
+
+
+def _outside(path: str) -> bool:
+    return path.startswith(("/", "~", ".."))
 
 
 def _refuse(constant: str) -> object:
