@@ -1,4 +1,4 @@
-"""Wait with a batch that finds no room behind the last checkpoint until more is signed: for every ledger (U-3)."""
+"""The wait of a batch that exceeds the bound after the last checkpoint until more is signed, for every ledger (U-3)."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from interlock.ports.ledger import AuditAppend, LedgerError, MakeRoom, Receipt, 
 from interlock.protocol.limits import UNSIGNED_RECORDS_MAX
 
 TRIES = 100
-"""A batch is tried so often; each time others may have taken the room that a signature made."""
+"""Maximum attempts of a batch; after each signature others may have used the room."""
 
 
 class AuditRoom:
-    """Commits batches, and has the log signed before those for which there is no room."""
+    """The commit of batches, with a signature first for those that exceed the bound."""
 
     def __init__(self) -> None:
         self.bound = TailBound()
         """For the transactions."""
         self.begun: set[str] = set()
-        """Tenants whose first record was written through this room: nothing of their logs can have been replaced."""
+        """Tenants whose first record was written through this object: nothing of their logs can have been replaced."""
         self._make_room: MakeRoom | None = None
         self._notify: Callable[[str], None] = lambda _tenant_id: None
         self._due: dict[str, int] = {}
-        """The record of each tenant with which the signer wants to be notified."""
+        """The record of each tenant at which the signer is notified."""
         self._making: dict[str, asyncio.Future[None]] = {}
-        """Signatures under way, by tenant: all who wait for room behind one share it."""
+        """Signatures under way, by tenant: all who wait for one share it."""
 
     def bind(self, make_room: MakeRoom) -> None:
         """Enforce the bound from now on."""
@@ -35,11 +35,11 @@ class AuditRoom:
         self.bound.enforce()
 
     def watch(self, notify: Callable[[str], None]) -> None:
-        """Call `notify` with a tenant after each commit that wrote its record that is due, or later ones."""
+        """Call `notify` with a tenant after each commit that wrote its due record, or later ones."""
         self._notify = notify
 
     def expect(self, tenant_id: str, seq: int) -> None:
-        """Note that a tenant's record `seq` is the one that is due."""
+        """Set the due record of a tenant to `seq`."""
         self._due[tenant_id] = seq
 
     async def commit(self, batch: WriteBatch, write: Callable[[WriteBatch], Awaitable[Receipt]]) -> Receipt:
@@ -78,13 +78,13 @@ class AuditRoom:
 
 
 def _seen(making: asyncio.Future[None]) -> None:
-    """Look at how it ended: who waited may have been cancelled."""
+    """Retrieve the result: its waiters may have been cancelled."""
     if not making.cancelled():
         making.exception()
 
 
 class AuditedLedger:
-    """What a ledger does for the signer of its audit logs (`ports.audit_reads`)."""
+    """A ledger's support for the signer of its audit logs (`ports.audit_reads`)."""
 
     _room: AuditRoom
 

@@ -1,4 +1,4 @@
-"""A bucket of an S3-compatible store, as everything here that keeps something in one asks it."""
+"""Access to a bucket of an S3-compatible store, shared by all backends that store objects in one."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ ATTEMPTS = 2
 CONNECTIONS = 16
 """Requests to the store at the same time."""
 Failure = (ClientError, BotoCoreError)
-"""What a request that the store did not answer well raises."""
+"""Raised by requests that the store did not complete."""
 
 
 class Bucket(NamedTuple):
-    """Where it is: credentials are those that the environment gives to every S3 program."""
+    """The location of a bucket: credentials are those of the environment, as for every S3 program."""
 
     name: str
     prefix: str = "interlock"
@@ -27,7 +27,7 @@ class Bucket(NamedTuple):
 
 
 def connect(bucket: Bucket) -> Any:
-    """Make what asks the store; it does not ask yet. Raises what botocore's own settings lack."""
+    """Create the store's client, without a request. Raises if botocore's own settings are incomplete."""
     settings = Config(connect_timeout=CONNECT_TIMEOUT_S, read_timeout=READ_TIMEOUT_S,
                       max_pool_connections=CONNECTIONS,
                       retries={"total_max_attempts": ATTEMPTS, "mode": "standard"})
@@ -35,7 +35,7 @@ def connect(bucket: Bucket) -> Any:
 
 
 def code_of(error: Exception) -> str:
-    """The store's own word for what went wrong, "" where it did not answer."""
+    """Return the store's own error code; "" if it did not answer."""
     if not isinstance(error, ClientError):
         return ""
     return str(cast("dict[str, Any]", error.response).get("Error", {}).get("Code", ""))

@@ -1,4 +1,4 @@
-"""How entities become rows of a database and rows become entities, and the parts of SQL that the databases share."""
+"""Conversion between entities and rows of a database, and the parts of SQL that the databases share."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Marks(Protocol):
-    """Writes a database's SQL for a value that is bound later."""
+    """Returns a database's SQL for a value that is bound later."""
 
     def __call__(self, where: RowCondition, number: int, column: Column) -> str:
         """Return the condition that a column has with the value of this number."""
@@ -31,7 +31,7 @@ def row_of(entity: Entity[Any], record: Record, engine: Engine) -> Row:
 
 
 def searched(entity: Entity[Any], engine: Engine, record: Record) -> Row:
-    """Return the columns that a row is found by; those of a row are held against its body's (H-5)."""
+    """Return the columns that a row is found by; those of a row are compared with its body's (H-5)."""
     return tuple(column.value(record) for column in entity.columns_in(engine) if not column.noted)
 
 
@@ -56,7 +56,7 @@ def selected(entity: Entity[Any]) -> str:
 
 
 def shape(where: Sequence[RowCondition]) -> tuple[tuple[str, Op], ...]:
-    """Return conditions without their values: a statement is made once for each shape."""
+    """Return conditions without their values: a statement is built once for each shape."""
     return tuple(one[:2] for one in where)
 
 
@@ -74,7 +74,7 @@ def count(entity: Entity[Any], where: Sequence[RowCondition], marks: Marks) -> s
 
 
 def on_conflict(entity: Entity[Any], engine: Engine) -> str:
-    """Return what becomes of a row that is put again; "" if that is refused."""
+    """Return the clause for a row that is put again; "" if that is refused."""
     if entity.once:
         return ""
     if entity.adds:
@@ -93,7 +93,7 @@ def tenant_key(entity: Entity[Any]) -> list[str]:
 
 
 def changed_by_put(entity: Entity[Any], engine: Engine) -> list[str]:
-    """Return the columns that a later `Put` replaces. A row stays its tenant's."""
+    """Return the columns that a later `Put` replaces. A row's tenant does not change."""
     fixed = {*entity.key, "tenant_id", *(column.name for column in entity.columns if column.kept)}
     return [name for name in names(entity, engine) if name not in fixed]
 
@@ -105,7 +105,7 @@ def changed_by_change(entity: Entity[Any], engine: Engine) -> list[str]:
 
 
 def table_sql(entity: Entity[Any], engine: Engine) -> str:
-    """Return the statements that make an entity's table."""
+    """Return the statements that create an entity's table."""
     kinds = _KINDS[engine]
     lines = [f"{column.name} {kinds[column.kind]}{'' if column.optional else ' NOT NULL'}"
              for column in entity.columns_in(engine)]

@@ -1,6 +1,6 @@
-"""How records become rows of a database and rows become records: index columns beside a body in JSON, or plain columns.
+"""Conversion between records and rows: index columns beside a body in JSON, or plain columns.
 
-The databases differ in their statements, not in what a row says.
+The databases differ in their statements, not in the content of a row.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ def session_of(row: Row) -> SessionRecord:
 
 
 def _usage_of(stored: Any) -> dict[str, Any]:
-    """Read the counts of a session, a copy of those in its state: a copy that cannot be read must not make the session
-    unreadable, and the next write replaces it. `audit verify` names it (H-5)."""
+    """Parse the counts of a session, a copy of those in its state: an unreadable copy must not make the session
+    unreadable, and the next write replaces it. `audit verify` reports it (H-5)."""
     try:
         return _usage.decode(stored)
     except (msgspec.MsgspecError, TypeError):
@@ -67,7 +67,7 @@ def _usage_of(stored: Any) -> dict[str, Any]:
 
 
 def ended_ms(record: CommandRecord) -> int | None:
-    """When a command reached its terminal state; None while it has not."""
+    """Return when a command reached its terminal state; None if it has not."""
     command = record.command
     if command.state not in TERMINAL:
         return None
@@ -137,5 +137,5 @@ def audit_of(tenant_id: str, row: Row) -> AuditRecord:
 
 
 def personal_of(shown: str | None) -> dict[str, tuple[str, str]]:
-    """Read the personal values of a record, as the query gives them. Raises msgspec.MsgspecError."""
+    """Parse the personal values of a record, as the query returns them. Raises msgspec.MsgspecError."""
     return _personal.decode(shown) if shown is not None else {}

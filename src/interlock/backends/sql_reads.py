@@ -1,4 +1,4 @@
-"""What SQLite and PostgreSQL are asked in the same way: the statement of each question is their own."""
+"""Reads that SQLite and PostgreSQL share; the statement of each is their own."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from interlock.protocol.records import (
 )
 
 END_OF_TIME = 2**62
-"""An instant after every other: a list without a place to go on from begins there."""
+"""An instant after every other: a list without a cursor begins there."""
 R = TypeVar("R", bound=Record)
 
 
@@ -40,7 +40,7 @@ ReadersT = TypeVar("ReadersT", bound=SqlReaders)
 
 
 class SqlReading(Ledger, Generic[ReadersT]):
-    """The questions whose parameters and answers are the same for both engines."""
+    """The reads whose parameters and results are the same for both engines."""
 
     _queries: ClassVar[Any]
     """The engine's module `queries`."""

@@ -1,4 +1,4 @@
-"""All that decides who may ask, how often, and for what: joined once for REST and its composition."""
+"""Access control: who may send requests, at which rate, and which ones; assembled once for REST and its composition."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from interlock.ports.ledger import Ledger
 
 
 class Access(NamedTuple):
-    """What REST asks of section 6 of the specification."""
+    """The parts that REST uses for section 6 of the specification."""
 
     credentials: Credentials
     keys: KeyStore
@@ -33,7 +33,7 @@ class Access(NamedTuple):
     push: PushService
 
     def configure(self, issuers: Issuers | None, rates: RatesSection) -> None:
-        """Take other issuers and other limits."""
+        """Apply other issuers and limits."""
         self.credentials.trust(issuers)
         self.rates.configure(rates)
         self.quotas.configure(rates)
@@ -42,8 +42,8 @@ class Access(NamedTuple):
 
 def make_access(ledger: Ledger, clock: Clock, entropy: Entropy, issuers: Issuers | None = None,
                 rates: RatesSection | None = None, rows: RowAudit | None = None, *, shared: bool = False) -> Access:
-    """Join the parts over one ledger; `rows` is the engine's own comparison of rows with the log. `shared` says that
-    other gateways work on the ledger."""
+    """Assemble the parts over one ledger; `rows` is the engine's own comparison of rows with the log. `shared` means
+    that other gateways work on the ledger."""
     credentials = Credentials(ledger, clock, issuers, rows)
     section = rates or RatesSection()
     pace = Rates(clock, section)

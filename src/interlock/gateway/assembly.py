@@ -1,4 +1,4 @@
-"""One gateway put together from stores, a clock and settings: for the product, proofs, benchmarks and tests alike."""
+"""Assembly of a gateway from stores, a clock and settings: for the product, proofs, benchmarks and tests alike."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ Entropy = Callable[[int], bytes]
 
 
 class ClusterPlace(NamedTuple):
-    """A gateway's place among others: by which name, at which address, over which leases and bus."""
+    """A gateway's place in a cluster: its name, address, leases and bus."""
 
     leases: Leases
     bus: Bus
@@ -51,7 +51,7 @@ class ClusterPlace(NamedTuple):
 
 
 class GatewayStores(NamedTuple):
-    """Where a gateway keeps everything. They stay the caller's to close."""
+    """The stores of a gateway. The caller closes them."""
 
     ledger: Ledger
     transcripts: TranscriptStore | None = None
@@ -61,7 +61,7 @@ class GatewayStores(NamedTuple):
 
 
 class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What the config says, opened. By default a gateway has no rules, and sends no requests of its own."""
+    """The config, opened. By default a gateway has no rules, and sends no requests of its own."""
 
     policy: RuleSet = RuleSet()
     limits: Limits = Limits()
@@ -75,7 +75,7 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AssembledGateway(NamedTuple):
-    """The parts of one gateway. Nothing runs before `cluster.start` and `engine.start`."""
+    """The parts of a gateway. Nothing runs before `cluster.start` and `engine.start`."""
 
     viewers: Viewers
     engine: Engine
@@ -103,8 +103,8 @@ def assemble(
     checkpoint: NewestCheckpoint = no_checkpoint,
     decide: Decide = decide,
 ) -> AssembledGateway:
-    """Join the parts. `clock` is the line that deadlines stand on, `wall` the time that is stored and shown.
-    `decide` is the kernel's, or what records it."""
+    """Assemble the parts. `clock` is the line that deadlines are on, `wall` the time that is stored and shown. `decide`
+    is the kernel's, or a wrapper that records it."""
     ledger, shown = stores.ledger, wall or clock
     viewers, metrics = Viewers(ledger), metrics or Metrics()
     cluster = None

@@ -1,4 +1,4 @@
-"""Checking the audit logs of a state directory, with the gateway up or down (U-5)."""
+"""Verification of the audit logs of a state directory, with the gateway running or stopped (U-5)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CHECKPOINTS_NAME = "audit"
 
 
 class LedgerRows(StoredRows, Protocol):
-    """The tables of a ledger, of one instant."""
+    """The tables of a ledger at one instant."""
 
     def head(self, tenant_id: str) -> tuple[int, str]: ...
 
@@ -36,11 +36,11 @@ class LedgerRows(StoredRows, Protocol):
 
 
 def verify_ledger_file(state: Path, store: str | None = None) -> AuditReport:
-    """Check the audit logs of all tenants in a state directory, with the gateway up or down (U-2); with `store` those
-    in that database, by the key and the checkpoints of the state directory.
+    """Verify the audit logs of all tenants in a state directory, with the gateway running or stopped (U-2); with
+    `store` those in that database, by the key and the checkpoints of the state directory.
 
-    Gives the report of the first tenant whose log is bad, else one with the sums. Raises LedgerError when the database
-    cannot be read, KeyUnusable when the public key cannot.
+    Returns the report of the first tenant with a bad log, otherwise one with the sums. Raises LedgerError if the
+    database cannot be read, KeyUnusable if the public key cannot.
     """
     reports = verify_tenants(state, store)
     bad = next((report for report in reports if not report.ok), None)
@@ -63,10 +63,10 @@ def verify_ledger_file(state: Path, store: str | None = None) -> AuditReport:
 
 
 def verify_tenants(state: Path, store: str | None = None) -> list[AuditReport]:
-    """Check each tenant's audit log; one report each, by tenant."""
+    """Verify each tenant's audit log; returns one report each, by tenant."""
     key = load_public_key(state / PUBLIC_NAME)
     sink = CheckpointFiles(state / CHECKPOINTS_NAME)
-    # The checkpoints are read before the rows: what is signed in between must not look as if it had been cut.
+    # The checkpoints are read before the rows: a later signature must not look like a truncated log.
     kept = {tenant_id: sink.lines(tenant_id) for tenant_id in sink.tenants()}
     with _rows(state, store) as rows:
         return [_Kept(rows, tenant_id, kept.get(tenant_id, []), key, None if store is not None else sink).verify()
@@ -83,11 +83,12 @@ def _rows(state: Path, store: str | None) -> AbstractContextManager[LedgerRows]:
 
 
 class _Kept:
-    """A tenant's log in a database, and what was kept of its checkpoints: lines of a file, a copy in the database."""
+    """A tenant's log in a database, and its stored checkpoints: lines of a file, a copy in the database."""
 
     def __init__(self, rows: LedgerRows, tenant_id: str, lines: list[bytes], key: Ed25519PublicKey,
                  sink: CheckpointFiles | None) -> None:
-        """`sink` is that of the only gateway on the database: its file has every checkpoint. None of several."""
+        """Create the check; `sink` is that of the only gateway on the database: its file has every checkpoint. None
+        with several gateways."""
         self._rows = rows
         self._tenant_id = tenant_id
         self._lines = lines
@@ -95,7 +96,7 @@ class _Kept:
         self._sink = sink
 
     def verify(self) -> AuditReport:
-        """Check the log against all of them."""
+        """Verify the log against all of them."""
         head = newest(self._lines)
         earlier, unreadable = _earlier(self._lines, head)
         if unreadable is not None:
@@ -133,8 +134,8 @@ class _Kept:
         return _against_noted(report, *self._rows.head(self._tenant_id))
 
     def _behind(self, copy: Checkpoint) -> AuditReport | None:
-        """A checkpoint is kept in the file before the database has a copy: a file that still ends before the copy was
-        cut, removed or replaced by an older one."""
+        """Return a report if the file ends before the database's copy. A checkpoint is written to the file before the
+        database: such a file was truncated, removed or replaced by an older one."""
         if self._sink is None:
             return None
         now = newest(self._sink.lines(self._tenant_id))
@@ -152,7 +153,8 @@ class _Kept:
 
 
 def _earlier(kept: list[bytes], head: bytes | None) -> tuple[list[Checkpoint], int | None]:
-    """Read the checkpoints before the last; a torn line may stand only where a power cut leaves one: before another."""
+    """Return the checkpoints before the last; a torn line is accepted only where a power cut leaves one: before
+    another."""
     read: list[Checkpoint] = []
     for number, line in enumerate(kept, 1):
         if line is head:
@@ -165,7 +167,7 @@ def _earlier(kept: list[bytes], head: bytes | None) -> tuple[list[Checkpoint], i
 
 
 def _against_noted(report: AuditReport, noted: int, last_hash: str) -> AuditReport:
-    """Compare with where the database itself says that the log ends."""
+    """Compare with the end of the log according to the database itself."""
     tenant_id = report.tenant_id
     if report.kind is Tampering.CUT_TAIL and noted == report.records:
         message = (f"The database of {tenant_id} agrees with itself and ends at record {noted}, but more had been "

@@ -1,6 +1,6 @@
 """Browser sessions: a login in two halves, opened with a one-time code or a key (J-10, J-15).
 
-A cookie is sent to every port of its host, where agents start servers of their own, so it does not suffice: the other
+A cookie is sent to every port of its host, where agents run servers of their own, so it does not suffice: the other
 half of the login is a header that only the page which opened the session can send.
 """
 
@@ -56,15 +56,15 @@ CODE_CHARS = 16
 USED_INTERVAL_MS = 60_000
 """When a session was last used is written this often at most."""
 NOTED_SESSIONS = 4_096
-"""Sessions of which this gateway remembers when it last wrote that."""
+"""Sessions whose last recorded use this gateway caches."""
 SUSPECTS_AT_ONCE = 4
-"""Logins from addresses above `refused_a_minute` that are looked up at a time."""
+"""Maximum number of parallel look-ups of logins from addresses above `refused_a_minute`."""
 
 Remember = Callable[[Any], IdempotencyRecord]
 
 
 class NewBrowserSession(NamedTuple):
-    """A session with its secrets, before they are forgotten."""
+    """A session with its secrets, which are not stored."""
 
     record: BrowserLoginRecord
     principal: Principal
@@ -73,7 +73,7 @@ class NewBrowserSession(NamedTuple):
 
 
 class BrowserSessions:
-    """The browser sessions of all tenants. Whatever is returned is durable and audited; refusals are `Problem`s."""
+    """The browser sessions of all tenants. Everything returned is durable and audited; refusals are `Problem`s."""
 
     def __init__(self, ledger: Ledger, clock: Clock, entropy: Entropy, credentials: Credentials, rates: Rates) -> None:
         self._ledger = ledger
@@ -83,12 +83,12 @@ class BrowserSessions:
         self._rates = rates
         self._suspect_slots = asyncio.Semaphore(SUSPECTS_AT_ONCE)
         self._opening = asyncio.Lock()
-        """Counting the open ones and adding one are done together, or the limits would not hold."""
+        """Counting the open ones and adding one is atomic, or the limits would not hold."""
         self._noted: OrderedDict[str, int] = OrderedDict()
 
     async def offer(self, principal: Principal, token: str, roles: list[str] | None, remember: Remember) -> BrowserCode:
-        """Make a one-time code for a session that acts as `principal`, whose credential `token` is, with `roles` at
-        most. Raises Problem InvalidPayload, Forbidden, UnsupportedCapability or QuotaExceeded."""
+        """Create a one-time code for a session that acts as `principal`, whose credential `token` is, with at most
+        `roles`. Raises Problem InvalidPayload, Forbidden, UnsupportedCapability or QuotaExceeded."""
         role = _given(principal, roles)
         key, ends_ms = await self._key_behind(token)
         now = self._clock.now_ms()
@@ -113,7 +113,7 @@ class BrowserSessions:
 
     async def open_with_code(self, code: str, source: str, cookie: str, label: str, personal: Mapping[str, str]
                              ) -> NewBrowserSession:
-        """Open a session with a one-time code. `cookie` is the one that the browser has already, if any. Raises Problem
+        """Open a session with a one-time code. `cookie` is the browser's existing one, if any. Raises Problem
         Unauthorized, RateLimited or QuotaExceeded."""
         login_id = digest(read_crockford(code))
         async with self._looking(source):
@@ -146,7 +146,7 @@ class BrowserSessions:
         return await self._open(principal, record, cookie, label, personal, None, [])
 
     async def list(self, principal: Principal) -> list[BrowserLoginRecord]:
-        """List the sessions that are open, newest first: one's own, and an admin's tenant's."""
+        """Return the open sessions, newest first: the caller's own, and for an admin the tenant's."""
         found = await self._sessions(principal.tenant_id)
         if principal.roles.isdisjoint({"admin", "owner"}):
             found = [one for one in found if one.principal == principal.actor]
@@ -154,7 +154,7 @@ class BrowserSessions:
 
     async def end(self, principal: Principal, login_id: str, remember: Callable[[BrowserLoginRecord], IdempotencyRecord]
                   ) -> BrowserLoginRecord:
-        """End a session: one's own, or as an admin one of the tenant. Raises Problem NotFound or Forbidden."""
+        """End a session: the caller's own, or for an admin one of the tenant. Raises Problem NotFound or Forbidden."""
         found = next((one for one in await self.list(principal) if one.id == login_id), None)
         if found is None:
             raise Problem("NotFound", f"There is no browser session {login_id}.",
@@ -169,7 +169,7 @@ class BrowserSessions:
         return found
 
     async def note_use(self, tenant_id: str, token: str) -> None:
-        """Write that a session was used, once in USED_INTERVAL_MS."""
+        """Record that a session was used, once in USED_INTERVAL_MS."""
         login_id, now = id_of(token), self._clock.now_ms()
         if now - self._noted.get(login_id, 0) < USED_INTERVAL_MS:
             return
@@ -177,7 +177,7 @@ class BrowserSessions:
         self._noted[login_id] = now
         if len(self._noted) > NOTED_SESSIONS:
             self._noted.popitem(last=False)
-        # A store that cannot take it (a full disk) must not shut out the person who would mend it.
+        # A failing write (a full disk) must not lock out the person who would fix it.
         with contextlib.suppress(LedgerError):
             await self._ledger.commit(WriteBatch([Note(BROWSER_LOGINS, tenant_id, login_id, now)]))
 
@@ -191,8 +191,9 @@ class BrowserSessions:
             if len(known) >= MAX_BROWSER_SESSIONS:
                 raise Problem("QuotaExceeded", f"{MAX_BROWSER_SESSIONS} browser sessions are open already.",
                               hint="End those that are not needed: `interlock console list`.")
-            # Tabs share a cookie, so a second tab keeps the first one logged in. Only a cookie of the same key counts:
-            # a page of another port can plant a cookie, and must not choose the half of another person's session.
+            # Tabs share a cookie, so a second tab keeps the first one logged in. Only a cookie of the same key is
+            # accepted: a page of another port can set a cookie, and must not choose the half of another person's
+            # session.
             shared = bool(cookie) and any(hmac.compare_digest(one.cookie_sha256, digest(cookie)) for one in own)
             cookie = cookie if shared else _secret(self._entropy)
             record = BrowserLoginRecord(
@@ -225,7 +226,7 @@ class BrowserSessions:
                 if one.form == "session" and one.key_sha256 in good and is_live(one, now)]
 
     async def _key_behind(self, token: str) -> tuple[KeyRecord, int | None]:
-        """Find the key that a credential stands for, and when what it opens ends at the latest."""
+        """Return the key behind a credential, and the latest end of what it opens."""
         if token.startswith(BROWSER_PREFIX):
             session = await self._ledger.browser_login(id_of(token))
             key = await self._ledger.key(session.key_sha256) if session is not None else None
@@ -237,7 +238,7 @@ class BrowserSessions:
                       "token of an issuer cannot be revoked here.", hint="Make a key with `interlock keys create`.")
 
     async def _key_of(self, record: BrowserLoginRecord) -> KeyRecord | None:
-        """Find the key that made a code, if it is still good."""
+        """Return the key that created a code, if it is still valid."""
         key = await self._credentials.good_key(record.key_sha256)
         return key if key is not None and key.key_id == record.key_id and key.tenant_id == record.tenant_id else None
 
@@ -249,11 +250,12 @@ class BrowserSessions:
         return principal
 
     def _looking(self, source: str) -> AbstractAsyncContextManager[Any]:
-        """Look a login up; those of an address that sends many bad ones a few at a time, and a good one is let in."""
+        """Limit look-ups of logins: those of an address that sends many bad ones run a few at a time, and a good one is
+        accepted."""
         return self._suspect_slots if self._rates.is_refusing(source) else contextlib.nullcontext()
 
     def _wrong(self, source: str) -> Problem:
-        """One answer for whatever is wrong. Raises Problem RateLimited in its place after too many of them."""
+        """Return the same error for every fault. Raises Problem RateLimited instead after too many of them."""
         self._rates.refused(source)
         return Problem("Unauthorized", "This code or key is not known, was used, or is no longer good.",
                        hint="Get another code with `interlock console`.")
@@ -265,8 +267,8 @@ class BrowserSessions:
 
 
 def token_of(half: str, cookie: str) -> str:
-    """Join the two halves into the credential that they are together: it is looked up, held and sent on like any
-    other. Raises Problem Unauthorized for a half that is not of the form."""
+    """Join the two halves to one credential, which is looked up, held and forwarded like any other. Raises Problem
+    Unauthorized for a malformed half."""
     session, dot, secret = half.partition(".")
     if not dot or not session.isalnum() or not secret or "." in cookie:
         raise Problem("Unauthorized", "The header Interlock-Browser is not of the form asked for.")
@@ -274,14 +276,14 @@ def token_of(half: str, cookie: str) -> str:
 
 
 def id_of(token: str) -> str:
-    """Name the session of a browser's credential; "" for any other credential."""
+    """Return the session id of a browser's credential; "" for any other credential."""
     if not token.startswith(BROWSER_PREFIX):
         return ""
     return BROWSER_ID_PREFIX + token.removeprefix(BROWSER_PREFIX).partition(".")[0]
 
 
 def _given(principal: Principal, roles: list[str] | None) -> str:
-    """Choose the roles of a code. Raises Problem InvalidPayload or Forbidden."""
+    """Return the roles of a code. Raises Problem InvalidPayload or Forbidden."""
     if roles is None:
         return principal.role
     unknown = sorted(set(roles) - set(GIVEN_ROLES))

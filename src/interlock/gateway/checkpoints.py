@@ -1,8 +1,8 @@
-"""Signing how far each tenant's audit log goes, and keeping that outside the database (U-3).
+"""The signing of each tenant's audit log, with checkpoints stored outside the database (U-3).
 
-A checkpoint is never signed over a log that the one before does not lead up to: that would hide what it shows. Copies
-of the last one are kept in the sink (files, and a bucket if there is one) and in the ledger; at the start the log must
-continue every copy. A log without any is not signed, unless it is empty: a person decides (`audit resume`).
+A checkpoint is never signed over a log that does not continue the previous one: that would hide what it shows. Copies
+of the last one are stored in the sink (files, and a bucket if there is one) and in the ledger; at the start the log
+must continue every copy. A log without any is not signed, unless it is empty: a person decides (`audit resume`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from interlock.ports.ledger import (
 from interlock.protocol.limits import CHECKPOINT_INTERVAL_MS, CHECKPOINT_RECORDS, UNSIGNED_RECORDS_MAX
 
 SIGN_EVERY_MS = CHECKPOINT_INTERVAL_MS * 4 // 5
-"""The signer looks this often, so that with the time of signing it stays within CHECKPOINT_INTERVAL_MS."""
+"""Interval of the signer: including the time of signing it stays within CHECKPOINT_INTERVAL_MS."""
 
 REMEDY = "Run `interlock audit verify`; a person decides with `interlock audit resume`."
 LEFT_BEHIND_ROUNDS = 3
@@ -49,11 +49,11 @@ async def _always() -> bool:
 
 
 class CheckpointRefused(Exception):
-    """The log does not lead up to what was signed before; signing over it would hide that."""
+    """Raised if the log does not continue what was signed before; signing over it would hide that."""
 
 
 class NotStalled(Exception):
-    """The log can be signed, so that no one need accept it."""
+    """Raised if the log can be signed, so that no acceptance is needed."""
 
 
 async def compute(wanted: Wanted[T], ledger: Ledger, tenant_id: str) -> T:
@@ -71,46 +71,48 @@ async def compute(wanted: Wanted[T], ledger: Ledger, tenant_id: str) -> T:
 
 
 def newest(lines: Sequence[bytes]) -> bytes | None:
-    """Return the last line of a sink, passing over one that a power cut tore; None while there is none."""
+    """Return the last line of a sink, skipping one that a power cut truncated; None if there is none."""
     if len(lines) > 1 and not lines[-1].endswith(b"\n") and parse_checkpoint_line(lines[-1]) is None:
         return lines[-2]
     return lines[-1] if lines else None
 
 
 def begun_empty(lines: Sequence[bytes]) -> bool:
-    """Return whether a log's checkpoints begin with that of an empty log: then the ledger has had a copy of the last
+    """Return whether a log's checkpoints start with that of an empty log: then the ledger has had a copy of the last
     one since before the first record."""
     first = parse_checkpoint_line(lines[0]) if lines else None
     return first is not None and first.size == 0
 
 
 class CheckpointSigner:
-    """Signs each tenant's log every CHECKPOINT_RECORDS or CHECKPOINT_INTERVAL_MS, and once more at shutdown."""
+    """The signer of each tenant's log: every CHECKPOINT_RECORDS or CHECKPOINT_INTERVAL_MS, and once more at
+    shutdown."""
 
     def __init__(self, ledger: Ledger, key: Ed25519PrivateKey, gateway_id: str, sink: CheckpointSink,
                  signing: Signing | None = None) -> None:
-        """Bound the ledger's unsigned records from here on. `signing` receives what cannot be signed."""
+        """Create the signer, and bound the ledger's unsigned records from here on. `signing` receives the logs that
+        cannot be signed."""
         self._ledger = ledger
         self._key = key
         self._gateway_id = gateway_id
         self._sink = sink
         self.signing = signing or Signing()
         self._signed: dict[str, Checkpoint] = {}
-        self._turn = asyncio.Lock()  # An export may ask for a checkpoint while the round is under way.
+        self._turn = asyncio.Lock()  # An export may request a checkpoint during a round.
         self._due = asyncio.Event()
         self._behind: dict[str, tuple[int | None, int]] = {}
-        """How many records were signed the last time another gateway signed, and for how many rounds that is so."""
+        """The number of records signed when another gateway last signed, and for how many rounds it has not changed."""
         self._leads: Callable[[], Awaitable[bool]] = _always
         ledger.on_audit(self._signature_due)
         ledger.bound_audit(self.make_room)
 
     @property
     def public_key(self) -> Ed25519PublicKey:
-        """The key that verifies its checkpoints."""
+        """Return the key that verifies its checkpoints."""
         return self._key.public_key()
 
     def share(self, leads: Callable[[], Awaitable[bool]]) -> None:
-        """Sign now and then only while `leads` says that this gateway does it for all on its ledger."""
+        """Sign periodically only while `leads` returns that this gateway signs for all on its ledger."""
         self._leads = leads
 
     def _signature_due(self, tenant_id: str) -> None:
@@ -133,8 +135,7 @@ class CheckpointSigner:
         await self.sign()
 
     async def sign(self) -> None:
-        """Bring every tenant's checkpoint up to date. What cannot be signed is logged once, and tried again the next
-        time."""
+        """Update every tenant's checkpoint. A failure is logged once, and retried in the next round."""
         try:
             leads = await self._leads()
             tenants = await self._ledger.audit_tenants()
@@ -156,10 +157,10 @@ class CheckpointSigner:
         return rounds >= LEFT_BEHIND_ROUNDS
 
     async def sign_tenant(self, tenant_id: str) -> Checkpoint:
-        """Sign how far a tenant's log goes now; returns it once the sink and the ledger have it.
+        """Sign the current end of a tenant's log; returns the checkpoint once the sink and the ledger have it.
 
-        Raises CheckpointRefused, LedgerError, OSError. While a log cannot be signed `signing` says so; a ledger that
-        cannot be read or written says so by itself.
+        Raises CheckpointRefused, LedgerError, OSError. While a log cannot be signed, `signing` records it; a ledger
+        that cannot be read or written reports that itself.
         """
         async with self._turn:
             try:
@@ -190,14 +191,14 @@ class CheckpointSigner:
         return [(where, one) for where, line in lines if (one := parse_checkpoint_line(line)) is not None]
 
     async def ahead(self) -> list[tuple[str, int, int]]:
-        """Find the logs that end before a record which this gateway's own checkpoints were signed over: (tenant,
-        records signed, records there). Raises LedgerError, OSError."""
+        """Return the logs that end before a record that this gateway's own checkpoints cover: (tenant, records signed,
+        records present). Raises LedgerError, OSError."""
         found: list[tuple[str, int, int]] = []
         tenants = {*await asyncio.to_thread(self._sink.tenants), *await self._ledger.audit_tenants()}
         for tenant_id in sorted(tenants):
             size, _ = await self._ledger.audit_head(tenant_id)
             lines = await asyncio.to_thread(self._sink.newest, tenant_id, size)
-            # Read again: what another gateway signed in between must not look as if it were missing.
+            # Read again: records that another gateway signed in between must not look missing.
             size, _ = await self._ledger.audit_head(tenant_id)
             with suppress(CheckpointRefused):
                 signed = max((self._genuine(tenant_id, line, "kept").size for line in lines), default=0)
@@ -207,11 +208,11 @@ class CheckpointSigner:
 
     async def resume(self, tenant_id: str, size: int, root: bytes,
                      writes: Callable[[str], Sequence[LedgerWrite]]) -> Receipt:
-        """Sign a log that nothing leads up to, as a person accepts it: with the first `size` records under `root`.
+        """Sign a log that continues no checkpoint, as a person accepts it: with the first `size` records under `root`.
 
-        `writes` makes the record of that from the reason why it was not signed. Earlier checkpoints are set aside
-        first; a crash in between leaves a log still unsigned, or one that says who accepted it. Raises NotStalled,
-        CheckpointRefused if the log is another one than was accepted, LedgerError, OSError.
+        `writes` creates its record from the reason why the log was not signed. Earlier checkpoints are set aside first;
+        a crash in between leaves a log still unsigned, or one that records who accepted it. Raises NotStalled,
+        CheckpointRefused if the log is not the accepted one, LedgerError, OSError.
         """
         async with self._turn:
             try:
@@ -230,7 +231,7 @@ class CheckpointSigner:
             accepted = sign_checkpoint(self._key, origin_of(self._gateway_id, tenant_id), now, top)
             await asyncio.to_thread(self._sink.set_aside, tenant_id)
             self._signed.pop(tenant_id, None)
-            # One transaction: the records may be signed again, and one of them says on whose word.
+            # One transaction: the records may be signed again, and one of them records who accepted them.
             value = write_noted(now, checkpoint_line(accepted))
             receipt = await self._ledger.commit(WriteBatch(
                 [PutFact(CHECKPOINT_FACT + tenant_id, value), *writes(reason)]))
@@ -240,7 +241,7 @@ class CheckpointSigner:
             return receipt
 
     async def last_line(self, tenant_id: str) -> bytes | None:
-        """Return the newest line of the sink, whatever it is worth. Raises OSError."""
+        """Return the newest line of the sink, unchecked. Raises OSError."""
         return newest(await asyncio.to_thread(self._sink.lines, tenant_id))
 
     async def _sign_next(self, tenant_id: str) -> Checkpoint:
@@ -271,14 +272,15 @@ class CheckpointSigner:
         return signed
 
     async def _keep(self, tenant_id: str, signed: Checkpoint, noted: Checkpoint | None) -> None:
-        """Keep a checkpoint: first in the sink, then in the ledger, whose copy is so never ahead of the sink's."""
+        """Store a checkpoint: first in the sink, then in the ledger, whose copy is therefore never ahead of the
+        sink's."""
         await asyncio.to_thread(self._sink.append, tenant_id, checkpoint_line(signed))
         await self._note(tenant_id, signed, noted)
 
     async def _note(self, tenant_id: str, signed: Checkpoint, noted: Checkpoint | None) -> None:
         if noted is None or noted.size < signed.size:
             value = write_noted(signed.size, checkpoint_line(signed))
-            # Another gateway may have signed more of it by now: then that is what stays noted.
+            # Another gateway may have signed more of it since: then that stays recorded.
             await self._ledger.commit(WriteBatch([AdvanceFact(CHECKPOINT_FACT + tenant_id, value)]))
         self._signed[tenant_id] = signed
         self._ledger.expect_audit(tenant_id, signed.size + CHECKPOINT_RECORDS)
@@ -289,8 +291,8 @@ class CheckpointSigner:
         return None if noted is None else self._genuine(tenant_id, noted_line(noted), "noted in the ledger")
 
     async def _joined(self, tenant_id: str, noted: Checkpoint | None, size: int) -> Checkpoint | None:
-        """Find the checkpoint that the log has to go on from, the first time that this process signs it. Every copy of
-        one must lead on to the log, or anyone who can write one of them could hide what another shows."""
+        """Return the checkpoint that the log has to continue, the first time that this process signs it. The log must
+        continue every copy of it, or one writable copy could hide what another shows."""
         after = -1 if noted is None else noted.size
         lines = await asyncio.to_thread(self._sink.newest, tenant_id, after)
         kept = [self._genuine(tenant_id, line, "kept") for line in lines]
@@ -303,14 +305,14 @@ class CheckpointSigner:
         for one in copies:
             await self._check_leads_on(one, tenant_id, size)
         if not kept or kept[0].size < last.size:
-            # Of several gateways the one that signs now need not be the one that signed last.
+            # With several gateways, the current signer need not be the last one.
             _log.warning("audit_checkpoints_were_behind", tenant_id=tenant_id, size=last.size)
             await asyncio.to_thread(self._sink.append, tenant_id, checkpoint_line(last))
         return last
 
     async def _begun(self, tenant_id: str, size: int) -> Checkpoint | None:
-        """Sign a log that has no records yet, so that none is ever without a checkpoint before it. What this process
-        wrote before it had a signer needs none."""
+        """Sign an empty log, so that no record is ever without an earlier checkpoint. Records that this process wrote
+        before it had a signer need none."""
         if size and self._ledger.began_audit(tenant_id):
             return None
         used = bool(await self._ledger.commands(CommandQuery(tenant_id, limit=1))) or bool(

@@ -1,4 +1,4 @@
-"""How the gateways of a cluster and the servers that they share are, for `status`, `/readyz` and `/metrics` (C-4)."""
+"""The health of a cluster's gateways and of their shared servers, for `status`, `/readyz` and `/metrics` (C-4)."""
 
 from __future__ import annotations
 
@@ -12,28 +12,29 @@ from interlock.protocol.answers import ClusterGateway, ClusterHealth, SharedServ
 from interlock.protocol.clock import iso
 
 PROBE_TIMEOUT_MS = 1_000
-"""A server that does not answer within this is shown as not reachable."""
+"""A server that does not answer within this is reported as unreachable."""
 STANDBY_WAIT_MS = 2_000
-"""A commit that waits for a synchronous standby for longer is shown: one that is there confirms in milliseconds."""
+"""A commit that waits longer for a synchronous standby is reported: a connected one confirms in milliseconds."""
 
 
 def bus_trouble(where: str) -> str:
-    """Return what a bus that is away stops."""
+    """Return what stops while the bus is unavailable."""
     return (f"The gateways cannot reach one another: {where} does not answer. A request for a session of another "
             "gateway is answered 503, and sessions whose runners are attached to the gateway that is asked go on.")
 
 
 def standby_trouble(where: str) -> str:
-    """Return what a synchronous standby that does not confirm stops."""
+    """Return what stops while a synchronous standby does not confirm."""
     return (f"The ledger at {where} waits for its synchronous standby: nothing is taken until a standby follows again, "
             "or synchronous_standby_names no longer asks for one.")
 
 
 class ClusterWatch:
-    """Asks PostgreSQL and NATS when somebody looks. Nothing is remembered, so nothing shown is old."""
+    """Probes of PostgreSQL and NATS on demand. Nothing is cached, so nothing reported is old."""
 
     def __init__(self, leases: Leases, bus: Bus, store: str, now_s: Callable[[], float] | None = None) -> None:
-        """`store` shows people where the ledger is, without its password; `now_s` is a monotonic clock."""
+        """Create the watch; `store` is the ledger's address for people, without its password; `now_s` is a monotonic
+        clock."""
         self._leases = leases
         self._bus = bus
         self._store = store
@@ -41,11 +42,11 @@ class ClusterWatch:
 
     @property
     def connected(self) -> bool:
-        """Whether this gateway has a link to the bus now. Asks nothing over the network."""
+        """Return whether this gateway is connected to the bus now. Sends nothing."""
         return self._bus.connected()
 
     async def look(self) -> ClusterHealth:
-        """Ask both servers at the same time; returns within PROBE_TIMEOUT_MS."""
+        """Probe both servers in parallel; returns within PROBE_TIMEOUT_MS."""
         (members, database), bus = await asyncio.gather(self._look_at_database(), self._look_at_bus())
         return ClusterHealth(gateways=[_shown(one) for one in members], database=database, bus=bus)
 

@@ -1,7 +1,7 @@
-"""A gateway among others: its links, its API and what it remembers, joined to the cluster (C-4).
+"""A gateway in a cluster: its links, its API and its caches, joined to the cluster (C-4).
 
-Hints only make it quick: what a credential stands for is looked up again each second anyway, and everything else is
-read again every few seconds, so that a lost hint delays and harms nothing.
+Hints only make it fast: credentials are looked up again each second anyway, and everything else is read again every few
+seconds, so that a lost hint causes a delay and no harm.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from interlock.protocol.answers import RestoredLedger
 
 TICKET_WAIT_MS = 2_000
 FINDINGS_WAIT_MS = 1_000
-"""A gateway that does not return its findings within this is left out: `status` is read when something is wrong."""
+"""Timeout for another gateway's findings, which are then omitted: `status` is read when something is wrong."""
 _strings = msgspec.json.Decoder(list[str])
 _findings = msgspec.json.Decoder(RestoredLedger | None)
 
 
 def share(cluster: Cluster, engine: Engine, rawp: RawpEndpoint, front: Front, rest: ASGIApp) -> ClusterPeers:
-    """Join the parts; before the cluster and the engine start."""
+    """Join the parts to a cluster; before the cluster and the engine start."""
     peers = engine.join(cluster, rawp.replaced)
     peers.on_let_go.connect(rawp.let_go)
     rawp.join(peers)
@@ -58,14 +58,14 @@ def _share_credentials(cluster: Cluster, front: Front) -> None:
 
 
 def _share_duties(cluster: Cluster, engine: Engine, front: Front) -> None:
-    """What one gateway does for all."""
+    """Assign the duties that one gateway has for all."""
     front.retention.share(partial(cluster.leads, "retention"))
     engine.lanes.on_delivery.connect(partial(cluster.hint, "deliveries"))
     cluster.on_hint("deliveries", lambda _: front.webhooks.nudge())
 
 
 async def _learn_tenants(engine: Engine, rawp: RawpEndpoint, front: Front) -> None:
-    """Do nothing more for tenants that are moved or being moved, and know what those have that came."""
+    """Stop work for tenants that are moved or being moved, and load the data of those that arrived."""
     await engine.lanes.learn_tenants()
     front.access.credentials.look_again()
     rawp.close_tenants(engine.lanes.closed)
@@ -89,7 +89,7 @@ def _share_runners(cluster: Cluster, rawp: RawpEndpoint, front: Front) -> None:
 
 
 def _share_setbacks(cluster: Cluster, engine: Engine) -> None:
-    """What each has found missing of a restored ledger, for anyone who asks one of them."""
+    """Share each gateway's findings about a restored ledger, for callers of any of them."""
 
     async def answer(tenant_id: bytes) -> bytes:
         return msgspec.json.encode(engine.setbacks.of(tenant_id.decode()))

@@ -1,4 +1,4 @@
-"""uvicorn's connections, with ways for an answer to end its own at once and to bound what waits in it (S-4)."""
+"""uvicorn's connections, extended so that a response can abort its own and limit its buffer (S-4)."""
 
 from __future__ import annotations
 
@@ -17,22 +17,23 @@ from interlock.protocol.limits import KIB
 from interlock.protocol.problems import Problem
 
 VIEWER_SEND_BYTES = 128 * KIB
-"""Send buffer of the kernel for a viewer. By default it grows to megabytes, and a viewer that reads nothing is noticed
-only once they are full. A viewer 100 ms away is still sent a megabyte a second."""
+"""Kernel send buffer of a viewer's connection. By default it grows to megabytes, and a viewer that reads nothing is
+detected only once they are full. A viewer 100 ms away is still sent a megabyte a second."""
 
 
 MAX_HEAD_BYTES = 64 * KIB
-"""Of a request's target and headers together: no one's credential was looked at yet."""
+"""Size of a request's target and headers together, which are read before any authentication."""
 READ_BYTES = 256 * KIB
 """Maximum bytes of one read."""
 
 RESET = struct.pack("ii", 1, 0)
-"""SO_LINGER for no time: what waits in the kernel is dropped too, and the other side sees it at once."""
+"""SO_LINGER of zero: the kernel's buffer is also dropped, and the other side sees it at once."""
 
 
 def _ways(transport: Any) -> dict[str, Any]:
-    """What an answer may do with its connection. `abort` ends it at once: uvicorn closes one by writing first what
-    waits, and to a viewer that reads nothing that never ends. `bound` has the kernel keep VIEWER_SEND_BYTES at most."""
+    """Return what a response may do with its connection. `abort` ends it at once: uvicorn closes one by writing its
+    buffer first, which never ends for a viewer that reads nothing. `bound` limits the kernel's buffer to
+    VIEWER_SEND_BYTES."""
 
     def choose(option: int, value: int | bytes) -> None:
         with suppress(OSError, ValueError):  # The connection is over already: uvloop says "negative file descriptor".
@@ -46,26 +47,26 @@ def _ways(transport: Any) -> dict[str, Any]:
 
 
 class HeadTooLarge(ValueError):
-    """The head of a request, or what follows its body, is longer than is read."""
+    """Raised if the head of a request, or what follows its body, exceeds the limit."""
 
 
 class HttpConnection(HttpToolsProtocol):
-    """An HTTP connection that an answer can end and bound (S-4), whose requests have heads of a bounded size, and are
-    refused in the form of every refusal where they cannot be read (F-1)."""
+    """An HTTP connection that a response can abort and bound (S-4). Its requests have heads of a bounded size, and
+    unreadable ones are refused in the form of every refusal (F-1)."""
 
     _head = 0
     """Bytes of this request's target and headers so far."""
     _unread = 0
-    """Bytes that came since the parser last reported anything: one header that does not end."""
+    """Bytes since the parser's last callback: a header that does not end."""
 
     def on_message_begin(self) -> None:
-        """Make the scope of a request."""
+        """Create the scope of a request."""
         super().on_message_begin()
         self._head = self._unread = 0
         cast("dict[str, Any]", self.scope)["state"].update(_ways(self.transport))
 
     def on_url(self, url: bytes) -> None:
-        """Take a piece of the target. The parser passes on what is raised here, and the request is refused."""
+        """Process a piece of the target. The parser forwards exceptions, and the request is refused."""
         self._unread = 0
         self._head += len(url)
         if self._head > MAX_HEAD_BYTES:
@@ -73,7 +74,7 @@ class HttpConnection(HttpToolsProtocol):
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a header, of the head or behind a body in chunks."""
+        """Process a header, of the head or after a chunked body."""
         self._unread = 0
         self._head += len(name) + len(value)
         if self._head > MAX_HEAD_BYTES:
@@ -81,7 +82,7 @@ class HttpConnection(HttpToolsProtocol):
         super().on_header(name, value)
 
     def on_body(self, body: bytes) -> None:
-        """Take a piece of the body: how long one may be is for who reads it."""
+        """Process a piece of the body, whose size its reader limits."""
         self._unread = 0
         super().on_body(body)
 
@@ -91,7 +92,7 @@ class HttpConnection(HttpToolsProtocol):
         super().on_message_complete()
 
     def data_received(self, data: bytes) -> None:
-        """Take what came."""
+        """Process received bytes."""
         self._unread += len(data)
         super().data_received(data)
         if self._unread > MAX_HEAD_BYTES + READ_BYTES and not self.transport.is_closing():
@@ -104,12 +105,12 @@ class HttpConnection(HttpToolsProtocol):
             large = max(self._head, self._unread) > MAX_HEAD_BYTES
             self.transport.write(_TOO_LARGE if large else _NO_REQUEST)
         if cycle is not None and not cycle.response_complete:
-            cycle.disconnected = True  # What would still be answered would stand behind our own answer.
+            cycle.disconnected = True  # A later response would follow this one.
         self.transport.close()
 
 
 def refusal(status: bytes, problem: Problem) -> bytes:
-    """Write a whole answer to a request that never came to be one."""
+    """Return a complete response to a request that could not be parsed."""
     body = encode(problem_document(problem, ""))
     return (b"HTTP/1.1 " + status + b"\r\ncontent-type: application/problem+json\r\nconnection: close\r\n"
             b"content-length: %d\r\n\r\n" % len(body)) + body
@@ -121,22 +122,22 @@ _TOO_LARGE = refusal(b"400 Bad Request", Problem(
 
 
 class SocketConnection(WebSocketsSansIOProtocol):
-    """The same of a WebSocket."""
+    """The same for a WebSocket."""
 
     def handle_connect(self, event: Request) -> None:
-        """Make the scope, and have the application asked."""
+        """Create the scope, and call the application."""
         super().handle_connect(event)
         cast("dict[str, Any]", self.scope)["state"].update(_ways(self.transport))
 
 
 HEAD_TIMEOUT_S = 10.0
-"""From a connection's first moment, or the first byte of its next request, to the end of the request's head."""
+"""From the start of a connection, or the first byte of its next request, to the end of the request's head."""
 BODY_TIMEOUT_S = 120.0
 """From the head to the end of the body: 8 MiB at 70 kB a second."""
 
 
 class SenderTimeouts(NamedTuple):
-    """How long a sender may take; others than these only in tests."""
+    """Time limits of a sender; tests use others."""
 
     head_s: float = HEAD_TIMEOUT_S
     body_s: float = BODY_TIMEOUT_S
@@ -146,17 +147,18 @@ NORMAL_TIMEOUTS = SenderTimeouts()
 
 
 def protocol_class(timeouts: SenderTimeouts = NORMAL_TIMEOUTS) -> type[HttpConnection]:
-    """Make uvicorn's protocol with these limits: it makes one for each connection, and passes nothing of ours."""
+    """Return a protocol class with these limits: uvicorn creates one instance per connection, without arguments."""
 
     class PatientProtocol(HttpConnection):
-        """Ends a connection whose request does not arrive in time: with 408 where nothing was answered yet. A clock
-        runs for what has not arrived at the end of a piece of data; a request that came as a whole needs none."""
+        """A protocol that ends a connection whose request does not arrive in time: with 408 if no response was sent
+        yet. A timer runs for what has not arrived at the end of a piece of data; a request that arrived at once needs
+        none."""
 
         _clock: asyncio.TimerHandle | None = None
         _awaited: Literal["", "head", "body"] = ""
-        """What of a request has not arrived as a whole."""
+        """The part of a request that has not arrived completely."""
         _timed: Literal["", "head", "body", "over"] = ""
-        """What the clock is for; `over` if that has arrived."""
+        """The part that the timer runs for; `over` if that has arrived."""
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
@@ -175,7 +177,7 @@ def protocol_class(timeouts: SenderTimeouts = NORMAL_TIMEOUTS) -> type[HttpConne
 
         def on_message_begin(self) -> None:
             super().on_message_begin()
-            self._awaited = "head"  # The first request's clock runs since the connection was made.
+            self._awaited = "head"  # The first request's timer runs since the connection was made.
 
         def on_headers_complete(self) -> None:
             self._awaited = "body"
@@ -183,7 +185,7 @@ def protocol_class(timeouts: SenderTimeouts = NORMAL_TIMEOUTS) -> type[HttpConne
 
         def on_message_complete(self) -> None:
             self._awaited = ""
-            if self._clock is not None:  # What follows in the same piece of data has a clock of its own.
+            if self._clock is not None:  # What follows in the same piece of data has its own timer.
                 self._timed = "over"
             super().on_message_complete()
 
@@ -210,7 +212,7 @@ def protocol_class(timeouts: SenderTimeouts = NORMAL_TIMEOUTS) -> type[HttpConne
             if not answered or (self._timed != "body" and cycle.response_complete):
                 self.transport.write(_TOO_SLOW)
             if cycle is not None and not cycle.response_complete:
-                cycle.disconnected = True  # What would still be answered would stand behind our own answer.
+                cycle.disconnected = True  # A later response would follow this one.
             self.transport.close()
 
     return PatientProtocol

@@ -1,4 +1,4 @@
-"""Who a credential stands for: API keys, runners' tokens, tokens of issuers (K-1); and the owner's key (K-2)."""
+"""The principals of credentials: API keys, runners' tokens, tokens of issuers (K-1); and the owner's key (K-2)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ KEY_BYTES = 32
 RUNNER_PREFIX = "ilr_"
 BROWSER_ID_PREFIX = "brs_"
 BROWSER_PREFIX = "ilb_"
-"""Of the two halves of a browser session, joined. It never travels so: a request that carries it is refused."""
+"""The two halves of a browser session, joined. It is never sent in this form: a request with it is refused."""
 KEY_CHARS = 256
 """A longer key is refused unread."""
 JWT_CHARS = 16_384
@@ -49,22 +49,23 @@ JWT_CHARS = 16_384
 OWNER_FILE = "owner.key"
 CACHE_KEYS = 256
 USED_INTERVAL_MS = 60_000
-"""When a key was last used is written this often at most: the rest of its uses cost no write."""
+"""A key's last use is written at most this often: further uses cost no write."""
 REFUSED_KEYS = 4_096
-"""Credentials remembered as refused: one that is sent again and again is looked up once in CACHE_MS."""
+"""Cached refusals: a repeated credential is looked up once in CACHE_MS."""
 CACHE_MS = 1_000
-"""What another gateway on the same ledger revoked is refused at the latest after this; here it is at once."""
+"""A credential that another gateway on the same ledger revoked is refused at the latest after this; one revoked here at
+once."""
 
 log = structlog.get_logger("interlock.gateway")
 
 
 def digest(key: str) -> str:
-    """Hash a key as it is stored: SHA-256, hex."""
+    """Return a key's hash as it is stored: SHA-256, hex."""
     return hashlib.sha256(key.encode()).hexdigest()
 
 
 def new_key(entropy: Entropy) -> str:
-    """Make a key: `ilk_` and 32 random bytes in base64url."""
+    """Create a key: `ilk_` and 32 random bytes in base64url."""
     return KEY_PREFIX + base64.urlsafe_b64encode(entropy(KEY_BYTES)).rstrip(b"=").decode()
 
 
@@ -77,10 +78,10 @@ def read_owner_key(state_dir: Path) -> str | None:
 
 async def ensure_owner_key(state_dir: Path, ledger: Ledger, clock: Clock, entropy: Entropy, *, shared: bool = False
                            ) -> KeyRecord:
-    """Make the owner key at the first start, and have the ledger know its hash at every start (K-2).
+    """Create the owner key at the first start, and ensure at every start that the ledger has its hash (K-2).
 
-    One key of the file is good at a time: after `owner.key` was removed or replaced the one before is revoked. Where
-    several gateways share the ledger each may have a file, and no one's is revoked by another's start.
+    One key of the file is valid at a time: if `owner.key` was removed or replaced, the previous key is revoked. If
+    several gateways share the ledger, each may have a file, and none is revoked by another's start.
     """
     key = read_owner_key(state_dir)
     if key is None:
@@ -126,7 +127,7 @@ async def _replacing(ledger: Ledger, fresh: KeyRecord, now_ms: int, *, shared: b
 
 
 def _write_private(path: Path, text: str) -> None:
-    """Write a file of mode 0600, whole or not at all, and have it on disk before it counts."""
+    """Write a file of mode 0600 atomically and durably."""
     draft = path.with_name(path.name + ".new")
     with contextlib.suppress(FileNotFoundError):
         draft.unlink()
@@ -149,19 +150,19 @@ def owns_all(principal: Principal) -> bool:
 
 
 class Issuers(Protocol):
-    """Reads the tokens of OIDC issuers."""
+    """A verifier of OIDC issuers' tokens."""
 
     async def principal(self, token: str) -> Principal:
         """Raises Problem Unauthorized, UpstreamError or Unavailable."""
         ...
 
     def logins(self) -> list[LoginIssuer]:
-        """List the issuers that have a client for `interlock login`."""
+        """Return the issuers that have a client for `interlock login`."""
         ...
 
 
 class _Looked(NamedTuple):
-    """What was read of a credential side by side, with what the logs say of it (`Rows.look`)."""
+    """The rows of a credential, read in parallel with the logs about them (`Rows.look`)."""
 
     key: KeyRecord | None
     tenant_id: str
@@ -169,25 +170,25 @@ class _Looked(NamedTuple):
 
 
 class Credentials:
-    """Finds the principal of a bearer token. What was accepted is remembered for CACHE_MS, at most CACHE_KEYS of
+    """The look-up of a bearer token's principal. Accepted tokens are cached for CACHE_MS, at most CACHE_KEYS of
     them."""
 
     def __init__(self, ledger: Ledger, clock: Clock, issuers: Issuers | None = None,
                  rows: RowAudit | None = None) -> None:
         self._ledger = ledger
         self.rows = rows or RowAudit(ledger, clock)
-        """Compares what is stored of a credential with the audit log (H-5)."""
+        """Compares a credential's rows with the audit log (H-5)."""
         self._clock = clock
         self._issuers = issuers
         self._known: OrderedDict[str, tuple[int, Principal]] = OrderedDict()
         self._refused: OrderedDict[str, int] = OrderedDict()
-        """What was refused, by its hash, and until when that is not looked up again."""
+        """Refused credentials, by hash, and until when they are not looked up again."""
         self._looking: dict[str, asyncio.Task[Principal]] = {}
         """Lookups under way, by the hash of what is looked up: requests that arrive meanwhile share one."""
         self.on_forget = Signal[[]]()
-        """Sent when something was revoked, here or at another gateway."""
+        """Sent after a revocation, here or at another gateway."""
         self.on_revoked = Signal[[]]()
-        """Sent when something was revoked here, so that other gateways look again, too."""
+        """Sent after a revocation here, so that other gateways also look up again."""
 
     def known(self, token: str, now_ms: int) -> Principal | None:
         """Return the principal of a token that was looked up within CACHE_MS before `now_ms`; None for any other."""
@@ -197,7 +198,8 @@ class Credentials:
         return known[1] if known is not None and now_ms < known[0] else None
 
     async def principal(self, token: str) -> Principal:
-        """Raises Problem Unauthorized; UpstreamError or Unavailable where an issuer cannot be asked."""
+        """Return a token's principal. Raises Problem Unauthorized; UpstreamError or Unavailable if an issuer does not
+        answer."""
         if len(token) > (JWT_CHARS if self._is_jwt(token) else KEY_CHARS) or not token.isascii():
             raise Problem("Unauthorized", "This is not a credential of Interlock.")
         hashed = digest(token)
@@ -243,8 +245,8 @@ class Credentials:
         return valid
 
     async def _judged(self, token: str, hashed: str, before: Principal | None) -> Principal:
-        """Judge a token; `before` is who it stood for when it was accepted last: then all is read at once, and a store
-        on a network is waited for once. Raises Problem."""
+        """Judge a token; `before` is its principal when it was last accepted: then all is read at once, in one round
+        trip to a networked store. Raises Problem."""
         looked = await self._looked(hashed, before.tenant_id) if before and token.startswith(KEY_PREFIX) else None
         principal = await self._find(token, hashed, looked)
         await self._check_tenant(principal.tenant_id, looked)
@@ -256,7 +258,7 @@ class Credentials:
         return _Looked(key, tenant_id, tenant)
 
     def trust(self, issuers: Issuers | None) -> None:
-        """Take the tokens of other issuers from now on; what was let in is looked up again."""
+        """Trust the tokens of other issuers from now on; accepted tokens are looked up again."""
         self._issuers = issuers
         self.forget()
 
@@ -265,12 +267,12 @@ class Credentials:
         return self._issuers.logins() if self._issuers is not None else []
 
     def forget(self) -> None:
-        """Look everything up again: something was revoked."""
+        """Drop the cache after a revocation."""
         self.look_again()
         self.on_revoked()
 
     def look_again(self) -> None:
-        """Do so since another gateway has revoked something."""
+        """Drop the cache after a revocation at another gateway."""
         self._known.clear()
         self._refused.clear()
         self._looking.clear()  # What was read before counts for those alone who wait for it already.
@@ -291,15 +293,15 @@ class Credentials:
         raise Problem("Unauthorized", "This is not a credential of Interlock.")
 
     async def good_key(self, key_sha256: str) -> KeyRecord | None:
-        """Find a key that is accepted now, by the hash of its secret; None if it is not."""
+        """Return a key that is accepted now, by the hash of its secret; None if it is not."""
         record = await self._ledger.key(key_sha256)
         if record is not None:
             record = await self.rows.genuine(record.tenant_id, record, lambda: self._ledger.key(key_sha256))
         return record if record is not None and self._is_good(record, key_sha256) else None
 
     async def principal_of(self, key: KeyRecord, role: str) -> Principal | None:
-        """Return the principal of a good key with what both its roles and `role` allow; None where that is nothing, or
-        its tenant is suspended."""
+        """Return the principal of a good key with what both its roles and `role` allow; None if that is nothing, or its
+        tenant is suspended."""
         roles = lesser_roles(named_roles(role), named_roles(key.role))
         try:
             await self._check_tenant(key.tenant_id, None)
@@ -308,7 +310,8 @@ class Credentials:
         return _principal(key, written_roles(roles)) if roles else None
 
     async def _browser(self, token: str) -> Principal:
-        """Both halves are compared in constant time, and the key behind them is looked up each time."""
+        """Return the principal of a browser's credential. Both halves are compared in constant time, and the key behind
+        them is looked up each time."""
         session, _, halves = token.removeprefix(BROWSER_PREFIX).partition(".")
         cookie, _, half = halves.partition(".")
         login_id = BROWSER_ID_PREFIX + session
@@ -331,7 +334,7 @@ class Credentials:
         return principal
 
     def _is_good(self, record: KeyRecord, key_sha256: str) -> bool:
-        """Whether a row is that of a key that is accepted. The digest in the row itself counts, and not the one in the
+        """Return whether a row is that of an accepted key. The digest in the row itself counts, and not the one in the
         column that it is found by."""
         return record.key_sha256 == key_sha256 and not record.revoked and (
             record.expires_ms is None or record.expires_ms > self._clock.now_ms())
@@ -345,7 +348,7 @@ class Credentials:
         if record is None or not self._is_good(record, hashed):
             raise _unknown()
         if record.last_used_ms is None or now - record.last_used_ms >= USED_INTERVAL_MS:
-            # A store that cannot take it (a full disk) must not shut out who would mend it.
+            # A failing write (a full disk) must not lock out the person who would fix it.
             with contextlib.suppress(LedgerError):
                 await self._ledger.commit(WriteBatch([Note(KEYS, record.tenant_id, record.key_id, now)]))
         return _principal(record, record.role)
@@ -363,7 +366,7 @@ class Credentials:
         known = looked is not None and looked.tenant_id == tenant_id
         tenant = looked.tenant if looked is not None and known else await self._ledger.tenant(tenant_id)
         if tenant is not None and tenant.moving is not None and (closed := refusal(tenant)) is not None:
-            raise closed  # Whether its row is on record is not looked at before it is open.
+            raise closed  # Whether its row is on record is not checked before it is open.
         if tenant is None:
             if await self.rows.is_missing(f"tenant/{tenant_id}"):
                 raise _unknown()
@@ -376,7 +379,7 @@ class Credentials:
 
 
 def is_live(record: BrowserLoginRecord, now_ms: int) -> bool:
-    """Whether a browser session has neither reached its end nor been idle for too long."""
+    """Return whether a browser session has neither ended nor been idle for too long."""
     return now_ms < record.expires_ms and now_ms - record.last_used_ms < BROWSER_IDLE_MS
 
 
@@ -386,5 +389,5 @@ def _principal(record: KeyRecord, role: str) -> Principal:
 
 
 def _unknown() -> Problem:
-    """One answer for whatever is wrong with a key: a stranger learns nothing of keys that were."""
+    """Return the same error for every fault of a key: strangers learn nothing of earlier keys."""
     return Problem("Unauthorized", "This credential is not known here, or no longer accepted.")

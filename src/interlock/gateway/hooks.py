@@ -1,4 +1,4 @@
-"""Hooks: other programs knock, show by a secret that they may, and what they say goes to an agent once (R-4)."""
+"""Hooks: other programs send a delivery, authenticated by a secret, and its text is sent to an agent once (R-4)."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from interlock.session.hook_text import hook_text
 from interlock.session.keys import canonical_key
 
 SAME_MS = 10 * 60 * 1000
-"""A body that comes again within this is the same delivery, if the sender does not number them."""
+"""A body that is repeated within this time is the same delivery, if the sender does not number deliveries."""
 STAMP_MS = 5 * 60 * 1000
 """Maximum difference between a Standard Webhook's time and the gateway's clock."""
 DELIVERY_CHARS = 200
 RETRY_S = 60
-"""`Retry-After` of a delivery that could not begin: by then a runner may be connected."""
+"""`Retry-After` of a delivery that could not start: a runner may be connected by then."""
 
 Auth = Literal["hmac", "standard", "token"]
 
@@ -54,7 +54,7 @@ class ConfiguredHook(NamedTuple):
 
 
 class Hooks:
-    """Takes deliveries. `hooks` is by name, and may be exchanged while it runs."""
+    """The receiver of deliveries. `hooks` is by name, and may be replaced at run time."""
 
     def __init__(self, hooks: Mapping[str, ConfiguredHook], ledger: Ledger, chats: ChatInbox, clock: Clock,
                  entropy: Entropy) -> None:
@@ -66,25 +66,25 @@ class Hooks:
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def configure(self, hooks: Mapping[str, ConfiguredHook]) -> None:
-        """Take other hooks, by their names."""
+        """Apply other hooks, by name."""
         self._hooks = hooks
 
     def known(self, name: str, headers: Mapping[str, str], body: bytes) -> ConfiguredHook | None:
-        """The hook, if the delivery shows its secret; None also if there is no such hook: who guesses names
-        learns nothing."""
+        """Return the hook if the delivery is authenticated by its secret; None also if there is no such hook, so that
+        guessed names reveal nothing."""
         hook = self._hooks.get(name)
         return hook if hook is not None and proves(hook, headers, body, self._clock.now_ms()) else None
 
     def principal(self, hook: ConfiguredHook) -> Principal:
-        """As whom a hook speaks."""
+        """Return the principal of a hook's commands."""
         return Principal(tenant_id=hook.tenant_id, actor=Actor(type="agent", id=f"hook:{hook.name}"), role="operator",
                          key_id="")
 
     async def take(self, hook: ConfiguredHook, headers: Mapping[str, str], body: bytes, *, guess: bool = False
                    ) -> tuple[IdempotencyRecord, bool]:
-        """Submit a delivery to its agent, once: the answer, and whether it is a repeated one. Raises
-        Problem; Unavailable for what cannot begin now, of which nothing is kept: it is the sender's to deliver
-        again. With `guess` raises Elsewhere if the runner is known to be attached to another gateway."""
+        """Submit a delivery to its agent, once; returns the response, and whether it is a repeated one. Raises Problem;
+        Unavailable if it cannot start now, and then nothing is stored: the sender must repeat it. With `guess` it
+        raises Elsewhere if the runner is known to be attached to another gateway."""
         delivery = _delivery(hook, headers)
         fingerprint = hashlib.sha256(body).hexdigest()
         now_ms = self._clock.now_ms()
@@ -107,7 +107,7 @@ class Hooks:
             except Problem as problem:
                 if problem.code != "Conflict":
                     raise
-                # No runner is there yet, or its session is elsewhere: a 4xx would make the sender give up.
+                # No runner is attached yet, or its session is elsewhere: a 4xx would make the sender give up.
                 raise Problem("Unavailable", problem.detail, hint=problem.hint,
                               headers={"Retry-After": str(RETRY_S)}) from None
 
@@ -134,7 +134,7 @@ class Hooks:
 
 
 def _delivery(hook: ConfiguredHook, headers: Mapping[str, str]) -> str:
-    """The sender's own number of a delivery, "" where it gives none. Raises Problem."""
+    """Return the sender's own number of a delivery; "" if it has none. Raises Problem."""
     named = hook.delivery_header or ("webhook-id" if hook.auth == "standard" else "")
     number = headers.get(named.lower(), "").strip() if named else ""
     if len(number) > DELIVERY_CHARS or not number.isprintable():
@@ -148,7 +148,8 @@ def _scope(hook: ConfiguredHook, name: str, span: str) -> str:
 
 
 def proves(hook: ConfiguredHook, headers: Mapping[str, str], body: bytes, now_ms: int) -> bool:
-    """Whether a delivery shows the hook's secret. `headers` by lower-case name; one that came twice is not there."""
+    """Return whether a delivery is authenticated by the hook's secret. `headers` by lower-case name, without duplicated
+    ones."""
     if hook.auth == "token":
         bearer = headers.get("authorization", "")
         shown = (headers.get(hook.token_header.lower(), "") if hook.token_header is not None
@@ -169,12 +170,12 @@ def _standard(secret: bytes, headers: Mapping[str, str], body: bytes, now_ms: in
 
 
 def _same(given: bytes, wanted: bytes) -> bool:
-    # Hashed first, so that neither length nor content shows in the time it takes.
+    # Hashed first, so that the duration reveals neither length nor content.
     return bool(given) and hmac.compare_digest(hashlib.sha256(given).digest(), hashlib.sha256(wanted).digest())
 
 
 def _bytes(text: str) -> bytes:
-    """Read a signature, written in hex or base64; b"" for neither."""
+    """Decode a signature, written in hex or base64; b"" for neither."""
     try:
         return bytes.fromhex(text) if len(text) == 64 else base64.b64decode(text, validate=True)
     except (ValueError, binascii.Error):

@@ -1,4 +1,5 @@
-"""What a runner's link brings, led to the lanes: each frame's place in its session, neighbours in runs (E-1, E-3)."""
+"""The intake of a runner's link: frames are placed in their sessions, grouped into runs and queued for the lanes (E-1,
+E-3)."""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ PLACE_LOST = {
     "absent": "this gateway, which observes, was away for more than a day",
     "joined": "this gateway joined the session when they were no longer kept",
 }
-"""By the history's `metadata.place_lost`: why an observer has a hole (D-5)."""
+"""By the history's `metadata.place_lost`: why an observer misses frames (D-5)."""
 
 
 def why_lost(history: Frame) -> str:
@@ -53,11 +54,11 @@ def why_lost(history: Frame) -> str:
 
 
 GAPS_KEPT = 1_024
-"""Gaps that may come again, over all links; of a runner that makes more of them they count as new."""
+"""Remembered gaps, over all links; further ones of a runner count as new."""
 
 
 class FrameGap(Exception):
-    """A durable frame's seq left a gap. `again`: the same gap came a second time on this gateway."""
+    """Raised if a durable frame's seq leaves a gap. `again`: the same gap occurred a second time on this gateway."""
 
     def __init__(self, session_id: str, expected: int, got: int, *, again: bool) -> None:
         super().__init__(f"session {session_id}: expected seq {expected}, got {got}")
@@ -77,44 +78,45 @@ class Inflow:
         self._gaps: set[tuple[str, int]] = set() if gaps is None else gaps
 
     def expect(self, session_id: str, seq: int) -> None:
-        """The gateway has all below `seq`."""
+        """Record that the gateway has all frames below `seq`."""
         self._expected[session_id] = seq
 
     def knows(self, session_id: str) -> bool:
-        """Whether it received the session's number, or a frame of it, since it last forgot it."""
+        """Return whether the session's number, or a frame of it, was received since it was last forgotten."""
         return session_id in self._expected
 
     def forget(self, session_id: str) -> None:
-        """Nothing of the session is under way: anyone who hears of it next says where it stands."""
+        """Forget the session's position: the next report of it states it again."""
         if session_id not in self._lost:
             self._expected.pop(session_id, None)
 
     def reached(self, session_id: str) -> int:
-        """The last seq that was taken, or that the gateway had."""
+        """Return the last seq that was accepted, or that the gateway had."""
         return self._expected.get(session_id, 1) - 1
 
     def lose(self, session_id: str, ranges: list[tuple[int, int]]) -> None:
-        """Ranges (from, to) that the runner says are lost: a gap that they cover is none (D-3)."""
+        """Record ranges (from, to) that the runner reports as lost: a gap that they cover is no fault (D-3)."""
         known = self._lost.setdefault(session_id, [])
         known += [(first, last) for first, last in ranges if 1 <= first <= last]
         known.sort()
 
     def lose_unplaced(self, session_id: str) -> None:
-        """Frames are lost, and the runner does not say which: a gap in its history, and before the first live frame
-        that follows the history, is that loss (D-3)."""
+        """Record a loss without ranges: a gap in the history, and before the first live frame after it, is attributed
+        to it (D-3)."""
         self._unplaced.add(session_id)
 
     def went_live(self, session_id: str) -> None:
-        """The history is over, and a live frame has come: from here on a gap is a fault again."""
+        """Record that the history is over and a live frame has arrived: from here on a gap is a fault again."""
         self._unplaced.discard(session_id)
 
     @property
     def loses_unplaced(self) -> bool:
-        """Whether gaps are expected in some session."""
+        """Return whether gaps are expected in some session."""
         return bool(self._unplaced)
 
     def follows(self, session_id: str, seq: int) -> bool:
-        """Take the frame that simply follows, which nearly all do; else False, with nothing changed: ask `next`."""
+        """Accept a frame that directly follows, as nearly all do; otherwise return False without a change: call
+        `next`."""
         if self._expected.get(session_id) != seq or session_id in self._lost:
             return False
         if self._gaps:
@@ -123,7 +125,8 @@ class Inflow:
         return True
 
     def next(self, session_id: str, seq: int) -> bool:
-        """Whether a frame is the next one; False for a repetition. A gap that is filled is forgotten. Raises Gap."""
+        """Return whether a frame is the next one; False for a repetition. A gap that is filled is forgotten. Raises
+        FrameGap."""
         expected = self._expected.get(session_id, 1)
         if seq < expected:
             return False
@@ -150,27 +153,28 @@ _ranges_decoder = msgspec.json.Decoder(list[tuple[int, int]])
 
 
 class Intake:
-    """Takes the frames of one link, in their order. Raises Closing."""
+    """Processes the frames of one link, in order. Raises Closing."""
 
     def __init__(self, engine: Engine, present: Present, inflow: Inflow, observe: Observe, refused: Refused) -> None:
-        """`observe` begins the lane of a session that another gateway opened, `refused` takes refusals of ours."""
+        """Create the intake; `observe` creates the lane of a session that another gateway opened, `refused` receives
+        refusals of this gateway's frames."""
         self._engine = engine
         self._present = present
         self._runner_id = present.record.runner_id
         self.on_heartbeat = Signal[[Present, p.RunnerHeartbeat]]()
-        """Sent with each heartbeat, for gateways that show it too."""
+        """Sent with each heartbeat, for other gateways."""
         self._inflow = inflow
         self._observe = observe
         self._refused = refused
 
     async def run(self, receive: Receive, *, batches: bool) -> None:
-        """Take all messages of the link; with `batches` each may hold several frames."""
+        """Process all messages of the link; with `batches` each may hold several frames."""
         while True:
             message = await next_message(receive)
             await self.take(split(message) if batches else (message,))
 
     async def take(self, frames: Iterable[bytes], *, nested: bool = False) -> None:
-        """Take the frames of one message, or with `nested` of a history."""
+        """Process the frames of one message, or with `nested` of a history."""
         for raw in frames:
             try:
                 wire = decode_wire(raw)
@@ -200,7 +204,7 @@ class Intake:
                 self._inflow.went_live(session_id or "")
 
     async def _past_gaps(self, taking: Callable[[], Any]) -> None:
-        """Take a frame; if a gap is given up before it, once more (E-3)."""
+        """Process a frame; again if a gap before it is abandoned (E-3)."""
         while True:
             try:
                 await taking()
@@ -209,11 +213,12 @@ class Intake:
                 if not gap.again:
                     raise Closing(CloseCode.GAP, str(gap)) from None
                 await self._push(gap.session_id, GapGivenUp(gap.expected, gap.got - 1))
-                # What comes now is the session's end, which must be received though frames before it are missing.
+                # The following frames are the session's end, which must be received although frames before it are
+                # missing.
                 self._inflow.expect(gap.session_id, gap.got)
 
     async def _one(self, frame: Frame, raw: bytes) -> None:
-        """Take a frame whose lane must be read, has no room, or that does not simply follow. Raises Gap."""
+        """Process a frame whose lane must be read, has no room, or that does not directly follow. Raises FrameGap."""
         session_id = frame.session_id or ""
         after = await self._reached(session_id)
         if frame.seq is not None and not self._inflow.next(session_id, frame.seq):
@@ -231,8 +236,8 @@ class Intake:
         await shell.inbox.room()
 
     async def _reached(self, session_id: str) -> int:
-        """The last number that this link brought of the session; if it has brought none since the session's lane was
-        read, that which the lane has."""
+        """Return the last number that this link delivered of the session; the lane's own if it delivered none since the
+        lane was read."""
         if not self._inflow.knows(session_id):
             shell = await self._lane(session_id)
             if shell is not None:
@@ -240,11 +245,11 @@ class Intake:
         return self._inflow.reached(session_id)
 
     async def _lane(self, session_id: str) -> LaneShell | None:
-        """The session's lane, if it is this runner's."""
+        """Return the session's lane, if it is this runner's."""
         return await self._engine.lanes.of_runner(session_id, self._runner_id)
 
     def _join(self, shell: LaneShell, frame: Frame, raw: bytes, after: int) -> None:
-        """Put a frame to its neighbours. `after` is the last seq that this link brought before it."""
+        """Add a frame to its run. `after` is the last seq that this link delivered before it."""
         if shell.inbox.joined(self, frame, raw):
             return
         if frame.seq is not None and (frame.session_id, frame.seq) in self._engine.lanes.poisoned:
@@ -269,8 +274,8 @@ class Intake:
                 pass
 
     async def _history(self, frame: Frame, history: p.History) -> None:
-        """Apply a history's frames as if they had come live, and report what was lost (D-2, D-4): once a history, from
-        its first part, so that the report is in the result of a command that ends within the history."""
+        """Process a history's frames like live ones, and report losses (D-2, D-4): once per history, with its first
+        part, so that the report is in the result of a command that ends within the history."""
         session_id = frame.session_id or ""
         try:
             # Through JSON, in which an integral float is an integer.
@@ -294,13 +299,14 @@ class Intake:
         await self.take(map(bytes, history.frames), nested=True)
 
     async def _invalid(self, wire: Wire, raw: bytes, error: InvalidFrame) -> None:
-        """A frame that its type does not allow is refused with its place; the link stays up (E-1). Raises Gap."""
+        """Refuse a frame that is invalid for its type, using up its number; the link stays up (E-1). Raises
+        FrameGap."""
         session_id = wire.session_id
         if session_id is None:
             log.warning("frame refused", runner_id=self._runner_id, type=wire.type, reason=str(error))
             return
         if frame_class(wire.type) is not Class.DURABLE:
-            # A number on a frame that has none must not use up that of a durable frame.
+            # A number on a frame type without one must not use up that of a durable frame.
             wire = msgspec.structs.replace(wire, seq=None)
         after = await self._reached(session_id)
         if wire.seq is not None and not self._inflow.next(session_id, wire.seq):
@@ -331,7 +337,7 @@ class Intake:
 
 
 class Closing(Exception):
-    """The link is to be closed with a code and one sentence."""
+    """Raised to close the link with a code and one sentence."""
 
     def __init__(self, code: int, sentence: str) -> None:
         super().__init__(sentence)
@@ -340,12 +346,12 @@ class Closing(Exception):
 
 
 def refused(code: Code, detail: str) -> Closing:
-    """Make the close of a link that is refused, which the runner can show to a person (W-2)."""
+    """Return the close of a refused link, which the runner can show to a person (W-2)."""
     return Closing(CLOSE[code], reason(LinkRefusal(code, detail)))
 
 
 async def next_message(receive: Callable[[], Awaitable[MutableMapping[str, Any]]]) -> bytes:
-    """Take the next text message. Raises LinkClosed, and Closing for another kind of message."""
+    """Return the next text message. Raises LinkClosed, and Closing for another kind of message."""
     message = await receive()
     if message["type"] == "websocket.disconnect":
         raise LinkClosed(message.get("code"))

@@ -11,20 +11,20 @@ from starlette.types import ASGIApp, Message, Scope
 Headers = Iterable[tuple[bytes, bytes]]
 
 CHUNKS_WAITING = 16
-"""Bursts of a stream that wait for a slow reader; the stream stalls after them, and ends as any stalled one (S-4)."""
+"""Chunks of a stream that wait for a slow reader; the stream stalls after them, and ends as any stalled one (S-4)."""
 _OWN_HEADERS = frozenset({b"accept", b"accept-encoding", b"content-encoding", b"content-length", b"content-type",
                           b"expect", b"idempotency-key", b"if-none-match", b"last-event-id", b"prefer", b"range",
                           b"transfer-encoding"})
-"""Headers that belong to the request that came in, and not to what it is served with."""
+"""Headers of the incoming request that do not apply to the internal one."""
 _READS = frozenset({"GET", "HEAD"})
 
 
 class ResponseCut(Exception):
-    """The API failed after its response had begun."""
+    """Raised if the API failed after its response had started."""
 
 
 class InternalResponse:
-    """A response whose body is read while it is made. Call `close` at the end."""
+    """A response whose body is read while it is produced. Call `close` at the end."""
 
     def __init__(self, rest: ASGIApp, scope: Scope, body: bytes) -> None:
         self.status = 0
@@ -41,7 +41,7 @@ class InternalResponse:
         self.status, self.headers = start["status"], [(bytes(name), bytes(value)) for name, value in start["headers"]]
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """The body as it is made. Raises ResponseCut."""
+        """Yield the body as it is produced. Raises ResponseCut."""
         more = True
         while more:
             message = await self._next()
@@ -53,11 +53,11 @@ class InternalResponse:
         return b"".join([chunk async for chunk in self.chunks()])
 
     async def close(self) -> None:
-        """Leave the response, read or not. A change that has begun goes on to its end, as it does when the client of a
-        real connection leaves; a read ends here."""
+        """Abandon the response, read or not. A change that has started is completed, as it is when the client of a real
+        connection leaves; a read ends here."""
         self._left.set()
         while not self._chunks.empty():
-            self._chunks.get_nowait()  # A writer that waits for room goes on, and finds that the reader has left.
+            self._chunks.get_nowait()  # A writer that waits for room continues, and finds that the reader has left.
         if self._scope["method"] in _READS:
             self._serving.cancel()
             await asyncio.gather(self._serving, return_exceptions=True)
@@ -91,7 +91,7 @@ class InternalResponse:
 
 
 _unfinished = set[asyncio.Task[None]]()
-"""Changes whose callers have left; kept so that they are not collected before they end."""
+"""Changes whose callers have left; referenced so that they are not collected before they end."""
 
 
 class InternalRest:

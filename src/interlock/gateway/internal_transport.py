@@ -1,5 +1,5 @@
-"""The SDK's requests, answered by the REST API in this process with the credential of the connection they are for
-(O-7, O-8)."""
+"""The SDK's transport to the REST API in this process, with the credential of the connection being served (O-7,
+O-8)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OF_THE_CONNECTION = frozenset({b"host", b"user-agent"})
 _OF_THE_REQUEST = frozenset({b"accept", b"content-type", b"idempotency-key", b"last-event-id", b"prefer"})
 _PLACE = "http://127.0.0.1"
 _KEY = "of-the-connection"
-"""What the SDK is given as its key. It is not sent: the credential of the connection is looked up instead."""
+"""The SDK's key. It is not sent: the credential of the connection is looked up instead."""
 
 
 def internal_client(rest: ASGIApp, scope: Scope) -> AsyncInterlock:
@@ -26,13 +26,13 @@ def internal_client(rest: ASGIApp, scope: Scope) -> AsyncInterlock:
 
 
 class InternalTransport(httpx2.AsyncBaseTransport):
-    """Answers from `rest`, bodies as they are made."""
+    """A transport to `rest`, with bodies streamed as they are produced."""
 
     def __init__(self, rest: InternalRest) -> None:
         self._rest = rest
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Answer one request. Raises httpx2.ReadError when the API fails."""
+        """Send one request. Raises httpx2.ReadError if the API fails."""
         headers = [(name.lower(), value) for name, value in request.headers.raw if name.lower() in _OF_THE_REQUEST]
         raw_path, _, query = request.url.raw_path.partition(b"?")
         try:
@@ -55,12 +55,13 @@ class _Body(httpx2.AsyncByteStream):
             raise httpx2.ReadError(str(cut)) from None
 
     async def aclose(self) -> None:
-        """Leave the response."""
+        """Abandon the response."""
         await self._response.close()
 
 
 def _inner(scope: Scope) -> dict[str, Any]:
-    """Make the scope of the requests. Its `state` is empty: a stream that stalls ends alone, without the connection."""
+    """Return the scope of the requests. Its `state` is empty: a stream that stalls ends alone, without the
+    connection."""
     return {
         "type": "http", "asgi": scope["asgi"], "http_version": "1.1", "scheme": "http", "root_path": "",
         "headers": [(name, value) for name, value in scope["headers"] if name in _OF_THE_CONNECTION],

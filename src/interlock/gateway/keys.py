@@ -1,4 +1,4 @@
-"""API keys are made, rotated and revoked, each with its audit record (K-1)."""
+"""Creation, rotation and revocation of API keys, each with its audit record (K-1)."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from interlock.protocol.records import AuditDraft, IdempotencyRecord, KeyRecord,
 from interlock.protocol.resources import Actor
 
 DRIVER_CHARS = 512
-"""A person whom an issuer names has its name, a colon, and a subject of up to 255 characters."""
+"""A person of an issuer has its name, a colon, and a subject of up to 255 characters."""
 
 Remember = Callable[[Any], IdempotencyRecord]
 
 
 class KeyStore:
-    """The keys of all tenants. Whatever is returned is durable and audited; refusals are `Problem`s."""
+    """The keys of all tenants. Everything returned is durable and audited; refusals are `Problem`s."""
 
     def __init__(self, ledger: Ledger, clock: Clock, entropy: Entropy, credentials: Credentials) -> None:
         self._ledger = ledger
@@ -46,16 +46,16 @@ class KeyStore:
         self._entropy = entropy
         self._credentials = credentials
         self._changing = asyncio.Lock()
-        """Rotating and revoking read a key and write it back: one after the other, or one would undo the other."""
+        """Rotating and revoking read a key and write it back: serialised, or one would undo the other."""
 
     async def list(self, principal: Principal, tenant_id: str | None) -> list[KeyRecord]:
-        """All keys of a tenant, by their age; for others than admins those that are their own, and of the agents that
-        they drive. Raises Problem."""
+        """Return all keys of a tenant, by age; for others than admins their own, and those of the agents that they
+        drive. Raises Problem."""
         keys = await self._ledger.keys(self._tenant(principal, tenant_id))
         return keys if _is_admin(principal) else [record for record in keys if _is_own(record, principal)]
 
     async def make(self, principal: Principal, body: KeyBody, remember: Remember) -> MadeKey:
-        """Make a key. Raises Problem InvalidPayload, Forbidden, NotFound or QuotaExceeded."""
+        """Create a key. Raises Problem InvalidPayload, Forbidden, NotFound or QuotaExceeded."""
         tenant_id = self._tenant(principal, body.tenant_id)
         roles = self._roles(principal, body.roles, tenant_id)
         if PERSON_ID.fullmatch(body.principal.id) is None:
@@ -100,7 +100,7 @@ class KeyStore:
         return made
 
     async def revoke(self, principal: Principal, key_id: str, remember: Remember) -> KeyRecord:
-        """Refuse a key for ever. One that is revoked already stays so. Raises Problem."""
+        """Revoke a key permanently. A revoked one stays so. Raises Problem."""
         async with self._changing:
             record = await self._find(principal, key_id)
             if not _is_admin(principal) and not _is_own(record, principal):
@@ -117,8 +117,8 @@ class KeyStore:
         await self._ledger.commit(WriteBatch([Put(record), AuditAppend(draft), PutIdempotency(answer)]))
 
     async def _find(self, principal: Principal, key_id: str) -> KeyRecord:
-        """Find a key of the principal's tenant, or any for an owner. What only an owner may touch is as good as his:
-        anyone who could rotate an owner's key would be the owner."""
+        """Return a key of the principal's tenant, or any for an owner. Only an owner may change an owner's key: anyone
+        who could rotate it would be the owner."""
         within = None if owns_all(principal) else principal.tenant_id
         record = await self._ledger.key_by_id(key_id, within)
         if record is None:
@@ -128,7 +128,7 @@ class KeyStore:
         return record
 
     async def _genuine(self, record: KeyRecord) -> KeyRecord:
-        """A row that somebody edited gets no new secret: its record would then vouch for the edit. Raises Problem."""
+        """Check that a row was not edited: a new secret's record would otherwise vouch for the edit. Raises Problem."""
         found = await self._credentials.rows.genuine(
             record.tenant_id, record, lambda: self._ledger.key_by_id(record.key_id, record.tenant_id))
         if found is None:
@@ -157,7 +157,7 @@ class KeyStore:
         return written_roles(roles)
 
     def _draft(self, record: KeyRecord, principal: Principal, action: str, step: str) -> AuditDraft:
-        # No label: it is free text, and the log cannot forget (U-4).
+        # Without the label: it is free text, and the log cannot forget (U-4).
         meta = {"step": step, "key_id": record.key_id, "role": record.role,
                 "principal": named(record.principal), "makers": record.makers,
                 **({"driver": named(record.driver)} if record.driver is not None else {}), **bound(record)}
@@ -170,7 +170,7 @@ def _is_admin(principal: Principal) -> bool:
 
 
 def _is_own(record: KeyRecord, principal: Principal) -> bool:
-    """Whether a key stands for the one who asks, or for an agent that they drive."""
+    """Return whether a key belongs to the caller, or to an agent that they drive."""
     return principal.tenant_id == record.tenant_id and principal.actor in (record.principal, record.driver)
 
 
@@ -179,8 +179,8 @@ def _no_key(key_id: str) -> Problem:
 
 
 def _driver(maker: Principal, body: KeyBody, tenant_id: str) -> Actor | None:
-    """The person behind an agent's key: the one who is named, else who makes it. Anyone who has several keys, or agents
-    with keys, is one voter all the same (P-3). Raises Problem."""
+    """Return the person behind an agent's key: the named one, otherwise its creator. A person with several keys, or
+    agents with keys, is one voter (P-3). Raises Problem."""
     if body.driver is not None:
         if body.principal.type != "agent":
             raise malformed("/driver", "a person drives an agent; this key is a person's")
@@ -193,8 +193,8 @@ def _driver(maker: Principal, body: KeyBody, tenant_id: str) -> Actor | None:
 
 
 def _makers(principal: Principal) -> list[str]:
-    """Name everybody who could have the secret of a key that a principal makes: they, and who made their key. Raises
-    Problem."""
+    """Return everyone who could have the secret of a key that a principal creates: the principal, and the creators of
+    their key. Raises Problem."""
     makers = list(dict.fromkeys([named(principal.driver or principal.actor), *principal.key_makers]))
     if len(makers) > MAX_MAKERS:
         raise Problem("QuotaExceeded", f"A key has at most {MAX_MAKERS} people in the line of those who made it.",

@@ -1,4 +1,4 @@
-"""Noticing that the ledger is an older copy: by the runners' cursors, and by what was signed (C-7, D-5, U-3)."""
+"""Detection of a ledger that is an older copy: by the runners' cursors, and by what was signed (C-7, D-5, U-3)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ FORGOT = ("The runner has closed and forgotten a session that goes on in this le
 
 
 def forgotten(hello: p.Hello, session_id: str) -> p.HelloSession | None:
-    """Return a session that the runner has forgotten, as hello would list it. None if hello does not name it among the
+    """Return a session that the runner has forgotten, in the form of hello. None if hello does not name it among the
     first FORGOTTEN_SENT."""
     named = islice(hello.forgotten, FORGOTTEN_SENT)
     found = next((one for one in named if one.session_id == session_id), None)
@@ -51,13 +51,13 @@ def forgotten(hello: p.Hello, session_id: str) -> p.HelloSession | None:
 
 
 def missing(setback: Setback, present: Present) -> MissingSession:
-    """Return what a ledger lacks as it is listed."""
+    """Return what a ledger lacks, in the form of the list."""
     return MissingSession(session_id=setback.session_id, runner_id=present.record.runner_id, frames=setback.frames,
                           controls=setback.controls, commands=setback.commands)
 
 
 class RestoredSessions:
-    """Compares each session of a runner with what its hello says."""
+    """The comparison of each session of a runner with its hello."""
 
     def __init__(self, setbacks: Setbacks, known_as: Callable[[str], str]) -> None:
         """`known_as` returns the id by which a tenant's runners know this gateway."""
@@ -65,7 +65,7 @@ class RestoredSessions:
         self._known_as = known_as
 
     async def last_durable(self, shell: LaneShell, known: p.HelloSession | None, present: Present) -> int:
-        """Return the last frame of a session that need not come again, after what is missing was reported."""
+        """Return the last frame of a session that need not be resent, after reporting what is missing."""
         seq, setback = await shell.call(RunnerCompared(known))
         if setback is not None:
             self._note(present, missing(setback, present),
@@ -73,7 +73,7 @@ class RestoredSessions:
         return seq
 
     def look(self, shell: LaneShell, present: Present) -> None:
-        """Compare a lane with what its runner had when it forgot the session, before the lane decides anything else."""
+        """Compare a lane with its runner's state when it forgot the session, before the lane decides anything else."""
         known = forgotten(present.hello, shell.lane.state.session_id)
         if known is None:
             return
@@ -85,7 +85,7 @@ class RestoredSessions:
         shell.send(RunnerCompared(known), note)
 
     def absent(self, known: p.HelloSession, present: Present) -> None:
-        """Report a session that a runner holds for this gateway, and that the ledger does not have at all."""
+        """Report a session that a runner holds for this gateway and that is missing in the ledger."""
         if known.controller == self._known_as(present.record.tenant_id) and known.acked_seq:
             self._note(present, MissingSession(
                 session_id=known.session_id[:64], runner_id=present.record.runner_id, known=False,
@@ -101,11 +101,11 @@ class RestoredSessions:
 
 
 class RestoredLogs:
-    """Finds, at the start, the tenants whose log ends before a record that this gateway had signed.
+    """The search, at the start, for tenants whose log ends before a record that this gateway had signed.
 
-    Their commands that had not begun are closed: they may have run since the copy was made. Until that is durable,
-    nothing of the tenant starts; a log that cannot be signed may take no record before a person accepts it (U-3).
-    Commands that had begun are compared when their runner comes.
+    Their commands that had not started are closed: they may have run since the copy was made. Until that is durable,
+    nothing of the tenant starts; a log that cannot be signed accepts no record before a person accepts it (U-3).
+    Commands that had started are compared when their runner attaches.
     """
 
     def __init__(self, engine: Engine, signer: CheckpointSigner) -> None:
@@ -116,7 +116,7 @@ class RestoredLogs:
         engine.signing.on_resumed(self.close)
 
     async def look(self) -> None:
-        """Compare each log with the checkpoints that are kept outside the ledger. Raises LedgerError."""
+        """Compare each log with the checkpoints that are stored outside the ledger. Raises LedgerError."""
         try:
             found = await self._signer.ahead()
         except OSError as error:
@@ -138,12 +138,12 @@ class RestoredLogs:
             self._closing = asyncio.create_task(self._close_all(), name="commands of a restored ledger")
 
     async def settled(self) -> None:
-        """Return once what is under way is done."""
+        """Return once the tasks under way are done."""
         if self._closing is not None:
             await asyncio.gather(self._closing, return_exceptions=True)
 
     async def stop(self) -> None:
-        """Give up what is under way; the next start finds it again."""
+        """Abandon the tasks under way; the next start finds the gap again."""
         if self._closing is not None:
             self._closing.cancel()
         await self.settled()
@@ -168,7 +168,7 @@ class RestoredLogs:
             self._closing = None
 
     async def _close_tenant(self, tenant_id: str) -> int:
-        """Close a tenant's commands that had not begun; returns how many. Raises Problem, LedgerError."""
+        """Close a tenant's commands that had not started; returns how many. Raises Problem, LedgerError."""
         sessions: dict[str, None] = {}
         for state in UNSTARTED:
             before: str | None = None
@@ -178,7 +178,7 @@ class RestoredLogs:
                 sessions.update(dict.fromkeys(record.session_id for record in found))
         closed = 0
         for session_id in sessions:
-            with suppress(Elsewhere, LaneMoved):  # The gateway that has the session compares it with its runner.
+            with suppress(Elsewhere, LaneMoved):  # The gateway that owns the session compares it with its runner.
                 shell = await self._engine.lanes.need(session_id)
                 ended = len(await shell.call(UnstartedClosed()))
                 self._engine.setbacks.commands(tenant_id, ended)

@@ -1,4 +1,4 @@
-"""What a gateway counts, for Prometheus: labels are of small fixed sets, never of what a person or an agent named."""
+"""A gateway's metrics for Prometheus: labels have few fixed values, never names by a person or an agent."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ MARGIN_BUCKETS_S = (0.1, 0.25, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0)
 DECIDED_BUCKETS_S = (1, 5, 15, 60, 300, 900, 3_600, 14_400, 86_400)
 _TRANSIENT = "transient"
 _FRAMES: dict[str, str] = {"C": "durable", "refused": "refused"}
-"""Events that are frames of a runner, and what they are counted as."""
+"""Event kinds that are frames of a runner, and their labels."""
 _STATUSES = tuple(f"{hundred}xx" for hundred in range(10))
 
 
 class Metrics:
-    """One registry, made for one gateway. Counters grow as things happen; gauges are set when somebody looks."""
+    """The registry of one gateway. Counters grow as events occur; gauges are set when they are read."""
 
     def __init__(self, version: str = "", open_to: Sequence[str] = ()) -> None:
-        """`open_to` are networks whose requests need no credential."""
+        """Create the registry; `open_to` are networks whose requests need no credential."""
         self._open_to = [ipaddress.ip_network(text) for text in open_to]
         registry = self.registry = CollectorRegistry(auto_describe=True)
         ProcessCollector(registry=registry)
@@ -94,7 +94,7 @@ class Metrics:
         self.ready = gauge("ready", "1 where /readyz says so.")
 
     def is_open_to(self, source: str) -> bool:
-        """Whether an address reads these figures without a credential."""
+        """Return whether an address may read the metrics without a credential."""
         try:
             address = ipaddress.ip_address(source)
         except ValueError:
@@ -103,7 +103,7 @@ class Metrics:
 
     # --- as things happen ---
     def watch(self, lane: Lane) -> None:
-        """Count what a lane decided and has made durable."""
+        """Count a lane's durable decision."""
         kinds = dict[str, int]()
         for item in lane.out.published:
             kind = _FRAMES.get(item.event.kind) if isinstance(item, LaneEvent) else _TRANSIENT
@@ -127,7 +127,7 @@ class Metrics:
             return
         self._records.inc(len(audits))
         for draft in audits:
-            # Every transition leaves exactly one record that names where it led (invariant 3).
+            # Every transition leaves exactly one record that names its result (invariant 3).
             if "to" not in draft.meta:
                 continue
             if draft.approval_id in approvals:
@@ -136,7 +136,7 @@ class Metrics:
                 self._child(self._moves, commands[draft.command_id].command.type, draft.meta["to"]).inc()
 
     def _child(self, of: Counter, *labels: str) -> Counter:
-        """The counter of some labels, which are of small fixed sets: it is looked for once."""
+        """Return the counter of some labels, which have few values: it is cached."""
         place = (of, *labels)
         child = self._children.get(place)
         if child is None:
@@ -152,48 +152,48 @@ class Metrics:
                 self._decided.labels(approval.door).observe((decided - parse_iso(approval.created_at)) / 1000)
 
     def acked(self, count: int) -> None:
-        """Acknowledgements went out."""
+        """Count acknowledgements that were sent."""
         self._acks.inc(count)
 
     def committed(self, batches: int, seconds: float) -> None:
-        """The ledger ended a transaction. Called on any thread."""
+        """Count the end of a ledger transaction. Called on any thread."""
         self._groups.observe(batches)
         self._commits.observe(seconds)
 
     def stepwise(self, reason: str) -> None:
-        """A transaction could not be one statement, for a reason of the ledger's own small set."""
+        """Count a transaction that could not be one statement, by the ledger's reason."""
         self._stepwise.labels(reason).inc()
 
     def waited(self, operation: str, spent: Trips) -> None:
-        """An operation (its name in the API, `frames` or `attach`) has waited for the ledger's server."""
+        """Count an operation's (its name in the API, `frames` or `attach`) round trips to the ledger's server."""
         if spent.statements:
             self._trips.labels(operation).observe(spent.in_a_row)
             self._trip_commits.labels(operation).inc(spent.commits)
 
     def renewed(self, margin_s: float) -> None:
-        """The gateway's lease was renewed, with these seconds left of it."""
+        """Record a renewal of the gateway's lease, with these seconds left of it."""
         self._margin.observe(max(0.0, margin_s))
 
     def took_over(self, taken: int, passed_on: int) -> None:
-        """Sessions of dead gateways were claimed, or let others have."""
+        """Count sessions of dead gateways that were claimed, or passed on."""
         self._taken_over.inc(taken)
         self._passed_on.inc(passed_on)
 
     def taken_for_dead(self) -> None:
-        """The gateway's lease had run out."""
+        """Count an expiry of the gateway's lease."""
         self._deaths.inc()
 
     def refused(self, code: str) -> None:
-        """A request was refused, with a code of F-1."""
+        """Count a refused request, with a code of F-1."""
         self._refused.labels(code).inc()
 
     def answered(self, method: str, status: int) -> None:
-        """A request was answered."""
+        """Count an answered request."""
         self._child(self._requests, method if method in METHODS else "other", _STATUSES[status // 100]).inc()
 
-    # --- when somebody looks ---
+    # --- set when they are read ---
     def set_counts(self, counts: Counts) -> None:
-        """Set what the ledger has."""
+        """Set the ledger's counts."""
         for gauge, values in ((self._commands, counts.commands), (self._approvals, counts.approvals),
                               (self._deliveries, counts.deliveries)):
             gauge.clear()
@@ -202,19 +202,19 @@ class Metrics:
         self._sessions.set(counts.sessions)
 
     def forget_counts(self) -> None:
-        """The ledger cannot be read: figures of another time would be taken for today's."""
+        """Clear the ledger's counts, since it cannot be read: old figures would look current."""
         for gauge in (self._commands, self._approvals, self._deliveries):
             gauge.clear()
         self._sessions.set(float("nan"))
 
     def set_lanes(self, inboxes: Sequence[int]) -> None:
-        """Set what waits in each lane that is in memory."""
+        """Set the queue length of each lane in memory."""
         self._lanes.set(len(inboxes))
         self._inbox.set(sum(inboxes))
         self._fullest.set(max(inboxes, default=0))
 
     def set_readers(self, viewers: int, streams: Tally[str], runners: int) -> None:
-        """Set who is here."""
+        """Set the numbers of viewers, streams and runners."""
         self._viewers.set(viewers)
         self._runners.set(runners)
         for kind in ("sse", "websocket"):
@@ -230,11 +230,11 @@ class Metrics:
                 self._latency.labels(name).set(server.latency_ms / 1000)
 
     def exposed(self, accept: str) -> tuple[bytes, str]:
-        """Write all figures as the reader wants them: (body, content type)."""
+        """Return all metrics in the format that the reader accepts: (body, content type)."""
         encode, content_type = choose_encoder(accept)
         write: Callable[[CollectorRegistry], bytes] = encode
         return write(self.registry), content_type
 
     def labels(self) -> set[str]:
-        """Name every label that the figures have now."""
+        """Return every label that the metrics currently have."""
         return {label for family in self.registry.collect() for sample in family.samples for label in sample.labels}

@@ -1,4 +1,4 @@
-"""Sessions that a runner reports and another gateway opened: they get a lane of their own here, to be shown (D-5)."""
+"""Sessions that a runner reports and another gateway opened: they get a lane here, to be visible (D-5)."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from interlock.protocol.records import RunnerRecord
 from interlock.session.keys import BadKey, canonical_agent, run_key
 
 MAX_WORKSPACE_CHARS = 4_096
-"""What is kept of a workspace's path that a runner reports."""
+"""Maximum stored length of a workspace's path that a runner reports."""
 NEW_SESSIONS = Limit("observed", a_minute=1, burst=1_000)
-"""Sessions of one runner that are taken up here: a runner can name any number of sessions that no one opened, and each
-takes a place in the ledger until retention forgets it."""
+"""Sessions of one runner that are observed here: a runner can name any number of sessions that no one opened, and each
+takes a row in the ledger until retention deletes it."""
 ID = re.compile(r"[A-Za-z0-9._~-]{1,64}")
-"""A session's id, and a gateway's, are UUIDs or as plain as one: they stand in paths, headers, files and messages."""
+"""Session ids and gateway ids are UUIDs or similarly plain: they are used in paths, headers, files and messages."""
 
 log = structlog.get_logger()
 
 
 class Observed:
-    """Begins the lanes of sessions that are observed, at a limited rate for each runner."""
+    """The creation of lanes for observed sessions, at a limited rate for each runner."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -34,8 +34,8 @@ class Observed:
 
     async def begin(self, runner: RunnerRecord, session_id: str, controller: str, agent_id: str, workspace: str
                     ) -> LaneShell | None:
-        """Begin the lane of a session that `controller` controls; None if what the runner reports of it cannot be,
-        or if it has reported too many."""
+        """Create the lane of a session that `controller` controls; None if the runner's report of it is invalid, or if
+        it has reported too many."""
         engine = self._engine
         if not controller or controller == engine.lanes.known_as(runner.tenant_id):
             return None

@@ -1,6 +1,6 @@
-"""What stays open for a credential, server-sent events and WebSockets: ended once the credential is accepted no more.
+"""Open streams of credentials, server-sent events and WebSockets: ended once the credential is no longer accepted.
 
-A request is judged when it comes; a stream lives on, so whom it was opened for is looked up again and again (K-1).
+A request is authorised when it arrives; a stream stays open, so its principal is looked up repeatedly (K-1).
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from interlock.ports.ledger import LedgerError
 from interlock.protocol.problems import Problem
 
 CHECK_S = 0.5
-"""How often each credential of an open stream is looked up. What this gateway revokes itself is noticed at once; what
-another one on the same ledger revoked, what expired, or a tenant that was suspended within this and CACHE_MS."""
+"""Interval at which each credential of an open stream is looked up. Revocations by this gateway take effect at once;
+those by another one on the same ledger, expiries, and suspended tenants within this and CACHE_MS."""
 
 RETRY_AFTER_S = 5
-"""A reader with too many open streams is asked to come again after this."""
+"""`Retry-After` for a reader with too many open streams."""
 
 Kind = Literal["sse", "websocket"]
 
@@ -32,7 +32,7 @@ log = structlog.get_logger("interlock.gateway")
 
 
 class OpenStream:
-    """One stream that is open. `lost` is set once its credential is accepted no more."""
+    """An open stream. `lost` is set once its credential is no longer accepted."""
 
     def __init__(self, kind: Kind, token: str) -> None:
         self.kind: Kind = kind
@@ -41,7 +41,7 @@ class OpenStream:
 
 
 class Openings:
-    """All of them. One task looks after them while there are any."""
+    """All open streams. One task checks them while there are any."""
 
     def __init__(self, credentials: Credentials, section: RatesSection | None = None) -> None:
         self._credentials = credentials
@@ -54,15 +54,15 @@ class Openings:
         credentials.on_forget.connect(self._forgotten.set)
 
     def counts(self) -> Counter[str]:
-        """How many there are of each kind."""
+        """Return how many there are of each kind."""
         return Counter(opening.kind for opening in self._open)
 
     def configure(self, section: RatesSection) -> None:
-        """Take other limits; what is open stays open."""
+        """Apply other limits; open streams stay open."""
         self._reader_limit, self._tenant_limit = section.principal_streams, section.tenant_streams
 
     def check(self, reader: ReplayReader) -> None:
-        """Refuse one stream more than a principal or a tenant may have open. Raises Problem RateLimited."""
+        """Refuse a stream beyond the limit of a principal or a tenant. Raises Problem RateLimited."""
         for whose, count, limit in (("principal", self._of_reader[reader], self._reader_limit),
                                     ("tenant", self._of_tenant[reader.tenant_id], self._tenant_limit)):
             if limit and count >= limit:
@@ -83,7 +83,7 @@ class Openings:
     def _count(self, reader: ReplayReader, more: int) -> None:
         self._of_reader[reader] += more
         self._of_tenant[reader.tenant_id] += more
-        # What is at 0 is not kept: there may be any number of readers in time.
+        # Zero counts are removed: there may be any number of readers over time.
         if not self._of_reader[reader]:
             del self._of_reader[reader]
         if not self._of_tenant[reader.tenant_id]:
@@ -91,7 +91,7 @@ class Openings:
 
     @contextmanager
     def hold(self, kind: Kind, token: str) -> Generator[OpenStream]:
-        """Watch over a credential while its stream is open."""
+        """Watch a credential while its stream is open."""
         opening = OpenStream(kind, token)
         self._open.add(opening)
         if self._watching is None:
@@ -115,7 +115,8 @@ class Openings:
                     self._end(token)
 
     async def _is_refused(self, token: str) -> bool:
-        """An issuer or a ledger that cannot be asked refuses no one who was let in."""
+        """Return whether a token is refused. An issuer or a ledger that does not answer refuses no accepted
+        credential."""
         try:
             await self._credentials.principal(token)
         except Problem as problem:

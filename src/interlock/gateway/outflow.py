@@ -1,4 +1,5 @@
-"""What goes to one runner: control frames in order, acknowledgements coalesced, never blocking a lane (D-1)."""
+"""The outgoing side of a runner's link: control frames in order, acknowledgements coalesced, never blocking a lane
+(D-1)."""
 
 from __future__ import annotations
 
@@ -15,16 +16,18 @@ from interlock.protocol.codes import CloseCode
 from interlock.protocol.limits import ACK_DELAY_MS, MIB
 
 OUTFLOW_BYTES = 16 * MIB
-"""Control frames that wait for a runner that does not read; past it the link is closed and the reattach sends them."""
+"""Control frames that wait for a runner that does not read; beyond it the link is closed and the reattach sends
+them."""
 
 CLOSE_REASON_BYTES = 123
-"""What a WebSocket's close frame has room for (RFC 6455, 5.5.1); a longer sentence is cut."""
+"""Capacity of a WebSocket's close frame (RFC 6455, 5.5.1); a longer sentence is cut."""
 
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 
 class LinkClosed(Exception):
-    """The runner's WebSocket is gone; `code` is the close code that the runner sent, None if there is none."""
+    """Raised if the runner's WebSocket is closed; `code` is the close code that the runner sent, None if there is
+    none."""
 
     def __init__(self, code: int | None = None) -> None:
         super().__init__()
@@ -32,7 +35,7 @@ class LinkClosed(Exception):
 
 
 class RunnerOutflow:
-    """The one writer of a runner's WebSocket."""
+    """The only writer of a runner's WebSocket."""
 
     def __init__(self, send: Send, on_acks: Callable[[int], None] = lambda _count: None) -> None:
         self._on_acks = on_acks
@@ -49,9 +52,9 @@ class RunnerOutflow:
         self._welcome: bytes | None = None
         self._opened = False
         self.on_forget = Signal[[str]]()
-        """Sent with the id of a session whose lane is dropped from memory."""
+        """Sent with the id of a session whose lane is evicted."""
         self.batch = False
-        """Both sides offered it: what waits goes out together (L-2)."""
+        """Whether both sides offered batches: waiting frames are sent together (L-2)."""
         self._task = asyncio.create_task(self._run(), name="runner outflow")
 
     def send(self, raw: bytes) -> None:
@@ -63,40 +66,40 @@ class RunnerOutflow:
         self._wake.set()
 
     def send_now(self, raw: bytes, *, batch: bool = False) -> None:
-        """Queue the welcome: it is first, because nothing is sent before it. With `batch` both sides offered to send
-        what waits together."""
+        """Queue the welcome: nothing is sent before it. With `batch` both sides offered to send waiting frames
+        together."""
         self._welcome, self.batch = raw, batch
         self._opened = True
         self._wake.set()
 
     def ack(self, session_id: str, seq: int) -> None:
-        """Acknowledge all up to `seq`, which is durable: at the next turn of the loop, and at the latest after
-        ACK_DELAY_MS."""
+        """Acknowledge all frames up to `seq`, which are durable: in the next iteration of the loop, and at the latest
+        after ACK_DELAY_MS."""
         self._acks[session_id] = seq
         self._wake.set()
 
     def forget(self, session_id: str) -> None:
-        """The session's lane is dropped from memory."""
+        """Record that the session's lane is evicted."""
         self.on_forget(session_id)
 
     def fail(self, sentence: str, code: int = CloseCode.LEDGER) -> None:
-        """Close the link so that the runner reconnects and sends again."""
+        """Close the link so that the runner reconnects and resends."""
         if self._closing is None:
             self._closing = (code, _reason(sentence))
             self._wake.set()
 
     def shut_out(self, sentence: str, code: int = CloseCode.UNAUTHORIZED) -> None:
-        """Close the link because its token is accepted no more (L-3), or because a newer one took its place: nothing
-        that comes from it counts any more, and nothing that waits goes out."""
+        """Close the link because its token is no longer accepted (L-3), or because a newer link replaced it: its
+        further frames are ignored, and nothing waiting is sent."""
         self._waiting, self._bytes, self._acks = [], 0, {}
         self.fail(sentence, code)
         self._shut_out = True
         if self._taking is not None:
-            self._taking.cancel()  # At once: a frame that has just come in does not count any more.
+            self._taking.cancel()  # At once: a frame that has just arrived no longer counts.
 
     async def shut_out_in(self, taking: Coroutine[Any, Any, None]) -> tuple[int, str] | None:
-        """Take frames until the link ends, which raises, or until its runner is shut out, whatever that does. Returns
-        the code and reason that the link is closed with."""
+        """Process frames until the link ends, which raises, or until its runner is shut out. Returns the code and
+        reason that the link is closed with."""
         self._taking = asyncio.ensure_future(taking)
         try:
             if not self._shut_out:
@@ -109,7 +112,7 @@ class RunnerOutflow:
             await asyncio.gather(self._taking, return_exceptions=True)
 
     async def close(self, code: int, sentence: str) -> None:
-        """Close with a code, after what waits."""
+        """Close with a code, after the waiting frames."""
         if self._closing is None:
             self._closing = (code, _reason(sentence))
         self._wake.set()
@@ -134,7 +137,7 @@ class RunnerOutflow:
         waiting, self._waiting, self._bytes = self._waiting, [], 0
         acks, self._acks = self._acks, {}
         if not self._opened:
-            waiting, acks = [], {}  # Nothing is sent before the welcome, not even on the way out (L-4).
+            waiting, acks = [], {}  # Nothing is sent before the welcome, including the close (L-4).
         if self._welcome is not None:
             welcome, self._welcome = self._welcome, None
             await self._send({"type": "websocket.send", "text": welcome.decode()})
@@ -157,5 +160,5 @@ class RunnerOutflow:
 
 
 def _reason(sentence: str) -> str:
-    """Cut a sentence to what a close frame carries: 123 bytes, whatever the script."""
+    """Cut a sentence to the size of a close frame: 123 bytes, whatever the script."""
     return sentence.encode()[:CLOSE_REASON_BYTES].decode(errors="ignore")

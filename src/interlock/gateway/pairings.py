@@ -1,4 +1,4 @@
-"""Runners join by a one-time code, get another token, and are shut out again (L-3)."""
+"""Pairing of runners by a one-time code, rotation of their tokens, and revocation (L-3)."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ from interlock.protocol.resources import PairingCode, RunnerToken
 TOKEN_PREFIX = "ilr_"
 TOKEN_BYTES = 32
 CODE_CHARS = 10
-"""50 bits. With TRIES_TOTAL and CODE_LIFE_MS a blind guess of one of CODES_OPEN codes succeeds once in 10^9 tries of a
-whole code's life."""
+"""50 bits. With TRIES_TOTAL and CODE_LIFE_MS a guess of one of CODES_OPEN codes succeeds once in 10^9 tries of a whole
+code's life."""
 CODE_LIFE_MS = 10 * 60 * 1000
 CODES_OPEN = 100
-"""Codes of a tenant that are good at one time; one more is answered 429 QuotaExceeded."""
+"""Valid codes of a tenant at one time; a further one is answered 429 QuotaExceeded."""
 TRIES_WINDOW_MS = 60_000
 TRIES_SOURCE = 10
-"""Wrong codes from one address within TRIES_WINDOW_MS; past it that address is answered 429 RateLimited, unread."""
+"""Wrong codes from one address within TRIES_WINDOW_MS; beyond it that address is answered 429 RateLimited, unread."""
 TRIES_TOTAL = 600
-"""Wrong codes from all addresses within TRIES_WINDOW_MS; past it everyone is."""
+"""Wrong codes from all addresses within TRIES_WINDOW_MS; beyond it every address is."""
 SOURCES = 4_096
-"""Addresses that are counted apart; past it the one that was quiet longest starts again."""
+"""Addresses that are counted separately; beyond it the least recently used one is reset."""
 
 Remember = Callable[[Any], IdempotencyRecord]
 Drop = Callable[[str, str], None]
@@ -47,14 +47,14 @@ Drop = Callable[[str, str], None]
 
 
 class Tries:
-    """Counts wrong codes: guessing is slow for one address, and for all together."""
+    """Counts wrong codes, so that guessing is slow for each address, and for all together."""
 
     def __init__(self) -> None:
         self._all: deque[int] = deque(maxlen=TRIES_TOTAL)
         self._sources: OrderedDict[str, deque[int]] = OrderedDict()
 
     def wait_ms(self, source: str, now_ms: int) -> int:
-        """How long an address must wait before its next try; 0 when it need not."""
+        """Return how long an address must wait before its next try; 0 if it need not."""
         full = [times for times in (self._sources.get(source, deque[int]()), self._all) if len(times) == times.maxlen]
         return max(0, *(times[0] + TRIES_WINDOW_MS - now_ms for times in full), 0)
 
@@ -69,10 +69,11 @@ class Tries:
 
 
 class Pairings:
-    """One-time codes and runners' tokens. Whatever is returned is durable and audited; refusals are `Problem`s."""
+    """One-time codes and runners' tokens. Everything returned is durable and audited; refusals are `Problem`s."""
 
     def __init__(self, ledger: Ledger, clock: Clock, entropy: Entropy, drop: Drop, own_runner: str = "") -> None:
-        """`own_runner` is paired by a token file at every start, so it gets no other token here (G-3)."""
+        """Create the service; `own_runner` is paired by a token file at every start, so it gets no other token here
+        (G-3)."""
         self._ledger = ledger
         self._clock = clock
         self._entropy = entropy
@@ -83,10 +84,10 @@ class Pairings:
         self._rows = RowAudit(ledger, clock)
         self._tries = Tries()
         self._changing = asyncio.Lock()
-        """Rotating and revoking read a runner and write it back: one after the other, or one would undo the other."""
+        """Rotating and revoking read a runner and write it back: serialised, or one would undo the other."""
 
     async def offer(self, principal: Principal, device_name: str, remember: Remember) -> PairingCode:
-        """Make a code. Raises Problem QuotaExceeded."""
+        """Create a code. Raises Problem QuotaExceeded."""
         now = self._clock.now_ms()
         tenant = principal.tenant_id
         if await self._ledger.pairings(tenant, now) >= CODES_OPEN:
@@ -103,8 +104,8 @@ class Pairings:
         return shown
 
     async def pair(self, code: str, device_name: str, source: str) -> RunnerToken:
-        """Trade a code for a runner's token. `device_name` is the runner's name, unless the code was made with one
-        (Y-10). Raises Problem Unauthorized, for whatever is wrong with the code, and RateLimited."""
+        """Exchange a code for a runner's token. `device_name` is the runner's name, unless the code was created with
+        one (Y-10). Raises Problem Unauthorized for every fault of the code, and RateLimited."""
         wait = self._tries.wait_ms(source, self._clock.monotonic_ms())
         if wait:
             raise Problem("RateLimited", "Too many wrong pairing codes came from there.",
@@ -160,7 +161,7 @@ class Pairings:
 
     async def revoke(self, principal: Principal, runner_id: str, remember: Callable[[RunnerRecord], IdempotencyRecord]
                      ) -> RunnerRecord:
-        """Refuse a runner's token for ever and close its link. One that is revoked already stays so. Raises Problem."""
+        """Revoke a runner's token permanently and close its link. A revoked one stays so. Raises Problem."""
         async with self._changing:
             record = await self._runner(principal, runner_id)
             revoked = msgspec.structs.replace(record, revoked=True)
@@ -172,7 +173,7 @@ class Pairings:
         return revoked
 
     async def take_own(self, runner_id: str, tenant_id: str, token: str, device_name: str) -> bool:
-        """Pair the gateway's own runner by the token in its file; False where that token was revoked (G-3)."""
+        """Pair the gateway's own runner by the token in its file; False if that token was revoked (G-3)."""
         now = self._clock.now_ms()
         async with self._changing:
             known = await self._ledger.runner(runner_id, tenant_id)

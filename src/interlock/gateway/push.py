@@ -1,7 +1,7 @@
-"""Browsers that are notified of approvals: their subscriptions, and the channel to them (J-18).
+"""Browser notifications of approvals: their subscriptions, and the channel to them (J-18).
 
 A subscription is a part of its browser session's row, so it is bound to that session's person, is on record in the
-audit log, and ends with the session. An idle session still notifies: opening the notice asks for a login.
+audit log, and ends with the session. An idle session still gets notifications: opening one requires a login.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ from interlock.protocol.records import AuditDraft, BrowserLoginRecord, Idempoten
 VOTERS = frozenset({"approver", "admin", "owner"})
 SYSTEM = {"id": "gateway", "role": "system"}
 DETAILS_BYTES_MAX = 1_500
-"""In JSON these are at most twice as many, and fit into one message."""
+"""In JSON at most twice as many, which fits one message."""
 TEST_TTL_S = 300
 TTL_S_MAX = 2_419_200
-"""28 days: push services keep nothing longer."""
+"""28 days: push services store nothing longer."""
 AT_ONCE = 8
-"""Messages of one approval that are on their way at one time."""
+"""Maximum number of parallel messages of one approval."""
 UNFINISHED_MAX = 1_000
-"""Deliveries of which it is remembered which browsers have them already."""
+"""Deliveries for which the browsers already reached are remembered."""
 
 Remember = Callable[[PushSubscription], IdempotencyRecord]
 
 
 class _Content(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What the service worker gets: what to show, and which approval opens."""
+    """The service worker's message: what to show, and which approval opens."""
 
     title: str
     body: str
@@ -52,7 +52,7 @@ class _Content(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class PushSettings(NamedTuple):
-    """How messages are sent, and whether they say what the request is."""
+    """How messages are sent, and whether they include the request."""
 
     sender: WebPush
     details: bool
@@ -70,12 +70,12 @@ class PushService:
         self._unfinished = OrderedDict[str, set[str]]()
 
     def configure(self, settings: PushSettings | None) -> None:
-        """Take other settings; with None browsers are not notified."""
+        """Apply other settings; with None browsers are not notified."""
         self._settings = settings
 
     @property
     def key(self) -> str | None:
-        """What browsers subscribe with; None if they are not notified."""
+        """Return the key for browsers' subscriptions; None if they are not notified."""
         return None if self._settings is None else self._settings.sender.public_key
 
     def channel(self, tenant_id: str) -> Channel | None:
@@ -84,14 +84,14 @@ class PushService:
             self, tenant_id, self._settings, self._unfinished)
 
     async def list(self, principal: Principal, session_id: str) -> list[PushSubscription]:
-        """List one's own subscriptions, newest first; those of the tenant for an admin."""
+        """Return the caller's own subscriptions, newest first; those of the tenant for an admin."""
         found = [one for one in await self._subscribed(principal.tenant_id)
                  if one.principal == principal.actor or not principal.roles.isdisjoint({"admin", "owner"})]
         return sorted((shown(one, session_id) for one in found), key=lambda one: (one.created_at, one.id), reverse=True)
 
     async def subscribe(self, principal: Principal, session_id: str, body: PushSubscriptionBody, remember: Remember
                         ) -> PushSubscription:
-        """Subscribe the browser of a session to notices, in place of an earlier subscription. Raises Problem Conflict,
+        """Subscribe the browser of a session to notices, replacing an earlier subscription. Raises Problem Conflict,
         Forbidden, InvalidPayload or QuotaExceeded."""
         sender = self._sender()
         if not session_id:
@@ -131,7 +131,7 @@ class PushService:
         return changed
 
     async def end(self, principal: Principal, session_id: str, push_id: str, remember: Remember) -> PushSubscription:
-        """End a subscription: one's own, or as an admin one of the tenant. Raises Problem NotFound."""
+        """End a subscription: the caller's own, or for an admin one of the tenant. Raises Problem NotFound."""
         login = await self._find(principal, push_id)
         ended = shown(login, session_id)
         with suppress(Spent):  # Its session ended meanwhile.
@@ -154,8 +154,8 @@ class PushService:
             raise Problem("UpstreamError", f"The test notice was not sent: {str(error).rstrip('.')}.") from None
 
     async def receivers(self, tenant_id: str) -> list[BrowserLoginRecord]:
-        """The sessions of a tenant that are notified now: their key is good and still allows a vote, and the row is the
-        one on record."""
+        """Return the sessions of a tenant to notify: their key is valid and still allows a vote, and the row matches
+        its record."""
         return [one for one in await self._subscribed(tenant_id) if await self._may_vote(one)]
 
     async def forget(self, login: BrowserLoginRecord) -> None:
@@ -200,12 +200,13 @@ class PushService:
 
 
 class BrowserChannel(Channel):
-    """Notifies all browsers of one tenant. An attempt after a failure goes to those that have not got the notice; after
-    a restart to all of them, if it replaces the first one."""
+    """The channel to all browsers of one tenant. An attempt after a failure goes to those not reached yet; after a
+    restart to all of them, replacing the first notice if it arrived."""
 
     def __init__(self, service: PushService, tenant_id: str, settings: PushSettings,
                  unfinished: OrderedDict[str, set[str]]) -> None:
-        """`unfinished`: for each delivery that failed somewhere, the ids of the subscriptions that have it."""
+        """Create the channel; `unfinished` has, for each delivery that failed somewhere, the ids of the subscriptions
+        that were reached."""
         self._service = service
         self._tenant_id = tenant_id
         self._settings = settings
@@ -247,12 +248,12 @@ class BrowserChannel(Channel):
         self._unfinished.pop(delivery_id, None)
 
     async def test(self, delivery_id: str, at_ms: int) -> None:
-        """Not used: each subscription is tested by itself."""
+        """Not used: each subscription is tested separately."""
         raise NotAsked("a browser is tested by its subscription", final=True)
 
 
 def shown(login: BrowserLoginRecord, session_id: str) -> PushSubscription:
-    """Write a session's subscription as it is listed. `session_id` names the session that asks, if any."""
+    """Return a session's subscription as it is listed. `session_id` is the calling session, if any."""
     assert login.push is not None
     return PushSubscription(id=login.push.id, browser_session_id=login.id, principal=login.principal,
                             host=host_of(login.push.endpoint), label=login.label,

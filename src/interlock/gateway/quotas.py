@@ -1,6 +1,6 @@
-"""How much: executes a day, for a tenant and for each of its principals, exactly (K-3).
+"""Quotas: executes a day, for a tenant and for each of its principals, exactly (K-3).
 
-The count of a day is read from the ledger once and kept in step from then on, so that a restart forgets nothing.
+The count of a day is read from the ledger once and updated from then on, so that it survives a restart.
 """
 
 from __future__ import annotations
@@ -18,25 +18,26 @@ from interlock.protocol.records import Principal
 
 DAY_MS = 24 * 60 * 60 * 1000
 MAX_COUNTS = 10_000
-"""Counts that are kept; past it the one that was quiet longest is read from the ledger again."""
+"""Cached counts; beyond it the least recently used one is read from the ledger again."""
 
 
 class Quotas:
-    """What each may still start today; the day is that of UTC."""
+    """The remaining executes of today; the day is that of UTC."""
 
     def __init__(self, ledger: Ledger, clock: Clock, section: RatesSection, *, shared: bool = False) -> None:
-        """With `shared` other gateways count too: then nothing is remembered, and each execute looks at the ledger."""
+        """Create the quotas. With `shared` other gateways also count: then nothing is cached, and each execute reads
+        the ledger."""
         self._ledger = ledger
         self._clock = clock
         self.configure(section)
         self._counts: OrderedDict[tuple[int, str, str], int] = OrderedDict()
         self._pending: dict[tuple[int, str, str], int] = {}
-        """Counted executes that are not committed yet: a count that is read again would miss them."""
+        """Counted executes that are not committed yet: a repeated read of the count would miss them."""
         self._reading = asyncio.Lock()
         self._shared = shared
 
     def configure(self, section: RatesSection) -> None:
-        """Take other limits; what was started today stays counted."""
+        """Apply other limits; what was started today stays counted."""
         self._tenant_limit = section.tenant_commands_a_day
         self._principal_limit = section.principal_commands_a_day
         self.limited = bool(self._tenant_limit or self._principal_limit)

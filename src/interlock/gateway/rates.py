@@ -1,6 +1,6 @@
-"""How often: a bucket of tokens for each principal, each tenant, and each address whose credentials were refused (K-3).
+"""Rate limits: a token bucket for each principal, each tenant, and each address with refused credentials (K-3).
 
-The headers are those of draft-ietf-httpapi-ratelimit-headers-10: `RateLimit-Policy` says how much fits (`q`) in how
+The headers are those of draft-ietf-httpapi-ratelimit-headers-10: `RateLimit-Policy` states how much fits (`q`) in how
 many seconds (`w`), `RateLimit` how much is left (`r`) and in how many seconds there is more (`t`).
 """
 
@@ -18,12 +18,12 @@ from interlock.protocol.problems import Problem
 from interlock.protocol.records import Principal
 
 MAX_BUCKETS = 10_000
-"""Buckets of one kind; past it the one that was quiet longest starts again, full."""
+"""Buckets of one kind; beyond it the least recently used one starts again, full."""
 MINUTE_MS = 60_000
 LIMITS_KEPT = 16
-"""Limits whose policies are kept as text; a gateway has three."""
+"""Limits whose policies are cached as text; a gateway has three."""
 NETWORK_BITS = 64
-"""Anyone who has one IPv6 address has its whole network: they are counted together."""
+"""An owner of one IPv6 address has its whole network: its addresses are counted together."""
 
 
 class Limit(NamedTuple):
@@ -40,7 +40,7 @@ class Limit(NamedTuple):
 
 
 class BucketLevel(NamedTuple):
-    """What is left in a bucket, and when there is one more."""
+    """The rest of a bucket, and when there is one more."""
 
     limit: Limit
     left: int
@@ -48,14 +48,14 @@ class BucketLevel(NamedTuple):
 
 
 class Buckets:
-    """The buckets of one limit, by whom they are for. What time brought is reckoned when one is looked at."""
+    """The buckets of one limit, by name. Refills are computed when a bucket is read."""
 
     def __init__(self, limit: Limit) -> None:
         self.limit = limit
         self._levels: OrderedDict[str, tuple[float, int]] = OrderedDict()
 
     def take(self, name: str, now_ms: int, *, count: int = 1) -> BucketLevel:
-        """Take one out where there is one; `left` is below 0 where there was none, and nothing was taken."""
+        """Take tokens if there are enough; `left` is below 0 if there were not, and nothing was taken."""
         level = self._level(name, now_ms)
         enough = level >= count
         level -= count if enough else 0
@@ -66,7 +66,7 @@ class Buckets:
         return BucketLevel(self.limit, int(level) if enough else -1, self._wait_ms(level))
 
     def look(self, name: str, now_ms: int) -> BucketLevel:
-        """Look without taking."""
+        """Return the level without taking."""
         level = self._level(name, now_ms)
         return BucketLevel(self.limit, int(level) if level >= 1 else -1, self._wait_ms(level))
 
@@ -83,20 +83,20 @@ class Buckets:
 
 
 class Rates:
-    """The pace of all who ask. Raises Problem RateLimited."""
+    """The rates of all callers. Raises Problem RateLimited."""
 
     def __init__(self, clock: Clock, section: RatesSection) -> None:
         self._clock = clock
         self._principals, self._tenants, self._refused = map(Buckets, _limits(section))
 
     def configure(self, section: RatesSection) -> None:
-        """Take other limits; what was taken out of a bucket stays taken."""
+        """Apply other limits; what was taken out of a bucket stays taken."""
         for buckets, limit in zip((self._principals, self._tenants, self._refused), _limits(section), strict=True):
             buckets.limit = limit
 
     def take(self, principal: Principal, now_ms: int | None = None) -> dict[str, str]:
-        """Count a request that came at `now_ms` of the monotonic clock, or now; gives the headers of its answer. One
-        that is refused is counted against no one else."""
+        """Count a request received at `now_ms` of the monotonic clock, or now; returns the headers of its response. A
+        refused one is counted against no other bucket."""
         now = self._clock.monotonic_ms() if now_ms is None else now_ms
         own = f"{principal.tenant_id}/{principal.actor.type}:{principal.actor.id}"
         standings: list[BucketLevel] = []
@@ -115,8 +115,8 @@ class Rates:
         return limited and self._refused.look(network(source), self._clock.monotonic_ms()).left < 0
 
     def refused(self, source: str) -> None:
-        """Count a credential that was refused against its address. Raises Problem RateLimited in place of its refusal
-        if there were too many of them; a good credential never comes here, so none is shut out."""
+        """Count a refused credential against its address. Raises Problem RateLimited instead of its refusal if there
+        were too many of them; a good credential is never counted here, so none is locked out."""
         if not self._refused.limit.a_minute:
             return
         standing = self._refused.take(network(source), self._clock.monotonic_ms())
@@ -131,7 +131,7 @@ def _limits(section: RatesSection) -> tuple[Limit, Limit, Limit]:
 
 
 def network(source: str) -> str:
-    """Name what an address is counted as: itself, or its IPv6 network."""
+    """Return what an address is counted as: itself, or its IPv6 network."""
     try:
         address = ipaddress.ip_address(source)
     except ValueError:

@@ -1,6 +1,6 @@
-"""The RAWP endpoint: a raw ASGI callable that joins a runner's WebSocket to the lanes (L-2, L-4, E-3, D-1).
+"""The RAWP endpoint: an ASGI callable that connects a runner's WebSocket to the lanes (L-2, L-4, E-3, D-1).
 
-It decodes, routes and counts; what a frame means is decided in the lane.
+It decodes, routes and counts; the lane interprets the frames.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ log = structlog.get_logger()
 
 T = TypeVar("T")
 TOKENS_AT_ONCE = 500
-"""Runners whose tokens are read again in one look at the ledger."""
+"""Runners whose tokens are read again in one read of the ledger."""
 ATTACHED_TOGETHER = 32
 """Sessions of a runner that are read, compared and attached with the round trips of one."""
 PORTIONS_AT_ONCE = 3
-"""How many such portions go on side by side: each waits for several round trips in a row. Reads of many lanes have as
-many connections."""
+"""Number of such portions in parallel: each waits for several round trips in a row. Reads of many lanes have as many
+connections."""
 LIMITS_SENT = {
     "max_frame_bytes": MAX_FRAME_BYTES, "max_message_bytes": MAX_MESSAGE_BYTES, "ack_frames": ACK_FRAMES,
     "ack_delay_ms": ACK_DELAY_MS, "heartbeat_interval_ms": HEARTBEAT_INTERVAL_MS,
@@ -85,12 +85,12 @@ class RawpEndpoint:
         self._links: dict[str, RunnerOutflow] = {}
         """The newest link of each runner."""
         self._tokens: dict[str, str] = {}
-        """The hash of the token that each was let in with."""
+        """The hash of the token that each was accepted with."""
         self._gaps: set[tuple[str, int]] = set()
         self._peers: ClusterPeers | None = None
 
     def join(self, peers: ClusterPeers) -> None:
-        """Compare each link with those that runners open to the other gateways of the cluster."""
+        """Compare each link with those of the runners to the other gateways of the cluster."""
         self._peers = peers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -134,7 +134,7 @@ class RawpEndpoint:
             outflow.fail("the gateway is stopping")
 
     def let_go(self) -> None:
-        """Close every link since this gateway was taken for dead: its runners' sessions are others' by now."""
+        """Close every runner link: the other gateways considered this one dead and own its sessions now."""
         for outflow in list(self._open):
             outflow.fail("this gateway was away for too long")
 
@@ -152,14 +152,14 @@ class RawpEndpoint:
             outflow.shut_out("the same runner opened a newer link", CloseCode.REPLACED)
 
     def shut_out(self, runner_id: str, sentence: str) -> None:
-        """Close the live link of a runner whose token is accepted no more: nothing it says from now on counts (L-3)."""
+        """Close the live link of a runner whose token is no longer accepted: its further frames are ignored (L-3)."""
         outflow = self._links.get(runner_id)
         if outflow is not None:
             outflow.shut_out(reason(LinkRefusal(Code.UNAUTHORIZED, sentence)))
 
     async def check_tokens(self) -> None:
-        """Close the links of runners whose token another gateway has changed or revoked, or whose row somebody has
-        edited. Raises LedgerError."""
+        """Close the links of runners whose token another gateway has changed or revoked, or whose row was edited.
+        Raises LedgerError."""
         tokens = list(self._tokens.items())
         for start in range(0, len(tokens), TOKENS_AT_ONCE):
             let_in = tokens[start:start + TOKENS_AT_ONCE]
@@ -170,12 +170,12 @@ class RawpEndpoint:
             good = {record.runner_id: record.token_sha256 for record in found
                     if not record.revoked and await self._is_genuine(record)}
             for runner_id, token_sha256 in let_in:
-                # One that has attached again meanwhile was looked at then.
+                # One that has reattached meanwhile was checked then.
                 if good.get(runner_id) != token_sha256 and self._tokens.get(runner_id) == token_sha256:
                     self.shut_out(runner_id, "the runner's token is no longer accepted")
 
     async def _is_genuine(self, record: RunnerRecord) -> bool:
-        """Whether a runner's row is on record, by what `look` read a moment ago."""
+        """Return whether a runner's row matches its record, by the recent result of `look`."""
         again = partial(self._engine.ledger.runner, record.runner_id, record.tenant_id)
         return await self._engine.rows.genuine(record.tenant_id, record, again, looked=True) is not None
 
@@ -210,8 +210,8 @@ class RawpEndpoint:
         try:
             with trips.counting() as spent:
                 await self._claim(present)
-            # At once, and for good: a link that was held up somewhere must not go on beside the one that took its
-            # place. It has a code of its own, or two runners with one token would chase each other from link to link.
+            # At once, and permanently: a delayed link must not continue beside the one that replaced it. It has a close
+            # code of its own, or two runners with one token would replace each other's links forever.
             self.replaced(runner.runner_id)
             self._links[runner.runner_id] = outflow
             self._tokens[runner.runner_id] = runner.token_sha256
@@ -222,7 +222,7 @@ class RawpEndpoint:
             self._engine.lanes.on_trips("attach", spent)
             present.arrived()
             log.info("runner attached", runner_id=runner.runner_id, sessions=len(hello.sessions))
-            # A token that was revoked or changed since it was looked at must not slip through (L-3).
+            # A token that was revoked or changed since it was read must not be accepted (L-3).
             if await self._accepted(runner.token_sha256) is None:
                 raise refused(Code.UNAUTHORIZED, "the runner's token is no longer accepted")
             await self._engine.seen(runner.tenant_id, runner.runner_id)
@@ -244,15 +244,15 @@ class RawpEndpoint:
                 self._engine.looks.lose(runner.runner_id)
             self._detach_lanes(runner.runner_id, outflow, reopens=reopens)
             if self._peers is not None:
-                with suppress(LedgerError):  # Then it is seen to be gone when this gateway is.
+                with suppress(LedgerError):  # Then its absence is detected when this gateway's is.
                     await self._peers.detach(present)
             log.info("runner detached", runner_id=runner.runner_id)
             await self._engine.seen(runner.tenant_id, runner.runner_id)
 
     async def _claim(self, present: Present) -> None:
         """Attach the runner here, and detach it elsewhere. Raises LedgerError, and Closing for a hello that arrives
-        late: a gateway that stood still, or the network, held it while the runner went on to a newer link, and what it
-        reports of sessions and turns is out of date (C-7)."""
+        late: a suspended gateway, or the network, delayed it while the runner opened a newer link, and its report of
+        sessions and turns is out of date (C-7)."""
         presence, runner_id = self._engine.presence, present.record.runner_id
         number = presence.bounded(runner_id, present.hello.link_number)
         present.number_link(number)
@@ -287,9 +287,10 @@ class RawpEndpoint:
         return frame.payload
 
     async def _welcome(self, hello: p.Hello, present: Present, inflow: Inflow, outflow: RunnerOutflow) -> None:
-        """Answer hello; then every lane of the runner is attached and its unconfirmed control frames go out again.
+        """Answer hello; then attach every lane of the runner and resend its unconfirmed control frames.
 
-        Only then is the runner present to others: a lane that decided in between would send past its older frames.
+        Only then do others see the runner as present: a lane that decided in between would send past its older
+        frames.
         """
         listed = {session.session_id: session for session in hello.sessions}
         stored = await self._engine.ledger.runner_sessions(hello.runner_id, present.record.tenant_id)
@@ -300,7 +301,7 @@ class RawpEndpoint:
         async def compare(together: list[str]) -> None:
             await self._engine.lanes.read_together(LaneName(present.record.tenant_id, one) for one in together
                                                    if one in records)
-            # Side by side: what was read has its runner's absence to commit first, and commits share transactions.
+            # In parallel: the lanes just read commit their runner's absence first, and commits share transactions.
             seqs = await _all(self._compared(session_id, hello, listed.get(session_id), present)
                               for session_id in together)
             for session_id, seq in zip(together, seqs, strict=True):
@@ -328,8 +329,8 @@ class RawpEndpoint:
 
     async def _compared(self, session_id: str, hello: p.Hello, known: p.HelloSession | None, present: Present
                         ) -> int | None:
-        """Compare a session with what its runner has of it; returns the last frame that need not come again. None for
-        another runner's: nothing of it is sent to this one."""
+        """Compare a session with its runner's state; returns the last frame that need not be resent. None for another
+        runner's: nothing of it is sent to this one."""
         shell = await self._engine.lanes.of_runner(session_id, hello.runner_id)
         if shell is None and await self._engine.ledger.session(session_id) is not None:
             return None
@@ -340,7 +341,7 @@ class RawpEndpoint:
             if known is not None:
                 self._restored.absent(known, present)
             return 0
-        # One that the runner has forgotten is compared as well: its frames would be numbered from there on.
+        # A session that the runner has forgotten is compared as well: its frames would be numbered from there on.
         return await self._restored.last_durable(shell, known or forgotten(hello, session_id), present)
 
     async def _attach_lane(
@@ -368,14 +369,14 @@ class RawpEndpoint:
             self._restored.look(shell, present)
 
     async def _observe(self, present: Present, session_id: str, change: p.ControlChanged) -> None:
-        """A session that another gateway has just opened is observed from its first frame (D-5)."""
+        """Observe a session that another gateway has just opened, from its first frame (D-5)."""
         outflow = self._links.get(present.record.runner_id)
         if outflow is not None and await self._observed.begin(present.record, session_id, change.gateway_id,
                                                               change.agent_id, change.workspace) is not None:
             await self._attach_lane(session_id, present, None, outflow)
 
     async def _take_refused(self, runner_id: str, session_id: str, refused: list[p.RefusedControl]) -> None:
-        """Refusals of control frames are durable here before they are confirmed (D-7)."""
+        """Store refusals of control frames durably before they are confirmed (D-7)."""
         shell = await self._engine.lanes.of_runner(session_id, runner_id)
         if shell is None:
             return
@@ -398,8 +399,8 @@ class RawpEndpoint:
 
 
 async def _all(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """Do all of it side by side; returns what they returned. Raises what the first of them raised, once all have ended:
-    none of them outlives its link."""
+    """Run all of the calls in parallel; returns their results. Raises the first exception, once all have ended: none of
+    them outlives its link."""
     done = await asyncio.gather(*calls, return_exceptions=True)
     answers = list[T]()
     for one in done:
@@ -410,8 +411,8 @@ async def _all(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
 
 
 async def _by_portions(session_ids: list[str], do: Callable[[list[str]], Awaitable[None]]) -> None:
-    """Call `do` with portions of the sessions, PORTIONS_AT_ONCE side by side. Raises what it raised, once those that
-    were under way have ended; none is begun after that."""
+    """Call `do` with portions of the sessions, PORTIONS_AT_ONCE in parallel. Raises its exception, once those under way
+    have ended; none is started after that."""
     rest = _portions(session_ids)
 
     async def work() -> None:
@@ -419,7 +420,7 @@ async def _by_portions(session_ids: list[str], do: Callable[[list[str]], Awaitab
             try:
                 await do(together)
             except BaseException:
-                for _ in rest:  # Nothing is begun any more.
+                for _ in rest:  # Nothing is started any more.
                     pass
                 raise
 

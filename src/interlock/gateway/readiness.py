@@ -1,4 +1,4 @@
-"""Whether the gateway can do its work now: its ledger writes, its lanes are up, its logs are signed (`/readyz`)."""
+"""The readiness of the gateway: its ledger accepts writes, its lanes are up, its logs are signed (`/readyz`)."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from interlock.protocol.clock import iso
 from interlock.protocol.limits import MIB
 
 PROBE_MS = 1_000
-"""The ledger is written to at most this often, however often somebody asks: the path asks for no credential."""
+"""The ledger is written to at most this often, however often it is probed: the path requires no credential."""
 PROBE_TIMEOUT_S = 5.0
-"""A ledger that has not written by then counts as refusing; what was begun is waited for by the next who asks."""
+"""A ledger that has not written by then counts as failing; the next probe waits for the pending write."""
 PROBE = "ready_probe"
 ROOM_BYTES = MIB
-"""With less than this free for the state directory the ledger counts as refusing: a small write may still find a place
-in what the ledger took of the disk before, and nothing else would."""
+"""With less than this free for the state directory the ledger counts as failing: a small write may still fit space that
+the ledger allocated before, and nothing else would."""
 
 
 class Ready:
-    """Looks, and remembers what it saw for PROBE_MS."""
+    """The probe; its result is cached for PROBE_MS."""
 
     def __init__(self, front: Front) -> None:
         self._front = front
@@ -35,7 +35,7 @@ class Ready:
         self._probing: asyncio.Task[bool] | None = None
 
     async def look(self) -> Readiness:
-        """Return what is up. A drain does not make it unready: what runs is still to be read and answered."""
+        """Return the readiness. A drain does not affect it: running work is still to be read and answered."""
         writes = await self._writes()
         up = self._front.desk.standing().up
         signs = not self._front.signing.stalled
@@ -58,7 +58,7 @@ class Ready:
         if not await asyncio.to_thread(has_room, Path(self._front.facts.state_dir)):
             self._seen = (now, False)
             return False
-        # One at a time: a ledger that stands still does not gather a write from each who asks.
+        # One at a time: a blocked ledger does not accumulate a write for each probe.
         probing = self._probing = self._probing or asyncio.create_task(self._probe(), name="ready probe")
         done, _ = await asyncio.wait([probing], timeout=PROBE_TIMEOUT_S)
         good = bool(done) and probing.result()
@@ -76,7 +76,7 @@ class Ready:
 
 
 def has_room(directory: Path) -> bool:
-    """Return whether ROOM_BYTES are free where a directory lies; True if that is unknown."""
+    """Return whether ROOM_BYTES are free on a directory's file system; True if that is unknown."""
     try:
         disk = os.statvfs(directory)
     except OSError:

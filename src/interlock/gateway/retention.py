@@ -1,4 +1,4 @@
-"""Forgets what is older than it is kept: frames and events, files, deliveries (G-5). Transcripts and audit stay.
+"""Deletion of data beyond its retention: frames and events, files, deliveries (G-5). Transcripts and audit stay.
 
 Each tenant's audit log records what is to be deleted before it is, and what was deleted afterwards.
 """
@@ -23,13 +23,13 @@ from interlock.protocol.records import AuditDraft
 
 SESSIONS_A_PAGE = 100
 STRAY_MS = DAY_MS
-"""Grace period of an object that nothing refers to: the file that will may still be in transit."""
+"""Grace period of an object without references: the referring file may still be in transit."""
 LAST_RUN = "pruned_ms"
 LOOK_S = 600
 SYSTEM = {"id": "gateway", "role": "system"}
 
 Forget = Callable[[str], Awaitable[PrunedRows]]
-"""Deletes what a session holds, or returns what would be deleted."""
+"""Deletes a session's data, or returns what would be deleted."""
 
 log = structlog.get_logger("interlock.gateway")
 
@@ -39,7 +39,7 @@ async def _always() -> bool:
 
 
 class Retention:
-    """One run at a time; a second one waits for the first."""
+    """The pruner: one run at a time; a second one waits for the first."""
 
     def __init__(self, ledger: Ledger, objects: Objects | None, clock: Clock) -> None:
         self._ledger = ledger
@@ -47,17 +47,17 @@ class Retention:
         self._clock = clock
         self._running = asyncio.Lock()
         self.keep_ms = 0
-        """How long the daily round keeps frames, events and files; 0 is for ever."""
+        """Retention of frames, events and files in the daily run; 0 is unlimited."""
         self._leads: Callable[[], Awaitable[bool]] = _always
 
     def share(self, leads: Callable[[], Awaitable[bool]]) -> None:
-        """Prune each day only while `leads` says that this gateway does it for all on its ledger."""
+        """Prune each day only while `leads` returns that this gateway does it for all on its ledger."""
         self._leads = leads
 
     async def prune(self, tenants: Sequence[str], older_than_ms: int, who: dict[str, str], *, dry: bool = False
                     ) -> Pruned:
-        """Forget what these tenants have that is older; with `dry` only count it. What is cut short is taken up by the
-        next run. Raises LedgerError."""
+        """Delete older data of these tenants; with `dry` only count it. The next run continues an interrupted one.
+        Raises LedgerError."""
         before_ms = self._clock.now_ms() - older_than_ms
         async with self._running:
             found = [await self._tenant(tenant_id, before_ms, who, dry=dry) for tenant_id in tenants]
@@ -67,11 +67,11 @@ class Retention:
                       tenants=[one for one in found if one != PrunedTenant(tenant_id=one.tenant_id)])
 
     async def last_run_ms(self) -> int | None:
-        """When the daily round last forgot something, or looked for it; None if it never did."""
+        """Return when the daily run last deleted something, or looked for it; None if it never did."""
         return int(await self._ledger.fact(LAST_RUN) or 0) or None
 
     async def daily(self, keep_ms: int) -> None:
-        """Prune once a day, also where the gateway is seldom up for a day; the first time soon after the start."""
+        """Prune once a day, also if the gateway rarely runs for a day; the first time soon after the start."""
         self.keep_ms = keep_ms
         while True:
             try:
@@ -120,11 +120,11 @@ class Retention:
             tenant_id=pruned.tenant_id, at=iso(self._clock.now_ms()), who=who, action="prune", meta=meta))]))
 
     async def _sweep(self, *, dry: bool) -> int:
-        """Drop objects that nothing names: of files that were never whole, and of what was just forgotten."""
+        """Delete objects without references: of incomplete files, and of what was just deleted."""
         if self._objects is None:
             return 0
         before_ms = self._clock.now_ms() - STRAY_MS
-        # What is there first, then what is named: an object that is kept in between is young.
+        # The objects first, then the references: an object stored in between is young.
         old = await self._objects.old(before_ms)
         named = await self._ledger.named_objects()
         swept = 0

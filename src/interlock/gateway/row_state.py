@@ -1,4 +1,4 @@
-"""Checking the rows of a database against its audit logs, with the gateway up or down (H-5)."""
+"""Comparison of a database's rows with its audit logs, with the gateway running or stopped (H-5)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from interlock.protocol.access import OWNER_TENANT
 from interlock.protocol.records import ApprovalRecord, AuditRecord, CommandRecord, DrainRecord, StoredSession
 
 MAX_SENTENCES = 1_000
-"""Rows that are named one by one."""
+"""Maximum number of rows that are listed."""
 
 
 _COPIES = ("tenant_id", "session_key", "agent_id", "runner_id", "workspace")
@@ -25,7 +25,7 @@ _usage_decoder = msgspec.json.Decoder(dict[str, Any])
 
 
 class StoredRows(Protocol):
-    """The tables of a ledger, of one instant."""
+    """The tables of a ledger at one instant."""
 
     def tenants(self) -> list[str]: ...
 
@@ -41,9 +41,9 @@ class StoredRows(Protocol):
 
 
 def compare_rows(rows: StoredRows) -> list[str]:
-    """Compare keys, rules, signing keys, tenants, runners, live commands, live approvals, sessions and the control
-    frames that wait for a runner with the logs; one sentence for each that differs. Nothing is compared before the
-    first start of a gateway that binds rows."""
+    """Compare keys, rules, signing keys, tenants, runners, live commands, live approvals, sessions and the unconfirmed
+    control frames with the logs; returns one sentence for each that differs. Nothing is compared before the first start
+    of a gateway that binds rows."""
     waits_after = {one.session_id: _acked(one) for one in rows.sessions()}
     logs = {tenant_id: _Log(rows, tenant_id, waits_after) for tenant_id in sorted({OWNER_TENANT, *rows.tenants()})}
     owners = logs[OWNER_TENANT].register
@@ -76,7 +76,7 @@ def _acked(session: StoredSession) -> int:
 
 
 def _compare_sessions(rows: StoredRows, logs: dict[str, _Log], owners: Register) -> Iterator[str]:
-    """Compare what each session decides by, and its frames that wait, with what its log has sealed of them."""
+    """Compare each session's deciding state, and its unconfirmed frames, with what its log has sealed."""
     for session in rows.sessions():
         name = f"the stored row of the session {session.session_id}"
         try:
@@ -98,7 +98,7 @@ def _compare_sessions(rows: StoredRows, logs: dict[str, _Log], owners: Register)
 
 
 def _wrong_copies(session: StoredSession, state: LaneState) -> list[str]:
-    """Name the columns that are copies of what the state says, and say something else."""
+    """Return the columns that copy the state and differ from it."""
     wrong = [name for name in _COPIES if getattr(session, name) != getattr(state, name)]
     try:
         counts = _usage_decoder.decode(session.usage)
@@ -110,10 +110,10 @@ def _wrong_copies(session: StoredSession, state: LaneState) -> list[str]:
 
 
 class _Log:
-    """One tenant's log, as far as rows are compared with it."""
+    """A tenant's log, as far as rows are compared with it."""
 
     def __init__(self, rows: StoredRows, tenant_id: str, waits_after: dict[str, int]) -> None:
-        """`waits_after` says by session from which number on its control frames wait."""
+        """Create the log; `waits_after` has, by session, the number after which its control frames are unconfirmed."""
         self.register = Register()
         self._waits_after = waits_after
         self._frames: dict[str, dict[int, str]] = {}
@@ -129,7 +129,7 @@ class _Log:
             self._take(record)
 
     def sealed(self, session_id: str, adopted: seals.Sealed) -> seals.Sealed:
-        """Return what the log has sealed of a session, on top of what was adopted."""
+        """Return what the log has sealed of a session, added to what was adopted."""
         return seals.Sealed({**adopted.frames, **self._frames.get(session_id, {})},
                             self._sealed_states.get(session_id, adopted.state))
 
@@ -144,7 +144,7 @@ class _Log:
         try:
             (recorded,) = read((record,))
         except BrokenRecord:
-            return  # The check of the log itself names it.
+            return  # The verification of the log itself reports it.
         about = recorded.command_id or recorded.approval_id or ""
         if about in self._about:
             self._about[about].append(recorded)

@@ -1,4 +1,4 @@
-"""The gateway's one listener: the API and the runners' endpoint behind one door, and how it starts and stops."""
+"""The gateway's only listener: the API and the runners' endpoint behind one request guard, and its start and stop."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ from interlock.protocol.problems import Problem
 
 RAWP_PATH = "/rawp"
 STOP_GRACE_S = 5
-"""Open answers are given this long to end after their streams were ended."""
+"""How long open responses may take to end after their streams were ended."""
 CLOSE_TURNS = 16
-"""Turns of the loop between the end of the streams and that of the connections. A stream takes about five to send its
-end, however many there are; one that has to wait for its reader is closed without."""
+"""Iterations of the loop between the end of the streams and that of the connections. A stream takes about five to send
+its end, however many there are; one that has to wait for its reader is closed without."""
 WS_QUEUE = 64
 BACKLOG = 512
 
 
 def build_app(front: Front, config: GatewaySection, rawp: ASGIApp, rest: RestApp | None = None,
               pushes: TaskPushes | None = None) -> ASGIApp:
-    """Put the door before everything; `/rawp` stays a raw callable, all else is the API: `rest`, where the caller has
-    made it already; `pushes` notifies clients of A2A."""
+    """Put the request guard before everything; `/rawp` stays a raw callable, all else is the API: `rest`, if the caller
+    has created it already; `pushes` notifies clients of A2A."""
     door = RequestGuard(config)
     peers = Peers(config)
     rest = rest or RestApp(front)
@@ -82,7 +82,7 @@ def build_app(front: Front, config: GatewaySection, rawp: ASGIApp, rest: RestApp
 
 
 async def _lifespan(receive: Receive, send: Send) -> None:
-    """Nothing starts or stops here: the composition root does both."""
+    """Do nothing: the composition root starts and stops everything."""
     while (await receive())["type"] == "lifespan.startup":
         await send({"type": "lifespan.startup.complete"})
     await send({"type": "lifespan.shutdown.complete"})
@@ -100,9 +100,9 @@ async def _refuse(problem: Problem, scope: Scope, receive: Receive, send: Send) 
 
 
 def listen(host: str, port: int, *, public: bool = False) -> socket.socket:
-    """Bind a loopback address, or with `public` any; port 0 takes a free one. Raises BindRefused.
+    """Bind a loopback address, or with `public` any; port 0 selects a free one. Raises BindRefused.
 
-    A public address without TLS would carry keys in clear (L-2), so it is refused before anything is bound.
+    A public address without TLS would send keys unencrypted (L-2), so it is refused before anything is bound.
     """
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
@@ -132,15 +132,15 @@ def port_of(listener: socket.socket) -> int:
 
 
 class GatewayServer(uvicorn.Server):
-    """uvicorn waits for open answers when it stops, so the streams are ended first."""
+    """A uvicorn server that ends the streams before it waits for open responses."""
 
     def __init__(self, config: uvicorn.Config, on_stop: Callable[[], None]) -> None:
         super().__init__(config)
         self._on_stop = on_stop
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End what streams, then stop as uvicorn does, within STOP_GRACE_S. uvicorn closes WebSockets at once, so each
-        stream gets its turns to send its last message first."""
+        """End the streams, then stop as uvicorn does, within STOP_GRACE_S. uvicorn closes WebSockets at once, so each
+        stream first gets its iterations to send its last message."""
         self._on_stop()
         for _ in range(CLOSE_TURNS):
             await asyncio.sleep(0)
@@ -148,7 +148,7 @@ class GatewayServer(uvicorn.Server):
 
 
 class Pings(NamedTuple):
-    """How a silent link is found (L-5); others than these only in tests."""
+    """How a silent link is detected (L-5); tests use other values."""
 
     interval_s: float = PING_INTERVAL_S
     timeout_s: float = PING_TIMEOUT_S
@@ -159,11 +159,11 @@ NORMAL_PINGS = Pings()
 
 def make_server(app: ASGIApp, on_stop: Callable[[], None], tls: ssl.SSLContext | None = None,
                 pings: Pings = NORMAL_PINGS, timeouts: SenderTimeouts = NORMAL_TIMEOUTS) -> GatewayServer:
-    """Set up uvicorn as measured best: uvloop, httptools, sans-I/O WebSocket, no compression.
+    """Set up uvicorn with the settings that measured best: uvloop, httptools, sans-I/O WebSocket, no compression.
 
-    One ping is under way at a time: it goes out every `pings.interval_s` and must be answered within its timeout,
-    which is two intervals, so a dead link is noticed where two pings would have been missed (L-5). Setting
-    `should_exit` of the server stops it.
+    One ping is under way at a time: it is sent every `pings.interval_s` and must be answered within its timeout, which
+    is two intervals, so a dead link is detected when two pings would have been missed (L-5). Setting `should_exit` of
+    the server stops it.
     """
     config = uvicorn.Config(
         cast("Any", app), loop="auto", http=protocol_class(timeouts), ws=SocketConnection,
@@ -189,11 +189,11 @@ async def serve(
     public: bool = False,
 ) -> None:
     """Listen until SIGINT or SIGTERM, or until `stopping` is set. `on_stop` ends the streams (`Viewers.close`); `ready`
-    is called with the port as soon as connections are taken. Raises BindRefused."""
+    is called with the port as soon as connections are accepted. Raises BindRefused."""
     listener = listen(host, port, public=public)
     server = make_server(app, on_stop, tls)
     watching = asyncio.ensure_future(_stop_when(stopping, server)) if stopping is not None else None
-    # The socket listens already: what connects from here on waits in its backlog until the loop takes it.
+    # The socket listens already: new connections wait in its backlog until the loop accepts them.
     ready(port_of(listener))
     try:
         await server.serve([listener])

@@ -1,4 +1,4 @@
-"""Telling the audit log when what decides has changed: the policy's rules, the key that signs (U-1)."""
+"""Audit records of changed settings: the policy's rules, the signing key (U-1)."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from interlock.protocol.records import AuditDraft
 POLICY_FACT = "policy_sha256"
 KEY_FACT = "signing_key_sha256"
 SETTINGS_LANE = LaneName("", "duty/settings")
-"""Anyone who changes what is in force holds it: of two gateways that start at once with other keys one is refused."""
+"""Held during a change of settings: of two gateways that start at once with different keys one is refused."""
 _WHO = {"id": "gateway", "role": "system"}
 
 
 async def note_key(
     ledger: Ledger, clock: Clock, tenant_id: str, key: Ed25519PublicKey, path: Path, *, may_change: bool
 ) -> None:
-    """Record a signing key, read from `path`, that is another than the one last in force (U-1, U-3). Raises
-    LedgerError, and KeyUnusable where it may not be another: gateways that share a ledger sign with one key, or none of
-    them would sign on what another has signed."""
+    """Record a signing key, read from `path`, that differs from the one last in force (U-1, U-3). Raises LedgerError,
+    and KeyUnusable if it may not differ: gateways that share a ledger sign with one key, or none of them could continue
+    another's signatures."""
     digest = hashlib.sha256(key.public_bytes_raw()).hexdigest()
     while (before := await ledger.fact(KEY_FACT)) != digest:
         if before is not None and not may_change:
@@ -45,7 +45,7 @@ async def note_key(
 
 
 async def note_policy(ledger: Ledger, clock: Clock, tenant_id: str, rules: Sequence[Any]) -> bool:
-    """Record rules that are others than those last in force; returns whether they were. Raises LedgerError."""
+    """Record rules that differ from those last in force; returns whether they did. Raises LedgerError."""
     digest = hashlib.sha256(msgspec.json.encode(rules, order="deterministic")).hexdigest()
     before = await ledger.fact(POLICY_FACT)
     if before == digest:

@@ -1,4 +1,4 @@
-"""The gateway's signing key, and writing files so that a power cut leaves the old or the new one whole (U-3)."""
+"""The gateway's signing key, and atomic, durable writing of files (U-3)."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ PUBLIC_NAME = "gateway.pub"
 
 
 class KeyUnusable(Exception):
-    """A key file is there and cannot be used; the sentence names it."""
+    """Raised if a key file exists and cannot be used; the sentence names it."""
 
 
 def load_or_make_key(state: Path) -> Ed25519PrivateKey:
-    """Read `<state>/gateway.key`, or make it (0600) together with `gateway.pub`. Raises KeyUnusable, OSError."""
+    """Read `<state>/gateway.key`, or create it (0600) together with `gateway.pub`. Raises KeyUnusable, OSError."""
     path = state / KEY_NAME
     try:
         key = serialization.load_pem_private_key(path.read_bytes(), password=None)
@@ -38,7 +38,7 @@ def load_or_make_key(state: Path) -> Ed25519PrivateKey:
 
 
 def load_public_key(path: Path) -> Ed25519PublicKey:
-    """Read a public key, as `gateway.pub` holds it. Raises KeyUnusable."""
+    """Read a public key in the form of `gateway.pub`. Raises KeyUnusable."""
     try:
         key = serialization.load_pem_public_key(path.read_bytes())
     except (OSError, ValueError) as error:
@@ -49,7 +49,7 @@ def load_public_key(path: Path) -> Ed25519PublicKey:
 
 
 def write_durably(path: Path, content: bytes) -> None:
-    """Replace a file (mode 0600) so that after a power cut either the old one or the new one is whole."""
+    """Replace a file (mode 0600) so that after a power cut either the old or the new one is complete."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     temporary = path.with_name(path.name + ".new")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)

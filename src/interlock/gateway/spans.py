@@ -1,6 +1,7 @@
-"""Spans of OpenTelemetry, one for each command, turn and tool call, never for a frame: made of what lanes made durable.
+"""OpenTelemetry spans, one for each command, turn and tool call, never for a frame, derived from lanes' durable
+decisions.
 
-The API alone is a dependency. Without an SDK, or with `OTEL_SDK_DISABLED`, no watcher is set and nothing is done.
+Only the API is a dependency. Without an SDK, or with `OTEL_SDK_DISABLED`, no watcher is set and nothing is done.
 """
 
 from __future__ import annotations
@@ -25,24 +26,25 @@ from interlock.protocol.payloads import ToolRequest, ToolResult, TurnEnd, TurnSt
 from interlock.protocol.resources import Command
 
 MAX_OPEN_SPANS = 10_000
-"""Spans that are not at their end; past it the oldest ends as it is, marked `interlock.cut_short`."""
+"""Open spans; beyond it the oldest is ended, marked `interlock.cut_short`."""
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 FLUSH_TIMEOUT_MS = 3_000
-"""How long a gateway that stops waits for the receiver of its last spans."""
+"""How long a stopping gateway waits for the receiver of its last spans."""
 NS_A_MS = 1_000_000
 
 log = structlog.get_logger("interlock.gateway")
 
 
 class Sender(NamedTuple):
-    """What spans are made with. `flush` sends what has ended, within FLUSH_TIMEOUT_MS, and lets go of the rest."""
+    """The exporter of spans. `flush` sends what has ended, within FLUSH_TIMEOUT_MS, and drops the rest."""
 
     tracer: Tracer
     flush: Callable[[], None]
 
 
 def sender_of(environ: Mapping[str, str], version: str) -> Sender | None:
-    """Set up the SDK as the standard OTEL_ variables say; None where they name no endpoint or it is not installed."""
+    """Set up the SDK according to the standard OTEL_ variables; None if they name no endpoint or it is not
+    installed."""
     if not any(environ.get(name) for name in ENDPOINTS) or environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
         return None
     try:
@@ -54,37 +56,37 @@ def sender_of(environ: Mapping[str, str], version: str) -> Sender | None:
         log.warning("traces_not_sent", remedy=f"{install('otel')}, or unset OTEL_EXPORTER_OTLP_ENDPOINT")
         return None
     name = environ.get("OTEL_SERVICE_NAME", "interlock")
-    # The gateway ends it itself: at the interpreter's end a receiver that is gone would be waited for.
+    # The gateway ends it itself: at the interpreter's exit an unavailable receiver would be waited for.
     provider = TracerProvider(resource=Resource.create({SERVICE_NAME: name, SERVICE_VERSION: version}),
                               shutdown_on_exit=False)
     exporter = OTLPSpanExporter()
     provider.add_span_processor(BatchSpanProcessor(exporter))
 
     def flush() -> None:
-        # The processor keeps no time of its own: it would go through all of the exporter's attempts.
+        # The processor has no timeout of its own: it would make all of the exporter's attempts.
         flushing = threading.Thread(target=provider.force_flush, name="last spans", daemon=True)
         flushing.start()
         flushing.join(FLUSH_TIMEOUT_MS / 1000)
         if flushing.is_alive():
             log.warning("traces_not_sent", remedy="see whether the receiver of OTEL_EXPORTER_OTLP_ENDPOINT answers")
-        exporter.shutdown()  # Ends the attempts that are still to come.
+        exporter.shutdown()  # Cancels the remaining attempts.
 
     return Sender(provider.get_tracer("interlock", version), flush)
 
 
 class Tracing:
-    """Makes spans of what lanes decided. A gateway that died sent none of its open ones; the next one begins those of
-    commands again, each at its command's own beginning."""
+    """Creates spans from lanes' decisions. A gateway that died sent none of its open ones; the next one starts those of
+    commands again, each at its command's own start."""
 
     def __init__(self, sender: Sender) -> None:
         self._tracer, self._flush = sender
         self._open: OrderedDict[tuple[str, str], Span] = OrderedDict()
         """By kind and id."""
         self._of_session: dict[str, str] = {}
-        """The command that a session works on, while its span is open."""
+        """The current command of each session, while its span is open."""
 
     def watch(self, lane: Lane) -> None:
-        """Begin and end spans as a decision did what they stand for."""
+        """Start and end spans according to a decision."""
         ended: list[Command] = []
         session_id = lane.state.session_id
         for write in lane.out.writes:
@@ -103,7 +105,7 @@ class Tracing:
             self._command_ends(command, session_id)
 
     def end(self) -> None:
-        """End what is open, and send it: the gateway stops. Blocks for FLUSH_TIMEOUT_MS at most."""
+        """End the open spans, and send them: the gateway stops. Blocks for FLUSH_TIMEOUT_MS at most."""
         while self._open:
             self._cut(self._open.popitem(last=False)[1])
         self._flush()
@@ -138,7 +140,7 @@ class Tracing:
                 self._finish(("turn", f"{session_id}/{payload.turn_id}"), at_ms, payload.stop_reason == "end_turn",
                              payload.stop_reason)
             case ToolRequest():
-                # The tool's name is the agent's word; its input never leaves (K-4).
+                # The tool's name is from the agent; its input is never exported (K-4).
                 parent = self._open.get(("turn", f"{session_id}/{payload.turn_id}"))
                 self._begin(("tool", f"{session_id}/{payload.invocation_id}"), "tool call", at_ms, parent, {
                     "interlock.session_id": session_id, "interlock.tool": payload.tool_name,
@@ -161,7 +163,7 @@ class Tracing:
     def _finish(self, key: tuple[str, str], at_ms: int, good: bool, how: str) -> None:
         span = self._open.pop(key, None)
         if span is None:
-            return  # It began under an earlier gateway.
+            return  # It started under an earlier gateway.
         span.set_attribute("interlock.outcome", how)
         span.set_status(Status(StatusCode.OK) if good else Status(StatusCode.ERROR, how))
         span.end(at_ms * NS_A_MS)

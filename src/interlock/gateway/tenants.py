@@ -1,4 +1,4 @@
-"""Tenants are made, suspended and taken back, by an owner alone (K-1)."""
+"""Creation, suspension and restoration of tenants, by an owner only (K-1)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Remember = Callable[[Any], IdempotencyRecord]
 
 
 class TenantStore:
-    """The tenants of a gateway. Whatever is returned is durable and audited; refusals are `Problem`s."""
+    """The tenants of a gateway. Everything returned is durable and audited; refusals are `Problem`s."""
 
     def __init__(self, ledger: Ledger, clock: Clock, credentials: Credentials) -> None:
         self._ledger = ledger
@@ -30,12 +30,12 @@ class TenantStore:
         self._changing = asyncio.Lock()
 
     async def list(self, principal: Principal) -> list[TenantRecord]:
-        """All tenants, by their id. Raises Problem Forbidden."""
+        """Return all tenants, by id. Raises Problem Forbidden."""
         _check(principal)
         return await self._ledger.tenants()
 
     async def make(self, principal: Principal, body: TenantBody, remember: Remember) -> TenantRecord:
-        """Make a tenant. Raises Problem Forbidden, InvalidPayload, Conflict or QuotaExceeded."""
+        """Create a tenant. Raises Problem Forbidden, InvalidPayload, Conflict or QuotaExceeded."""
         _check(principal)
         if TENANT_ID.fullmatch(body.tenant_id) is None:
             raise Problem("InvalidPayload", "A tenant's id has a-z, 0-9 and -, at most 63 of them.",
@@ -71,7 +71,8 @@ class TenantStore:
         return record
 
     async def _commit(self, record: TenantRecord, principal: Principal, step: str, answer: IdempotencyRecord) -> None:
-        """The owner did it, so his log has it; the tenant's own log begins with what it does itself."""
+        """Commit with an audit record in the owner's log, since the owner acted; the tenant's own log starts with its
+        own actions."""
         draft = AuditDraft(tenant_id=principal.tenant_id, at=iso(self._clock.now_ms()), who=principal.who,
                            action="policy_change", meta={"step": step, "tenant_id": record.tenant_id, **bound(record)})
         await self._ledger.commit(WriteBatch([Put(record), AuditAppend(draft), PutIdempotency(answer)]))

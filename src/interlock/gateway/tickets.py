@@ -1,4 +1,4 @@
-"""Tickets by which a browser opens a stream: it can send no header there, and a key is never part of a URL (K-2)."""
+"""Tickets by which a browser opens a stream: it cannot send headers there, and a key is never part of a URL (K-2)."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ TICKET_PREFIX = "ilt_"
 TICKET_BYTES = 32
 TICKET_LIFE_MS = 30_000
 MAX_TICKETS = 10_000
-"""Tickets that are open at one time; one more is answered 429 QuotaExceeded."""
+"""Open tickets at one time; a further one is answered 429 QuotaExceeded."""
 MAX_OWN_TICKETS = 100
-"""Of these, what one principal may have."""
+"""Open tickets of one principal."""
 
 
 _ISSUER = re.compile(r"[A-Za-z0-9_]{1,64}")
@@ -32,8 +32,8 @@ _spent = msgspec.msgpack.Decoder(tuple[Principal, str])
 
 
 class Tickets:
-    """Open tickets, by their SHA-256. They live in this process alone: a restart ends them, and a page asks again. One
-    that is shown to another gateway of the cluster is spent here."""
+    """Open tickets, by their SHA-256. They exist in this process only: a restart ends them, and a page requests a new
+    one. One that is presented to another gateway of the cluster is redeemed here."""
 
     def __init__(self, clock: Clock, entropy: Entropy) -> None:
         self._instance_id: Callable[[], str] = lambda: ""
@@ -43,12 +43,12 @@ class Tickets:
         self._open: OrderedDict[str, tuple[int, Principal, str, str]] = OrderedDict()
 
     def join(self, instance_id: Callable[[], str], ask: Callable[[str, bytes], Awaitable[bytes]]) -> None:
-        """Name this gateway in each ticket, since there are others. `ask` has the gateway that gave a ticket spend it,
-        with the answer of `spend_for`; it raises BusError."""
+        """Name this gateway in each ticket, since there are others. `ask` has the gateway that issued a ticket redeem
+        it, with the result of `spend_for`; it raises BusError."""
         self._instance_id, self._ask = instance_id, ask
 
     def give(self, principal: Principal, path: str, token: str) -> StreamTicket:
-        """Make a ticket that opens `path` once, as the principal whose `token` asked for it. Raises Problem
+        """Issue a ticket that opens `path` once, as the principal whose `token` requested it. Raises Problem
         QuotaExceeded."""
         now = self._clock.monotonic_ms()
         while self._open and next(iter(self._open.values()))[0] <= now:
@@ -64,21 +64,21 @@ class Tickets:
         return StreamTicket(ticket=ticket, path=path, expires_at=iso(self._clock.now_ms() + TICKET_LIFE_MS))
 
     async def spend(self, ticket: str, path: str) -> tuple[Principal, str]:
-        """Take a ticket, with the token that it was made for: its stream ends with that one. It is spent by the first
-        try, for whatever path, at whatever gateway. Raises Problem Unauthorized."""
+        """Redeem a ticket; returns its principal and the token it was issued for: its stream ends with that one. It is
+        used up by the first try, for whatever path, at whatever gateway. Raises Problem Unauthorized."""
         issuer, dot, _ = ticket.removeprefix(TICKET_PREFIX).partition(".")
         if not dot or self._ask is None or issuer == self._instance_id() or not _ISSUER.fullmatch(issuer):
             return self._spend(ticket, path)
         try:
             spent = await self._ask(issuer, msgspec.msgpack.encode((ticket, path)))
         except BusError:
-            spent = b""  # The gateway that gave it is gone, and the ticket with it.
+            spent = b""  # The gateway that issued it is gone, and the ticket with it.
         if not spent:
             raise _refused()
         return _spent.decode(spent)
 
     async def spend_for(self, asked: bytes) -> bytes:
-        """Spend a ticket that was shown to another gateway; b"" where it is not good."""
+        """Redeem a ticket that was presented to another gateway; b"" if it is invalid."""
         try:
             return msgspec.msgpack.encode(self._spend(*_asked.decode(asked)))
         except Problem:

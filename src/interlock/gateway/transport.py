@@ -1,4 +1,4 @@
-"""What keys travel over: TLS in the gateway, or a proxy of known address in front of it (L-2)."""
+"""The transport of credentials: TLS in the gateway, or a trusted proxy before it (L-2)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from interlock.config import GatewaySection
 
 
 class BindRefused(Exception):
-    """The address cannot be listened on; the text is one sentence with its remedy."""
+    """Raised if the gateway cannot listen on the address; the text is one sentence with its remedy."""
 
 
 def may_be_public(config: GatewaySection) -> bool:
@@ -18,7 +18,7 @@ def may_be_public(config: GatewaySection) -> bool:
 
 
 def tls_context(config: GatewaySection) -> ssl.SSLContext | None:
-    """Read certificate and key, or None where TLS is not set. Raises BindRefused."""
+    """Load certificate and key, or return None if TLS is not configured. Raises BindRefused."""
     if config.tls_cert is None:
         return None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -28,13 +28,13 @@ def tls_context(config: GatewaySection) -> ssl.SSLContext | None:
 
 
 def load_certificate(context: ssl.SSLContext, config: GatewaySection) -> None:
-    """Read certificate and key, also again into a context in use: new connections get them. Raises BindRefused."""
+    """Load certificate and key, also into a context in use: new connections get them. Raises BindRefused."""
     cert, key = (Path(str(path)).expanduser() for path in (config.tls_cert, config.tls_key))
     for path in (cert, key):
         if not path.is_file():
             raise BindRefused(f"There is no file {path}; correct `gateway.tls_cert` and `gateway.tls_key`.")
     try:
-        # An empty password: a key that is encrypted is an error, not a question on the terminal.
+        # An empty password: an encrypted key is an error, not a prompt on the terminal.
         context.load_cert_chain(cert, key, password=lambda: b"")
     except (ssl.SSLError, OSError, ValueError) as error:
         raise BindRefused(f"The certificate {cert} and the key {key} cannot be used: {error}; both are PEM files that "

@@ -1,4 +1,4 @@
-"""What a runner's endpoint answers instead of a WebSocket (L-2)."""
+"""Responses of a runner's endpoint instead of a WebSocket (L-2)."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ async def refuse_upgrade(send: Send, refusal: LinkRefusal) -> None:
 
 
 async def refuse_tenant(send: Send, tenant: TenantRecord, closed: Problem) -> None:
-    """Refuse a runner whose tenant is not here: 503 while it is on its way, then 421 with its new place. If that place
-    is not an address of a gateway, the refusal is for good."""
+    """Refuse a runner whose tenant is not here: 503 while it is being moved, then 421 with its new address. If that is
+    not the address of a gateway, the refusal is permanent."""
     if tenant.moving is None and not (tenant.moved_to or "").startswith(WEB):
         await refuse_upgrade(send, LinkRefusal(Code.UNAUTHORIZED, tenant.moved))
         return

@@ -1,4 +1,4 @@
-"""The webhooks of each tenant, what went out through them, and what never arrived (P-8)."""
+"""The webhooks of each tenant, their deliveries, and the dead ones (P-8)."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from interlock.protocol.records import DeliveryRecord, IdempotencyRecord, Princi
 from interlock.protocol.resources import Delivery, WayKind, Webhook
 
 COUNTED = 1_000
-"""Questions of one state that a webhook's line counts at most."""
+"""Maximum deliveries of one state that are counted for a webhook."""
 
 
 class ConfiguredWebhook(msgspec.Struct, frozen=True):
-    """A way to approvers of the config: the host it goes to, its channel, and what kind it is."""
+    """A webhook of the config: its host, its channel, and its kind."""
 
     host: str
     channel: Channel
@@ -28,7 +28,7 @@ class ConfiguredWebhook(msgspec.Struct, frozen=True):
 
 
 class WebhookService:
-    """What REST asks of webhooks. Refusals are `Problem`s."""
+    """The service for webhooks. Refusals are `Problem`s."""
 
     def __init__(self, ledger: Ledger, clock: Clock, entropy: Entropy,
                  hooks: Mapping[tuple[str, str], ConfiguredWebhook]) -> None:
@@ -41,23 +41,23 @@ class WebhookService:
         """Sent when a question is to be delivered again."""
 
     def configure(self, hooks: Mapping[tuple[str, str], ConfiguredWebhook]) -> None:
-        """Take other webhooks, by tenant and name."""
+        """Apply other webhooks, by tenant and name."""
         self._hooks = hooks
 
     async def listing(self, tenant_id: str) -> list[Webhook]:
-        """The tenant's webhooks, each with how many questions wait and how many never arrived."""
+        """Return the tenant's webhooks, each with its numbers of waiting and dead deliveries."""
         waiting = await self._ledger.deliveries(tenant_id, "pending", COUNTED)
         dead = await self._ledger.deliveries(tenant_id, "dead", COUNTED)
         return [Webhook(name=name, kind=hook.kind, host=hook.host, waiting=_of(waiting, name), dead=_of(dead, name))
                 for (tenant, name), hook in sorted(self._hooks.items()) if tenant == tenant_id]
 
     async def deliveries(self, tenant_id: str, state: str | None, limit: int) -> list[Delivery]:
-        """Questions to approvers, newest first."""
+        """Return deliveries to approvers, newest first."""
         return [record.delivery for record in await self._ledger.deliveries(tenant_id, state, limit)
                 if record.push is None]
 
     async def test(self, tenant_id: str, name: str) -> None:
-        """Send a message that asks nothing. Raises Problem UpstreamError where it does not arrive."""
+        """Send a test message. Raises Problem UpstreamError if it does not arrive."""
         hook = self._hooks.get((tenant_id, name))
         if hook is None:
             raise Problem("NotFound", f"There is no webhook {name}.", hint="List them with `GET /v1/webhooks`.")
@@ -69,12 +69,12 @@ class WebhookService:
                           hint="Correct what the config says of it, or the service, and test it again.") from None
 
     async def retry(self, record: DeliveryRecord, remembered: IdempotencyRecord) -> None:
-        """Keep a question that is to be sent again, and its answer."""
+        """Store a delivery that is to be sent again, and its response."""
         await self._ledger.commit(WriteBatch([Put(record), PutIdempotency(remembered)]))
         self.nudge()
 
     async def again(self, principal: Principal, delivery_id: str) -> DeliveryRecord:
-        """A dead question as it is when it is sent again. Raises Problem NotFound or Conflict."""
+        """Return a dead delivery prepared to be sent again. Raises Problem NotFound or Conflict."""
         record = await self._ledger.delivery(delivery_id, principal.tenant_id)
         if record is None or record.push is not None:
             raise Problem("NotFound", f"There is no delivery {delivery_id}.",

@@ -1,4 +1,5 @@
-"""The bus within one process. Gateways that share a `Hub` hear each other; a place on it can be cut off and back."""
+"""The bus within one process. Gateways that share a `Hub` receive each other's messages; a member can be disconnected
+and reconnected."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ from interlock.ports.bus import (
 )
 
 WAITING_NOTES = 65_536
-"""Notes that wait for one subscription; one more is dropped, and its gateway notified of a gap."""
+"""Messages that wait for one subscription; a further one is dropped, and its gateway notified of a gap."""
 
 log = structlog.get_logger()
 Receive = Callable[[bytes], None]
@@ -34,7 +35,7 @@ Answer = Callable[[bytes], Awaitable[bytes]]
 
 
 class Hub:
-    """Where the places of one process meet."""
+    """The connection of one process's members."""
 
     def __init__(self) -> None:
         self.exact: dict[str, list[_Reader]] = {}
@@ -42,7 +43,7 @@ class Hub:
         self.served: dict[str, deque[_Served]] = {}
 
     def readers(self, subject: str) -> list[_Reader]:
-        """Return those who listen to a subject."""
+        """Return the subscribers of a subject."""
         return [*self.exact.get(subject, ()), *(one for one in self.wide if matches(one.subject, subject))]
 
 
@@ -56,7 +57,7 @@ class LocalBus(Bus):
         self._away = False
         self._closed = False
         self._asked: dict[asyncio.Future[bytes], None] = {}
-        """Requests that wait for their answers, in their order: they end in it, too."""
+        """Requests that wait for their answers, in order: they end in it, too."""
         self._published = self._dropped = self._missed = 0
 
     def publish(self, subject: str, body: bytes) -> None:
@@ -89,7 +90,7 @@ class LocalBus(Bus):
             raise NobodyThere(f"Nobody serves {subject} now.")
         asked.rotate(-1)
         answering = free[0].begin(body)
-        waiting = asyncio.shield(answering)  # The one who answers goes on, no matter who still waits for it.
+        waiting = asyncio.shield(answering)  # The responder continues, whether or not the requester still waits.
         self._asked[waiting] = None
         try:
             return await asyncio.wait_for(waiting, timeout_ms / 1000)
@@ -129,11 +130,11 @@ class LocalBus(Bus):
         return BusProbe("in this process", 0.0)
 
     def cut_off(self) -> None:
-        """Be away from the others, as behind a broken network: nothing goes out, nothing comes in."""
+        """Disconnect from the others, as behind a broken network."""
         self._away = True
 
     def come_back(self) -> None:
-        """Be there again, and say that something may have been missed."""
+        """Reconnect, and notify subscribers that messages may have been missed."""
         if self._away:
             self._away = False
             self.gap()
@@ -147,20 +148,20 @@ class LocalBus(Bus):
 
     @property
     def away(self) -> bool:
-        """Cut off."""
+        """Return whether it is disconnected."""
         return self._away
 
     def missed(self) -> None:
-        """Count a note that a reader let go."""
+        """Count a message that a subscriber dropped."""
         self._missed += 1
 
     def gap(self) -> None:
-        """Notify the subscribers that something may have been missed."""
+        """Notify the subscribers that messages may have been missed."""
         for missed in self._gaps:
             missed()
 
     def drop(self, one: _Reader | _Served) -> None:
-        """Forget what has ended."""
+        """Remove what has ended."""
         if one in self._mine:
             self._mine.remove(one)
         if isinstance(one, _Served):
@@ -184,7 +185,7 @@ def _take_out(table: dict[str, list[_Reader]] | dict[str, deque[_Served]], subje
 
 
 class _Reader:
-    """A subscription: notes wait here for the next turn of the loop."""
+    """A subscription: messages wait here for the next iteration of the loop."""
 
     def __init__(self, bus: LocalBus, subject: str, receive: Receive) -> None:
         self.subject = subject
@@ -196,7 +197,7 @@ class _Reader:
         self._loop = asyncio.get_running_loop()
 
     def put(self, body: bytes) -> None:
-        """Queue a note for delivery."""
+        """Queue a message for delivery."""
         if self._bus.away:
             return
         if len(self._waiting) >= WAITING_NOTES:
@@ -229,21 +230,21 @@ class _Reader:
 
 
 class _Served:
-    """One who answers requests under a subject."""
+    """A responder of a subject."""
 
     def __init__(self, bus: LocalBus, subject: str, answer: Answer) -> None:
         self.subject = subject
         self._bus = bus
         self._answer = answer
         self._under_way: dict[asyncio.Task[bytes], None] = {}
-        """Answers that are being made, in their order: they are canceled in it, too."""
+        """Answers under way, in order: they are cancelled in it, too."""
 
     def takes(self) -> bool:
-        """Whether one more can be answered."""
+        """Return whether a further request can be answered."""
         return not self._bus.away and len(self._under_way) < UNDER_WAY
 
     def begin(self, body: bytes) -> asyncio.Task[bytes]:
-        """Begin to answer."""
+        """Start to answer."""
         task = asyncio.create_task(self._run(body))
         self._under_way[task] = None
         task.add_done_callback(self._done)
@@ -262,7 +263,7 @@ class _Served:
     def _done(self, task: asyncio.Task[bytes]) -> None:
         self._under_way.pop(task, None)
         if not task.cancelled():
-            task.exception()  # Anyone who asked may have gone; then no one else looks at it.
+            task.exception()  # The requester may have gone; then the result is not read.
 
     async def end(self) -> None:
         self._bus.drop(self)

@@ -1,1 +1,1 @@
-"""The bus between gateways on NATS (core): nothing is kept there, so nothing is lost with it."""
+"""The bus between gateways on NATS (core), which stores nothing that could be lost."""

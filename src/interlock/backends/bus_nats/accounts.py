@@ -1,6 +1,6 @@
-"""Files that say who a gateway is to NATS: a token, an NKey's seed, or credentials (a JWT with its seed).
+"""Account files of a gateway on NATS: a token, an NKey's seed, or credentials (a JWT with its seed).
 
-They are checked before the library has them: it looks for a JWT in a file that has none for ever.
+They are checked before they are passed to the library, which searches a file without a JWT forever.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from interlock.protocol.extras import install
 
 ACCOUNT_FILES = ("credentials", "nkey", "token")
 MAX_ACCOUNT_BYTES = 64 * 1024
-"""A file that is larger is none of these."""
+"""A larger file is not an account file."""
 JWT_MARK, SEED_MARK = "BEGIN NATS USER JWT", "BEGIN USER NKEY SEED"
 
 
@@ -23,13 +23,13 @@ class _Key(Protocol):
 
 
 class _Keys(Protocol):
-    """The part of `nkeys` that is used; it has no types."""
+    """The part of `nkeys` that is used, which has no types."""
 
     def from_seed(self, seed: bytearray) -> _Key: ...
 
 
 def read_account(kind: str, path: str) -> dict[str, Any]:
-    """Return what the library needs of an account, from its file. Raises BusError."""
+    """Return the library's options for an account, from its file. Raises BusError."""
     try:
         with Path(path).open("rb") as file:
             text = file.read(MAX_ACCOUNT_BYTES).decode("ascii").strip()

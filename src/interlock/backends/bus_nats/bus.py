@@ -1,4 +1,4 @@
-"""The bus on NATS. See `interlock.ports.bus.Bus`: what it loses is read again from the stores."""
+"""The bus on NATS. See `interlock.ports.bus.Bus`: lost messages are recovered from the stores."""
 
 from __future__ import annotations
 
@@ -30,21 +30,22 @@ from interlock.ports.bus import (
 )
 
 OUT_NOTES = 65_536
-"""Notes that wait to be sent; one more is dropped and counted."""
+"""Messages that wait to be sent; a further one is dropped and counted."""
 STATUS = "Interlock-Status"
 """A header of answers that are none: `failed`, or `busy`."""
 SERVERS = "servers"
-"""The queue of those who serve one subject."""
+"""The queue of the responders of one subject."""
 
 GAP_AFTER_S = 0.2
-"""A reader that falls behind misses many notes at once; its gateway is notified once, when it may have caught up."""
+"""A subscriber that falls behind misses many messages at once; its gateway is notified once, when it may have caught
+up."""
 
 log = structlog.get_logger("interlock.bus")
 
 
 async def open_bus(places: NatsServers, prefix: str) -> NatsBus:
-    """Take a place on the bus. All subjects are below `prefix`, so that clusters that share servers do not meet. Where
-    no server is there it is looked for on and on; that is logged, and `connected` says it."""
+    """Open the bus. All subjects are below `prefix`, so that clusters on shared servers do not mix. While no server is
+    reachable it keeps trying; this is logged, and `connected` reports it."""
     check_subject(prefix)
     bus = NatsBus(places, prefix)
     await bus.open()
@@ -65,13 +66,13 @@ class NatsBus(Bus):
         self._pump: asyncio.Task[None] | None = None
         self._asked = set[asyncio.Task[bytes]]()
         self._lost = set[asyncio.Task[bytes]]()
-        """Of those asked, whose answers went with a link."""
+        """Requests whose answers were lost with a link."""
         self._answering = set[asyncio.Task[None]]()
         self._closed = self._gap_is_near = False
         self._published = self._dropped = self._missed = 0
 
     async def open(self) -> None:
-        """Connect, or go on trying."""
+        """Connect, or keep trying."""
         await self._link.add(NatsSubscription(self._parcels.subject, self._give_part))
         await self._link.open()
         self._pump = asyncio.create_task(self._send_notes(), name="bus notes")
@@ -175,7 +176,7 @@ class NatsBus(Bus):
         return f"{self._prefix}.{subject}"
 
     def _lose_answers(self) -> None:
-        """A link has broken. What is published beside it is gone (core NATS), so no one need wait for an answer."""
+        """Fail the pending requests: a link has broken, and published answers are lost with it (core NATS)."""
         self._lost |= self._asked
         for asking in self._asked:
             asking.cancel()
@@ -255,7 +256,7 @@ class NatsBus(Bus):
             try:
                 await client.publish(message.reply, body, headers=headers or None)
             except (nats.errors.Error, OSError) as error:
-                log.info("bus_answer_not_sent", reason=str(error))  # Who asked hears that it took too long.
+                log.info("bus_answer_not_sent", reason=str(error))  # The requester gets a timeout.
 
     def _gap(self) -> None:
         for missed in self._gaps:

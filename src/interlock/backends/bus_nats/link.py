@@ -1,4 +1,4 @@
-"""The link to NATS: it is made again for ever, and every subscription with it."""
+"""The connection to NATS: it is reopened indefinitely, with every subscription."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from interlock.ports.bus import BusError
 RECONNECT_WAIT_S = 0.25
 CONNECT_TIMEOUT_S = 2
 PING_INTERVAL_S = 2
-"""A server that has not answered two pings is gone: the link is made again, maybe to another."""
+"""A server that has not answered two pings is unreachable: the connection is reopened, maybe to another."""
 FLUSH_TIMEOUT_S = 5
 CLOSE_TIMEOUT_S = 0.5
-"""The library closes the socket, and then waits for its end: after a failed handshake of TLS for ever."""
+"""The library closes the socket, and then waits for its end: after a failed TLS handshake forever."""
 WAITING_BYTES = 64 * 1024 * 1024
-"""Notes that wait for one reader, in bytes; beyond it the newest are dropped and a gap is reported."""
+"""Messages that wait for one subscriber, in bytes; beyond it the newest are dropped and a gap is reported."""
 WAITING_NOTES = 65_536
 
 log = structlog.get_logger("interlock.bus")
 
 
 class NatsMessage(Protocol):
-    """What has come."""
+    """A received message."""
 
     subject: str
     reply: str
@@ -41,22 +41,21 @@ MessageHandler = Callable[[NatsMessage], Awaitable[None]]
 
 
 class NatsSubscription:
-    """A subscription that outlives links. `queue` names those of whom one receives each message."""
+    """A subscription that outlives connections. `queue` names a group of which one member receives each message."""
 
     def __init__(self, subject: str, handle: MessageHandler, queue: str = "") -> None:
         self.subject = subject
         self.handle = handle
         self.queue = queue
         self.client: Client | None = None
-        """The client that has it; a client that connects again by itself keeps it."""
+        """The client that has it; a client that reconnects by itself keeps it."""
         self.at_server: Any = None
 
 
 class _Strict(Client):
-    """The library's client, but for two of its habits. It goes on in clear where a server does not ask for TLS,
-    whatever its address says: then anyone in between reads every credential. And it swallows a cancel while a server
-    that stands still accepts no bytes: the cancelled task then continues, and a caller that waits for its end waits for
-    ever."""
+    """The library's client, without two of its behaviours. It continues unencrypted if a server does not require TLS,
+    whatever its address says: then every credential is readable on the network. And it ignores a cancel while a blocked
+    server accepts no bytes: the cancelled task continues, and a caller that waits for its end waits forever."""
 
     async def _process_info(self, info: dict[str, Any], initial_connection: bool = False) -> None:
         if initial_connection and self.options.get("tls") is not None and not info.get("tls_required"):
@@ -73,8 +72,8 @@ class _Strict(Client):
 
 
 class NatsLink:
-    """A client that is replaced when it gives up. `gap` is called after each time that something may have passed by;
-    `missed` when a reader let something go; `lost` when the link breaks."""
+    """A client that is replaced when it gives up. `gap` is called after each possible loss of messages; `missed` when a
+    subscriber dropped a message; `lost` when the connection breaks."""
 
     def __init__(self, places: NatsServers, name: str, gap: Callable[[], None], missed: Callable[[], None],
                  lost: Callable[[], None]) -> None:
@@ -92,8 +91,8 @@ class NatsLink:
         self._refusal: str | None = None
 
     async def open(self) -> None:
-        """Connect; if no server is there now, go on trying, and return. Raises BusError if one is there and
-        refuses this gateway, or is not to be trusted."""
+        """Connect; if no server is reachable now, keep trying, and return. Raises BusError if a server refuses this
+        gateway, or is not to be trusted."""
         first = asyncio.Event()
         self._task = asyncio.create_task(self._keep(first), name="bus")
         await first.wait()
@@ -103,12 +102,12 @@ class NatsLink:
 
     @property
     def client(self) -> Client | None:
-        """The client, where messages go out now."""
+        """Return the client, if messages can be sent now."""
         client = self._client
         return client if client is not None and client.is_connected else None
 
     async def add(self, subscription: NatsSubscription) -> None:
-        """Subscribe from now on; if the link is away, from when it is back."""
+        """Subscribe from now on; if the connection is down, from when it is back."""
         self._subscriptions.add(subscription)
         client = self.client
         if client is not None:
@@ -117,17 +116,17 @@ class NatsLink:
                 await _flush(client)
 
     async def drop(self, subscription: NatsSubscription) -> None:
-        """End it."""
+        """End a subscription."""
         self._subscriptions.discard(subscription)
         sub, subscription.at_server = subscription.at_server, None
         if sub is not None:
             with suppress(nats.errors.Error, OSError):
-                await sub.unsubscribe()  # While the link is away, too: the library would subscribe again with it.
+                await sub.unsubscribe()  # Also while the connection is down: the library would subscribe again with it.
                 if self.client is not None:
                     await _flush(self.client)
 
     async def close(self) -> None:
-        """End the link. May be called again."""
+        """Close the connection. May be called again."""
         self._closed = True
         self._gave_up.set()
         if self._task is not None:
@@ -185,7 +184,7 @@ class NatsLink:
             if not client.is_connected:
                 _socket_of(client)()
 
-        # Few attempts here, so that this task says what is wrong; after the first success the library goes on for ever.
+        # Few attempts here, so that this task reports the error; after the first success the library retries forever.
         await client.connect(
             **self._places.options(), name=self._name, allow_reconnect=False, connect_timeout=CONNECT_TIMEOUT_S,
             reconnect_time_wait=cast("int", RECONNECT_WAIT_S), max_reconnect_attempts=1,
@@ -194,8 +193,9 @@ class NatsLink:
         client.options.update(allow_reconnect=True, max_reconnect_attempts=-1)
 
     async def _listen_all(self, client: Client) -> None:
-        """Subscribe what this client does not have: all if it is new, else what was added while the link was away."""
-        with suppress(nats.errors.Error, OSError):  # A link that breaks now comes back here.
+        """Subscribe what this client lacks: all if it is new, otherwise what was added while the connection was
+        down."""
+        with suppress(nats.errors.Error, OSError):  # A connection that breaks now returns here.
             missed = [one for one in self._subscriptions if one.client is not client]
             for subscription in missed:
                 await self._subscribe(client, subscription)
@@ -218,15 +218,15 @@ class NatsLink:
             await self.drop(subscription)
 
     def _warn(self, error: Exception) -> None:
-        """Say what is wrong once, until it is well again."""
+        """Log an error once, until it has been resolved."""
         if not self._warned and not self._closed:
             self._warned = True
             log.warning("bus_cannot_be_reached", servers=self._places.shown(), reason=self._places.reason(error))
 
 
 async def _flush(client: Client) -> None:
-    """Return when the server has all that was said. The library's own question overtakes what waits to be written, so
-    its first answer only says that this was written, and the second that it has come."""
+    """Return when the server has received everything written. The library's own ping overtakes what waits to be
+    written, so its first answer only means that this was written, and the second that it has arrived."""
     for _ in range(2):
         await ping(client, FLUSH_TIMEOUT_S)
 
@@ -243,7 +243,7 @@ async def ping(client: Client, timeout_s: int) -> None:
 
 
 async def _close(client: Client) -> None:
-    """Close a client for good."""
+    """Close a client permanently."""
     abandon = _socket_of(client)
     try:
         with suppress(nats.errors.Error, OSError, TimeoutError):
@@ -254,7 +254,8 @@ async def _close(client: Client) -> None:
 
 
 def _socket_of(client: Client) -> Callable[[], None]:
-    """How to end the socket that a client has now: after an attempt that failed the library lets go of it as it is."""
+    """Return the function that closes the client's current socket: after a failed attempt the library abandons it
+    open."""
     transport: Any = getattr(client, "_transport", None)
 
     def abandon() -> None:

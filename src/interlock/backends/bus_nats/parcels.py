@@ -1,6 +1,6 @@
-"""Bodies larger than a message of NATS: they stay with who sends them, and who receives fetches them part by part.
+"""Bodies larger than a NATS message: the sender stores them, and the receiver fetches them in parts.
 
-A part is asked for as a request to one place, so a queue of servers that share a subject never splits a body.
+A part is requested from one gateway, so a queue of responders that share a subject never splits a body.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from interlock.ports.bus import MAX_REQUEST_BYTES, BusError
 PART_BYTES = 512 * 1024
 """One part; servers take messages of 1 MiB unless they are configured otherwise."""
 KEPT_BYTES = 16 * MAX_REQUEST_BYTES
-"""What lies ready to be fetched at the most; beyond it a large body is refused."""
+"""Maximum size of all parcels that wait to be fetched; beyond it a large body is refused."""
 KEEP_S = 60.0
-"""A parcel that no one has fetched to its end is thrown away."""
+"""A parcel that is not fetched completely within this time is dropped."""
 PART_TIMEOUT_S = 10.0
 HEADER = "Interlock-Parcel"
-"""Names, instead of a body, the place of its parts: `subject parts`."""
+"""Names, instead of a body, the source of its parts: `subject parts`."""
 
 
 class ParcelHeader(Protocol):
-    """As much of a message as is read here."""
+    """The part of a message that is read here."""
 
     @property
     def data(self) -> bytes: ...
@@ -37,7 +37,7 @@ class ParcelHeader(Protocol):
 
 
 class Parcels:
-    """Large bodies on their way out of one gateway, under subjects of its own."""
+    """Large outgoing bodies of one gateway, under subjects of its own."""
 
     def __init__(self, prefix: str) -> None:
         self._prefix = f"{prefix}.parcel.{secrets.token_hex(8)}"
@@ -46,11 +46,11 @@ class Parcels:
 
     @property
     def subject(self) -> str:
-        """Where parts are asked for."""
+        """Return the subject for requests of parts."""
         return self._prefix + ".>"
 
     def lend(self, body: bytes) -> dict[str, str]:
-        """Keep a body to be fetched; gives the headers that say where. Raises BusError."""
+        """Store a body to be fetched; returns the headers that name it. Raises BusError."""
         if sum(map(len, self._kept.values())) + len(body) > KEPT_BYTES:
             raise BusError("Too many large bodies are on their way over the bus; try again in a moment.")
         name = secrets.token_hex(8)
@@ -60,12 +60,12 @@ class Parcels:
         return {HEADER: f"{self._prefix}.{name} {parts}"}
 
     def take_back(self, headers: dict[str, str] | None) -> None:
-        """Keep a body no more, once it was fetched or no one will."""
+        """Drop a body that was fetched, or will not be."""
         if headers is not None and HEADER in headers:
             self._drop(headers[HEADER].partition(" ")[0].rpartition(".")[2])
 
     def part(self, subject: str) -> bytes | None:
-        """Return the part that is asked for; None when it is not there."""
+        """Return the requested part; None if it does not exist."""
         place, _, number = subject.rpartition(".")
         body = self._kept.get(place.rpartition(".")[2])
         if body is None or not number.isdecimal():
@@ -76,7 +76,7 @@ class Parcels:
         return body[at : at + PART_BYTES]
 
     def close(self) -> None:
-        """Throw away what is still kept."""
+        """Drop all stored bodies."""
         for name in [*self._kept]:
             self._drop(name)
 
@@ -88,7 +88,7 @@ class Parcels:
 
 
 async def opened(message: ParcelHeader, ask: Callable[[str, float], Awaitable[bytes]]) -> bytes:
-    """Return a message's body, fetched where it is a parcel; `ask` requests a subject. Raises BusError."""
+    """Return a message's body, fetched if it is a parcel; `ask` requests a subject. Raises BusError."""
     where = (message.headers or {}).get(HEADER)
     if where is None:
         return message.data

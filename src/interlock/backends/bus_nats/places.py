@@ -1,4 +1,4 @@
-"""Where the NATS servers are, and who this gateway is to them: what `--bus` says."""
+"""The NATS servers, and this gateway's account there: the value of `--bus`."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ SCHEMES = ("nats", "tls")
 TLS_FILES = ("ca", "cert", "key")
 FILES = (*TLS_FILES, *ACCOUNT_FILES)
 ACCOUNT_WORDS = ("authorization", "authentication")
-"""What the server's refusals of an account have in common, in lower case."""
+"""Common words of the server's refusals of an account, in lower case."""
 
 
 class InClear(nats.errors.Error):
-    """A server that was to be reached by TLS does not ask for it: nothing was said to it."""
+    """Raised if a server that must use TLS does not require it: nothing was sent to it."""
 
 
 class NatsServers(NamedTuple):
-    """`servers` are the addresses, without user and password; all else holds for all of them. `account` is the kind of
-    file that says who this gateway is, and its path."""
+    """The bus's servers. `servers` are the addresses, without user and password; all else applies to all of them.
+    `account` is the kind of file with this gateway's account, and its path."""
 
     servers: list[str]
     tls: ssl.SSLContext | None = None
@@ -33,11 +33,11 @@ class NatsServers(NamedTuple):
     password: str | None = None
     account: tuple[str, str] | None = None
     certified: bool = False
-    """Whether `tls` shows the server a certificate of this gateway."""
+    """Whether `tls` presents a certificate of this gateway."""
 
     def options(self) -> dict[str, Any]:
-        """Return what the library needs to connect. Files are read again each time, since what they hold expires.
-        Raises BusError."""
+        """Return the library's options to connect. Files are read again each time, since their contents expire. Raises
+        BusError."""
         given: dict[str, Any] = {"servers": self.servers}
         if self.tls is not None:
             given["tls"] = self.tls
@@ -50,12 +50,12 @@ class NatsServers(NamedTuple):
         return given
 
     def shown(self) -> str:
-        """The addresses without passwords."""
+        """Return the addresses without passwords."""
         parts = [urlsplit(one) for one in self.servers]
         return ",".join(f"{one.scheme}://{one.hostname}:{one.port or 4222}" for one in parts)
 
     def refusal(self, error: Exception) -> str | None:
-        """One sentence where the servers are there and this gateway and they will not do: time alone mends nothing."""
+        """Return one sentence if the servers are reachable and a retry cannot help; otherwise None."""
         reason = str(error).removeprefix("nats: ").strip("'").rstrip(".")
         if isinstance(error, BusError):
             return str(error)
@@ -76,7 +76,7 @@ class NatsServers(NamedTuple):
 
 
     def reason(self, error: Exception) -> str:
-        """Why the servers could not be had, for a log."""
+        """Return why the servers could not be reached, for a log."""
         if (known := self.refusal(error)) is not None:
             return known
         reason = str(error) or type(error).__name__
@@ -86,7 +86,7 @@ class NatsServers(NamedTuple):
 
 
 def read_places(text: str) -> NatsServers:
-    """Read `nats://[user:password@ or token@]host:port,…?ca=FILE&cert=FILE&key=FILE`, and one of `credentials`, `nkey`
+    """Parse `nats://[user:password@ or token@]host:port,…?ca=FILE&cert=FILE&key=FILE`, and one of `credentials`, `nkey`
     and `token`, each a file. Raises BusError."""
     first, _, query = text.partition("?")
     read = [_server(one.strip()) for one in first.split(",")]
@@ -109,7 +109,7 @@ def read_places(text: str) -> NatsServers:
 
 
 def _server(text: str) -> tuple[str, tuple[str | None, str | None]]:
-    """An address without who one is there, and who: user and password, or a token."""
+    """Return an address without its account, and the account: user and password, or a token."""
     parts = urlsplit(text)
     try:
         port = parts.port

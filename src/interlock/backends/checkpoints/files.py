@@ -1,4 +1,4 @@
-"""Checkpoints in files, one a tenant, that are only ever appended to (U-3)."""
+"""Checkpoints in append-only files, one per tenant (U-3)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MAX_LINE_BYTES = 16_384
 """No checkpoint's line is longer."""
 SUFFIX = ".checkpoints"
 ASIDE = ".set-aside-"
-"""Before a number, behind the name of a file that was set aside."""
+"""Before a number, the suffix of a file that was set aside."""
 
 
 class CheckpointFiles(CheckpointSink):
@@ -23,7 +23,7 @@ class CheckpointFiles(CheckpointSink):
         self._folder = folder
 
     def path(self, tenant_id: str) -> Path:
-        """Where a tenant's checkpoints lie."""
+        """Return the path of a tenant's checkpoints."""
         return self._folder / (quote(tenant_id, safe="") + SUFFIX)
 
     def append(self, tenant_id: str, line: bytes) -> None:
@@ -73,7 +73,7 @@ class CheckpointFiles(CheckpointSink):
 
 
 def _cut_torn_line(descriptor: int) -> None:
-    """Take away what a power cut left of a line that was never acknowledged."""
+    """Remove the rest of a line that a power cut truncated and that was never acknowledged."""
     end = os.fstat(descriptor).st_size
     if end and os.pread(descriptor, 1, end - 1) != b"\n":
         start = max(0, end - MAX_LINE_BYTES)

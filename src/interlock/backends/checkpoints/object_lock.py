@@ -1,7 +1,7 @@
-"""Checkpoints in an S3-compatible store under an object lock: no one takes one back, not even the gateway's host (U-3).
+"""Checkpoints in an S3-compatible store under an object lock: not even the gateway's host can remove one (U-3).
 
-One object a checkpoint, `PREFIX/TENANT/SIZE.checkpoint`, SIZE with leading zeros so that names sort as the log grows.
-The store refuses to overwrite or delete it before its time is over (Object Lock, mode COMPLIANCE).
+There is one object per checkpoint, `PREFIX/TENANT/SIZE.checkpoint`, SIZE with leading zeros so that names sort as the
+log grows. The store refuses to overwrite or delete it before its time is over (Object Lock, mode COMPLIANCE).
 """
 
 from __future__ import annotations
@@ -86,8 +86,8 @@ class LockedCheckpoints(CheckpointSink):
 
 
 class Both(CheckpointSink):
-    """Keeps each checkpoint in the locked store first, then in the file that is read: the file never has one that the
-    store lacks."""
+    """A sink that stores each checkpoint in the locked store first, then in the file that is read: the file never has
+    one that the store lacks."""
 
     def __init__(self, locked: CheckpointSink, near: CheckpointSink) -> None:
         self._locked = locked
@@ -98,12 +98,11 @@ class Both(CheckpointSink):
         self._near.append(tenant_id, line)
 
     def lines(self, tenant_id: str) -> list[bytes]:
-        """The file's; if it is gone, the store's: what was signed is the evidence, wherever it lies."""
+        """Return the file's; if it is gone, the store's: what was signed is the evidence, wherever it is stored."""
         return self._near.lines(tenant_id) or self._locked.lines(tenant_id)
 
     def newest(self, tenant_id: str, after: int) -> list[bytes]:
-        """The file's, and the store's where that has a later one: anyone who can write the file cannot take that
-        back."""
+        """Return the file's, and the store's if that has a later one, which a writer of the file cannot remove."""
         near = self._near.newest(tenant_id, after)
         known = parse_checkpoint_line(near[0]) if near else None
         return [*near, *self._locked.newest(tenant_id, max(after, known.size if known is not None else -1))]

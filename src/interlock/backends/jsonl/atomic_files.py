@@ -1,4 +1,4 @@
-"""Whole files, published: they appear under their name complete and durable, or not at all (X-2, X-4)."""
+"""Atomic creation of files: they appear under their name complete and durable, or not at all (X-2, X-4)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MODE = 0o600
 
 
 def write_draft(draft: Path, lines: Iterable[bytes]) -> None:
-    """Write lines, each with its line feed, so that they survive power loss. A draft that a crash left is replaced."""
+    """Write lines, each with its line feed, durably. A draft that a crash left is replaced."""
     draft.unlink(missing_ok=True)
     fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, MODE)
     with os.fdopen(fd, "wb") as file:
@@ -20,7 +20,7 @@ def write_draft(draft: Path, lines: Iterable[bytes]) -> None:
 
 
 def publish_new(path: Path, lines: Iterable[bytes]) -> None:
-    """Make a file that is not there yet. Raises FileExistsError: a link, unlike a rename, takes no other's place."""
+    """Create a file that does not exist yet. Raises FileExistsError: a link, unlike a rename, never replaces a file."""
     draft = path.with_name(f".{path.name}.new")
     try:
         write_draft(draft, lines)
@@ -31,8 +31,8 @@ def publish_new(path: Path, lines: Iterable[bytes]) -> None:
 
 
 def publish_over(path: Path, kept: Path, lines: Iterable[bytes]) -> None:
-    """Put a file in the place of another, which stays under the name `kept`. At no instant is there none. Raises
-    FileExistsError where `kept` is taken."""
+    """Replace a file by another, and keep the old one under the name `kept`. There is a file at every instant. Raises
+    FileExistsError if `kept` exists."""
     draft = path.with_name(f".{path.name}.new")
     try:
         write_draft(draft, lines)
@@ -44,7 +44,7 @@ def publish_over(path: Path, kept: Path, lines: Iterable[bytes]) -> None:
 
 
 def sync_directory(directory: Path) -> None:
-    """Make the names in a directory survive power loss."""
+    """Make the names in a directory durable."""
     fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(fd)

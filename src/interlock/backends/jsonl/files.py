@@ -1,6 +1,6 @@
-"""Transcript files as one thread writes them: what a file holds, its torn tail, and one durable append (X-3, X-4).
+"""Transcript files as written by one thread: a file's content, its torn tail, and one durable append (X-3, X-4).
 
-Everything here blocks, and belongs to one thread of the one process that holds the state directory (N-2).
+Everything here blocks, and belongs to one thread of the only process that holds the state directory (N-2).
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from interlock.session.tree_edits import is_branch
 from interlock.session.versions import upgraded, version_of
 
 KNOWN_FILES = 256
-"""Files whose ids are remembered; one that is forgotten is read again before the next append to it."""
+"""Files whose ids are cached; a dropped one is read again before the next append to it."""
 ASIDE_NAMES = 100
 """Torn tails and old versions of one file that may be set aside in the same millisecond."""
 MAX_HEADER_BYTES = 1024 * 1024
 """A first line that is longer is not a header."""
 
 GROWN_STAMPS = 256
-"""Appends to one file over which an index of it is known to be one of its beginning."""
+"""Appends to one file after which an older index of it is still known to be a prefix."""
 LARGE_BYTES = 1024 * 1024
-"""A file of this size that is not known yet is surveyed before its turn: appends to others do not wait for it."""
+"""A file of this size that is not cached is surveyed in advance: appends to others do not wait for it."""
 
 _OPEN_FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT
 
@@ -51,14 +51,14 @@ class FileState(msgspec.Struct):
     size: int = 0
     leaf: str | None = None
     own_leaf: str | None = None
-    """The last entry that this process knew of, "" when it knew none yet: behind it another program went on."""
+    """The last entry that this process knew of, "" if it knew none yet: after it another program continued."""
     ids: set[str] = msgspec.field(default_factory=set[str])
     torn_at: int | None = None
-    """Where a last line begins that is broken off."""
+    """The start of a truncated last line."""
     begun: bool = False
-    """It has a header."""
+    """Whether it has a header."""
     needs_feed: bool = False
-    """The last line is whole, only its line feed is missing."""
+    """Whether the last line is complete except for its line feed."""
 
 
 class TranscriptFiles:
@@ -71,16 +71,15 @@ class TranscriptFiles:
         self._topics: dict[str, dict[str, str]] = {}
         """Agent → session → the topic in its file's name."""
         self._grown: OrderedDict[Path, tuple[dict[Stamp, None], Stamp]] = OrderedDict()
-        """Stamps that a file had and from which this process alone appended to it, and the stamp that it has by that.
-        """
+        """Stamps that a file had and since when only this process has appended to it, and the resulting stamp."""
         self._let_go: list[Snapshot] = []
-        """Files whose stamps are about to be forgotten, as they were then."""
+        """Files whose stamps are about to be dropped, as they were then."""
         self._undone: dict[Path, int] = {}
-        """Files that an append failed on and that could not be cut back yet → the size that is durable."""
+        """Files with a failed append that could not be truncated yet → the size that is durable."""
 
     def path(self, session_id: str, agent_id: str, topic: str = "") -> Path:
-        """Name a session's file: as it is there already, else with its topic. Raises ValueError for a name that could
-        lead elsewhere."""
+        """Return the path of a session's file: the existing one, otherwise with its topic. Raises ValueError for a name
+        that could lead elsewhere."""
         for name in (agent_id, session_id):
             if not SAFE_NAME.fullmatch(name):
                 raise ValueError(f"{name!r} cannot name a transcript")
@@ -93,7 +92,8 @@ class TranscriptFiles:
         return directory / (f"{session_id}{TOPIC}{named}.jsonl" if named is not None else f"{session_id}.jsonl")
 
     def _topics_in(self, agent_id: str, directory: Path) -> dict[str, str]:
-        """Sessions whose files bear a topic; the directory is looked through once, since this process alone writes."""
+        """Return the sessions whose file names contain a topic; the directory is read once, since only this process
+        writes."""
         found = self._topics.get(agent_id)
         if found is None:
             names = [path.name for path in directory.iterdir()] if directory.is_dir() else []
@@ -102,7 +102,7 @@ class TranscriptFiles:
         return found
 
     def look(self, path: Path) -> FileState | None:
-        """What a file holds, None where there is none. Changes nothing. The caller goes on from its leaf."""
+        """Return a file's state; None if it does not exist. Changes nothing. The caller continues from its leaf."""
         try:
             fd = open_plain(path, os.O_RDONLY)
         except FileNotFoundError:
@@ -115,7 +115,7 @@ class TranscriptFiles:
         return known
 
     def unsurveyed(self, path: Path) -> Snapshot | None:
-        """A large file that must be read before the next append to it; None where little or nothing is to be read.
+        """Return a large file that must be read before the next append to it; None if little or nothing is to be read.
         Raises OSError."""
         known = self._known.get(path)
         try:
@@ -125,14 +125,14 @@ class TranscriptFiles:
         return self.snapshot(path) if size >= LARGE_BYTES and (known is None or known.size != size) else None
 
     def adopt(self, path: Path, known: FileState) -> None:
-        """Take what a survey on another thread found; it counts as long as the file has that size."""
+        """Use the result of a survey on another thread, as long as the file has that size."""
         before = self._known.get(path)
         if before is None or before.size < known.size:
             known.own_leaf = before.own_leaf if before is not None else ""
             self._remember(path, known)
 
     def lines(self, path: Path) -> list[bytes]:
-        """Every line of a file, [] where there is none. A torn last line is a line too."""
+        """Return every line of a file; [] if it does not exist. A torn last line is also a line."""
         try:
             with Snapshot.take(path) as file:
                 return [line for line in file.lines() if line]
@@ -140,8 +140,7 @@ class TranscriptFiles:
             return []
 
     def snapshot(self, path: Path) -> Snapshot:
-        """A file as it is between two appends, with what is known of how it came to be so. Raises FileNotFoundError,
-        OSError."""
+        """Return a file between two appends, with its known history. Raises FileNotFoundError, OSError."""
         file = Snapshot.take(path)
         grown = self._grown.get(path)
         if grown is None or grown[1] != stamp_of(file.stat):
@@ -149,13 +148,13 @@ class TranscriptFiles:
         return file._replace(grown_from=frozenset(grown[0]))
 
     def publish(self, path: Path, lines: Iterable[bytes]) -> None:
-        """Make a new file of whole lines. Raises FileExistsError and OSError: then there is none."""
+        """Create a new file of complete lines. Raises FileExistsError and OSError: then there is none."""
         _make_directories(path.parent, self._root)
         publish_new(path, lines)
         _sync_directories(path.parent, self._root)
 
     def settled(self, path: Path) -> Snapshot:
-        """A file as it is between two appends, without what one left that failed. Raises FileNotFoundError, OSError."""
+        """Return a file between two appends, without the rest of a failed one. Raises FileNotFoundError, OSError."""
         if path in self._undone:
             fd = open_plain(path, os.O_RDWR | os.O_APPEND)
             try:
@@ -165,8 +164,8 @@ class TranscriptFiles:
         return Snapshot.take(path)
 
     def replace(self, file: Snapshot, made: Sequence[bytes]) -> str | None:
-        """Put lines in the place of a file; returns the name under which the old one is kept, None where it is not any
-        more what the snapshot has. Raises OSError: then all is as it was."""
+        """Replace a file's lines; returns the name under which the old one is kept, None if it differs from the
+        snapshot now. Raises OSError: then all is as it was."""
         path, found = file.path, file.path.lstat()
         if (found.st_ino, found.st_size, found.st_mtime_ns) != (
                 file.stat.st_ino, file.stat.st_size, file.stat.st_mtime_ns):
@@ -179,8 +178,8 @@ class TranscriptFiles:
         raise FileExistsError(f"every name to keep {path} under is taken")
 
     def modernise(self, path: Path) -> None:
-        """Write a file of version 1 or 2 again in version 3, before anything is appended to it; the old one is kept
-        (X-2). A file of version 3, and one that is not there, stay as they are."""
+        """Convert a file of version 1 or 2 to version 3, before anything is appended to it; the old one is kept (X-2).
+        A file of version 3, or a missing one, is unchanged."""
         if path in self._known:
             return
         try:
@@ -195,8 +194,7 @@ class TranscriptFiles:
         log.info("a transcript of an older version was rewritten; the old file is kept", file=str(path), kept=kept)
 
     def append(self, header: TranscriptHeader, lines: Sequence[TranscriptLine]) -> None:
-        """Append what the file does not have, and make it survive power loss. Raises OSError that names the file:
-        nothing was added."""
+        """Append the lines that the file lacks, durably. Raises OSError that names the file: nothing was added."""
         path = self.path(header.session_id, header.agent_id, header.topic)
         try:
             self._append(path, header, lines)
@@ -231,7 +229,7 @@ class TranscriptFiles:
         elif known.needs_feed:
             parts.append(b"\n")
         fresh: dict[str, None] = {}
-        # What a power cut left behind its own parent is there already: its parent must not become its child.
+        # What a power cut left after its own parent exists already: its parent must not become its child.
         whole = all(line.entry_id not in known.ids for line in dropwhile(lambda one: one.entry_id in known.ids, lines))
         for line in lines:
             if line.entry_id in known.ids or line.entry_id in fresh:
@@ -242,10 +240,10 @@ class TranscriptFiles:
         before = stamp_of(os.fstat(fd))
         try:
             _write_all(fd, data)
-            # Also where all lines are there already: who wrote them may have died before they were durable.
+            # Also if all lines exist already: their writer may have died before they were durable.
             os.fdatasync(fd)
         except OSError:
-            # After a failed sync no one knows what the disk has, so the lines go and are written again.
+            # After a failed sync the disk's content is unknown, so the lines are removed and written again.
             self._known.pop(path, None)
             self._undone[path] = known.size
             with suppress(OSError):
@@ -260,7 +258,7 @@ class TranscriptFiles:
 
     def _note_growth(self, path: Path, before: Stamp, after: Stamp) -> None:
         stamps, last = self._grown.pop(path, ({}, before))
-        if last != before:  # Another program was there.
+        if last != before:  # Another program wrote to it.
             stamps = {}
         stamps[before] = None
         while len(stamps) > GROWN_STAMPS:
@@ -272,13 +270,13 @@ class TranscriptFiles:
             del self._grown[forgotten]
 
     def let_go(self) -> list[Snapshot]:
-        """Return files that are no longer known to have grown by this process alone, whose index should be renewed by
-        what is known for the last time. The caller closes them."""
+        """Return files that are no longer known to have grown by this process only, whose index should be renewed while
+        that is still known. The caller closes them."""
         files, self._let_go = self._let_go, []
         return files
 
     def grown(self, limit: int) -> Iterator[Snapshot]:
-        """Return the files that this process appended to last, whose index should be renewed before it ends. The caller
+        """Yield the files that this process appended to last, whose index should be renewed before it ends. The caller
         closes each."""
         return self._grown_large([*reversed(self._grown)][:limit])
 
@@ -289,12 +287,14 @@ class TranscriptFiles:
                     yield self.snapshot(path)
 
     def _placed(self, path: Path, line: TranscriptLine, known: FileState) -> bytes:
-        """The first line of an append, below the file's leaf where another program has gone on in the file since the
-        entry was made: what that wrote is in the model's context, so it is on the path too (X-1, X-3)."""
+        """Return the first line of an append, moved below the file's leaf if another program has continued the file
+        since the entry was made: that program's entries are in the model's context, so they are on the path too (X-1,
+        X-3)."""
         entry = read_object(line.line) or {}
         parent = entry.get("parentId")
         if isinstance(parent, str) and parent not in known.ids:
-            # Somebody took entries out of the file. The new one is kept all the same; context begins with it.
+            # Entries were removed from the file by another program. The new one is kept nevertheless; context begins
+            # with it.
             log.warning("a transcript entry's parent is not in its file", file=str(path), entry=line.entry_id,
                         parent=parent)
             return line.line
@@ -306,7 +306,7 @@ class TranscriptFiles:
         return msgspec.json.encode({**entry, "parentId": known.leaf})
 
     def _cut_back(self, fd: int, path: Path) -> None:
-        """Take out what an append left that failed, so that no line is counted as kept that may not be."""
+        """Truncate what a failed append left, so that no line counts as stored that may not be."""
         size = self._undone.get(path)
         if size is not None:
             os.ftruncate(fd, size)
@@ -330,11 +330,11 @@ class TranscriptFiles:
             self._known.popitem(last=False)
 
     def _without_scraps(self, fd: int, path: Path, known: FileState, lines: Sequence[TranscriptLine]) -> FileState:
-        """Take out what outlived entries that stood before it (X-4).
+        """Remove remains of lost earlier entries (X-4).
 
-        Of a write that was not synced a disk may keep a later part and not an earlier one. Entries that wait are
-        appended in order, so one that is there while an earlier one is not was never durable, nor was anything behind
-        it. Left there, it would stand before its own parent, and the earlier one would be taken for the leaf.
+        Of an unsynced write a disk may keep a later part and not an earlier one. Waiting entries are appended in order,
+        so one that is present without an earlier one was never durable, nor was anything after it. If it stayed, it
+        would precede its own parent, and the earlier one would be taken for the leaf.
         """
         waiting = [line.entry_id for line in lines]
         absent = next((at for at, entry_id in enumerate(waiting) if entry_id not in known.ids), len(waiting))
@@ -353,11 +353,11 @@ class TranscriptFiles:
                 at += len(line)
             behind = {stub.id for later in file if (stub := read_stub(later)) is not None}
         if not behind <= set(waiting):
-            return known  # Somebody else has gone on behind it, and what is theirs stays.
+            return known  # Another program has continued after it, and its entries stay.
         return self._set_aside(fd, path, known, at, "held a part of a write that power had cut")
 
     def _set_aside(self, fd: int, path: Path, known: FileState, at: int, why: str) -> FileState:
-        """Move what begins at `at` into a file of its own, so that the next entry starts on a clean line (X-4)."""
+        """Move everything from `at` on to a file of its own, so that the next entry starts on a clean line (X-4)."""
         torn = os.pread(fd, known.size - at, at)
         aside = self._write_aside(path, torn)
         os.ftruncate(fd, at)
@@ -382,14 +382,14 @@ class TranscriptFiles:
         raise FileExistsError(f"every name to set the end of {path} aside under is taken")
 
     def _aside(self, path: Path, why: str) -> Iterator[Path]:
-        """Names beside a file for what is taken out of it, by the instant."""
+        """Yield names beside a file for what is removed from it, by instant."""
         stamp = iso(self._clock.now_ms()).replace(":", "").replace("-", "").replace(".", "")
         for number in range(ASIDE_NAMES):
             yield path.with_name(f"{path.name}.{why}-{stamp}" + (f"-{number}" if number else ""))
 
 
 def survey(file: Snapshot, lines: Iterable[bytes]) -> FileState:
-    """Read from its lines what an append must know of a file; on any thread. Raises OSError."""
+    """Return what an append needs to know of a file, from its lines; on any thread. Raises OSError."""
     known = FileState(file.stat.st_size)
     damaged = at = 0
     for line in lines:
@@ -419,7 +419,7 @@ def _write_all(fd: int, data: bytes) -> None:
 
 
 def _make_directories(directory: Path, root: Path) -> bool:
-    """Make the directories below `root`, each for its owner alone; return whether any was missing."""
+    """Create the directories below `root`, private to the owner; return whether any was missing."""
     if directory.is_dir():
         return False
     for parent in reversed([directory, *directory.parents]):

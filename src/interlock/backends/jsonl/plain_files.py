@@ -1,7 +1,7 @@
-"""Opening and reading transcript files, whatever lies under their names (X-4).
+"""Opening and reading of transcript files, whatever is under their names (X-4).
 
-A name may lead to a FIFO, a device or a directory, by a person's mistake or by intent. Nothing here waits for what is
-behind such a name, and nothing is read from it.
+A name may lead to a FIFO, a device or a directory, by mistake or by intent. Nothing here waits for such a file, and
+nothing is read from it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 MAX_FILE_BYTES = 1024 * 1024 * 1024
-"""A transcript that is larger is not read: it would not fit in memory beside others."""
+"""A larger transcript is not read: it would not fit in memory beside others."""
 PIECE_BYTES = 1024 * 1024
 """A file is read in pieces of this size."""
 
@@ -39,7 +39,7 @@ def open_plain(path: Path, flags: int, mode: int = 0o600) -> int:
 
 
 def _named(path: Path, error: OSError) -> OSError:
-    """The same error in words about what is there, if that is not a regular file."""
+    """Return the same error with a description of what exists there, if that is not a regular file."""
     try:
         mode = path.lstat().st_mode
     except OSError:
@@ -54,7 +54,7 @@ def _kind_of(mode: int) -> str:
 
 
 Stamp = tuple[int, int, int, int, int]
-"""What distinguishes one state of a file from another: device, inode, size, and the instants of its last changes."""
+"""Distinguishes states of a file: device, inode, size, and the instants of its last changes."""
 
 
 def stamp_of(found: os.stat_result) -> Stamp:
@@ -63,14 +63,14 @@ def stamp_of(found: os.stat_result) -> Stamp:
 
 
 class Snapshot(NamedTuple):
-    """A file as it was at one instant, between two appends: what comes behind `stat.st_size` is not read. It is read on
-    any thread. Use it as a context manager."""
+    """A file at one instant, between two appends: nothing after `stat.st_size` is read. It is read on any thread. Use
+    it as a context manager."""
 
     path: Path
     fd: int
     stat: os.stat_result
     grown_from: frozenset[Stamp] = frozenset()
-    """Stamps that the file had before: what this process appended since is all that changed."""
+    """Earlier stamps of the file, since which only this process has appended to it."""
 
     @classmethod
     def take(cls, path: Path) -> Self:
@@ -99,12 +99,12 @@ class Snapshot(NamedTuple):
             raise OSError(error.errno, error.strerror, str(self.path)) from None
 
     def lines(self, at: int = 0) -> list[bytes]:
-        """Read the lines from `at` on, without their line feeds; the last is empty where the file ends with one. Time
-        and memory are linear, however long a line is."""
+        """Read the lines from `at` on, without their line feeds; the last is empty if the file ends with one. Time and
+        memory are linear, however long a line is."""
         return list(self.each(at))
 
     def each(self, at: int = 0) -> Iterator[bytes]:
-        """Read the same one by one."""
+        """Read the same lines one by one."""
         rest: list[bytes] = []
         for piece in self.pieces(at):
             first, *others = piece.split(b"\n")

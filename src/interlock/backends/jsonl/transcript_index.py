@@ -1,9 +1,9 @@
 """A transcript file with an index beside it, so that opening it costs the same at any length (X-7).
 
-The index, `<file>.index`, says where each entry begins, which is its parent, of which sort it is, where an id stands,
-and which ids there are. It is made from the file and never trusted over it: it counts only for the very file, size and
-instants that it was made from, every line that is read through it is checked against it, and at the first difference
-the file is read again. To delete it loses nothing. Files that are small, damaged or of an older version have none.
+The index, `<file>.index`, has each entry's start, parent, kind and id position, and the set of ids. It is built from
+the file and never trusted over it: it is valid only for the very file, size and instants that it was built from, every
+line that is read through it is checked against it, and at the first difference the file is read again. Deleting it
+loses nothing. Files that are small, damaged or of an older version have none.
 """
 
 from __future__ import annotations
@@ -29,15 +29,16 @@ from interlock.session.entries import VERSION, read_stub
 from interlock.session.tree import TranscriptNode, Tree, read_object, read_tree
 
 INDEX_MIN_BYTES = 1024 * 1024
-"""A smaller file is read whole: that is quicker than to keep an index of it."""
+"""A smaller file is read completely: that is faster than maintaining an index of it."""
 SETTLED_NS = 100_000_000
-"""A file that changed so shortly before it was indexed could change again within the same tick of its clock."""
+"""A file that changed so recently before it was indexed could change again within the same tick of its clock."""
 
 WHOLE_SHARE = 4
-"""A context of more than this part of all entries is read with the whole file: that is quicker than entry by entry."""
+"""A context of more than this fraction of all entries is read with the whole file: that is faster than entry by
+entry."""
 
 KEEP_ENTRIES = 256
-"""Entries behind those of the index with which it is written again: the next start reads only what comes later."""
+"""Entries after those of the index with which it is rewritten: the next start reads only later ones."""
 
 _MAGIC = b"ILKTREE2"
 _HEAD = struct.Struct("<8sQQQQQQQQQ")
@@ -50,16 +51,16 @@ _SORTS = {"message": _MESSAGE, "compaction": _COMPACTION, "thinking_level_change
 
 
 class _Stale(Exception):
-    """The file is not what its index says."""
+    """Raised if the file differs from its index."""
 
 
 class _Index(NamedTuple):
-    """What the index holds, as it lies in memory."""
+    """The content of the index, as mapped in memory."""
 
     starts: memoryview[int] | array[int]
-    """Where each entry begins, and where the last one ends."""
+    """The start of each entry, and the end of the last one."""
     keys: memoryview[int] | array[int]
-    """CRC-32 of the id, then its place, as one number each; ascending."""
+    """CRC-32 of the id, then its position, as one number each; ascending."""
     parents: memoryview[int] | array[int]
     sorts: memoryview[int] | bytes
     ids: memoryview[int] | bytes
@@ -69,18 +70,18 @@ class _Index(NamedTuple):
 
     @property
     def whole(self) -> bool:
-        """Whether it is as it was written. This reads all of it, so a page, whose lines speak for themselves, does
-        without."""
+        """Return whether it is intact. This reads all of it, so a page, whose lines are checked themselves, skips
+        it."""
         return crc32(self.body) == self.crc
 
 
 class Indexed:
-    """One transcript file, open for reading. Use it as a context manager; it belongs to one thread."""
+    """A transcript file, open for reading. Use it as a context manager; it belongs to one thread."""
 
     def __init__(self, path: Path, now_ns: Callable[[], int] = time.time_ns, file: Snapshot | None = None,
                  keep_after: int = KEEP_ENTRIES) -> None:
-        """`file` is the file as it was at an instant, which then is closed here; else as it is on entering. The index
-        is to be written again with `keep_after` entries behind its last one."""
+        """Create the reader; `file` is the file at an instant, which is closed here; otherwise it is opened on
+        entering. The index is rewritten with `keep_after` entries after its last one."""
         self._keep_after = keep_after
         self._path = path
         self._now_ns = now_ns
@@ -88,9 +89,9 @@ class Indexed:
         self._index: _Index | None = None
         self._tree: Tree | None = None
         self._fits = False
-        """Whether the index was found to be as it was written."""
+        """Whether the index was found to be intact."""
         self.keep_index: Callable[[], None] = _nothing
-        """Writes the index of what was read, if there is none that fits; to be called when no one waits."""
+        """Writes the index of what was read, if there is no valid one; called when no caller waits."""
         self.from_index = False
         """Whether the file was opened by its index alone."""
 
@@ -117,16 +118,16 @@ class Indexed:
 
     @property
     def entries(self) -> int:
-        """How many entries the file has."""
+        """Return how many entries the file has."""
         return len(self._index.parents) if self._index is not None else len(self._whole().nodes)
 
     def page(self, after: int, limit: int) -> list[bytes]:
-        """Lines of the entries behind the first `after`, `limit` at the most."""
+        """Return lines of at most `limit` entries after the first `after`."""
         until = min(after + limit, self.entries)
         return [line for _, line in self._lines(range(after, until))] if after < until else []
 
     def place(self, entry_id: str) -> int | None:
-        """Where an entry stands among all, None where there is none of that id."""
+        """Return the position of an entry among all; None if there is none of that id."""
         index = self._trusted()
         if index is None:
             return self._whole().at.get(entry_id)
@@ -140,8 +141,8 @@ class Indexed:
         return None
 
     def trunk(self) -> Tree:
-        """The path to the leaf, without what a compaction left behind: all that a turn, or the next compaction, needs.
-        It is the whole tree where most of that is on it."""
+        """Return the path to the leaf, without what a compaction abandoned: all that a turn, or the next compaction,
+        needs. It is the whole tree if most of that is on it."""
         index = self._trusted()
         if index is not None:
             try:
@@ -154,7 +155,7 @@ class Indexed:
         return self._whole()
 
     def context(self) -> ModelContext:
-        """What the file puts before a model (X-1), reading only what that needs."""
+        """Return the context that the file forms for a model (X-1), reading only what that needs."""
         index = self._trusted()
         if index is not None:
             try:
@@ -176,8 +177,8 @@ class Indexed:
         return self._index
 
     def _recent(self, index: _Index) -> list[int] | None:
-        """Places from what the last compaction kept to the leaf; None without one, or where that is most of the file.
-        What was left behind is not looked at. Raises _Stale."""
+        """Return positions from what the last compaction kept to the leaf; None without one, or if that is most of the
+        file. The abandoned part is not read. Raises _Stale."""
         parents, sorts = index.parents, index.sorts
         found: list[int] = []
         here, compacted, first = len(parents) - 1, -1, -1
@@ -192,12 +193,11 @@ class Indexed:
             if parents[here] >= here:
                 raise _Stale
             here = parents[here]
-        # What is said to be kept may be no ancestor: then the summary alone stands for what was before it.
+        # The first kept entry may not be an ancestor: then the summary alone represents what was before it.
         return found[:compacted][::-1] if here < 0 <= compacted else None
 
     def _kept(self, index: _Index) -> tuple[list[int], int]:
-        """Places from the root to the leaf, and where on that path begins what the last compaction kept. Raises
-        _Stale."""
+        """Return positions from the root to the leaf, and the start of what the last compaction kept. Raises _Stale."""
         path, sorts = _path(list(index.parents)), bytes(index.sorts)
         compacted = next((at for at in range(len(path) - 1, -1, -1) if sorts[path[at]] == _COMPACTION), None)
         return path, self._first_kept(path, compacted) if compacted is not None else 0
@@ -211,7 +211,7 @@ class Indexed:
         taken = [*([path[level]] if level is not None else []), *path[kept:]]
         found = context(_chained(self._checked(taken)))
         found = found._replace(places=[taken[at] for at in found.places])
-        # Where no one answered in what is kept, the model is looked for above it, in the whole file.
+        # If the kept part has no answer, the model is looked for before it, in the whole file.
         return found if found.model is not None or kept == 0 else None
 
     def _first_kept(self, path: list[int], compacted: int) -> int:
@@ -222,7 +222,7 @@ class Indexed:
         return at if at < compacted and path[at] == place else compacted
 
     def _checked(self, places: Sequence[int]) -> list[tuple[TranscriptNode, bytes]]:
-        """Read entries of a path, and hold each against the one before it. Raises _Stale."""
+        """Read entries of a path, and compare each with the previous one. Raises _Stale."""
         index = self._index
         assert index is not None
         pairs = self._through(index, places)
@@ -263,7 +263,7 @@ class Indexed:
         return list(zip(tree.nodes, tree.lines, strict=True))
 
     def _go_on(self) -> None:
-        """Add to the index what this process appended since it was made. Where that is not plain, the file is read."""
+        """Add to the index what this process appended since it was built. If that is not simple, the file is read."""
         file, index = self._file, self._trusted()
         if file is None or index is None:
             return
@@ -273,7 +273,7 @@ class Indexed:
             self._read()
             return
         first = len(index.parents)
-        # An id of the tail that stands above it as well would be two entries: the last counts, so all is read.
+        # An id of the tail that also occurs before it would be two entries: the last counts, so all is read.
         if any(self.place(node.id) is not None for node in tail.nodes):
             self._read()
             return
@@ -299,7 +299,7 @@ class Indexed:
         if len(tail.nodes) >= self._keep_after:
             self.keep_index = partial(_write, index_path(self._path), file.stat, self._now_ns(), grown)
 
-    # --- without it ---
+    # --- without an index ---
     def _whole(self) -> Tree:
         if self._tree is None:
             self._read()
@@ -307,7 +307,7 @@ class Indexed:
         return self._tree
 
     def _read(self) -> None:
-        """Read the file; its index is to be made again where it may have one."""
+        """Read the file; its index is to be rebuilt if it may have one."""
         self._index = None
         file = self._file
         assert file is not None
@@ -318,9 +318,9 @@ class Indexed:
 
 
 def ids_by_index(file: Snapshot) -> list[str] | None:
-    """Return the ids of a file's entries in file order: as its index has them, then those that this process appended
-    since. None where no index fits, and where the file is not sound. Of the file only the index's last entry and what
-    comes behind it is read. Raises OSError."""
+    """Return the ids of a file's entries in file order: those of its index, then those that this process appended
+    since. None if no index is valid, and if the file is damaged. Of the file only the index's last entry and what
+    follows it is read. Raises OSError."""
     loaded = _load(index_path(file.path), file)
     if loaded is None or not loaded[0].whole:
         return None
@@ -339,16 +339,15 @@ def ids_by_index(file: Snapshot) -> list[str] | None:
 
 
 def keep_of(file: Snapshot, lines: list[bytes], now_ns: Callable[[], int] = time.time_ns) -> Callable[[], None]:
-    """Return what writes the index of a file that was just read, if it may have one; to be called when no one
-    waits."""
+    """Return what writes the index of a file that was just read, if it may have one; called when no caller waits."""
     if not _may_have_index(file, made_ns := now_ns()):
         return _nothing
     return partial(_keep, index_path(file.path), file.stat, made_ns, lines, lambda: read_tree(lines))
 
 
 def renew_index(file: Snapshot) -> None:
-    """Add to the index of a file what this process appended since it was made, so that the next process reads no more
-    than that. A file without an index that fits gets none. Closes the file."""
+    """Add to the index of a file what this process appended since it was built, so that the next process reads no more
+    than that. A file without a valid index gets none. Closes the file."""
     path = index_path(file.path)
     loaded = _load(path, file)
     if loaded is None or loaded[1] == stamp_of(file.stat):
@@ -360,19 +359,21 @@ def renew_index(file: Snapshot) -> None:
 
 
 def _may_have_index(file: Snapshot, now_ns: int) -> bool:
-    """Whether a file is large enough, unchanged since the snapshot, and old enough to tell that by its instants."""
+    """Return whether a file is large enough, unchanged since the snapshot, and old enough for its instants to show
+    that."""
     found = file.stat
     return (found.st_size >= INDEX_MIN_BYTES and _same(found, os.fstat(file.fd))
             and now_ns - max(found.st_mtime_ns, found.st_ctime_ns) >= SETTLED_NS)
 
 
 def index_path(path: Path) -> Path:
-    """Where a transcript's index lies."""
+    """Return the path of a transcript's index."""
     return path.with_name(path.name + ".index")
 
 
 def _path(parents: list[int]) -> list[int]:
-    """Places from the root to the last entry. Raises _Stale for a parent below its child, which no sound file has."""
+    """Return positions from the root to the last entry. Raises _Stale for a parent after its child, which no intact
+    file has."""
     here = len(parents) - 1
     path: list[int] = []
     while here >= 0:
@@ -386,7 +387,7 @@ def _path(parents: list[int]) -> list[int]:
 
 
 def _chained(pairs: list[tuple[TranscriptNode, bytes]]) -> Tree:
-    """A tree of one path: what was left out between two entries leaves no gap."""
+    """Return a tree of one path: what was omitted between two entries leaves no gap."""
     nodes: list[TranscriptNode] = []
     for node, _ in pairs:
         nodes.append(TranscriptNode(node.type, node.id, nodes[-1].id if nodes else None, node.message))
@@ -394,7 +395,7 @@ def _chained(pairs: list[tuple[TranscriptNode, bytes]]) -> Tree:
 
 
 class _Parts(NamedTuple):
-    """What an index is written from."""
+    """The data that an index is written from."""
 
     starts: array[int]
     keys: array[int]
@@ -416,7 +417,8 @@ def _key(entry_id: str, place: int) -> int:
 
 
 def _made(lines: list[bytes], tree: Tree) -> _Parts | None:
-    """An index of a sound file of this version: header, entries, a line feed after each, every parent above."""
+    """Return an index of an intact file of this version: header, entries, a line feed after each, every parent before
+    its child."""
     nodes = tree.nodes
     if tree.version != VERSION or tree.damaged or len(tree.at) != len(nodes) or not nodes \
             or len(lines) != len(nodes) + 2 or lines[-1] or lines[1] is not tree.lines[0]:
@@ -437,18 +439,18 @@ def _same(one: os.stat_result, other: os.stat_result) -> bool:
 
 
 def _nothing() -> None:
-    """There is an index already, or the file has none."""
+    """Do nothing: there is an index already, or the file has none."""
 
 
 def _keep(path: Path, stat: os.stat_result, now_ns: int, lines: list[bytes], tree: Callable[[], Tree]) -> None:
-    """Make an index of what was read, if the file may have one."""
+    """Build an index of what was read, if the file may have one."""
     made = _made(lines, tree())
     if made is not None:
         _write(path, stat, now_ns, made)
 
 
 def _write(path: Path, stat: os.stat_result, now_ns: int, made: _Parts) -> None:
-    """Write the index so that it is there whole or not at all. Where it cannot be written there is none."""
+    """Write the index atomically. If it cannot be written there is none."""
     starts, keys, parents, sorts, ids = made
     body = b"".join((starts.tobytes(), keys.tobytes(), parents.tobytes(), sorts, ids))
     head = _HEAD.pack(_MAGIC, *stamp_of(stat), now_ns, len(parents), len(ids), crc32(body))
@@ -466,7 +468,7 @@ def _write(path: Path, stat: os.stat_result, now_ns: int, made: _Parts) -> None:
 
 
 def _load(path: Path, file: Snapshot) -> tuple[_Index, Stamp] | None:
-    """Open an index that was made of this very file, or of its beginning, and the stamp that it had then; None where
+    """Open an index that was built from this very file, or of its beginning, and the stamp that it had then; None if
     there is none, or another's."""
     try:
         fd = open_plain(path, os.O_RDONLY)

@@ -24,15 +24,15 @@ from interlock.session.tree import Tree, read_tree
 T = TypeVar("T")
 
 READERS = 2
-"""Threads on which files are read, so that a long one holds up no one's append."""
+"""Threads that read files, so that a long one does not delay appends."""
 REWRITE_TRIES = 8
-"""A transcript that grows while it is written again is read again, so often at the most."""
+"""Maximum reads of a transcript that grows while it is rewritten."""
 RENEWED_AT_CLOSE = 64
-"""Indexes that are brought up to date at the end: those of the files that were appended to last."""
+"""Number of indexes that are updated at the end: those of the files that were appended to last."""
 KEPT_LINES_BYTES = 256 * 1024 * 1024
-"""The lines of a larger file are not kept in memory until its index is made."""
+"""The lines of a larger file are not kept in memory until its index is built."""
 GROUP_JOBS = 256
-"""Appends that share their syncs at the most: one to each file that they concern."""
+"""Maximum appends that share their syncs: one per file."""
 
 
 class _Job(NamedTuple):
@@ -45,7 +45,7 @@ class JsonlTranscripts(TranscriptStore):
     """See `interlock.ports.transcripts.Transcripts` for what each call guarantees."""
 
     def __init__(self, root: Path, clock: Clock) -> None:
-        """Keep transcripts below `root`, the state directory, whose lock must be held (N-2)."""
+        """Open the transcripts below `root`, the state directory, whose lock must be held (N-2)."""
         self._files = TranscriptFiles(root, clock)
         self._jobs: deque[_Job] = deque()
         self._thread = ThreadPoolExecutor(1, "transcripts")
@@ -103,7 +103,7 @@ class JsonlTranscripts(TranscriptStore):
         raise OSError(f"the transcript of session {session_id} grows faster than it can be rewritten")
 
     async def close(self) -> None:
-        """Finish what was handed over, then end the threads. The next process finds indexes of what is there now."""
+        """Finish what was submitted, then end the threads. The next process finds current indexes."""
         while waiting := await self._on_thread(self._unanswered):
             await asyncio.gather(*map(asyncio.wrap_future, waiting), return_exceptions=True)
         await asyncio.to_thread(self._readers.shutdown)
@@ -128,7 +128,7 @@ class JsonlTranscripts(TranscriptStore):
                 return call(file), file.keep_index
 
         found, keep_index = await self._on_readers(look)
-        # Who asked has the answer by then; after the end of the store there is no one to make it for.
+        # The caller has the answer by then; after the store has closed, no index is written.
         with suppress(RuntimeError):
             self._readers.submit(keep_index)
         return found
@@ -145,7 +145,7 @@ class JsonlTranscripts(TranscriptStore):
         return await self._on_readers(read)
 
     async def _snapshot(self, session_id: str, agent_id: str) -> Snapshot | None:
-        """A file as it is among the appends; None where there is none."""
+        """Return a file between the appends; None if it does not exist."""
 
         def take() -> Snapshot | None:
             with suppress(FileNotFoundError):
@@ -158,7 +158,7 @@ class JsonlTranscripts(TranscriptStore):
         path = self._files.path(session_id, agent_id)
 
         def prepare() -> Snapshot | None:
-            self._files.modernise(path)  # Who asks for ids is about to append.
+            self._files.modernise(path)  # A caller that reads ids is about to append.
             return self._files.unsurveyed(path)
 
         file = await self._on_thread(prepare)
@@ -174,16 +174,16 @@ class JsonlTranscripts(TranscriptStore):
         return await asyncio.get_running_loop().run_in_executor(self._thread, call)
 
     async def _on_readers(self, call: Callable[[], T]) -> T:
-        # What takes long as a file is long runs beside the one thread, for which all sessions wait.
+        # Work that grows with a file's length runs outside the one thread, for which all sessions wait.
         return await asyncio.get_running_loop().run_in_executor(self._readers, call)
 
     def _serve(self) -> None:
-        """Take all appends that wait; those to one file are one write and one sync. Those to a large file that is not
-        known yet wait until it was surveyed beside this thread."""
+        """Process all appends that wait; those to one file are one write and one sync. Those to a large file that is
+        not cached wait until it was surveyed on another thread."""
         groups: dict[TranscriptHeader, list[_Job]] = {}
         for _ in range(min(len(self._jobs), GROUP_JOBS)):
             job = self._jobs.popleft()
-            # From here on a caller that is cancelled leaves the work to be done all the same.
+            # From here on a cancelled caller does not stop the work.
             if job.answer.set_running_or_notify_cancel():
                 groups.setdefault(job.header, []).append(job)
         for header, jobs in groups.items():
@@ -197,7 +197,7 @@ class JsonlTranscripts(TranscriptStore):
                 self._append(header, jobs)
 
     def _unsurveyed(self, header: TranscriptHeader) -> Snapshot | None:
-        # What is wrong with the file is said by the append.
+        # The append reports what is wrong with the file.
         with suppress(OSError, ValueError):
             return self._files.unsurveyed(self._files.path(header.session_id, header.agent_id, header.topic))
         return None
@@ -246,8 +246,8 @@ def _changed(file: Snapshot, change: Rewrite) -> Sequence[bytes] | None:
 
 
 def _surveyed(file: Snapshot) -> tuple[FileState, Callable[[], None]]:
-    """Read what an append must know of a file, by its index if one fits; and what makes one, to be called when no one
-    waits."""
+    """Return what an append needs to know of a file, by its index if one is valid; and what builds one, called when no
+    caller waits."""
     with file:
         ids = ids_by_index(file)
         if ids is not None:
@@ -259,4 +259,4 @@ def _surveyed(file: Snapshot) -> tuple[FileState, Callable[[], None]]:
 
 
 def _nothing() -> None:
-    """There is an index already, or the file is to have none for now."""
+    """Do nothing: there is an index already, or the file has none for now."""

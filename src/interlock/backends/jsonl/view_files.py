@@ -1,7 +1,8 @@
-"""`sessions.json` on disk: written whole, read back when somebody else wrote it, set aside if it is not a view (N-1).
+"""`sessions.json` on disk: written completely, read back if another program wrote it, set aside if it is not a view
+(N-1).
 
-Beside the file lies a copy of what was last written, to which a person's text is held: so an edit made while no gateway
-ran is found too. Everything here blocks.
+Beside the file is a copy of what was last written, which an edited text is compared with: so an edit made while no
+gateway ran is also found. Everything here blocks.
 """
 
 from __future__ import annotations
@@ -18,17 +19,17 @@ from interlock.session.store_view import VIEW_MAX_BYTES
 
 NAME = "sessions.json"
 WRITTEN = ".sessions.json.written"
-"""What was last written, or last read: a person's text is held to it."""
+"""What was last written, or last read: an edited text is compared with it."""
 ASIDE_NAMES = 100
 """Texts that may be set aside within one second."""
 
 
 class ViewUnreadable(Exception):
-    """What is there is not a text that may be read: one sentence without its full stop."""
+    """Raised if the file is not a readable text: one sentence without its full stop."""
 
 
 class FileVersion(NamedTuple):
-    """What distinguishes one state of a file from another."""
+    """Distinguishes states of a file."""
 
     inode: int
     size: int
@@ -45,7 +46,7 @@ class ViewFile:
         self._copy = directory / f"{WRITTEN}.new"
 
     def look(self) -> FileVersion | None:
-        """What lies there now; None where nothing does. A link is looked at itself, not at what it leads to."""
+        """Return the current version; None if there is no file. A link itself is examined, not its target."""
         try:
             found = self.path.lstat()
         except OSError:
@@ -53,11 +54,11 @@ class ViewFile:
         return FileVersion(found.st_ino, found.st_size, found.st_mtime_ns)
 
     def read(self) -> bytes:
-        """Read it. Raises Unreadable for what is not a plain file, or too large; FileNotFoundError."""
+        """Read the file. Raises ViewUnreadable for what is not a plain file, or too large; FileNotFoundError."""
         return _read(self.path)
 
     def last(self) -> list[bytes]:
-        """What was written last: one text, two where it ended in the middle of writing, none where no one knows."""
+        """Return what was written last: one text, two if a crash interrupted the write, none if it is unknown."""
         found: list[bytes] = []
         for path in (self._copy, self._written):
             with suppress(OSError, ViewUnreadable):
@@ -65,8 +66,8 @@ class ViewFile:
         return found
 
     def write(self, pieces: Iterable[bytes], known: FileVersion | None) -> FileVersion | None:
-        """Write it again, so that it is there whole or as it was (temp file, fsync, rename, 0600). None, and nothing is
-        changed, where somebody else has written it since it was `known`. Raises OSError."""
+        """Replace the file atomically (temp file, fsync, rename, 0600). Returns None, without a change, if another
+        program has written it since it was `known`. Raises OSError."""
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with _fresh(self._draft) as draft, _fresh(self._copy) as copy:
             for piece in pieces:
@@ -80,13 +81,13 @@ class ViewFile:
             self._copy.unlink()
             return None
         self._draft.replace(self.path)
-        # A crash between the two leaves both copies, and `last` gives both.
+        # A crash between the two leaves both copies, and `last` returns both.
         self._copy.replace(self._written)
         sync_directory(self.path.parent)
         return self.look()
 
     def take(self, text: bytes) -> None:
-        """Remember a person's text as what is known: what was taken from it is not taken twice. Raises OSError."""
+        """Store an edited text as the known one: its changes are not applied twice. Raises OSError."""
         with _fresh(self._copy) as copy:
             copy.write(text)
             copy.flush()
@@ -95,7 +96,7 @@ class ViewFile:
         sync_directory(self.path.parent)
 
     def set_aside(self, at: str) -> Path:
-        """Move what lies there out of the way, untouched. Raises OSError."""
+        """Rename the file, without changing it. Raises OSError."""
         for number in range(ASIDE_NAMES):
             aside = self.path.with_name(f"{NAME}.bad-{at}" + (f"-{number}" if number else ""))
             if not os.path.lexists(aside):

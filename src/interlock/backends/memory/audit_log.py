@@ -1,4 +1,4 @@
-"""The audit log in lists: sealed like the one on a disk, its tree computed again at each question. For tests."""
+"""The audit log in lists: sealed like the one on a disk, its tree recomputed at each query. For tests."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class MemoryAudit:
         return self._logs.get(tenant_id, [])
 
     def tenants(self) -> list[str]:
-        """Name the tenants that have one."""
+        """Return the tenants that have one."""
         return sorted(tenant_id for tenant_id, log in self._logs.items() if log)
 
     def tree(self, tenant_id: str) -> tuple[int, bytes]:
@@ -56,13 +56,13 @@ class MemoryAudit:
         return len(log), root_of([bytes.fromhex(record.hash) for record in log])
 
     def hashes(self, tenant_id: str, span: SubtreeHashes) -> list[bytes]:
-        """Return the roots of whole subtrees."""
+        """Return the roots of complete subtrees."""
         log, size = self.records(tenant_id), 1 << span.level
         leaves = [bytes.fromhex(record.hash) for record in log[span.start * size : span.end * size]]
         return [root_of(leaves[at : at + size]) for at in range(0, len(leaves) - size + 1, size)]
 
     def personal(self, tenant_id: str, who: str | None, limit: int) -> list[int]:
-        """Name records with personal values."""
+        """Return records with personal values."""
         found = (record.seq for record in self.records(tenant_id)
                  if record.personal and who in (None, msgspec.json.decode(record.body)["who"]["id"]))
         return list(islice(found, limit))

@@ -1,4 +1,4 @@
-"""Entities in dicts, as their declarations say."""
+"""Entities in dicts, according to their declarations."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class MemoryEntities(Entities):
 
 
 def entity_tenant(entity: Entity[Any], record: Record) -> str:
-    """Return whose a row is."""
+    """Return a row's tenant."""
     return str(_value(entity, "tenant_id")(record))
 
 
@@ -127,7 +127,7 @@ def drop(table: dict[K, V], keys: Iterable[K], undo: Undo) -> None:
     whole = dict(table)
 
     def restore() -> None:
-        # The order of what was there is part of what is restored.
+        # The order of the previous rows is part of what is restored.
         table.clear()
         table.update(whole)
 

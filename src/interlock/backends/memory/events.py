@@ -1,4 +1,4 @@
-"""Numbered streams in memory, of which a beginning may be forgotten (S-1, G-5)."""
+"""Numbered streams in memory, whose beginning may be deleted (S-1, G-5)."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from interlock.protocol.records import Event
 
 
 class Streams:
-    """Events by stream. A number is never given twice, whatever is forgotten."""
+    """Events by stream. A number is never reused, whatever is deleted."""
 
     def __init__(self) -> None:
         self._events: dict[str, list[Event]] = {}
         self._forgotten: dict[str, int] = {}
 
     def names(self) -> list[str]:
-        """Of all streams that an event was appended to, those first that began first."""
+        """Return the names of all streams that an event was appended to, in order of their first one."""
         return list(self._events)
 
     def head(self, name: str) -> int:
-        """The highest number that was given."""
+        """Return the highest number that was assigned."""
         return self._forgotten.get(name, 0) + self.kept(name)
 
     def kept(self, name: str) -> int:
-        """How many are still there."""
+        """Return how many are still stored."""
         return len(self._events.get(name, ()))
 
     def add(self, event: Event) -> None:
@@ -33,12 +33,12 @@ class Streams:
         self._events[name].pop()
 
     def after(self, name: str, after: int, limit: int) -> list[Event]:
-        """Events behind a number, up to `limit` of those that are kept."""
+        """Return up to `limit` stored events after a number."""
         start = max(0, after - self._forgotten.get(name, 0))
         return self._events.get(name, [])[start : start + limit]
 
     def newest_first(self, name: str) -> list[Event]:
-        """All that are kept, from the end."""
+        """Return all stored events, from the end."""
         return self._events.get(name, [])[::-1]
 
     def forget(self, name: str, count: int) -> None:

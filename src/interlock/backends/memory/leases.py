@@ -25,7 +25,7 @@ from interlock.ports.ledger import LaneName, NameTaken
 
 
 class MemoryLeases(Leases):
-    """See `interlock.ports.leases.Leases`. `epochs` is `MemoryLedger.lanes`, which its commits are held against."""
+    """See `interlock.ports.leases.Leases`. `epochs` is `MemoryLedger.lanes`, which its commits are compared with."""
 
     def __init__(self, epochs: dict[LaneName, int], clock: Clock) -> None:
         self._epochs = epochs
@@ -36,7 +36,7 @@ class MemoryLeases(Leases):
         self._links: dict[str, RunnerLocation] = {}
         self._numbers: dict[str, int] = {}
         self._changed: dict[str, int] = {}
-        """The number of each link's last change; the newest change stands last."""
+        """The number of each link's last change; the newest change is last."""
         self._changes = 0
         self.under_way: dict[str, TenantMove] = {}
         """Moves of tenants, as a test has them."""
@@ -44,7 +44,7 @@ class MemoryLeases(Leases):
 
     @property
     def joined(self) -> int:
-        """How many instances there have been."""
+        """Return how many instances there have been."""
         return len(self._instances)
 
     async def now_ms(self) -> int:

@@ -248,7 +248,7 @@ class MemoryLedger(MemoryTables, MemoryUpkeep, Ledger):
 
 
 def _before(table: Mapping[str, V], before: str | None) -> list[V]:
-    """Newest first; what is older than `before` only, and nothing when that is not there."""
+    """Return records newest first; only those older than `before`, and none if that does not exist."""
     keys = list(table)
     if before is not None:
         keys = keys[: keys.index(before)] if before in table else []

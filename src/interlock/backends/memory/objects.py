@@ -1,4 +1,4 @@
-"""Objects in a dict: they survive nothing, and are otherwise as on a disk."""
+"""Objects in a dict: not durable, otherwise as on a disk."""
 
 from __future__ import annotations
 

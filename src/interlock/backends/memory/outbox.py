@@ -121,7 +121,7 @@ class _Session(OutboxCounts):
 
 
 class MemoryOutbox:
-    """`ports.outbox.Outbox` without a disk: it survives nothing, and is otherwise the same."""
+    """`ports.outbox.Outbox` without a disk: not durable, otherwise the same."""
 
     def __init__(self, *, limit_bytes: int = OUTBOX_BYTES) -> None:
         self._limit_bytes = limit_bytes

@@ -1,4 +1,4 @@
-"""The dicts of the ledger in memory, and what a transaction does to them: all of it or nothing."""
+"""The dicts of the ledger in memory, and the effects of a transaction on them, atomically."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ from interlock.protocol.records import (
 
 
 class MemoryTables(AuditedLedger, MemoryEntities):
-    """What the ledger holds, and its writes. A dict keeps the order of insertion, so lists come out as from a disk."""
+    """The ledger's data, and its writes. A dict keeps the order of insertion, so lists are in the same order as from a
+    disk."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -90,7 +91,7 @@ class MemoryTables(AuditedLedger, MemoryEntities):
         return receipt
 
     def _apply(self, write: LedgerWrite, receipt: Receipt, undo: Undo) -> None:
-        """Apply a write of sessions, their streams and commands; hand the others on."""
+        """Apply a write of sessions, their streams and commands; forward the others."""
         match write:
             case Append():
                 receipt.numbers.append(self._append(write, undo))
@@ -169,7 +170,7 @@ class MemoryTables(AuditedLedger, MemoryEntities):
 
 
 def ended_ms(record: CommandRecord) -> int | None:
-    """When a command reached its terminal state; None while it has not."""
+    """Return when a command reached its terminal state; None if it has not."""
     if record.command.state not in TERMINAL:
         return None
     return parse_iso(record.command.ended_at or record.command.updated_at)

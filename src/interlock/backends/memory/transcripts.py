@@ -67,7 +67,7 @@ class MemoryTranscripts(TranscriptStore):
         return kept
 
     async def close(self) -> None:
-        """Nothing waits."""
+        """Do nothing: nothing is pending."""
 
     def _entry_ids(self, session_id: str, agent_id: str, tenant_id: str) -> list[str]:
         lines = self._files.get((session_id, agent_id, tenant_id), ())

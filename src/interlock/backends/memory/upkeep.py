@@ -1,4 +1,4 @@
-"""What operators ask of the ledger in memory (G-5)."""
+"""Maintenance of the ledger in memory (G-5)."""
 
 from __future__ import annotations
 

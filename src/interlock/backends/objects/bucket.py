@@ -1,7 +1,7 @@
 """Objects in a bucket of an S3-compatible store, for gateways that share them: `PREFIX/ab/abcd…/COPY`.
 
-Every put writes a copy under a name of its own, then removes the copies that the store says are older. So anyone who
-removes what is old never removes what was put again meanwhile, without a lock that several gateways would share.
+Every put writes a copy under a name of its own, then removes the copies that the store reports as older. So removing
+old copies never removes one that was put again meanwhile, without a lock shared by several gateways.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from interlock.ports.objects import ObjectDamaged, ObjectMissing, ObjectsError, 
 from interlock.protocol.limits import KIB, MAX_OBJECT_BYTES, OBJECT_READ_BYTES
 
 SPOOL_BYTES = 256 * KIB
-"""What a put keeps in memory while it counts and hashes; the rest of an object waits in a temporary file."""
+"""Memory of a put while it counts and hashes; the rest of an object is in a temporary file."""
 READ_ATTEMPTS = 3
-"""A copy may be removed between the look and the read, when its object is put again: then the newer one is read."""
+"""A copy may be removed between the look-up and the read, if its object is put again: then the newer one is read."""
 _NAME = re.compile(r"[0-9a-f]{64}")
 _MISSING = {"NoSuchKey", "404"}
 
 
 class _Copy(NamedTuple):
-    """One copy; they sort as the store says that they were put."""
+    """A copy; they sort by the store's time of the put."""
 
     put_at: datetime
     key: str
@@ -36,17 +36,18 @@ class _Copy(NamedTuple):
 
 
 class BucketObjects:
-    """See `ports.objects.Objects`. The store is asked in threads; `put` returns when the store has answered."""
+    """The objects of a bucket; see `ports.objects.Objects`. The store is called in threads; `put` returns when the
+    store has answered."""
 
     def __init__(self, bucket: Bucket, entropy: Entropy, *, limit_bytes: int = MAX_OBJECT_BYTES) -> None:
-        """Raises what botocore's own settings lack; the store is not asked yet."""
+        """Create the store's client, without a request. Raises if botocore's own settings are incomplete."""
         self._bucket = bucket
         self._entropy = entropy
         self._limit_bytes = limit_bytes
         self._store = connect(bucket)
 
     async def put(self, parts: Iterable[bytes]) -> StoredObject:
-        """Count and hash, then hand the whole to the store, which checks it against the digest."""
+        """Count and hash, then send the whole to the store, which checks it against the digest."""
         return await self._ask("cannot be kept", self._put, parts)
 
     def _put(self, parts: Iterable[bytes]) -> StoredObject:
@@ -69,14 +70,14 @@ class BucketObjects:
                                ChecksumAlgorithm="SHA256", ContentType="application/octet-stream")
         copies = self._copies(kept.sha256)
         own = next((copy for copy in copies if copy.key == key), None)
-        if own is None:  # Another put of the same bytes has removed it: that one is newer, and is there.
+        if own is None:  # Another put of the same bytes has removed it: that one is newer, and exists.
             return
         for copy in copies:
             if copy < own:
                 self._remove(copy)
 
     async def read(self, sha256: str) -> AsyncIterator[bytes]:
-        """Read in pieces of OBJECT_READ_BYTES; the last piece of a damaged object is not given."""
+        """Read in pieces of OBJECT_READ_BYTES; the last piece of a damaged object is not yielded."""
         size, body = await self._ask("cannot be read", self._open, sha256)
         digest, seen = hashlib.sha256(), 0
         try:
@@ -106,7 +107,7 @@ class BucketObjects:
         raise ObjectMissing(f"There is no object {sha256}.")
 
     async def size(self, sha256: str) -> int | None:
-        """Ask for its copies: all are of one size."""
+        """Return the size of its copies, which are all equal."""
         copies = await self._ask("cannot be looked at", self._copies, sha256)
         return copies[0].size if copies else None
 
@@ -140,7 +141,7 @@ class BucketObjects:
         return await self._ask("cannot be listed", lambda: sorted({name for name, _ in self._all()}))
 
     async def _ask(self, what: str, call: Callable[..., Any], *words: Any) -> Any:
-        """Ask the store in a thread; its failures become one sentence."""
+        """Call the store in a thread; its failures become one sentence."""
         try:
             return await asyncio.to_thread(call, *words)
         except ObjectsError:

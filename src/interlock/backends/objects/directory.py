@@ -20,20 +20,21 @@ _DRAFT = "draft-"
 
 
 class DirectoryObjects:
-    """See `ports.objects.Objects`. One process owns the directory: what it finds half written at its start is swept.
+    """The objects of a directory; see `ports.objects.Objects`. One process owns the directory: incomplete files are
+    deleted at its start.
 
     Files have mode 0600, directories 0700. Disk work is done in threads.
     """
 
     def __init__(self, root: Path, *, limit_bytes: int = MAX_OBJECT_BYTES) -> None:
-        """Raises ObjectsError where the directory cannot be used."""
+        """Open the directory. Raises ObjectsError if it cannot be used."""
         self._root = root
         self._limit_bytes = limit_bytes
         self._naming = Lock()
         try:
             root.mkdir(parents=True, exist_ok=True, mode=0o700)
             for draft in root.glob(_DRAFT + "*"):
-                draft.unlink()  # Its writer died before it was reported as kept.
+                draft.unlink()  # Its writer died before it was reported as stored.
         except OSError as error:
             raise ObjectsError(f"The objects in {root} cannot be used: {error.strerror}. Check who owns the "
                                "directory and that the disk has room.") from error
@@ -72,7 +73,7 @@ class DirectoryObjects:
         place.parent.mkdir(exist_ok=True, mode=0o700)
         with self._naming:
             draft.replace(place)
-        # The name, and the directory that may be new, are on the disk before this returns.
+        # The name, and the directory that may be new, are durable before this returns.
         for directory in (place.parent, self._root):
             _sync(directory)
 
@@ -89,7 +90,7 @@ class DirectoryObjects:
             while piece := await asyncio.to_thread(file.read, OBJECT_READ_BYTES):
                 digest.update(piece)
                 if file.tell() >= os.fstat(file.fileno()).st_size and digest.hexdigest() != sha256:
-                    break  # The last piece of a damaged object is not given.
+                    break  # The last piece of a damaged object is not yielded.
                 yield piece
         if digest.hexdigest() != sha256:
             raise ObjectDamaged(f"The object {sha256} is damaged: its bytes are not those that were kept.")
@@ -111,7 +112,7 @@ class DirectoryObjects:
             raise ObjectsError(f"The object {sha256} cannot be removed: {error.strerror}.") from error
 
     async def old(self, before_ms: int) -> list[str]:
-        """Look at the times of the files: each put gives its name to a new one."""
+        """Return objects by the times of their files: each put creates a new one."""
         return await asyncio.to_thread(lambda: [path.name for path in self._root.glob("??/*")
                                                 if _NAME.fullmatch(path.name) and _put_ms(path) < before_ms])
 
@@ -138,14 +139,14 @@ class DirectoryObjects:
         return self._place(sha256).open("rb")
 
     def _place(self, sha256: str) -> Path:
-        """Where an object lies. Raises ValueError for a name that could lead elsewhere."""
+        """Return an object's path. Raises ValueError for a name that could lead elsewhere."""
         if not _NAME.fullmatch(sha256):
             raise ValueError(sha256)
         return self._root / sha256[:2] / sha256
 
 
 def _put_ms(path: Path) -> float:
-    """When it was put; one that is gone meanwhile is of now and always."""
+    """Return when it was put; a missing one counts as never old."""
     try:
         return path.stat().st_mtime_ns / 1_000_000
     except FileNotFoundError:

@@ -10,16 +10,16 @@ from interlock.protocol.limits import KIB, MAX_TOOL_OUTPUT_BYTES
 from interlock.protocol.sizes import split_text
 
 CONTENT = frozenset({"agent.text.done", "agent.thinking.done", "tool.invoke.result", "agent.file.transfer"})
-"""Types that a policy may lose; everything else is kept beyond the limit (D-3)."""
+"""Types that a policy may discard; everything else is kept beyond the limit (D-3)."""
 
 HALF_CHANNEL_BYTES = MAX_TOOL_OUTPUT_BYTES // 2
-"""Of a tool channel its head and its tail are kept up to this each (E-5)."""
+"""Maximum size of each of a tool channel's head and tail (E-5)."""
 
 PIECE_ROW_BYTES = 16 * KIB
-"""A tool channel's text is kept in rows of at most this, so that the tail slides in steps of this."""
+"""A tool channel's text is stored in rows of at most this, so that the tail moves in steps of this."""
 
 CONTROLS_KEPT = 1_024
-"""Control frames remembered per session; older ones were acted on long ago and go."""
+"""Control frames remembered per session; older ones were acted on long ago and are deleted."""
 
 Ranges = list[tuple[int, int]]
 
@@ -30,14 +30,14 @@ def is_channel(block: str) -> bool:
 
 
 def refuses(policy: Policy, frame_type: str, bytes_after: int, limit_bytes: int, *, detached: bool) -> bool:
-    """Whether a frame that would bring its session to `bytes_after` is not kept at all (D-3)."""
+    """Return whether a frame that would bring its session to `bytes_after` is discarded (D-3)."""
     if policy == "RING" or frame_type not in CONTENT:
         return False
     return bytes_after > limit_bytes or (policy == "NONE" and detached)
 
 
 def add_lost(ranges: Ranges, seq: int) -> None:
-    """Note `seq` as lost. Eviction goes upwards, so the place is nearly always the last one."""
+    """Record `seq` as lost. Eviction is in ascending order, so it is nearly always appended."""
     place = len(ranges)
     while place and ranges[place - 1][0] > seq:
         place -= 1
@@ -48,7 +48,7 @@ def add_lost(ranges: Ranges, seq: int) -> None:
 
 
 def trim_lost(ranges: Ranges, acked_seq: int) -> Ranges:
-    """Keep of `ranges` what lies above `acked_seq`."""
+    """Return the part of `ranges` above `acked_seq`."""
     return [(max(first, acked_seq + 1), last) for first, last in ranges if last > acked_seq]
 
 
@@ -58,7 +58,7 @@ def count_lost(ranges: Sequence[tuple[int, int]]) -> int:
 
 
 def piece_rows(piece: TransientText) -> list[TransientText]:
-    """Cut a tool channel's piece into rows; a text block's piece is one row."""
+    """Split a tool channel's piece into rows; a text block's piece is one row."""
     if not is_channel(piece.block):
         return [piece]
     rows: list[TransientText] = []
@@ -70,7 +70,7 @@ def piece_rows(piece: TransientText) -> list[TransientText]:
 
 
 class ChannelKeep:
-    """Which rows of one tool channel stay: the head for ever, the tail sliding (E-5)."""
+    """The rows of one tool channel that stay: the head permanently, the tail as a sliding window (E-5)."""
 
     def __init__(self) -> None:
         self._head = 0
@@ -78,7 +78,7 @@ class ChannelKeep:
         self._tail_bytes = 0
 
     def admit(self, row: int, size: int) -> list[int]:
-        """Take a row of `size` bytes; returns the rows that must go."""
+        """Add a row of `size` bytes; returns the rows to delete."""
         if not self._tail and self._head + size <= HALF_CHANNEL_BYTES:
             self._head += size
             return []
@@ -93,8 +93,8 @@ class ChannelKeep:
 
 
 def merge_pieces(rows: Iterable[TransientText]) -> list[TransientText]:
-    """Merge rows, in the order they were written, into one Piece for each run without a hole; blocks in the order
-    they were opened. Text that a row repeats is taken once."""
+    """Merge rows, in the order they were written, into one Piece for each run without a hole; blocks in the order they
+    were opened. Text that a row repeats is used once."""
     runs: dict[str, list[tuple[int, list[str]]]] = {}
     ends: dict[str, int] = {}
     session_id = ""

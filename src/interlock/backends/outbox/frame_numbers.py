@@ -1,4 +1,4 @@
-"""How durable frames get their numbers (E-4): pure, so that a refused frame leaves no trace."""
+"""Numbering of durable frames (E-4): pure, so that a refused frame leaves no trace."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from interlock.protocol.frames import Class, encode, frame_class
 
 
 def number_frames(writes: Sequence[OutboxWrite], last_seqs: Mapping[str, int], made: Set[str]) -> list[StoredFrame]:
-    """Number and encode the frames among `writes`, in order; sessions in `made` begin with this write.
+    """Number and encode the frames among `writes`, in order; sessions in `made` start with this write.
 
     Raises UnknownSession, InvalidFrame (FRAME_TOO_LARGE), and ValueError for a frame that is not durable.
     """

@@ -1,4 +1,4 @@
-"""The outbox file: how it is opened, checked and moved from one schema to the next."""
+"""The outbox file: opening, checking and schema migrations."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ MIGRATIONS: tuple[str, ...] = (
     ) STRICT;
     """,
     "ALTER TABLE session ADD COLUMN policy TEXT NOT NULL DEFAULT 'RING'",
-    # The columns acked_seq, control_seq, last_message_id and last_sync_ms stay the controller's; `cursors` has all.
+    # The columns acked_seq, control_seq, last_message_id and last_sync_ms are the controller's; `cursors` has all.
     """
     ALTER TABLE session ADD COLUMN controller TEXT NOT NULL DEFAULT '';
     ALTER TABLE session ADD COLUMN cursors BLOB NOT NULL DEFAULT x'7b7d';
@@ -86,7 +86,7 @@ MIGRATIONS: tuple[str, ...] = (
     "CREATE TABLE counter (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT",
     "CREATE INDEX session_forgotten ON session (last_sync_ms) WHERE forgotten = 1",
 )
-"""Step n brings a file of version n to version n + 1; a step that was released is never changed."""
+"""Step n upgrades a file of version n to version n + 1; a released step is never changed."""
 
 
 class StatementRows(Protocol):
@@ -116,17 +116,17 @@ class OutboxDatabase(Protocol):
 
 NOT_OF_THE_CONTENT = (apsw.FullError, apsw.IOError, apsw.CantOpenError, apsw.ReadOnlyError, apsw.NoMemError,
                       apsw.BusyError, apsw.LockedError)
-"""What SQLite raises about a disk, rights or another program: they say nothing of what the file holds."""
+"""SQLite's errors about a disk, permissions or another program, which do not concern the file's content."""
 
 
 class OutboxUnusable(OutboxError):
-    """The file cannot serve as an outbox; the text names the file and the remedy."""
+    """Raised if the file cannot serve as an outbox; the text names the file and the remedy."""
 
 
 def lock_file(path: Path) -> int:
-    """Take the outbox for this process alone; returns the descriptor that holds it. Raises OutboxUnusable.
+    """Lock the outbox for this process; returns the descriptor that holds the lock. Raises OutboxUnusable.
 
-    The numbers of a stream are counted in memory, so a second writer would give one number twice.
+    The numbers of a stream are counted in memory, so a second writer would assign one number twice.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -144,7 +144,7 @@ def lock_file(path: Path) -> int:
 
 
 def open_file(path: Path) -> OutboxDatabase:
-    """Open or make the outbox with mode 0600 and bring it to the newest schema. Raises OutboxUnusable."""
+    """Open or create the outbox with mode 0600 and upgrade it to the newest schema. Raises OutboxUnusable."""
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
         database = cast("OutboxDatabase", apsw.Connection(str(path)))

@@ -32,22 +32,22 @@ from interlock.protocol.records import ControlRecord
 T = TypeVar("T")
 
 GROUP_JOBS = 256
-"""Maximum calls that share one commit; more wait for the next, so that the first do not wait for the last."""
+"""Maximum calls that share one commit; further ones wait for the next, so that the first do not wait for the last."""
 
 DISK_WAIT_S = 0.25
-"""A group that the disk does not take is tried again so soon: it has no room, or does not work just now."""
+"""Delay before a group that the disk refused is retried: it is full, or temporarily failing."""
 DISK_LOG_INTERVAL_S = 60.0
-"""While it lasts, the log says so this often."""
+"""Interval of log messages while this lasts."""
 _DISK = (apsw.FullError, apsw.IOError, apsw.CantOpenError, apsw.ReadOnlyError)
 
 _REFUSALS = (InvalidFrame, OutboxError, ValueError, TypeError)
-"""What a call may raise before it changed anything: it fails alone, and its group goes on."""
+"""Exceptions of a call before it changed anything: it fails alone, and its group continues."""
 
 log = structlog.get_logger("interlock.outbox")
 
 
 class _Job:
-    """One call on its way through the writer thread. `flush` asks for an fsync at the commit."""
+    """A call for the writer thread. `flush` requests an fsync at the commit."""
 
     __slots__ = ("call", "error", "flush", "future", "loop", "result")
 
@@ -60,7 +60,7 @@ class _Job:
         self.error: Exception | None = None
 
     def settle(self) -> None:
-        """Hand the outcome over; runs on the loop. A caller that was cancelled meanwhile hears nothing."""
+        """Deliver the outcome; runs on the loop. A caller that was cancelled meanwhile is not notified."""
         if self.future.done():
             return
         if self.error is not None:
@@ -72,12 +72,12 @@ class _Job:
 class SqliteOutbox:
     """`ports.outbox.Outbox` on apsw. Raises OutboxUnusable at construction for a file that cannot serve.
 
-    A group with a durable frame, a state or a control frame commits with synchronous=FULL; a group of pieces and
-    acks alone commits with synchronous=NORMAL, which in WAL writes without fsync: it survives kill -9, and the next
-    FULL commit flushes it as well.
+    A group with a durable frame, a state or a control frame commits with synchronous=FULL; a group of pieces and acks
+    alone commits with synchronous=NORMAL, which in WAL writes without fsync: it survives kill -9, and the next FULL
+    commit flushes it as well.
 
-    A disk that is full or fails makes everybody wait until it takes a write again, or `close` was called: the agents
-    are held by what waits for them, and nothing is lost.
+    While a disk is full or fails, all callers wait until it accepts a write again, or `close` is called: the agents
+    wait with them, and nothing is lost.
     """
 
     def __init__(self, path: Path, *, limit_bytes: int = OUTBOX_BYTES) -> None:
@@ -153,7 +153,7 @@ class SqliteOutbox:
         await self._call(lambda store: store.forget(session_id, handled))
 
     async def close(self) -> None:
-        """Finish what was handed over, then close the file."""
+        """Finish what was submitted, then close the file."""
         if self._closed:
             return
         self._closed = True
@@ -173,12 +173,12 @@ class SqliteOutbox:
         while (group := self._next_group()) is not None:
             self._commit(group)
             _tell(group)
-        with suppress(apsw.Error):  # A disk that is full still: what is in the log beside the file is read from there.
+        with suppress(apsw.Error):  # If the disk is still full, the log beside the file is read.
             self._database.close()
         os.close(self._lock)
 
     def _next_group(self) -> list[_Job] | None:
-        """Wait for a call and take with it all that wait already. The sentinel is put back for the next round."""
+        """Wait for a call and return it with all that wait already. The sentinel is put back for the next round."""
         first = self._jobs.get()
         if first is None:
             return None
@@ -192,8 +192,8 @@ class SqliteOutbox:
         return group
 
     def _commit(self, group: list[_Job]) -> None:
-        """Run a group in one transaction. A failure of the store fails every call of the group; a disk that cannot take
-        it now is waited for."""
+        """Run a group in one transaction. A failure of the store fails every call of the group; a temporarily failing
+        disk is waited for."""
         waited_s = 0.0
         while True:
             try:
@@ -230,7 +230,7 @@ class SqliteOutbox:
             self._level = level
 
     def _undo(self) -> None:
-        """Go back to what is on disk. If not even that works, the next call fails with its own error."""
+        """Roll back to what is on disk. If that fails, the next call fails with its own error."""
         try:
             if self._database.in_transaction:
                 self._database.execute("ROLLBACK")
@@ -255,7 +255,7 @@ def _tell(group: list[_Job]) -> None:
         try:
             loop.call_soon_threadsafe(_settle, jobs)
         except RuntimeError:
-            continue  # The loop is closed: no one waits any more, and what was written stays.
+            continue  # The loop is closed: there are no waiters, and what was written stays.
 
 
 def _settle(jobs: list[_Job]) -> None:

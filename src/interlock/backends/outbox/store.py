@@ -1,4 +1,4 @@
-"""The outbox's tables, as the writer thread sees them: synchronous, one connection, counters in memory."""
+"""The outbox's tables for the writer thread: synchronous, one connection, counters in memory."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ _cursors_decoder = msgspec.json.Decoder(dict[str, ReaderCursor])
 
 
 class _Session(OutboxCounts):
-    """A session's row in memory; `key` is its short name in the other tables, `trimmed` how far frames are gone."""
+    """A session's row in memory; `key` is its short name in the other tables, `trimmed` up to where frames were
+    deleted."""
 
     def __init__(self, key: int, session_id: str, created_ms: int, state: bytes, *, lost_ranges: Ranges | None = None,
                  cursors: dict[str, ReaderCursor] | None = None) -> None:
@@ -58,7 +59,8 @@ class _Session(OutboxCounts):
 
 
 class Store:
-    """Every call runs inside a transaction that the writer thread began. After a rollback, `reload` is due."""
+    """The tables. Every call runs inside a transaction that the writer thread began. After a rollback, call
+    `reload`."""
 
     def __init__(self, database: OutboxDatabase, limit_bytes: int) -> None:
         self._database = database
@@ -97,7 +99,7 @@ class Store:
             " last_message_id = ?, last_sync_ms = ?, state = ?, forgotten = ?, policy = ?, controller = ?, cursors = ?"
             " WHERE key = ?", rows)
         for session in self._dirty.values():
-            if session.forgotten:  # Read again where it is asked for: what is over takes no memory.
+            if session.forgotten:  # Read again on demand: closed sessions take no memory.
                 self._sessions.pop(session.session_id, None)
         self._dirty.clear()
 
@@ -110,7 +112,7 @@ class Store:
             rows = self._rows("SELECT * FROM session WHERE session_id = ?", (session_id,))
             if rows:
                 session = _Session.of_row(rows[0], 0)
-                for gateway_id in self._gateways:  # Those that came while it was forgotten.
+                for gateway_id in self._gateways:  # Those that arrived while it was forgotten.
                     session.join(gateway_id)
         return session
 
@@ -198,7 +200,7 @@ class Store:
         self._drop_places(session)
 
     def _evict(self, session: _Session) -> None:
-        """RING: the oldest content goes until the rest fits or nothing that may go is left (D-3)."""
+        """Apply RING: delete the oldest content until the rest fits or nothing deletable is left (D-3)."""
         gone: list[tuple[int, int]] = []
         for seq, size in self._database.execute(
             "SELECT seq, size FROM frame WHERE session = ? AND content = 1 AND seq > ? ORDER BY seq",
@@ -253,7 +255,7 @@ class Store:
         session.revive()
         self._touch(session)
 
-    # --- who has what (D-5) ---
+    # --- cursors of gateways (D-5) ---
     def _put_controller(self, put: PutController) -> None:
         session = self._known(put.session_id)
         session.hand_to(put.gateway_id)
@@ -296,12 +298,12 @@ class Store:
         session.trimmed = floor
 
     def _drop_places(self, session: _Session) -> None:
-        """An observer that is behind by more than the limit is waited for no more."""
+        """Drop the cursors of observers that are behind by more than the limit."""
         if session.bytes_stored <= self._limit_bytes:
             return
         for _, cursor in session.observers():
             if self._size_after(session, cursor.acked_seq) <= self._limit_bytes:
-                break  # Those that follow are less far behind.
+                break  # The following ones are less far behind.
             cursor.lose("bytes")
         self._trim(session)
 

@@ -1,4 +1,4 @@
-"""Which URLs and addresses an outgoing request may go to: no other machine of the network, and no metadata service."""
+"""The URLs and addresses that outgoing requests may use: no other machine of the network, and no metadata service."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ MAX_URL_CHARS = 2_048
 NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 NOT_OUTSIDE = tuple(map(ipaddress.ip_network, (
     "::/96", "::ffff:0:0:0/96", "64:ff9b:1::/48", "fec0::/10", "3fff::/20", "5f00::/16", "192.88.99.0/24")))
-"""What Python takes for public and is not: forms that carry an IPv4 address (RFC 4291 2.5.5.1, RFC 2765), a house's own
-translator (RFC 8215), site-local addresses, and ranges that were taken back or never lead anywhere."""
+"""Ranges that Python considers public and that are not: forms with an embedded IPv4 address (RFC 4291 2.5.5.1, RFC
+2765), a local translator (RFC 8215), site-local addresses, and ranges that were withdrawn or never routed."""
 _HOST = re.compile(r"[A-Za-z0-9._-]{1,253}")
 _OUTSIDE = re.compile(r"[^\x21-\x7e]|\\")
 
 
 class TargetUrl(NamedTuple):
-    """A URL taken apart. `path` has its query."""
+    """A parsed URL. `path` includes its query."""
 
     scheme: str
     host: str
@@ -33,13 +33,13 @@ class TargetUrl(NamedTuple):
 
     @property
     def authority(self) -> str:
-        """What `Host` says."""
+        """Return the value of `Host`."""
         name = f"[{self.host}]" if ":" in self.host else self.host
         return name if self.port == {"http": 80, "https": 443}[self.scheme] else f"{name}:{self.port}"
 
 
 def taken_apart(url: str) -> TargetUrl:
-    """Read a URL as strictly as can be: what two readers could read differently is refused. Raises UrlRefused."""
+    """Parse a URL as strictly as possible: an ambiguous one is refused. Raises UrlRefused."""
     if len(url) > MAX_URL_CHARS or _OUTSIDE.search(url):
         raise UrlRefused("The URL is too long, or has characters that no URL has.")
     try:
@@ -68,19 +68,19 @@ def is_address(host: str) -> bool:
 
 
 class Fence:
-    """Says which addresses may be asked: all public ones over https, and those of the networks that are allowed."""
+    """The permitted addresses: all public ones over https, and those of the allowed networks."""
 
     def __init__(self, allowed: Sequence[str] = ()) -> None:
         self._allowed: list[Network] = [ipaddress.ip_network(text) for text in allowed]
 
     def check_scheme(self, target: TargetUrl) -> None:
-        """Raises UrlRefused for a URL in clear where nothing may be asked in clear."""
+        """Raise UrlRefused for an unencrypted URL that is not allowed."""
         if target.scheme != "https" and not self._allowed:
             raise UrlRefused(f"{target.host} is asked over https only; `outgoing.allow` names networks that may be "
                              "asked in clear.")
 
     def check(self, target: TargetUrl, address: str) -> None:
-        """Raises UrlRefused where the address, or one hidden in it, is not to be asked."""
+        """Raise UrlRefused if the address, or one embedded in it, is not permitted."""
         found = ipaddress.ip_address(address)
         for meant in _meant(found):
             if any(meant in network for network in self._allowed):
@@ -94,7 +94,7 @@ class Fence:
 
 
 def _meant(address: Address) -> list[Address]:
-    """An address, and the IPv4 addresses that translators on the way would make of it."""
+    """Return an address, and the IPv4 addresses that translators would map it to."""
     if isinstance(address, ipaddress.IPv4Address):
         return [address]
     if address.ipv4_mapped is not None:

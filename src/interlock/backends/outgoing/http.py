@@ -1,4 +1,4 @@
-"""Outgoing requests with httpx2: the name is looked up once, checked, and the address that was checked is asked."""
+"""Outgoing requests with httpx2: the name is resolved once, checked, and the checked address is used."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 MAX_ADDRESSES = 32
-"""A name with more addresses than this is not asked."""
+"""A name with more addresses than this is refused."""
 
 REASONS = {"ConnectError": "no connection was made", "ReadError": "it broke the connection off",
            "RemoteProtocolError": "it broke the connection off", "WriteError": "it broke the connection off"}
-"""What the library's errors mean to somebody who does not know it."""
+"""The library's errors in plain words."""
 
 Resolve = Callable[[str, int], Awaitable[list[str]]]
 
 
 async def look_up(host: str, port: int) -> list[str]:
-    """Ask the system for a name's addresses."""
+    """Resolve a name with the system's resolver."""
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
 def _library() -> ModuleType:
-    """Load it with the first request: a seventh of a gateway's start, and most gateways ask no one."""
+    """Load the library with the first request: it takes a seventh of a gateway's start, and most gateways send none."""
     import httpx2
 
     return httpx2
 
 
 def _reason(error: BaseException) -> str:
-    """Return why a request failed, without a word of the error's own text, which may have a header in it."""
+    """Return why a request failed, without the error's own text, which may contain a header."""
     found: BaseException | None = error
     while found is not None:
         if isinstance(found, ssl.SSLCertVerificationError):
@@ -52,7 +52,8 @@ def _reason(error: BaseException) -> str:
 
 
 class HttpOutgoing(Outgoing):
-    """See `interlock.ports.outbound_http.Outgoing`. `allowed` lists internal networks that may be reached."""
+    """Outgoing requests over HTTP; see `interlock.ports.outbound_http.Outgoing`. `allowed` lists internal networks that
+    may be reached."""
 
     def __init__(self, allowed: Sequence[str] = (), resolve: Resolve = look_up,
                  tls: ssl.SSLContext | None = None) -> None:
@@ -81,7 +82,7 @@ class HttpOutgoing(Outgoing):
             raise Unreached(f"{target.host} cannot be asked: {_reason(error)}.") from None
 
     async def _address(self, target: TargetUrl) -> str:
-        """Look the name up; one address inside among several is a trick, and refuses them all."""
+        """Resolve the name; one internal address among several is an attack, and refuses them all."""
         if is_address(target.host):
             found = [target.host]
         else:

@@ -1,7 +1,7 @@
-"""Committing a group of batches in one round trip, and why a group cannot be: then it is committed step by step.
+"""The commit of a group of batches in one round trip, and the reasons to commit it step by step instead.
 
-A statement that commits by itself has no COMMIT that could be in doubt, but its own reply can be lost. `InDoubt` says
-so: whether it is committed is then decided by the writer's row (`statements.DECIDE_WRITER`).
+A statement that commits by itself has no COMMIT that could be in doubt, but its own reply can be lost. This raises
+`InDoubt`: whether it is committed is then decided by the writer's row (`statements.DECIDE_WRITER`).
 """
 
 from __future__ import annotations
@@ -23,16 +23,17 @@ from interlock.command.audit import CHECKPOINT_FACT, TailBound
 from interlock.ports.ledger import LaneName, LedgerError, WriteBatch
 
 KNOWN_HEADS = 4_096
-"""Tenants whose audit head is remembered; a transaction of any other one reads it first."""
+"""Tenants whose audit head is cached; a transaction of any other one reads it first."""
 TRIES = 2
-"""A statement is sent so often while other gateways move the audit heads; then the heads are locked first."""
+"""Attempts of a statement while other gateways move the audit heads; then the heads are locked first."""
 _BATCH_FAULTS = (ValueError, asyncpg.IntegrityConstraintViolationError, asyncpg.DataError,
                  asyncpg.ProgramLimitExceededError)
-"""What one batch of a group may be refused for: a name that is taken, a value that a column or an index cannot hold."""
+"""Errors that refuse a single batch of a group: an existing name, a value that a column or an index cannot hold."""
 
 
 class InDoubt(Exception):
-    """The link broke over a statement that was sent: it may be committed, now or later. `fault` is what was raised."""
+    """Raised if the connection broke during a statement: it may be committed, now or later. `fault` is the original
+    exception."""
 
     def __init__(self, fault: Exception) -> None:
         super().__init__(str(fault))
@@ -40,7 +41,7 @@ class InDoubt(Exception):
 
 
 class TransactionMark(NamedTuple):
-    """Which transaction this is: the writer, and its number."""
+    """Identifies a transaction: the writer, and its number."""
 
     writer_id: str
     number: int
@@ -52,7 +53,7 @@ class AtOnce:
     def __init__(self, entries: Entries | None) -> None:
         self._entries = entries
         self._heads: OrderedDict[str, AuditHead] = OrderedDict()
-        """Where audit logs stood after this writer's last transactions; another gateway may have gone on in them."""
+        """The audit heads after this writer's last transactions; another gateway may have moved them."""
 
     def gather(self, batches: Iterable[WriteBatch | None], bound: TailBound | None) -> CommitGroup:
         """Return what these batches write together. Raises NotAtOnce."""
@@ -63,14 +64,14 @@ class AtOnce:
             try:
                 made.add(batch)
             except (LedgerError, ValueError) as error:
-                raise NotAtOnce("refused") from error  # Which batch it was is found the other way.
+                raise NotAtOnce("refused") from error  # The faulty batch is found step by step.
         return made
 
     async def send(self, connection: PostgresConnection, mark: TransactionMark, made: CommitGroup,
                    epochs: Sequence[tuple[LaneName, int]]
                    ) -> Sequence[int]:
         """Commit a group; returns the new heads of its streams, ordered by name. Raises NotAtOnce, NoRoom and
-        `LINK_FAULTS`, and nothing is committed then; InDoubt where that is not known."""
+        `LINK_FAULTS`, and nothing is committed then; InDoubt if that is unknown."""
         lanes = _lanes(epochs)
         tenants = made.tenants()
         if any(tenant not in self._heads for tenant in tenants):
@@ -83,7 +84,7 @@ class AtOnce:
                 read = {tenant: self._heads[tenant] for tenant in tenants if tenant in self._heads}
                 self.forget(made)
                 if refused.reason == "bound" and not tries_left:
-                    made.check_room(read)  # To find the same step by step takes a dozen round trips.
+                    made.check_room(read)  # Finding the same step by step takes a dozen round trips.
                 if refused.reason not in ("head", "bound") or not tries_left:
                     raise
             await self._read_heads(connection, tenants)
@@ -99,7 +100,7 @@ class AtOnce:
         return await _sent(connection, single)
 
     def keep(self, made: CommitGroup) -> None:
-        """Remember where the logs stand that a group has written to, now that it is committed."""
+        """Cache the heads of a committed group."""
         for tenant, head in made.heads.items():
             self._keep(tenant, head)
 
@@ -125,7 +126,7 @@ class AtOnce:
     async def _read_heads(self, connection: PostgresConnection, tenants: Sequence[str]) -> None:
         found = await connection.fetch(statements.READ_HEADS, tenants, CHECKPOINT_FACT)
         for tenant, count, last_hash, peaks, noted, frozen in found:
-            if not frozen:  # Else each batch is refused by itself, step by step.
+            if not frozen:  # Otherwise each batch is refused separately, step by step.
                 self._keep(tenant, AuditHead(count, last_hash, bytes(peaks), noted))
 
     def _keep(self, tenant: str, head: AuditHead) -> None:
@@ -149,7 +150,8 @@ async def _sent(connection: PostgresConnection, single: Single) -> Sequence[int]
 
 
 def _reason(error: BaseException) -> Reason | None:
-    """Return why the server has refused a statement, if that may concern a lane, a log or a batch of it; else None."""
+    """Return the reason of a server's refusal, if it may concern a lane, a log or a batch of the statement; otherwise
+    None."""
     if isinstance(error, asyncpg.InvalidTextRepresentationError):
         failed: list[Reason] = [check for check in CHECKS if f'"{check}"' in str(error)]
         return failed[0] if failed else "refused"

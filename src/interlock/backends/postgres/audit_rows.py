@@ -1,4 +1,4 @@
-"""The audit tables as they stand in PostgreSQL, read past the ledger: for checking, with gateways up or down."""
+"""The audit tables in PostgreSQL, read without the ledger: for verification, with gateways running or stopped."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ HAS_AUDIT = "SELECT to_regclass('audit_head') IS NOT NULL"
 
 
 class Runs(Protocol):
-    """Runs what is asynchronous, for those who are not."""
+    """Runs asynchronous code for synchronous callers."""
 
     def __call__(self, asked: Coroutine[Any, Any, T], /) -> T: ...
 
@@ -67,7 +67,7 @@ class PostgresAuditRows:
         self._run = run
 
     def tenants(self) -> list[str]:
-        """Name every tenant that has records or a head."""
+        """Return every tenant that has records or a head."""
         return [given(row[0]) for row in self._run(self._connection.fetch(TENANTS))]
 
     def records(self, tenant_id: str) -> Iterator[AuditRecord]:
@@ -80,7 +80,7 @@ class PostgresAuditRows:
                 yield record_of(tenant_id, row)
 
     def head(self, tenant_id: str) -> tuple[int, str]:
-        """Return the count and last hash that the database itself has noted."""
+        """Return the count and last hash that the database itself has stored."""
         found = self._run(self._connection.fetchrow(queries.AUDIT_HEAD, held(tenant_id)))
         return (int(found[0]), str(found[1])) if found is not None else (0, FIRST_PREV)
 
@@ -90,7 +90,7 @@ class PostgresAuditRows:
         return given(str(found)) if found is not None else None
 
     def bound(self) -> list[BoundRecord]:
-        """Read the rows that the log binds (H-5); one that cannot be read is left out, and so counts as removed."""
+        """Read the rows that the log binds (H-5); an unreadable one is omitted, and so counts as removed."""
         return [record for entity in BOUND for record in self._entities(entity)]
 
     def live_commands(self) -> list[CommandRecord]:
@@ -127,7 +127,7 @@ class PostgresAuditRows:
                           partial(searched, entity, "postgres"))
 
     def _read(self, wanted: str, read: Callable[[Columns], R], columns: Callable[[R], Columns]) -> list[R]:
-        """Read rows whose columns, which rows are found by, are those of their bodies."""
+        """Read rows and check that their key columns match their bodies."""
         found: list[R] = []
         for row in self._run(self._connection.fetch(f"SELECT {wanted}")):
             values = tuple(given(one) if isinstance(one, str) else one for one in row)
@@ -150,7 +150,7 @@ def record_of(tenant_id: str, row: Row) -> AuditRecord:
 
 @contextmanager
 def audit_rows(settings: PostgresSettings) -> Generator[PostgresAuditRows]:
-    """Open a database for checking, when no loop runs. Raises LedgerError."""
+    """Open a database for verification, when no loop runs. Raises LedgerError."""
     with asyncio.Runner() as runner:
         connection = runner.run(first_connection(settings))
         try:

@@ -1,4 +1,4 @@
-"""Connections to PostgreSQL: the part of asyncpg that the stores use, its settings, and waiting out a restart."""
+"""Connections to PostgreSQL: the part of asyncpg that the stores use, its settings, and waiting for a restart."""
 
 from __future__ import annotations
 
@@ -28,27 +28,26 @@ T = TypeVar("T")
 
 CONNECT_TIMEOUT_S = 5.0
 STATEMENT_TIMEOUT_MS = 15_000
-"""A statement of the writer that takes longer is ended by the server, and its transaction with it."""
+"""The server ends a longer statement of the writer, and its transaction with it."""
 IDLE_TIMEOUT_MS = 2_000
-"""A transaction that was begun and stands still, as behind a gateway that was stopped, is ended by the server after
-this: its locks hold no one up for longer."""
+"""The server ends a transaction that is idle for longer, such as that of a suspended gateway: its locks block others no
+longer."""
 CALL_TIMEOUT_S = 20.0
-"""A server that has not answered by then is taken for gone: the connection is thrown away."""
+"""A server that has not answered by then is considered unreachable: the connection is discarded."""
 WAIT_FOR_SERVER_S = 30.0
-"""Timeout of a request that is made while the server is not reachable."""
+"""Timeout of a request that is made while the server is unreachable."""
 RETRY_MIN_S = 0.05
 RETRY_MAX_S = 1.0
 READ_CONNECTIONS = 4
-"""Reads at the same time; one more waits."""
+"""Parallel reads; a further one waits."""
 LANE_CONNECTIONS = 3
-"""The same of reading many lanes at once, after a gateway has died or as a runner comes: it waits behind no one's
-requests."""
+"""Parallel reads of many lanes, after a gateway has died or a runner attaches: they do not wait for other requests."""
 
 WANTS_WRITES = re.compile(r"[?&]target_session_attrs=(read-write|primary)\b")
 PROMOTE = " One of its hosts must take writes: promote the standby if the primary is gone."
 
 Row = tuple[Any, ...]
-"""As asyncpg's records behave, and as `Readers` gives them."""
+"""Rows as asyncpg's records behave, and as `Readers` returns them."""
 _Asked = tuple[str, tuple[Any, ...]]
 
 
@@ -71,20 +70,20 @@ class PostgresConnection(Protocol):
 
 
 class PostgresSettings(NamedTuple):
-    """How PostgreSQL is reached. `dsn` is a URL as libpq reads it: several hosts, TLS and a password file too."""
+    """How PostgreSQL is reached. `dsn` is a URL in libpq's syntax, including several hosts, TLS and a password file."""
 
     dsn: str
     pooled: bool = False
-    """Behind a pool of connections that gives each transaction another one (pgbouncer): nothing is prepared."""
+    """Behind a connection pool that uses another connection for each transaction (pgbouncer): nothing is prepared."""
     primaries: Primaries | None = None
-    """What is known of the servers that are named; without it a former primary is not noticed."""
+    """The knowledge of the named servers; without it a former primary is not detected."""
 
 
 _open = cast("Callable[..., Awaitable[PostgresConnection]]", getattr(asyncpg, "connect"))  # noqa: B009 - it has no types
 
 
 def read_settings(text: str) -> PostgresSettings:
-    """Read an address: what libpq reads, and `pooled=1` for a server behind a pool of connections (pgbouncer)."""
+    """Parse an address: libpq's syntax, and `pooled=1` for a server behind a connection pool (pgbouncer)."""
     address, mark, query = text.partition("?")
     options = query.split("&") if mark else []
     rest = [one for one in options if one.partition("=")[0] != "pooled"]
@@ -92,8 +91,7 @@ def read_settings(text: str) -> PostgresSettings:
 
 
 async def connect(settings: PostgresSettings) -> PostgresConnection:
-    """Open a connection, once, and not to a former primary if `settings` has what is known of them. Raises what asyncpg
-    raises, and FormerPrimary."""
+    """Open a connection, once, and not to a known former primary. Raises asyncpg's exceptions, and FormerPrimary."""
     if settings.primaries is None:
         return CountedConnection(await _opened(settings, None))
     opened, server = await settings.primaries.connect(settings.dsn, lambda host: _opened(settings, host))
@@ -103,7 +101,7 @@ async def connect(settings: PostgresSettings) -> PostgresConnection:
 
 
 async def look_at_primaries(settings: PostgresSettings) -> None:
-    """Look at all servers of the address, so that the newest of them is known."""
+    """Query all servers of the address, so that the newest of them is known."""
     if settings.primaries is not None:
         await settings.primaries.look(settings.dsn, lambda host: _opened(settings, host))
 
@@ -117,7 +115,8 @@ async def _opened(settings: PostgresSettings, host: LedgerHost | None) -> Postgr
 class CountedConnection:
     """A connection that counts its round trips for the operation that waits for them (`ports.trips`).
 
-    A call is one, although the driver makes two of the first call of each statement on a connection, which prepares it.
+    A call is one, although the driver makes two for the first call of each statement on a connection, which prepares
+    it.
     """
 
     __slots__ = ("__weakref__", "_connection")
@@ -151,7 +150,7 @@ class CountedConnection:
             return await cast("Any", self._connection).copy_records_to_table(table_name, **how)
 
     def cursor(self, query: str, *args: Any, **how: Any) -> Any:
-        """Return a cursor as asyncpg makes it; its fetches are not counted, since no operation of the API uses one."""
+        """Return asyncpg's cursor; its fetches are not counted, since no operation of the API uses one."""
         return cast("Any", self._connection).cursor(query, *args, **how)
 
     def is_closed(self) -> bool:
@@ -168,7 +167,7 @@ class CountedConnection:
 
 
 async def retrying(attempt: Callable[[], Awaitable[T]], wait_s: float | None = WAIT_FOR_SERVER_S) -> T:
-    """Try until the server is there, for `wait_s` at the most; for ever with None. Raises LedgerError."""
+    """Retry until the server is reachable, for at most `wait_s`; forever with None. Raises LedgerError."""
     loop = asyncio.get_running_loop()
     deadline_s = None if wait_s is None else loop.time() + wait_s
     delay_s = RETRY_MIN_S
@@ -186,7 +185,7 @@ async def retrying(attempt: Callable[[], Awaitable[T]], wait_s: float | None = W
 class PostgresReaders:
     """A few connections for reading. A read sees every commit that had returned when it was called.
 
-    While all of them are taken, reads that ask for the same and have not been sent yet are one.
+    While all of them are busy, equal reads that have not been sent yet are merged.
     """
 
     def __init__(self, settings: PostgresSettings, connections: int = READ_CONNECTIONS) -> None:
@@ -203,7 +202,7 @@ class PostgresReaders:
         waits = trips.CURRENT.get()
         if waits is None:
             return await self._read(sql, values)
-        # Counted from the call on: reads side by side are one in a row, also if one of them waits for a connection.
+        # Counted from the call on: parallel reads are one in a row, also if one of them waits for a connection.
         begun_at = waits.in_a_row
         with trips.counting() as spent:
             found = await self._read(sql, values)
@@ -242,12 +241,12 @@ class PostgresReaders:
     def _has_read(self, shared: asyncio.Task[list[Row]]) -> None:
         self._shared.discard(shared)
         if not shared.cancelled():
-            shared.exception()  # The one who waited may have been cancelled.
+            shared.exception()  # The waiter may have been cancelled.
 
     async def _once(self, sql: str, values: tuple[Any, ...], asked: _Asked | None = None) -> list[Row]:
         async with self._room:
             if asked is not None:
-                self._unsent.pop(asked, None)  # Who asks from now on may have seen a newer commit.
+                self._unsent.pop(asked, None)  # A later caller may have seen a newer commit.
             if self._closed:
                 raise PostgresClosed("The ledger is closed.")
             connection = self._free.pop() if self._free else await connect(self._settings)
@@ -263,21 +262,21 @@ class PostgresReaders:
                     self._free.append(connection)
                 raise
             except BaseException:
-                # No one knows what it is still about to hear.
+                # What it would still receive is unknown.
                 connection.terminate()
                 raise
             self._free.append(connection)
             return [tuple(given(one) if isinstance(one, str) else one for one in row) for row in found]
 
     def _drop_idle(self) -> None:
-        """One was closed behind our back, so the server went: the others have no one at their end either."""
+        """Drop the idle connections: the server closed one of them, so the others are broken, too."""
         for one in self._free:
             one.terminate()
         self._free.clear()
 
 
 async def close_quietly(connection: PostgresConnection) -> None:
-    """Say goodbye where somebody is there to hear it."""
+    """Close a connection cleanly if the server is reachable."""
     try:
         await connection.close(timeout=2.0)
     except LINK_FAULTS:
@@ -285,7 +284,7 @@ async def close_quietly(connection: PostgresConnection) -> None:
 
 
 async def first_connection(settings: PostgresSettings) -> PostgresConnection:
-    """Open a connection at the start: a wrong address or password is said at once, in one sentence. Raises
+    """Open a connection at the start: a wrong address or password is reported at once, in one sentence. Raises
     LedgerError."""
     await look_at_primaries(settings)
     try:
@@ -296,14 +295,14 @@ async def first_connection(settings: PostgresSettings) -> PostgresConnection:
 
 
 def shown(dsn: str) -> str:
-    """Write an address without its password and without what follows `?`, which may hold one."""
+    """Return an address without its password and without what follows `?`, which may contain one."""
     scheme, _, rest = dsn.partition("?")[0].rpartition("://")
     who, at, where = rest.rpartition("@")
     return f"{scheme or 'postgresql'}://{who.partition(':')[0]}{at}{where}"
 
 
 def _reason(error: Exception) -> str:
-    """What is wrong and what to do, in a sentence."""
+    """Return the error and its remedy, in a sentence."""
     text = " ".join(str(error).split()).rstrip(".") or type(error).__name__
     match error:
         case FormerPrimary():

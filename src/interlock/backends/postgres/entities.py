@@ -1,4 +1,5 @@
-"""The statements of entities on PostgreSQL, made from their declarations. Rows come as one array for each column."""
+"""The statements of entities on PostgreSQL, built from their declarations. Rows are passed as one array for each
+column."""
 
 from __future__ import annotations
 
@@ -21,13 +22,13 @@ _ARRAYS: dict[type, str] = {str: "text[]", int: "bigint[]", bool: "boolean[]", b
 
 
 async def missing_tables(connection: PostgresConnection) -> list[Entity[Any]]:
-    """Return the entities whose table this database does not have."""
+    """Return the entities without a table in this database."""
     there = {row[0] for row in await connection.fetch(_TABLES)}
     return [entity for entity in DECLARED if entity.table not in there]
 
 
 def operation_of(write: LedgerWrite) -> RowOperation | None:
-    """Return the statement of a write of an entity; None for another write."""
+    """Return the statement for a write of an entity; None for another write."""
     match write:
         case Put(record) | Add(record):
             return put_operation(entity_of(record))

@@ -1,4 +1,4 @@
-"""Transcript lines that are written in the transaction of the ledger which makes them (X-3)."""
+"""Transcript lines that are written in the transaction of the ledger that creates them (X-3)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from interlock.protocol.records import TranscriptLine
 from interlock.session.entries import BadLine, check_line, header_line
 
 KNOWN_TRANSCRIPTS = 65_536
-"""Sessions that are known to have a transcript; beyond it the oldest are looked for again."""
+"""Sessions that are known to have a transcript; beyond it the oldest are looked up again."""
 
 GROW = """
 UPDATE transcript SET lines = transcript.lines + given.added
@@ -31,7 +31,7 @@ SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::bytea
 WHERE NOT EXISTS (SELECT 1 FROM transcript_line AS there WHERE there.tenant_id = given.tenant_id
                   AND there.session_id = given.session_id AND there.entry_id = given.entry_id AND there.kept = '')
 """
-"""An entry that is there stays as it is. Its number is given away all the same, for no one counts by it."""
+"""An existing entry stays unchanged. Its number is used up nevertheless, which is harmless."""
 HEADERS = """
 SELECT s.session_id, s.agent_id, s.workspace, s.created_ms, s.tenant_id
 FROM unnest($1::text[], $2::text[]) AS asked (tenant_id, session_id)
@@ -65,7 +65,8 @@ WHERE NOT EXISTS (SELECT 1 FROM transcript_line AS there WHERE there.tenant_id =
 
 
 class Entries:
-    """Writes lines in the transaction of its caller. It remembers only what is final about a transcript that began."""
+    """The writer of lines in the transaction of its caller. It caches only final facts about a transcript that
+    began."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[str, None] = OrderedDict()
@@ -88,13 +89,13 @@ class Entries:
             self._note(session_id)
 
     async def look(self, connection: PostgresConnection, lines: Sequence[TranscriptLine]) -> None:
-        """Learn which transcripts of these lines have begun: those of sessions that another gateway had do."""
+        """Find which transcripts of these lines have begun: those of sessions that another gateway owned have."""
         if unknown := self._unknown(lines):
             for (session_id,) in await connection.fetch(BEGUN, *columns(unknown)):
                 self._note(given(session_id))
 
     def _unknown(self, lines: Sequence[TranscriptLine]) -> list[tuple[str, str]]:
-        """Name the sessions, each with its tenant before it, whose transcripts may not have begun."""
+        """Return the sessions, each with its tenant before it, whose transcripts may not have begun."""
         return sorted({(line.tenant_id, line.session_id) for line in lines if line.session_id not in self._known})
 
     def add_to(self, single: Single, lines: Sequence[TranscriptLine]) -> None:
@@ -119,7 +120,7 @@ class Entries:
             self._known.popitem(last=False)
 
     def forget(self) -> None:
-        """Look again, after a transaction that was rolled back may have begun one."""
+        """Clear the cache after a rollback, which may have undone the begin of one."""
         self._known.clear()
 
 
@@ -146,7 +147,7 @@ async def begin(connection: PostgresConnection, headers: Sequence[TranscriptHead
 
 
 async def append(connection: PostgresConnection, lines: Sequence[TranscriptLine]) -> None:
-    """Append lines to transcripts that are there; those that they have already are passed over."""
+    """Append lines to existing transcripts; lines that they have already are skipped."""
     added = _counted(lines)
     found = await connection.fetch(GROW, *columns((*name, count) for name, count in added.items()))
     totals = {given(session_id): total for session_id, total in found}

@@ -1,4 +1,4 @@
-"""What can be wrong with PostgreSQL, and how its errors become the port's."""
+"""PostgreSQL's errors, and their conversion to the port's."""
 
 from __future__ import annotations
 
@@ -13,55 +13,55 @@ from interlock.ports.ledger import Full, LedgerError, NameTaken, OutcomeUnknown
 
 AwayEvent = Literal["postgres_is_away", "postgres_cancelled_statement"]
 AWAY_EVENTS: tuple[AwayEvent, ...] = get_args(AwayEvent)
-"""Events of the log while the server does not do what it is asked."""
+"""Events of the log while the server is unavailable."""
 
 
 class NotReached(LedgerError):
-    """No one answers at the address, or it lets no one in."""
+    """Raised if no server answers at the address, or it refuses the login."""
 
 
 class NotAPostgresLedger(LedgerError):
-    """The database does not hold a ledger."""
+    """Raised if the database does not hold a ledger."""
 
 
 class WrongSchema(LedgerError):
-    """The schema is too new or too old for this program."""
+    """Raised if the schema is too new or too old for this program."""
 
 
 class FormerPrimary(ConnectionError):
-    """The server that was reached takes writes, and is not the primary any more. The text is one sentence."""
+    """Raised if the reached server accepts writes, and is no longer the primary. The text is one sentence."""
 
 
 class PostgresClosed(LedgerError):
-    """The ledger takes nothing any more, because it was closed."""
+    """Raised if the ledger was closed."""
 
 
 class DatabaseUnavailable(Full):
-    """The server could not be reached for too long; nothing of the batch was kept."""
+    """Raised if the server was unreachable for too long; nothing of the batch was stored."""
 
 
 _KEY = re.compile(r"\(([\w, ]+)\)=")
-"""The columns in what the server says of a key that exists, whatever its language."""
+"""The columns in the server's message about an existing key, whatever its language."""
 LINK_FAULTS = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, TimeoutError)
-"""All that a statement may raise. The third is what the driver says of a link that the server ended unasked, while
-no one had noticed yet: whatever it was to hear, it is lost."""
+"""All exceptions of a statement. The third is the driver's for a connection that the server ended unnoticed: whatever
+it was to receive is lost."""
 _AWAY = (
     OSError,
     asyncpg.InternalClientError,
     TimeoutError,
     asyncpg.PostgresConnectionError,
     asyncpg.OperatorInterventionError,  # Shut down, crashed, starting up, statement ended by its timeout.
-    asyncpg.InvalidTransactionStateError,  # Stood idle for too long.
+    asyncpg.InvalidTransactionStateError,  # It was idle for too long.
     asyncpg.TooManyConnectionsError,
-    asyncpg.ReadOnlySQLTransactionError,  # A server that has just become, or is not yet, the one that is written to.
+    asyncpg.ReadOnlySQLTransactionError,  # A server that has just become, or is not yet, the primary.
 )
 _CANNOT_TAKE = (asyncpg.InsufficientResourcesError, asyncpg.PostgresIOError, asyncpg.PostgresSystemError)
 _AGAIN = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError, asyncpg.LockNotAvailableError)
 
 
 def is_away(error: BaseException) -> bool:
-    """Return whether the server, not the question, is what failed: the same may do later."""
-    if isinstance(error, asyncpg.InterfaceError):  # A link that has ended is said so; a wrong call is too.
+    """Return whether the server, not the request, is what failed: the same request may succeed later."""
+    if isinstance(error, asyncpg.InterfaceError):  # A broken connection is reported so; a wrong call is too.
         return "closed" in str(error)
     return isinstance(error, _AWAY)
 
@@ -78,12 +78,12 @@ def concerns_one_batch(error: BaseException) -> bool:
 
 
 def is_answered(error: BaseException) -> bool:
-    """Return whether the server itself answered that it has not done a statement: its outcome is not in doubt."""
+    """Return whether the server itself reported that it has not executed a statement: its outcome is not in doubt."""
     return isinstance(error, asyncpg.ReadOnlySQLTransactionError | asyncpg.QueryCanceledError)
 
 
 def why_away(error: BaseException, where: str = "") -> tuple[AwayEvent, str]:
-    """Return the log's event for a fault that `is_away` knows, and one sentence with the place and the remedy."""
+    """Return the log's event for a fault that `is_away` recognises, and one sentence with the place and the remedy."""
     at = f" at {where}" if where else ""
     if isinstance(error, asyncpg.QueryCanceledError):
         return "postgres_cancelled_statement", (
@@ -97,7 +97,7 @@ def why_away(error: BaseException, where: str = "") -> tuple[AwayEvent, str]:
 
 
 def in_words(error: BaseException) -> str:
-    """Return what went wrong, in words without a number and without a full stop."""
+    """Return the error in words without a number and without a full stop."""
     if isinstance(error, FileNotFoundError):
         return "no server listens at its socket"
     if isinstance(error, OSError) and error.errno is not None:
@@ -107,7 +107,7 @@ def in_words(error: BaseException) -> str:
 
 
 def _taken(error: asyncpg.UniqueViolationError) -> str:
-    """Return the sentence that refuses a second row, as its entity has it."""
+    """Return the sentence that refuses a second row, from its entity."""
     table, name = str(getattr(error, "table_name", "")), str(getattr(error, "constraint_name", ""))
     if table == "idempotency":
         return "An answer is kept under this idempotency key already."
@@ -120,7 +120,7 @@ def _taken(error: asyncpg.UniqueViolationError) -> str:
 
 
 def translate(error: BaseException) -> LedgerError:
-    """Turn what went wrong into the port's error, with one sentence."""
+    """Convert an exception to the port's error, with one sentence."""
     if isinstance(error, LedgerError):
         return error
     if isinstance(error, asyncpg.UniqueViolationError):

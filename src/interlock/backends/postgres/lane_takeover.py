@@ -1,4 +1,4 @@
-"""Taking lanes: all that wait are taken in one transaction, whose statements are as many for one lane as for 256."""
+"""Taking of lanes: all waiting ones are taken in one transaction, with as many statements for one lane as for 256."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from interlock.ports.ledger import LaneName, TenantMoving
 TAKE_LIMIT = 256
 """Lanes that one transaction takes."""
 ALIVE = "SELECT 1 FROM instance WHERE instance_id = $1 AND expires_ms > interlock_now_ms() FOR KEY SHARE"
-"""Hold the asker's row: it cannot leave before the transaction has ended. A renewal goes with this lock."""
+"""Lock the caller's row: it cannot leave before the transaction has ended. A renewal is compatible with this lock."""
 _HOLD = """
 SELECT lane.tenant_id, lane.name, lane.epoch, lane.instance_id
 FROM lane JOIN unnest($2::text[], $3::text[]) AS given (tenant_id, name) USING (tenant_id, name)
 ORDER BY lane.name FOR UPDATE OF lane
 """
-"""Anyone who takes lanes waits here for the commits that go on under their epochs, and for others who take them."""
+"""A transaction that takes lanes waits here for the commits under their epochs, and for others that take them."""
 _HELD = """
 WITH alive AS ({alive}), held AS ({hold})
 SELECT held.* FROM (SELECT count(*) AS there FROM alive) AS asker LEFT JOIN held ON there > 0 WHERE there > 0
 """
 HOLD = _HELD.format(alive=ALIVE, hold=_HOLD)
-"""Returns no row if the asker is not alive, and a row of nulls if there is no lane."""
+"""Returns no row if the caller is not alive, and a row of nulls if there is no lane."""
 HOLD_FREE = _HELD.format(alive=ALIVE, hold=f"{_HOLD} SKIP LOCKED")
 NAME_LANES = """
 INSERT INTO lane (tenant_id, name, epoch)
 SELECT tenant_id, name, 0 FROM unnest($1::text[], $2::text[]) AS given (tenant_id, name)
 ON CONFLICT DO NOTHING RETURNING tenant_id, name, epoch, instance_id
 """
-"""Also gives its tenant to the row of a gateway that does not know of tenants of lanes (migration 0019)."""
+"""Also adds the tenant to the row of a gateway that does not know of tenants of lanes (migration 0019)."""
 TAKE = """
 WITH whose AS (
     SELECT given.tenant_id, given.name,
@@ -54,8 +54,8 @@ WITH whose AS (
 SELECT whose.tenant_id, whose.name, coalesce(whose.linked, whose.owner), taken.epoch
 FROM whose LEFT JOIN taken USING (tenant_id, name)
 """
-"""For each lane that is held: the live instance that its runner is attached to, or else its owner if that is alive; and
-the new epoch if it was taken, since there is no such instance or it is the asker. With $6 not from a live owner. Of a
+"""For each locked lane: the live instance that its runner is attached to, or otherwise its owner if that is alive; and
+the new epoch if it was taken, since there is no such instance or it is the caller. With $6 not from a live owner. Of a
 frozen lane, whose tenant is being moved, neither."""
 
 
@@ -107,7 +107,7 @@ class Taking:
                     one.answer.set_exception(TenantMoving("The tenant of this session is being moved."))
 
     def _group(self) -> list[_Asked]:
-        """The next lanes of one instance, each of them once: who takes a lane again wants another epoch."""
+        """Return the next lanes of one instance, each of them once: taking a lane again needs another epoch."""
         group, rest, seen = list[_Asked](), list[_Asked](), set[LaneName]()
         for one in self._asked:
             fits = len(group) < TAKE_LIMIT and one.lane not in seen and (
@@ -121,15 +121,15 @@ class Taking:
 async def _take(connection: PostgresConnection, lanes: Mapping[LaneName, str | None], instance_id: str, *,
                 orphans: bool = False
                 ) -> dict[LaneName, Lease]:
-    """Take those of these lanes, each with its runner, that may be had: (lane → whose it is now). With
-    `orphans`, only those whose owner is dead and which no other transaction holds; the rest is left out, and so are
+    """Take those of these lanes, each with its runner, that can be taken; returns (lane → its owner now). With
+    `orphans`, only those whose owner is dead and which no other transaction locks; the rest is omitted, and so are
     frozen lanes in any case. Raises Gone."""
     mine, asked = held(instance_id), {held_lane(lane): lane for lane in lanes}
     rows = await connection.fetch(HOLD_FREE if orphans else HOLD, mine, *lane_columns(asked))
     if not rows:
         raise Gone(f"The instance {instance_id} was not renewed for too long, and is taken for dead.")
     rows = [row for row in rows if row[0] is not None]
-    if not orphans:  # An orphan has a row, and none is made for it.
+    if not orphans:  # An orphan has a row, so none is created for it.
         rows += await _named(connection, mine, asked.keys() - {_lane(row) for row in rows})
     rows = [row for row in rows if row[3] or not orphans]
     if not rows:
@@ -150,10 +150,11 @@ async def _take(connection: PostgresConnection, lanes: Mapping[LaneName, str | N
 
 
 async def _named(connection: PostgresConnection, mine: str, lanes: Set[LaneName]) -> list[Row]:
-    """Make rows for these lanes, and hold them; one that another gateway has made meanwhile is held as it is now."""
+    """Create rows for these lanes, and lock them; one that another gateway has created meanwhile is locked as it is
+    now."""
     if not lanes:
         return []
-    # In the order of their names, as everyone does: two that make the same ones would wait for each other.
+    # In the order of their names, as everywhere: two that create the same ones would wait for each other.
     rows = await connection.fetch(NAME_LANES, *lane_columns(sorted(lanes, key=lambda lane: lane.name)))
     rest = lanes - {_lane(row) for row in rows}
     return rows + await connection.fetch(HOLD, mine, *lane_columns(rest)) if rest else rows

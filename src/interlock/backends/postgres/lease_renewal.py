@@ -1,8 +1,9 @@
-"""The connection on which an instance is renewed, and on which nothing else is ever asked (C-4).
+"""The connection on which an instance is renewed, and which is used for nothing else (C-4).
 
-Renewing is one statement and one round trip. It waits behind no transaction of this gateway: it has a connection of its
-own, its row is locked by no one (`ALIVE` in `leases.py` takes a key lock, which goes with it), and it does not wait for
-the disk. A renewal that a crash of the server loses makes a lease shorter, never longer, and epochs fence either way.
+A renewal is one statement and one round trip. It waits for no transaction of this gateway: it has a connection of its
+own, its row is not locked by others (`ALIVE` in `leases.py` takes a key lock, which is compatible), and it does not
+wait for the disk. A renewal that a crash of the server loses makes a lease shorter, never longer, and epochs fence
+either way.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from interlock.backends.postgres.texts import held
 from interlock.ports.leases import INSTANCE_LIFE_MS
 
 RENEW_TIMEOUT_S = INSTANCE_LIFE_MS / 3_000
-"""A renewal that has no answer by then is asked on another connection as well."""
+"""A renewal without an answer by then is also sent on another connection."""
 RECONNECT_TIMEOUT_S = INSTANCE_LIFE_MS / 2_000
-"""Both are given up after this. Opening a connection takes some eight round trips."""
+"""Both are abandoned after this. Opening a connection takes some eight round trips."""
 Renewed: TypeAlias = tuple[PostgresConnection, bool]
-"""The connection that had the answer, and whether the instance was alive."""
+"""The connection that received the answer, and whether the instance was alive."""
 RENEW = """
 UPDATE instance SET expires_ms = interlock_now_ms() + $2
 FROM (SELECT set_config('synchronous_commit', 'off', true) AS kept) AS quick
@@ -30,7 +31,7 @@ WHERE instance_id = $1 AND expires_ms > interlock_now_ms() RETURNING 1
 
 
 class Renewing:
-    """Owns that connection."""
+    """The owner of that connection."""
 
     def __init__(self, settings: PostgresSettings) -> None:
         self._settings = settings
@@ -38,11 +39,11 @@ class Renewing:
         self._one = asyncio.Lock()
 
     async def open(self) -> None:
-        """Connect before the first renewal is due. Raises what asyncpg raises."""
+        """Connect before the first renewal is due. Raises asyncpg's exceptions."""
         self._connection = await connect(self._settings)
 
     async def renew(self, instance_id: str, life_ms: int) -> bool:
-        """Be there for `life_ms` from now; False if the row has expired. Raises LedgerError."""
+        """Extend the instance's life to `life_ms` from now; False if the row has expired. Raises LedgerError."""
         async with self._one:
             connection, self._connection = self._connection, None
             try:
@@ -60,9 +61,9 @@ class Renewing:
             return is_alive
 
     async def _hedged(self, connection: PostgresConnection, instance_id: str, life_ms: int) -> bool:
-        """Ask on the connection that is there; when its answer is late, also on another, and take the first.
+        """Send on the current connection; if its answer is late, also on another, and use the first answer.
 
-        To give up the first would lose a renewal that only stood still: opening another takes some eight round trips
+        Abandoning the first would lose a renewal that was only delayed: opening another takes some eight round trips
         and a new process of the server, which after a stall may be more than is left of the lease.
         """
         first = asyncio.ensure_future(self._asked(connection, instance_id, life_ms))
@@ -91,7 +92,7 @@ class Renewing:
             raise
 
     async def _give_up(self, asked: set[asyncio.Task[Renewed]]) -> None:
-        """End what is still asked, and the connections of answers that are not needed."""
+        """Cancel the pending requests, and close the connections of answers that are not needed."""
         for task in asked:
             task.cancel()
         for found in await asyncio.gather(*asked, return_exceptions=True):
@@ -106,7 +107,7 @@ class Renewing:
 
 
 async def _first_of(asked: set[asyncio.Task[Renewed]]) -> Renewed:
-    """Return the first answer; a fault counts only if all have failed. Raises what the last of them raised."""
+    """Return the first answer; a fault counts only if all have failed. Raises the last one's exception."""
     waiting = set(asked)
     while True:
         done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)

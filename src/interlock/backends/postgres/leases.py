@@ -1,4 +1,5 @@
-"""Instances and leases in the ledger's database: the clock is the server's, so that gateways a minute apart agree."""
+"""Instances and leases in the ledger's database: the clock is the server's, so that gateways with different clocks
+agree."""
 
 from __future__ import annotations
 
@@ -89,7 +90,8 @@ SELECT tenant_id, name FROM dead, LATERAL (
     SELECT tenant_id, name FROM lane WHERE lane.instance_id = dead.instance_id AND instance_id <> '' LIMIT $1) AS found
 LIMIT $1
 """
-"""Goes from owner to owner along the index: every gateway asks this each second, and most lanes have a live owner."""
+"""Steps from owner to owner along the index: every gateway queries this each second, and most lanes have a live
+owner."""
 ATTACH = """
 INSERT INTO runner_link AS known (runner_id, tenant_id, instance_id, link_id, present, number)
 SELECT $1::text, $2::text, $3::text, $4::text, $5::bytea, $6::bigint
@@ -112,7 +114,7 @@ UPDATE runner_link SET instance_id = '', present = ''
 WHERE tenant_id = $1 AND runner_id = $2 AND link_id = $3 AND instance_id <> '' RETURNING 1
 """
 UPTO = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
-"""The oldest transaction that is open still: what those before it changed is to be seen from now on."""
+"""The oldest open transaction: the changes of those before it are visible from now on."""
 SINCE = """
 SELECT runner_id, tenant_id, instance_id, link_id, present FROM runner_link
 WHERE changed >= $1 AND ($1 > 0 OR instance_id <> '')
@@ -124,7 +126,7 @@ WHERE expires_ms > interlock_now_ms() AND ($1::text IS NULL OR tenant_id = $1) O
 
 
 async def open_leases(settings: PostgresSettings) -> PostgresLeases:
-    """Open the leases of a ledger that is open already: its schema is there. Raises LedgerError."""
+    """Open the leases of a ledger that is open already: its schema exists. Raises LedgerError."""
     connection = await first_connection(settings)
     renewing = RenewalThread(settings)
     try:
@@ -141,8 +143,8 @@ async def open_leases(settings: PostgresSettings) -> PostgresLeases:
 
 
 class PostgresLeases(Leases):
-    """See `interlock.ports.leases.Leases`. It has connections of its own: taking a lane waits behind no long
-    commit, and a renewal waits behind nothing."""
+    """See `interlock.ports.leases.Leases`. It has connections of its own: taking a lane does not wait for long commits,
+    and a renewal waits for nothing."""
 
     begins: ClassVar[bool] = True
 
@@ -234,7 +236,7 @@ class PostgresLeases(Leases):
         return await self._writer.run(tenant_moves.thaw_overdue)
 
     async def close(self) -> None:
-        """Finish what was handed over, then close."""
+        """Finish what was submitted, then close."""
         await self._watch.stop()
         await self._writer.close()
         await self._readers.close()

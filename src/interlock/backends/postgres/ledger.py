@@ -41,11 +41,11 @@ log = structlog.get_logger("interlock.postgres")
 
 async def open_ledger(settings: PostgresSettings, clock: Clock, *, keeps_transcripts: bool = False,
                       may_migrate: bool = True) -> PostgresLedger:
-    """Open the ledger in a database, making or updating its schema, on the running loop.
+    """Open the ledger in a database, creating or updating its schema, on the running loop.
 
-    With `keeps_transcripts` a transcript's lines are written in the transaction that makes them (X-3), to be read by
-    `PostgresTranscripts`; else they wait in the ledger for anyone who writes them to files. Raises NotReached,
-    NotALedger, WrongSchema or another LedgerError, each with one sentence.
+    With `keeps_transcripts` a transcript's lines are written in the transaction that creates them (X-3), to be read by
+    `PostgresTranscripts`; otherwise they wait in the ledger to be written to files. Raises NotReached, NotALedger,
+    WrongSchema or another LedgerError, each with one sentence.
     """
     connection = await first_connection(settings)
     try:
@@ -68,7 +68,7 @@ async def open_ledger(settings: PostgresSettings, clock: Clock, *, keeps_transcr
 
 
 class PostgresLedger(AuditedLedger, PostgresUpkeep, PostgresReading):
-    """See `interlock.ports.ledger.Ledger` for what each call guarantees."""
+    """The ledger on PostgreSQL; see `interlock.ports.ledger.Ledger` for what each call guarantees."""
 
     def __init__(self, gateway_id: str, settings: PostgresSettings, writer: PostgresWriter, room: AuditRoom, *,
                  keeps_transcripts: bool) -> None:
@@ -121,12 +121,12 @@ class PostgresLedger(AuditedLedger, PostgresUpkeep, PostgresReading):
 
     @property
     def readers(self) -> PostgresReaders:
-        """The connections that read, for what else is kept in the same database."""
+        """Return the connections that read, for other data in the same database."""
         return self._readers
 
     @property
     def lane_readers(self) -> PostgresReaders:
-        """The same for what many lanes are read with."""
+        """Return the connections for reading many lanes."""
         return self._lane_readers
 
     async def close(self) -> None:
@@ -135,7 +135,7 @@ class PostgresLedger(AuditedLedger, PostgresUpkeep, PostgresReading):
         await self._lane_readers.close()
 
     async def _free_space(self) -> None:
-        """Make the server free the space of what was erased (U-4). The data is erased even if that fails."""
+        """Make the server free the space of erased data (U-4). The data is erased even if that fails."""
         try:
             connection = await connect(self._settings)
         except Exception as error:  # noqa: BLE001 - the server does the same by itself, later
@@ -150,7 +150,7 @@ class PostgresLedger(AuditedLedger, PostgresUpkeep, PostgresReading):
 
 
 async def _warn_of_loss(connection: PostgresConnection, settings: PostgresSettings) -> None:
-    """Say so where the server is set to forget on a power cut what it has acknowledged (D-1)."""
+    """Log a warning if the server is configured to lose acknowledged commits in a power cut (D-1)."""
     row = await connection.fetchrow(_LOSING)
     assert row is not None, "the statement gives one row"
     if row[1] == "off":

@@ -1,4 +1,4 @@
-"""A statement that writes rows, and how the writes of many batches become its rows: one array for each column."""
+"""Statements that write rows, and the conversion of many batches' writes to their rows: one array for each column."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ Merge = Callable[[Row, Row], Row]
 
 
 class RowOperation(NamedTuple):
-    """A statement, and the rows that a write adds to it. Of rows with one key the last counts, unless `merge` says
-    otherwise; a key of None has no other like it."""
+    """A statement, and the rows that a write adds to it. Of rows with one key the last counts, unless `merge` is set; a
+    key of None is unique."""
 
     table: str
     sql: str
     rows: Callable[[Any], Keyed]
     merge: Merge = lambda _old, new: new
     every: Callable[[], LedgerError] | None = None
-    """Makes what is raised where the statement does not return a row for every row that it was given."""
+    """Creates the exception if the statement does not return a row for every given row."""
 
 
 class TableStatement:
-    """One statement that is to run, with its rows."""
+    """A statement to run, with its rows."""
 
     __slots__ = ("op", "rows")
 
@@ -42,12 +42,12 @@ class TableStatement:
             self.rows[key] = row if old is None else self.op.merge(old, row)
 
     def columns(self) -> list[list[Any]]:
-        """Return the rows as the statement takes them."""
+        """Return the rows in the statement's form."""
         return columns(self.rows.values())
 
 
 def keyed(row: Callable[[Any], Row], keys: int = 1) -> Callable[[Any], Keyed]:
-    """Make one row of each write, whose first columns are its key."""
+    """Return one row of each write, whose first columns are its key."""
 
     def rows_of(write: Any) -> Keyed:
         made = row(write)
@@ -57,7 +57,7 @@ def keyed(row: Callable[[Any], Row], keys: int = 1) -> Callable[[Any], Keyed]:
 
 
 def unkeyed(row: Callable[[Any], Row]) -> Callable[[Any], Keyed]:
-    """Make one row of each write, like no other."""
+    """Return one row of each write, without a key."""
     return lambda write: ((None, row(write)),)
 
 
@@ -72,6 +72,6 @@ def summed(first: int) -> Merge:
 
 
 def columns(rows: Iterable[Row]) -> list[list[Any]]:
-    """Turn rows into one list for each column, with every text as PostgreSQL can hold it."""
+    """Convert rows to one list for each column, with every text in a form that PostgreSQL can store."""
     return [[held(value) if isinstance(value, str) else value for value in column]
             for column in zip(*rows, strict=True)]

@@ -1,13 +1,13 @@
-"""Which server is the ledger's primary, and which one was: nothing is asked of a former one (C-4, D-1).
+"""Detection of the ledger's primary, and of former ones, which are not used (C-4, D-1).
 
-A primary that comes back after its standby was promoted takes writes as if nothing had happened, and what it takes is
-lost. Each promotion begins a new *timeline*, which PostgreSQL numbers upwards and never begins twice, so of two servers
-that are copies of one (they have one system identifier) the one with the lower timeline is the former primary.
+A primary that returns after its standby was promoted accepts writes as if nothing had happened, and these are lost.
+Each promotion begins a new *timeline*, which PostgreSQL numbers upwards and never begins twice, so of two servers that
+are copies of one (they have one system identifier) the one with the lower timeline is the former primary.
 
-A process knows the newest timeline that any of its connections has seen, and stores it in a file, so it knows it after
-a restart too. Every server of the address is looked at when the ledger is opened, every LOOK_S, and before a new
-connection is used: a former primary may be back before any connection has reached the new one. All connections to a
-server that turns out to be a former primary are cut.
+A process knows the newest timeline that any of its connections has seen, and stores it in a file, so that it survives a
+restart. Every server of the address is queried when the ledger is opened, every LOOK_S, and before a new connection is
+used: a former primary may be back before any connection has reached the new one. All connections to a server that
+proves to be a former primary are closed.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ import structlog
 from interlock.backends.postgres.faults import LINK_FAULTS, FormerPrimary, is_away
 
 LOOK_S = 5.0
-"""All servers of the address are looked at so often."""
+"""Interval between queries of all servers of the address."""
 LOOK_TIMEOUT_S = 3.0
-"""One that has not answered by then is left out of a look."""
+"""A server that has not answered by then is left out of the query."""
 CONFIRM_TIMEOUT_S = 1.0
 """How long a new connection waits for the answers of the other servers: less than a renewal has to reconnect. A server
-that did not answer the last look is not waited for."""
+that did not answer the last query is not waited for."""
 FILE_NAME = "postgres-primary.json"
 WHICH = """
 SELECT system_identifier::text, CASE WHEN pg_is_in_recovery() THEN NULL
     ELSE ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::int END
 FROM pg_control_system()
 """
-"""The file of the write-ahead log that is written now begins with the number of its timeline."""
+"""The name of the current write-ahead log file begins with its timeline."""
 log = structlog.get_logger("interlock.postgres")
 
 
@@ -54,20 +54,20 @@ class DriverConnection(Protocol):
 
 
 class Severable(Protocol):
-    """A connection that can be cut."""
+    """A connection that can be closed at once."""
 
     def terminate(self) -> None: ...
 
 
 class PrimaryServer(NamedTuple):
-    """A server that takes writes: which database system it is a copy of, and its timeline."""
+    """A server that accepts writes: its database system, and its timeline."""
 
     system: str
     timeline: int
 
 
 class LedgerHost(NamedTuple):
-    """One server of an address; a directory is that of its socket."""
+    """A server of an address; a directory is that of its socket."""
 
     name: str
     port: int | None
@@ -78,12 +78,12 @@ class LedgerHost(NamedTuple):
 
 C = TypeVar("C", bound=DriverConnection)
 Open = Callable[[LedgerHost | None], Awaitable[C]]
-"""Opens a connection to one server of the address, or to any. Raises what the driver raises."""
+"""Opens a connection to one server of the address, or to any. Raises the driver's exceptions."""
 
 
 async def server_of(connection: DriverConnection) -> PrimaryServer | None:
-    """Ask a server which one it is; None for a standby, and for one that is like PostgreSQL and has no timelines or
-    shows them to no one. Raises LINK_FAULTS."""
+    """Return a server's identity; None for a standby, and for one that is like PostgreSQL and has no timelines or hides
+    them. Raises LINK_FAULTS."""
     try:
         found = await connection.fetchrow(WHICH)
     except asyncpg.PostgresError as error:
@@ -97,7 +97,7 @@ def hosts_of(dsn: str) -> list[LedgerHost]:
     """Return the servers that an address names; none if it leaves that to the environment, or is not an address."""
     try:
         parts = urlsplit(dsn)
-    except ValueError:  # The driver says what is wrong with it.
+    except ValueError:  # The driver reports what is wrong with it.
         return []
     query = {name: values[-1] for name, values in parse_qs(parts.query).items()}
     listed = unquote(parts.netloc.rpartition("@")[2]) or query.get("host", "")
@@ -116,35 +116,35 @@ class _Silent(NamedTuple):
 
 
 class _Opened(NamedTuple):
-    """Which server a connection is to, and the loop that it belongs to."""
+    """The server of a connection, and its loop."""
 
     server: PrimaryServer
     loop: asyncio.AbstractEventLoop
 
 
 class _Looks:
-    """Looks of one loop: one at a time, and one is enough for all who asked before it began."""
+    """The queries of one loop: one at a time, shared by all who requested it before it began."""
 
     def __init__(self) -> None:
         self._one = asyncio.Lock()
         self._begun = self._done = 0
 
     async def after_now(self, look: Callable[[], Awaitable[None]]) -> None:
-        """Return once a look has been done that began after the call."""
+        """Return once a query has been done that began after the call."""
         begun = self._begun
         async with self._one:
             if self._done > begun:
                 return
             self._begun = number = self._begun + 1
             await look()
-            self._done = number  # Not if it was cancelled: the next who waits does it.
+            self._done = number  # Not if it was cancelled: the next waiter does it.
 
 
 class Primaries:
-    """What one process knows of the servers of one address, for all connections that it opens there, on any loop."""
+    """A process's knowledge of the servers of one address, for all connections that it opens there, on any loop."""
 
     def __init__(self, file: Path | None = None) -> None:
-        """`file` keeps the newest timeline over a restart."""
+        """Create it; `file` stores the newest timeline across restarts."""
         self._file = file
         self._newest = _read(file) if file is not None else None
         self._open = weakref.WeakKeyDictionary[Severable, _Opened]()
@@ -154,16 +154,16 @@ class Primaries:
         self._silent = frozenset[LedgerHost | None]()
         """Servers that did not answer the last look in time."""
         self.former: list[LedgerHost] = []
-        """Servers that took writes at the last look although another one is the primary."""
+        """Servers that accepted writes at the last query although another one is the primary."""
 
     def is_former(self, server: PrimaryServer | None) -> bool:
-        """Return whether a server is known to be the primary no more."""
+        """Return whether a server is known to be a former primary."""
         newest = self._newest
         return (server is not None and newest is not None and server.system == newest.system
                 and server.timeline < newest.timeline)
 
     def learn(self, server: PrimaryServer | None) -> None:
-        """Take in that a server takes writes; cut what is connected to one that is a former primary by that."""
+        """Record that a server accepts writes; close the connections to servers that are thereby former primaries."""
         with self._one:
             self._learn(server)
 
@@ -191,7 +191,7 @@ class Primaries:
                     its.loop.call_soon_threadsafe(connection.terminate)
 
     def opened(self, connection: Severable, server: PrimaryServer | None) -> None:
-        """Cut this connection once its server is a former primary."""
+        """Close this connection once its server is a former primary."""
         with self._one:
             if self.is_former(server):
                 connection.terminate()
@@ -208,8 +208,8 @@ class Primaries:
                 f"standby with pg_rewind.{copy}")
 
     async def connect(self, dsn: str, open_one: Open[C]) -> tuple[C, PrimaryServer | None]:
-        """Open a connection to a server that is not a former primary, to another one of the address if need be. Raises
-        FormerPrimary and what the driver raises."""
+        """Open a connection to a server that is not a former primary, to another one of the address if necessary.
+        Raises FormerPrimary and the driver's exceptions."""
         found, server = await self._opened(open_one, None)
         if server is not None and len(hosts_of(dsn)) > 1:
             try:
@@ -230,7 +230,7 @@ class Primaries:
         raise FormerPrimary(self.refusal(", ".join(map(str, hosts_of(dsn))) or "this address", server))
 
     async def _confirm(self, dsn: str, open_one: Open[C]) -> None:
-        """Learn of a primary that was promoted before now, if it answers: no connection may have reached it yet."""
+        """Find a primary that was promoted before now, if it answers: no connection may have reached it yet."""
         looks = self._looks.setdefault(asyncio.get_running_loop(), _Looks())
         await looks.after_now(lambda: self.look(dsn, open_one, CONFIRM_TIMEOUT_S, passing_over=self._silent))
 
@@ -246,7 +246,7 @@ class Primaries:
 
     async def look(self, dsn: str, open_one: Open[C], timeout_s: float = LOOK_TIMEOUT_S, *,
                    passing_over: frozenset[LedgerHost | None] = frozenset()) -> None:
-        """Look at all servers of an address but those to be passed over, learn the newest, and note which others take
+        """Query all servers of an address except those to skip, record the newest, and note which others accept
         writes."""
         hosts = [host for host in hosts_of(dsn) or [None] if host not in passing_over]
         found = await asyncio.gather(*(self._looked(open_one, host, timeout_s) for host in hosts))
@@ -265,7 +265,7 @@ class Primaries:
 
     async def _looked(self, open_one: Open[C], host: LedgerHost | None, timeout_s: float
                       ) -> PrimaryServer | _Silent | None:
-        """Ask one server; None for one that is not there, or takes no writes."""
+        """Query one server; None for one that is unreachable, or accepts no writes."""
         try:
             async with asyncio.timeout(timeout_s):
                 connection = await open_one(host)
@@ -280,14 +280,14 @@ class Primaries:
 
 
 def former_trouble(hosts: list[LedgerHost]) -> str:
-    """Return what is wrong while former primaries take writes."""
+    """Return the sentence about former primaries that accept writes."""
     return (f"A former primary of the ledger takes writes at {', '.join(map(str, hosts))}: this gateway asks nothing "
             "of it, but what others write there is lost. Stop it, or make it a standby of the new primary with "
             "pg_rewind.")
 
 
 class PrimaryWatch:
-    """Looks at the servers every LOOK_S until it is stopped; without `primaries` never."""
+    """Queries the servers every LOOK_S until it is stopped; without `primaries` never."""
 
     def __init__(self, primaries: Primaries | None, look: Callable[[], Awaitable[None]]) -> None:
         self._primaries = primaries
@@ -296,17 +296,17 @@ class PrimaryWatch:
 
     @property
     def trouble(self) -> str | None:
-        """What is wrong with the servers, in one sentence."""
+        """Return what is wrong with the servers, in one sentence."""
         former = self._primaries.former if self._primaries is not None else []
         return former_trouble(former) if former else None
 
     def start(self) -> None:
-        """Look from now on."""
+        """Start the queries."""
         if self._primaries is not None:
             self._task = asyncio.create_task(self._look_on(), name="primary watch")
 
     async def stop(self) -> None:
-        """Look no more. May be called again."""
+        """Stop the queries. May be called again."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)

@@ -70,7 +70,7 @@ UNION ALL SELECT asked.session_id, 'received', latest.n, latest.message_id, ''::
 UNION ALL SELECT session_id, 'pending', place, entry_id, ''::bytea
     FROM {_ASKED} JOIN transcript_pending USING (tenant_id, session_id) WHERE $4::boolean
 """
-"""What lanes are made of besides their sessions, by parts, in no order."""
+"""What lanes consist of besides their sessions, by parts, in no particular order."""
 DUE_SESSIONS = """
 SELECT session_id, deadline_ms, state, tenant_id FROM session WHERE deadline_ms IS NOT NULL ORDER BY deadline_ms, place
 """
@@ -113,12 +113,12 @@ SELECT body FROM approval WHERE tenant_id = $1 AND ($2::text IS NULL OR state = 
 ORDER BY place DESC LIMIT $4
 """
 
-# --- what agents reported to have used ---
+# --- usage reported by agents ---
 _USAGE_ASKED = ("$1::text", "$2::bigint", "$3::bigint", "$4::text", "$5::text", "$6::text", "$7::text", "$8::bigint")
 
 
 def usage(by: Set[UsageDimension]) -> str:
-    """Sum usage, apart by these."""
+    """Return the query that sums usage, grouped by these."""
     return usage_sums(by, _USAGE_ASKED)
 
 
@@ -134,7 +134,7 @@ IDEMPOTENCY = """
 SELECT fingerprint, status, headers, body, created_ms, command_id FROM idempotency
 WHERE scope = $1 AND tenant_id IN ($2, '')
 """
-"""An answer without a tenant is of a gateway that did not write it yet."""
+"""An answer without a tenant is of a gateway that did not store it yet."""
 
 # --- audit ---
 AUDIT_HEAD = "SELECT count, last_hash FROM audit_head WHERE tenant_id = $1 AND count > 0"
@@ -146,7 +146,7 @@ SELECT seq, hash, body,
        ARRAY (SELECT value FROM audit_personal AS p WHERE p.tenant_id = a.tenant_id AND p.seq = a.seq ORDER BY name)
 FROM audit AS a WHERE tenant_id = $1 AND seq > $2 ORDER BY seq LIMIT $3
 """
-"""Records, each with its personal values; one statement, so that an erasure is seen whole or not."""
+"""Records, each with its personal values; one statement, so that an erasure is seen completely or not at all."""
 _FRONT = "encode(substring(body FROM 1 FOR 176), 'escape')"
 _COMMAND = f"""substring({_FRONT} FROM '"command_id":"(cmd_[^"]+)"')"""
 _APPROVAL = f"""substring({_FRONT} FROM '"approval_id":"(apr_[^"]+)"')"""
@@ -154,19 +154,19 @@ AUDIT_OF_COMMAND = f"SELECT seq, hash, body FROM audit WHERE {_COMMAND} = $2 AND
 AUDIT_OF_APPROVAL = f"""
 SELECT seq, hash, body FROM audit WHERE {_APPROVAL} = $2 AND {_COMMAND} IS NULL AND tenant_id = $1 ORDER BY seq
 """
-"""By the indexes `audit_by_command` and `audit_by_approval`, whose expressions these are."""
+"""Uses the indexes `audit_by_command` and `audit_by_approval`, whose expressions these are."""
 AUDIT_OF_ROWS = """
 SELECT seq, hash, body FROM audit WHERE tenant_id = $1 AND seq > $2 AND position('"row_sha256":"'::bytea IN body) > 0
 ORDER BY seq
 """
-"""By the index `audit_of_rows`, whose condition this is."""
+"""Uses the index `audit_of_rows`, whose condition this is."""
 _SEALS = """position('"frames_of":"'::bytea IN body)"""
 AUDIT_OF_SEALS = f"""
 SELECT seq, hash, body FROM audit
 WHERE tenant_id = $1 AND substring(body FROM {_SEALS} + 13 FOR 32) = $2::bytea AND {_SEALS} > 0
 ORDER BY seq DESC LIMIT $3
 """
-"""By the index `audit_of_seals`, whose expressions these are."""
+"""Uses the index `audit_of_seals`, whose expressions these are."""
 LANE_HISTORIES = f"""
 SELECT asked.place, 'event', tail.n, '', tail.message_id, tail.kind, tail.at_ms, tail.body
     FROM unnest($1::int[], $15::text[], $2::text[], $3::bigint[]) AS asked (place, tenant_id, name, after)
@@ -189,8 +189,9 @@ UNION ALL SELECT asked.place, 'seal', found.seq, '', found.hash, '', 0, found.bo
                         WHERE tenant_id = asked.tenant_id AND substring(body FROM {_SEALS} + 13 FOR 32) = asked.name
                           AND {_SEALS} > 0 ORDER BY seq DESC LIMIT $14) AS found
 """
-"""What the states of many lanes ask for, by the place of each in the question, in no order. `OFFSET 0` has the records
-of each subject looked up by the index: PostgreSQL guesses far too many, and would read the whole log instead."""
+"""The data that the states of many lanes require, by the position of each in the query, in no particular order. `OFFSET
+0` makes the server look up the records of each subject by the index: PostgreSQL guesses far too many, and would read
+the whole log instead."""
 AUDIT_TENANTS = "SELECT tenant_id FROM audit_head WHERE count > 0 ORDER BY tenant_id"
 AUDIT_LEAVES = "SELECT hash FROM audit WHERE tenant_id = $1 AND seq > $2 AND seq <= $3 ORDER BY seq"
 AUDIT_NODES = """
@@ -223,7 +224,7 @@ _STILL = """
   AND (s.updated_ms < $2 OR EXISTS (SELECT 1 FROM command AS c
                                     WHERE c.tenant_id = s.tenant_id AND c.session_id = s.session_id))
 """
-"""Nothing of a session goes on, and its last command ended before an instant; without any, nothing changed since."""
+"""A session without work under way whose last command ended before an instant; without any, nothing changed since."""
 _STREAMS = """
 SELECT stream.id FROM command AS c JOIN stream ON stream.tenant_id = s.tenant_id AND stream.name = 'c/' || c.id
 WHERE c.tenant_id = s.tenant_id AND c.session_id = s.session_id
@@ -239,7 +240,7 @@ IF_OLD = f"""
 SELECT s.machine FROM session AS s WHERE s.tenant_id = $1 AND s.session_id = $3 AND s.created_ms < $2 {_STILL}
 FOR UPDATE OF s
 """
-"""The row is held: nothing begins in the session until the step is done."""
+"""The row is locked: nothing starts in the session until the step is done."""
 STREAMS_OF_SESSION = """
 SELECT 'c/' || id FROM command WHERE tenant_id = $1 AND session_id = $2 UNION ALL SELECT 's/' || $2
 """
@@ -268,7 +269,7 @@ WHERE stream.tenant_id = $1 AND stream.name = 't/' || $1 AND event.n < coalesce(
     (SELECT e.n FROM event AS e WHERE e.tenant_id = $1 AND e.stream_id = stream.id AND e.at_ms >= $2
      ORDER BY e.n LIMIT 1), stream.head + 1)
 """
-"""Only a beginning is forgotten, so that what is left has no hole."""
+"""Only a beginning is deleted, so that the rest has no gap."""
 OLD_FEED = f"SELECT count(*) FROM ({_OLD_FEED}) AS old"
 FORGET_FEED = f"""
 DELETE FROM event USING ({_OLD_FEED} ORDER BY event.n LIMIT $3) AS old
@@ -279,4 +280,4 @@ OLD_DELIVERIES = f"SELECT count(*) FROM ({_OLD_DELIVERIES}) AS old"
 FORGET_DELIVERIES = f"DELETE FROM delivery WHERE tenant_id = $1 AND id IN ({_OLD_DELIVERIES} LIMIT $3)"
 FILE_OBJECTS = "SELECT DISTINCT name FROM file, unnest(objects) AS name"
 UNDER_WAY = "SELECT machine FROM session WHERE position('\"incoming\":{\"'::bytea IN machine) > 0"
-"""Whatever has files under way, found without reading every state of a session as JSON."""
+"""Sessions with files under way, found without parsing every session's state as JSON."""

@@ -1,4 +1,4 @@
-"""What is asked of the ledger on PostgreSQL: one statement each, on a few connections beside the writer's."""
+"""Reads of the ledger on PostgreSQL: one statement each, on a few connections beside the writer's."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ class PostgresReading(SqlReading[PostgresReaders]):
         self, of: tuple[str, str] | None = None, limit: int | None = None
     ) -> list[TranscriptLine]:
         if self._keeps_transcripts:
-            return []  # They are where they belong, in the transaction that made them.
+            return []  # They are stored in the transaction that created them.
         asked = (queries.TRANSCRIPT_PENDING,) if of is None else (queries.TRANSCRIPT_PENDING_OF, *of)
         return [TranscriptLine(tenant_id=tenant_id, session_id=session_id, entry_id=entry_id, line=line)
                 for tenant_id, session_id, entry_id, line in await self._readers.rows(*asked, limit)]

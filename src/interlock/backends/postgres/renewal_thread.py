@@ -1,8 +1,8 @@
 """The thread that renews an instance, with a loop and a connection of its own (C-4).
 
-The gateway's loop asks for each renewal. While that loop has too much to do to come to it, the thread renews for it: a
-gateway that is late is not dead, and to take its lanes from it would give the others the same load. A loop that does
-not turn at all is given up after BUSY_LIMIT_S, and a process that is stopped renews nothing.
+The gateway's loop requests each renewal. While that loop is too busy to do so, the thread renews for it: a late gateway
+is not dead, and taking over its lanes would move the same load to the others. A loop that does not run at all is
+abandoned after BUSY_LIMIT_S, and a suspended process renews nothing.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from interlock.ports.leases import RENEW_EVERY_MS
 from interlock.ports.ledger import LedgerError
 
 BUSY_LIMIT_S = 10.0
-"""Since the gateway's loop last turned: after this the thread renews for it no more."""
+"""Time since the gateway's loop last ran, after which the thread no longer renews for it."""
 LATE_S = 1.5 * RENEW_EVERY_MS / 1000
-"""A renewal is late when the last one is as old as this."""
+"""A renewal is late when the last one is this old."""
 LOOK_S = 0.1
-"""The thread looks so often whether one is late."""
+"""Interval at which the thread checks whether one is late."""
 TURN_S = 0.25
-"""A loop that takes longer than this to come to what it is asked is busy."""
+"""A loop that takes longer than this to run a callback is busy."""
 T = TypeVar("T")
 log = structlog.get_logger("interlock.cluster")
 
 
 class _Asked(NamedTuple):
-    """What the gateway's loop asked for last, by the clock of the thread's loop."""
+    """The last request of the gateway's loop, by the clock of the thread's loop."""
 
     instance_id: str
     life_ms: int
@@ -41,7 +41,7 @@ class _Asked(NamedTuple):
 
 
 class RenewalThread:
-    """Owns that thread. Made and used on the gateway's loop; `open` comes first."""
+    """The owner of that thread. Created and used on the gateway's loop; call `open` first."""
 
     def __init__(self, settings: PostgresSettings) -> None:
         self._renewing = Renewing(settings)
@@ -54,13 +54,13 @@ class RenewalThread:
         self._ending = False
 
     async def open(self) -> None:
-        """Connect before the first renewal is due. Raises what asyncpg raises."""
+        """Connect before the first renewal is due. Raises asyncpg's exceptions."""
         self._gateway = asyncio.get_running_loop()
         self._thread.start()
         await self._there(self._begin())
 
     async def renew(self, instance_id: str, life_ms: int) -> bool:
-        """Be there for `life_ms` from now; False if the row has expired. Raises LedgerError."""
+        """Extend the instance's life to `life_ms` from now; False if the row has expired. Raises LedgerError."""
         return await self._there(self._renew(instance_id, life_ms))
 
     async def close(self) -> None:
@@ -107,12 +107,12 @@ class RenewalThread:
             try:
                 await self._once(asked.instance_id, asked.life_ms)
             except LedgerError:
-                pass  # The gateway's own renewal finds out the same, and says so.
+                pass  # The gateway's own renewal finds the same, and reports it.
             except Exception:
                 log.exception("lease_not_renewed")
 
     async def _turns(self) -> bool:
-        """Return whether the gateway's loop comes to what it is asked within TURN_S; it will ask for a renewal then."""
+        """Return whether the gateway's loop runs a callback within TURN_S; it will then request a renewal itself."""
         turned = asyncio.Event()
 
         def note() -> None:

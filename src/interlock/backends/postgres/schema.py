@@ -1,14 +1,15 @@
-"""Bringing a database's schema up to date, in numbered steps that older gateways go on beside.
+"""Migration of a database's schema, in numbered steps that older gateways can work beside.
 
-A rolling upgrade has gateways of two versions on one database. So a migration only adds: tables, indexes, columns with
-a default. Its first line says `-- oldest: N`, the oldest program (by its own newest migration) that works on what it
-leaves. A program older than that refuses the database, and so does one newer than the schema where it may not migrate.
+During a rolling upgrade, gateways of two versions use one database. So a migration only adds: tables, indexes, columns
+with a default. Its first line is `-- oldest: N`, the oldest program (by its own newest migration) that works with its
+result. A program older than that refuses the database, and so does one newer than the schema that may not migrate.
 
-A step is one transaction, and the making of an empty database is one altogether. A step that fills a column of large
-tables is in parts, so that the older gateways wait for none of them for long: `-- in batches of TABLE by KEY` begins an
+A step is one transaction, and the creation of an empty database is a single one. A step that fills a column of large
+tables is in parts, so that older gateways do not wait long for any of them: `-- in batches of TABLE by KEY` begins an
 UPDATE that is done for FILL_ROWS rows at a time, and `-- apart` a part of its own. Each batch and each part is a
-transaction. Its version is noted with the last of them; after a kill all parts are done again, so each may be repeated,
-and an UPDATE names only rows that are not filled. Triggers of the first part fill rows that are added meanwhile.
+transaction. Its version is recorded with the last of them; after a kill all parts are repeated, so each must be
+repeatable, and an UPDATE selects only rows that are not filled. Triggers of the first part fill rows that are added
+meanwhile.
 """
 
 from __future__ import annotations
@@ -27,11 +28,12 @@ from interlock.backends.postgres.faults import NotAPostgresLedger, WrongSchema
 MIGRATION_LOCK = 0x496C6B31
 """One gateway migrates at a time; the others wait for it, then find that nothing is left to do."""
 STEP_TIMEOUT_S = 6 * 3_600.0
-"""One part that builds an index, or waits for one who migrates, takes as long as there are rows."""
+"""Timeout for a part that builds an index, or waits for another gateway's migration: it takes as long as there are
+rows."""
 FILL_ROWS = 2_000
 """Rows of one batch; an older gateway that writes to the table waits for one."""
 MOVED = "moved_to"
-"""The fact by which a database says that its ledger is elsewhere now."""
+"""The fact by which a database states that its ledger has moved."""
 _OLDEST = re.compile(r"-- oldest: (\d+)\n")
 _PART = re.compile(r"^-- (?:apart|in batches of (\w+) by ([\w, ]+))\n", re.MULTILINE)
 _TABLES = "SELECT count(*) FROM pg_tables WHERE schemaname = current_schema()"
@@ -41,7 +43,7 @@ _NOTE = "INSERT INTO schema_version (version, oldest) VALUES ($1, $2)"
 
 
 class MigrationPart(NamedTuple):
-    """SQL that is run as it is, or if it is of a table: an UPDATE that is done for some rows at a time, in the order of
+    """SQL that is run as it is, or if it has a table: an UPDATE that is done for some rows at a time, in the order of
     `key`."""
 
     sql: str
@@ -49,14 +51,14 @@ class MigrationPart(NamedTuple):
     key: tuple[str, ...] = ()
 
     def last_of_next(self, *, after: bool) -> str:
-        """The query for the key of the last of the next FILL_ROWS rows; no row if fewer are left. With `after` they
-        follow the key in the parameters."""
+        """Return the query for the key of the last of the next FILL_ROWS rows; no row if fewer are left. With `after`
+        they follow the key in the parameters."""
         columns = ", ".join(self.key)
         return (f"SELECT {columns} FROM {self.table} WHERE {self._within(after=after)} ORDER BY {columns} "
                 f"OFFSET {FILL_ROWS - 1} LIMIT 1")
 
     def fill(self, *, after: bool, up_to: bool) -> str:
-        """The UPDATE of the rows that follow a key and go up to another, in the parameters in this order."""
+        """Return the UPDATE of the rows that follow a key and go up to another, in the parameters in this order."""
         return f"{self.sql.strip().removesuffix(';')} AND {self._within(after=after, up_to=up_to)}"
 
     def _within(self, *, after: bool, up_to: bool = False) -> str:
@@ -70,7 +72,7 @@ class MigrationPart(NamedTuple):
 
 
 class Migration(NamedTuple):
-    """One step. `oldest` is the oldest program that works beside it."""
+    """A step. `oldest` is the oldest program that works beside it."""
 
     name: str
     sql: str
@@ -78,7 +80,7 @@ class Migration(NamedTuple):
 
     @property
     def parts(self) -> list[MigrationPart]:
-        """What is a transaction each; an UPDATE in batches is one for each batch."""
+        """Return its transactions; an UPDATE in batches is one for each batch."""
         first, *others = _PART.split(self.sql)
         named = [others[at:at + 3] for at in range(0, len(others), 3)]
         return [MigrationPart(first), *(MigrationPart(sql, table or "", tuple(key.split(", ")) if key else ())
@@ -86,7 +88,7 @@ class Migration(NamedTuple):
 
 
 def migrations() -> list[Migration]:
-    """Return the steps; the first makes version 1 out of an empty database."""
+    """Return the steps; the first creates version 1 from an empty database."""
     folder = resources.files(__package__ or "interlock.backends.postgres") / "migrations"
     named = sorted((entry.name, entry.read_text(encoding="utf-8")) for entry in folder.iterdir()
                    if entry.name.endswith(".sql"))
@@ -100,8 +102,8 @@ def _migration(name: str, sql: str) -> Migration:
 
 
 async def migrate(connection: PostgresConnection, dsn: str, *, may: bool = True) -> None:
-    """Bring the schema up to date; a call that ends before its end is gone on with by the next. With `may` false only
-    look. Raises NotALedger, WrongSchema."""
+    """Upgrade the schema; the next call continues one that was interrupted. With `may` false only check. Raises
+    NotAPostgresLedger, WrongSchema."""
     while (number := await _migrate_whole_steps(connection, dsn, may=may)) is not None:
         for part in migrations()[number - 1].parts:
             await (_fill if part.table else _run_part)(connection, dsn, number, part)
@@ -111,8 +113,8 @@ async def migrate(connection: PostgresConnection, dsn: str, *, may: bool = True)
 
 
 async def _migrate_whole_steps(connection: PostgresConnection, dsn: str, *, may: bool) -> int | None:
-    """Do the steps that are one transaction, up to one that is not; returns that one's number, or None if the schema is
-    up to date."""
+    """Run the steps that are one transaction, up to one that is not; returns that one's number, or None if the schema
+    is up to date."""
     steps = migrations()
     async with _Turn(connection):
         version, oldest = await _standing(connection, dsn)
@@ -138,14 +140,14 @@ async def _run_part(connection: PostgresConnection, dsn: str, number: int, part:
 
 
 async def _fill(connection: PostgresConnection, dsn: str, number: int, part: MigrationPart) -> None:
-    """Fill a table, a batch to a transaction. Another gateway that starts meanwhile does the same, and finds rows that
-    are filled; in the end one of them finds that the other has noted the version."""
+    """Fill a table, a batch per transaction. Another gateway that starts meanwhile does the same, and finds rows that
+    are filled; in the end one of them finds that the other has recorded the version."""
     after: tuple[Any, ...] = ()
     while True:
         async with _Turn(connection):
             if (await _standing(connection, dsn))[0] >= number:
                 return
-            # Without it, and a writer that locks rows in another order, the two could wait for each other.
+            # Without it, this and a writer that locks rows in another order could wait for each other.
             await connection.execute(f"LOCK TABLE {part.table} IN SHARE ROW EXCLUSIVE MODE", timeout=STEP_TIMEOUT_S)
             row = await connection.fetchrow(part.last_of_next(after=bool(after)), *after, timeout=STEP_TIMEOUT_S)
             up_to = tuple(row) if row is not None else ()
@@ -157,7 +159,8 @@ async def _fill(connection: PostgresConnection, dsn: str, number: int, part: Mig
 
 
 async def _make_missing_tables(connection: PostgresConnection, dsn: str, *, may: bool) -> None:
-    """Make the tables of entities that no migration has made. A program that does not know them works beside them."""
+    """Create the tables of entities that no migration has created. A program that does not know them works beside
+    them."""
     for entity in await entities.missing_tables(connection):
         if not may:
             raise WrongSchema(f"The ledger at {shown(dsn)} has no table {entity.table}: start a gateway of this "

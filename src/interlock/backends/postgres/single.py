@@ -1,10 +1,10 @@
 """A whole transaction as one statement, and so in one round trip: locks, rows, events, audit records, and the commit.
 
 It is a `WITH` whose parts are the statements of `tables` and `statements`. All of its parts see the database as it was
-before the statement, so a group has this form only if none of its parts reads what another one writes. What must hold
-is checked by the statement itself, which fails as a whole if it does not: the lanes have the expected epochs (C-4), the
-audit heads are the ones that the records were sealed behind (U-2), and no one has decided that this transaction never
-happened (`DECIDE_WRITER`).
+before the statement, so a group has this form only if none of its parts reads what another one writes. The conditions
+are checked by the statement itself, which fails as a whole if one is violated: the lanes have the expected epochs
+(C-4), the audit heads are the ones that the records were sealed behind (U-2), and it was not decided that this
+transaction never happened (`DECIDE_WRITER`).
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ _NUMBER = re.compile(r"\$(\d+)")
 
 Check = Literal["fenced", "head", "decided", "transcript", "refused"]
 Reason = Check | Literal["work", "writes", "bound"]
-"""Why a group is committed step by step: a lane has another epoch or owner; an audit head was moved by another gateway;
-the number was given up; a transcript may not have begun; it is work that needs a transaction; its writes depend on
-each other; a log may be at its bound; or a batch was refused, and which one is found step by step."""
+"""Why a group is committed step by step: a lane has another epoch or owner; another gateway moved an audit head; the
+number was abandoned; a transcript may not have begun; it is work that needs a transaction; its writes depend on each
+other; a log may be at its bound; or a batch was refused, which is identified step by step."""
 CHECKS: tuple[Check, ...] = get_args(Check)
 
 
 class NotAtOnce(Exception):
-    """A group cannot be committed as one statement. Nothing of it was committed."""
+    """Raised if a group cannot be committed as one statement. Nothing of it was committed."""
 
     def __init__(self, reason: Reason) -> None:
         super().__init__(reason)
@@ -57,7 +57,7 @@ class NotAtOnce(Exception):
 
 
 class Single:
-    """Builds the statement. What is added first locks its rows first."""
+    """A builder of the statement. What is added first locks its rows first."""
 
     def __init__(self) -> None:
         self.values: list[Any] = []
@@ -84,7 +84,7 @@ class Single:
 
     def sql(self) -> str:
         """Return the statement. The last value of its one row is the new heads of the streams, ordered by name."""
-        # Each value runs its part when its turn comes, from the left: the parts lock in one order in every statement.
+        # Each value runs its part in its turn, from the left: the parts lock in one order in every statement.
         return f"WITH {', '.join(self._parts)} SELECT {', '.join(self._columns)}, (SELECT heads FROM noted)"
 
     def _value(self, value: Any) -> int:

@@ -1,4 +1,4 @@
-"""The statements that write to the ledger, each under its name. Rows come as one array for each column."""
+"""The statements that write to the ledger, each under its name. Rows are passed as one array for each column."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ SELECT lane.tenant_id, lane.name, lane.epoch
 FROM lane JOIN unnest($1::text[], $2::text[]) AS given (tenant_id, name) USING (tenant_id, name)
 ORDER BY lane.name FOR SHARE OF lane
 """
-"""No one can take these lanes until the transaction has ended."""
+"""No other gateway can take these lanes until the transaction has ended."""
 LAST_OF_WRITER = "SELECT number FROM writer WHERE id = $1 FOR UPDATE"
-"""Waits for a transaction of the writer that is still under way at the server: it has this row."""
+"""Waits for a transaction of the writer that is still under way at the server, which has locked this row."""
 DECIDE_WRITER = """
 INSERT INTO writer (id, number, heads) VALUES ($1, $2, NULL)
 ON CONFLICT (id) DO UPDATE SET number = excluded.number, heads = NULL, at = excluded.at
@@ -30,11 +30,11 @@ WHERE writer.number < excluded.number
 """Decide that this transaction of one statement is not committed, unless it is: should it reach the server later, it
 finds its number taken and is refused."""
 HEADS_OF_WRITER = "SELECT heads FROM writer WHERE id = $1 AND number = $2"
-"""Null where the transaction was not committed."""
+"""Null if the transaction was not committed."""
 FORGET_WRITERS = "DELETE FROM writer WHERE at < now() - interval '7 days'"
 TAKE_LANE = "UPDATE lane SET epoch = epoch + 1 WHERE tenant_id = $1 AND name = $2 RETURNING epoch"
 NAME_LANE = "INSERT INTO lane (tenant_id, name, epoch) VALUES ($1, $2, 0) ON CONFLICT DO NOTHING"
-"""Also gives its tenant to the row of a gateway that does not know of tenants of lanes (migration 0019)."""
+"""Also adds the tenant to the row of a gateway that does not know of tenants of lanes (migration 0019)."""
 BEGIN_LANES = """
 INSERT INTO lane (tenant_id, name, epoch)
 SELECT tenant_id, name, 1 FROM unnest($1::text[], $2::text[]) AS given (tenant_id, name)
@@ -58,8 +58,8 @@ JOIN grown USING (tenant_id, name)
 EVENTS_APPENDED = (("grown", _GROW_STREAMS), ("written", _WRITE_EVENTS))
 """The parts of APPEND, for a statement that does more (`single`)."""
 APPEND = f"WITH grown AS ({_GROW_STREAMS}), written AS ({_WRITE_EVENTS}) SELECT name, head FROM grown"
-"""Lock the heads, in the order of their names, give the numbers and write the events. `before` is how many of the same
-stream come behind an event."""
+"""Lock the heads, in the order of their names, assign the numbers and write the events. `before` is how many of the
+same stream follow an event."""
 
 # --- rows ---
 PUT_SESSION = """
@@ -103,7 +103,7 @@ FROM unnest($1::text[], $2::text[], $3::text[], $4::bytea[], $5::text[])
     AS given (tenant_id, session_id, transfer_id, body, objects)
 ON CONFLICT (tenant_id, session_id, transfer_id) DO NOTHING
 """
-"""The names of objects have no line feed in them; arrays of arrays of different lengths there are none."""
+"""Names of objects contain no line feed; arrays of arrays of different lengths do not exist."""
 ADD_IDEMPOTENCY = """
 INSERT INTO idempotency (tenant_id, scope, fingerprint, status, headers, body, created_ms, command_id)
 SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::int[], $5::bytea[], $6::bytea[], $7::bigint[], $8::text[])
@@ -171,4 +171,4 @@ DELETE FROM audit_personal USING unnest($1::text[], $2::bigint[]) AS old (tenant
 WHERE audit_personal.tenant_id = old.tenant_id AND audit_personal.seq = old.seq
 """
 VACUUM_PERSONAL = "VACUUM audit_personal"
-"""So that the space of what was erased is given free at once, not when the server gets round to it."""
+"""So that the space of erased data is freed at once, not at the server's next vacuum."""

@@ -1,4 +1,4 @@
-"""Reading many lanes with the same few statements as one: their rows, then what their state says is needed besides."""
+"""Reads of many lanes with the same few statements as one: their rows, then what their state requires in addition."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from interlock.protocol.records import AuditRecord, ControlRecord, Event
 
 
 async def clocks(readers: PostgresReaders, asked: Sequence[LaneName]) -> list[SessionClock]:
-    """See `LaneReads.session_clocks`. Raises LedgerError."""
+    """Return clocks of lanes; see `LaneReads.session_clocks`. Raises LedgerError."""
     return [SessionClock(*row) for row in await readers.rows(queries.SESSION_CLOCKS, *_named(asked))]
 
 
@@ -36,7 +36,7 @@ async def lanes(readers: PostgresReaders, asked: Sequence[LaneName], received: i
 
 
 def _lane(session: Row, parts: dict[str, list[Row]]) -> StoredLane:
-    """Make a lane of its session's columns and of its parts, each of (number, text, body)."""
+    """Return a lane from its session's columns and its parts, each of (number, text, body)."""
     def part(name: str) -> list[Row]:
         return sorted(parts.get(name, ()), key=_number)
 
@@ -72,7 +72,7 @@ async def histories(readers: PostgresReaders, asked: Sequence[LaneQuestion], eve
 
 
 def _history(asked: LaneQuestion, parts: dict[str, list[Row]]) -> LaneHistory:
-    """Make an answer of rows of (number, text, hash or message id, kind, time, body)."""
+    """Return an answer from rows of (number, text, hash or message id, kind, time, body)."""
     about: dict[str, list[AuditRecord]] = {one: [] for one in asked.subjects}
     for row in parts["about"]:
         about[row[1]].append(_record(asked.tenant_id, row))
@@ -97,5 +97,5 @@ def _number(row: Row) -> int:
 
 
 def _columns(table: Iterable[Row]) -> list[list[Any]]:
-    """Turn rows of three into a list for each column."""
+    """Convert rows of three to a list for each column."""
     return [list(column) for column in zip(*table, strict=True)] or [[], [], []]

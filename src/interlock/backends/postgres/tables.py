@@ -1,4 +1,4 @@
-"""Which statement each write of a batch becomes: what many batches write to one table is one statement."""
+"""The statement for each write of a batch: what many batches write to one table is one statement."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ OPS: dict[type[LedgerWrite], RowOperation] = {
 _BEHIND = ("store", "audit_personal", "transcript_pending")
 TABLES = [*(table for table in dict.fromkeys(op.table for op in OPS.values()) if table not in _BEHIND),
           *(entity.table for entity in ENTITIES), *_BEHIND]
-"""The order in which every transaction goes through them, so that two seldom wait for each other."""
+"""The order in which every transaction accesses them, so that two seldom wait for each other."""
 
 
 def operation_of(write: LedgerWrite) -> RowOperation | None:

@@ -1,7 +1,7 @@
 """The steps of a tenant's move in the database of its source or its destination, each of them one transaction.
 
-While a tenant is frozen its lanes cannot be taken, commits under their earlier epochs are refused, and so is whatever
-appends to its audit log: no gateway changes it, whether it knows of the move or not.
+While a tenant is frozen its lanes cannot be taken, commits under their earlier epochs are refused, and so are appends
+to its audit log: no gateway changes it, whether it knows of the move or not.
 """
 
 from __future__ import annotations
@@ -61,23 +61,23 @@ _TENANT = "SELECT body FROM tenant WHERE tenant_id = $1 FOR UPDATE"
 
 
 class HandoverOver(LedgerError):
-    """The tenant is open at its source again, or another move took this one's place: nothing was moved."""
+    """Raised if the tenant is open at its source again, or another move replaced this one: nothing was moved."""
 
 
 async def note(connection: PostgresConnection, tenant_id: str, move_id: str, step: MoveStep, life_ms: int) -> None:
-    """Say where a tenant is on its way. Raises what asyncpg raises."""
+    """Record the step of a tenant's move. Raises asyncpg's exceptions."""
     await connection.execute(NOTE, held(tenant_id), move_id, step, life_ms)
 
 
 async def forget(connection: PostgresConnection, tenant_id: str) -> None:
-    """Nothing of this tenant is under way any more."""
+    """Delete the record of a tenant's move."""
     await connection.execute(_FORGET, held(tenant_id))
     await connection.execute(_FORGET_ACKS, held(tenant_id))
 
 
 async def unacknowledged(connection: PostgresConnection, tenant_id: str, move_id: str, step: MoveStep
                          ) -> list[Instance]:
-    """Return the live gateways that do not go by a step yet."""
+    """Return the live gateways that have not acknowledged a step."""
     return [Instance(*row) for row in await connection.fetch(UNACKNOWLEDGED, held(tenant_id), move_id, step)]
 
 
@@ -99,7 +99,7 @@ async def freeze_rows(connection: PostgresConnection, tenant_id: str) -> None:
 
 
 async def depart(connection: PostgresConnection, tenant_id: str, move_id: str, place: str, gateway_id: str) -> None:
-    """Name the tenant's new place from now on; it stays frozen here. Raises HandoverOver if it is open again."""
+    """Set the tenant's new address; it stays frozen here. Raises HandoverOver if it is open again."""
     record = await _tenant(connection, tenant_id)
     in_time = await connection.fetchval(_IN_TIME, held(tenant_id), move_id)
     if record is None or record.moving != move_id or in_time is None:
@@ -127,7 +127,7 @@ async def thaw_overdue(connection: PostgresConnection) -> list[str]:
 
 async def arrive(connection: PostgresConnection, closed: TenantRecord, source: str) -> None:
     """Write the row of a tenant that arrives from the ledger `source`, closed. It is on record, so that the log of the
-    destination's owner also verifies if the move ends here. Raises what asyncpg raises."""
+    destination's owner also verifies if the move ends here. Raises asyncpg's exceptions."""
     await _put(connection, closed, "tenant_arriving", source)
 
 
@@ -143,7 +143,7 @@ async def open_here(connection: PostgresConnection, tenant_id: str, move_id: str
 
 
 async def _open_rows(connection: PostgresConnection, tenant_id: str) -> None:
-    # Orphans at once: some gateway goes on with what has a clock.
+    # Orphans at once: a gateway takes over those with a clock.
     await connection.execute(_THAW_LANES, held(tenant_id), PASSED_ON)
     await connection.execute(FREEZE_HEAD, held(tenant_id), False)
 

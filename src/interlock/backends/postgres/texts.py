@@ -1,4 +1,4 @@
-"""Texts as PostgreSQL can hold them: all but the character NUL, which a person or a program may well have written."""
+"""Conversion of texts for PostgreSQL, which stores every character but NUL."""
 
 from __future__ import annotations
 
@@ -8,23 +8,24 @@ from interlock.ports.ledger import LaneName
 
 NUL = "\0"
 _ESCAPE = "\U0010fffe"
-"""Stands for no character, so that no text has it; one that has it all the same comes back as it was."""
+"""A code point without a character, which no text should contain; a text that has it nevertheless is restored
+correctly."""
 
 
 def held(text: str) -> str:
-    """Write a text so that PostgreSQL can hold it."""
+    """Encode a text so that PostgreSQL can store it."""
     if NUL in text or _ESCAPE in text:
         return text.replace(_ESCAPE, _ESCAPE + "1").replace(NUL, _ESCAPE + "0")
     return text
 
 
 def given(text: str) -> str:
-    """Read what `held` wrote."""
+    """Decode a result of `held`."""
     return text.replace(_ESCAPE + "0", NUL).replace(_ESCAPE + "1", _ESCAPE) if _ESCAPE in text else text
 
 
 def held_lane(lane: LaneName) -> LaneName:
-    """Write a lane's tenant and name as `held` does."""
+    """Encode a lane's tenant and name as `held` does."""
     return LaneName(held(lane.tenant_id), held(lane.name))
 
 

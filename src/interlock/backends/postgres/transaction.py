@@ -1,5 +1,5 @@
-"""What happens inside a transaction: a group of batches becomes a few statements, streams get their numbers, audit
-drafts their seal."""
+"""Inside a transaction: a group of batches becomes a few statements, streams get their numbers, audit drafts their
+seal."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ from interlock.protocol.records import AuditDraft, AuditRecord, TranscriptLine
 
 
 class CommitGroup:
-    """What batches that are committed together write. Filled without a database, then carried out by `run`."""
+    """The writes of batches that are committed together. Filled without a database, then executed by `run`."""
 
     def __init__(self, entries: Entries | None = None, bound: TailBound | None = None) -> None:
-        """`entries` writes transcript lines where this database keeps the transcripts; audit records stay within
-        `bound`."""
+        """Create the group; `entries` writes transcript lines if this database stores the transcripts; audit records
+        stay within `bound`."""
         self._bound = bound or TailBound()
         self.receipts: list[Receipt] = []
         self._entries = entries
@@ -56,11 +56,11 @@ class CommitGroup:
         self._drafts: list[tuple[AuditDraft, Receipt]] = []
         self._lines: list[TranscriptLine] = []
         self.heads: dict[str, AuditHead] = {}
-        """Where the logs stand that this group has written to, once it is committed."""
+        """The audit heads after this group, once it is committed."""
         self.erases = False
 
     def add(self, batch: WriteBatch) -> None:
-        """Take a batch more. Raises LedgerError, ValueError for what cannot be written; then throw the group away."""
+        """Add a batch. Raises LedgerError, ValueError for an invalid one; then discard the group."""
         receipt = Receipt([], [])
         self.receipts.append(receipt)
         for write in batch.writes:
@@ -81,7 +81,7 @@ class CommitGroup:
                 steps[-1].add(op.rows(write))
 
     async def run(self, connection: PostgresConnection) -> None:
-        """Do all of it in the transaction that is open, and fill the receipts."""
+        """Execute all of it in the open transaction, and fill the receipts."""
         for table in TABLES:
             for step in self._steps.get(table, ()):
                 await _run_step(connection, step)
@@ -90,7 +90,7 @@ class CommitGroup:
         if self._appends:
             await self._append(connection)
         if self._drafts:
-            # Last: others who write to the same tenant's log wait for this row until the commit.
+            # Last: others that write to the same tenant's log wait for this row until the commit.
             await self._seal(connection)
 
     def single(self, writer_id: str, number: int, lanes: Mapping[LaneName, int], heads: Mapping[str, AuditHead]
@@ -116,7 +116,7 @@ class CommitGroup:
         return single
 
     async def look(self, connection: PostgresConnection) -> None:
-        """Learn what `single` has to know of the transcripts that this group writes to."""
+        """Read what `single` needs to know of the transcripts that this group writes to."""
         if self._lines and self._entries is not None:
             await self._entries.look(connection, self._lines)
 
@@ -131,7 +131,7 @@ class CommitGroup:
         return sorted({held(draft.tenant_id) for draft, _ in self._drafts})
 
     def _commuting(self) -> list[TableStatement]:
-        """Return the steps. Raises NotAtOnce if one of them concerns rows of another one."""
+        """Return the statements. Raises NotAtOnce if one of them concerns rows of another one."""
         steps: list[TableStatement] = []
         for table in TABLES:
             own = self._steps.get(table, [])
@@ -207,7 +207,7 @@ class CommitGroup:
         self.heads = {one: logs[one].head(heads[one].noted) for one in tenants}
 
     def _sealed(self, heads: Mapping[str, AuditHead]) -> tuple[dict[str, _Log], _Made]:
-        """Seal the drafts behind these heads; an earlier attempt's numbers are forgotten."""
+        """Seal the drafts after these heads; an earlier attempt's numbers are dropped."""
         logs = {tenant: _Log(Frontier(head.size, head.peaks), head.last_hash) for tenant, head in heads.items()}
         made = _Made([], [], [])
         for _, receipt in self._drafts:
@@ -227,7 +227,7 @@ class CommitGroup:
 
 
 class _Made(NamedTuple):
-    """Rows that sealing makes."""
+    """Rows created by sealing."""
 
     records: list[AuditRecord]
     nodes: list[tuple[object, ...]]
@@ -242,7 +242,7 @@ class _Made(NamedTuple):
 
 
 class AuditHead(NamedTuple):
-    """How far a tenant's log goes in the database, and the fact of its last checkpoint as it was last read."""
+    """The end of a tenant's log in the database, and the fact of its last checkpoint as it was last read."""
 
     size: int
     last_hash: str
@@ -250,13 +250,13 @@ class AuditHead(NamedTuple):
     noted: str | None
 
     def has_room(self, more: int, *, bounded: bool) -> bool:
-        """Return whether records surely fit behind the checkpoint, of which a newer one may be there."""
+        """Return whether records certainly fit after the checkpoint, of which a newer one may exist."""
         signed = noted_size(self.noted)
         return not bounded or (signed is not None and self.size + more <= signed + UNSIGNED_RECORDS_MAX)
 
 
 class _Log:
-    """How far a tenant's log goes in the open transaction."""
+    """The end of a tenant's log in the open transaction."""
 
     __slots__ = ("last_hash", "tree")
 
@@ -265,11 +265,11 @@ class _Log:
         self.last_hash = last_hash
 
     def head(self, noted: str | None) -> AuditHead:
-        """Return where the log stands now."""
+        """Return the current end of the log."""
         return AuditHead(self.tree.size, self.last_hash, bytes(self.tree.peaks), noted)
 
     def seal(self, draft: AuditDraft, made: _Made) -> int:
-        """Seal a draft; gives its number."""
+        """Seal a draft; returns its number."""
         try:
             record = seal(draft, self.tree.size + 1, self.last_hash,
                           [os.urandom(SALT_BYTES) for _ in draft.personal])

@@ -24,11 +24,11 @@ from interlock.session.tree import Tree, read_tree
 T = TypeVar("T")
 
 THREAD_BYTES = 64 * 1024
-"""A transcript larger than this is read as a tree on a thread: nothing else waits for it."""
+"""A transcript larger than this is parsed as a tree on a thread, so that nothing else waits for it."""
 LINES_AT_ONCE = 1_000
 """Lines of a transcript that are sent to the database together."""
 REWRITE_TRIES = 8
-"""A transcript that grows while it is written again is read again, so often at the most."""
+"""Maximum reads of a transcript that grows while it is rewritten."""
 
 _OF = (
     "FROM transcript_line JOIN transcript USING (tenant_id, session_id, kept) "
@@ -61,7 +61,8 @@ SET_LINES_ASIDE = "UPDATE transcript_line SET kept = $3 WHERE session_id = $1 AN
 
 
 class PostgresTranscripts(TranscriptStore):
-    """See `interlock.ports.transcripts.Transcripts`. It shares the connections of its ledger, and is closed with it."""
+    """Transcripts on PostgreSQL; see `interlock.ports.transcripts.Transcripts`. It shares the connections of its
+    ledger, and is closed with it."""
 
     def __init__(self, ledger: PostgresLedger, clock: Clock) -> None:
         self._ledger = ledger
@@ -136,7 +137,7 @@ class PostgresTranscripts(TranscriptStore):
             if grown_to is None:
                 raise FileNotFoundError(f"session {session_id} has no transcript")
             data = b"".join(line + b"\n" for line in await self.read(session_id, agent_id, tenant_id))
-            # Outside the transaction, since it may take long; whether it is still about the same is looked at inside.
+            # Outside the transaction, since it may take long; whether the transcript is unchanged is checked inside.
             made = await asyncio.to_thread(change, data)
             if made is None:
                 return None
@@ -154,7 +155,7 @@ class PostgresTranscripts(TranscriptStore):
                 return False
             for statement in (SET_ASIDE, SET_LINES_ASIDE):
                 await connection.execute(statement, held(session_id), held(tenant_id), kept)
-            # Numbers go on from where the old one ended, so that what is appended meanwhile is seen to be.
+            # Numbers continue after the old ones, so that concurrent appends are detected.
             await connection.fetchval(PUBLISH, *asked, grown_to + len(made))
             await _add_whole(connection, tenant_id, session_id, made)
             return True
@@ -162,7 +163,7 @@ class PostgresTranscripts(TranscriptStore):
         return await self._ledger.transact(replace)
 
     async def close(self) -> None:
-        """Nothing waits here: it is the ledger that writes."""
+        """Do nothing: the ledger writes."""
 
 
 async def _add_whole(connection: PostgresConnection, tenant_id: str, session_id: str, lines: Iterable[bytes]) -> None:
@@ -181,7 +182,7 @@ def _rows(of: tuple[str, str], numbered: Iterable[tuple[int, bytes]]) -> list[tu
 
 
 async def _kept(asked: Awaitable[T]) -> T:
-    """Wait, with the ledger's errors as this port's: the same may be done again."""
+    """Wait, with the ledger's errors as this port's: the call may be repeated."""
     try:
         return await asked
     except LedgerError as error:

@@ -1,4 +1,4 @@
-"""What operators ask of the ledger on PostgreSQL: counts, and forgetting what is old in small steps (G-5)."""
+"""Maintenance of the ledger on PostgreSQL: counts, and deletion of old data in small steps (G-5)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class _Incoming(msgspec.Struct):
 
 
 class _Machine(msgspec.Struct):
-    """As much of a lane's state as forgetting must know."""
+    """The part of a lane's state that deletion depends on."""
 
     control_acked: int = 0
     incoming: dict[str, _Incoming] = {}
@@ -77,7 +77,7 @@ class PostgresUpkeep(Upkeep):
         return await self._in_steps(queries.FORGET_DELIVERIES, tenant_id, iso(before_ms))
 
     async def current_sessions(self, tenant_id: str, agent_id: str, after: str, limit: int) -> list[SessionRecord]:
-        # A semicolon is what follows a colon: all keys of the agent lie between the two.
+        # A semicolon follows a colon in order: all keys of the agent are between the two.
         found = await self._readers.rows(queries.CURRENT_SESSIONS, tenant_id, max(after, f"agent:{agent_id}:"),
                                          f"agent:{agent_id};", limit)
         return [rows.session_of(row) for row in found]
@@ -99,13 +99,13 @@ class PostgresUpkeep(Upkeep):
 
 
 async def _forget_session(connection: PostgresConnection, tenant_id: str, name: str, before_ms: int) -> PrunedRows:
-    """Take one step; nothing where the session is not old, or all is done."""
+    """Do one step; nothing if the session is not old, or all is done."""
     old = await connection.fetchrow(queries.IF_OLD, tenant_id, before_ms, name)
     if old is None:
         return PrunedRows()
     events = 0
     for (stream,) in await connection.fetch(queries.STREAMS_OF_SESSION, tenant_id, name):
-        # Its own stream comes last: while it holds something, the session is found again after a broken run.
+        # Its own stream is last: while it has events, the session is found again after an interrupted run.
         events += await changed(connection, queries.FORGET_EVENTS, tenant_id, stream, STEP_ROWS - events)
         if events >= STEP_ROWS:
             return PrunedRows(events)
@@ -115,7 +115,7 @@ async def _forget_session(connection: PostgresConnection, tenant_id: str, name: 
 
 
 async def changed(connection: PostgresConnection, statement: str, *values: Any) -> int:
-    """Run a statement; gives how many rows it has changed."""
+    """Run a statement; returns how many rows it has changed."""
     return int((await connection.execute(statement, *values)).rpartition(" ")[2])
 
 

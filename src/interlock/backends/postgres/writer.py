@@ -1,7 +1,7 @@
-"""The one writing connection of a gateway: all that waits goes into one transaction, and everyone is answered at once.
+"""The only writing connection of a gateway: everything that waits is written in one transaction, and answered together.
 
-A group of batches is one statement if it can be (`at_once`), else a transaction of several. A link that breaks during a
-commit leaves it open whether the commit was done. Every transaction writes its number into this writer's row; after the
+A group of batches is one statement if it can be (`at_once`), otherwise a transaction of several. If the connection
+breaks during a commit, its outcome is unknown. Every transaction writes its number into this writer's row; after the
 next connect that row says which was the last, so the answer is never a guess (C-4, D-1).
 """
 
@@ -53,27 +53,27 @@ from interlock.ports.outage_log import OutageLog
 from interlock.ports.trips import Trips
 
 WRITE_QUEUE_LIMIT = 4_096
-"""Batches handed over and not yet answered; one more waits, in the order of the calls, until one is answered."""
+"""Submitted batches without an answer; a further one waits, in the order of the calls, until one is answered."""
 GROUP_LIMIT = 512
-"""Batches in one transaction at the most, so that the first of a long queue does not wait for the last."""
+"""Maximum batches in one transaction, so that the first of a long queue does not wait for the last."""
 CLOSING_WAIT_S = 3.0
-"""How long a closing writer asks for the outcome of a commit in doubt; after it the client has to look again."""
+"""How long a closing writer queries the outcome of a commit in doubt; after it the client has to check."""
 TRIES_IN_THE_WAY = 8
-"""A transaction that others stand in the way of is tried so often, each time a little later."""
+"""Attempts of a transaction that others block, each a little later."""
 
 T = TypeVar("T")
 Work = Callable[[PostgresConnection], Awaitable[Any]]
 Change = tuple[str, tuple[Any, ...]]
 Measured = Callable[[int, float], None]
-"""Receives how many batches a transaction took, and the seconds from its begin to its end on disk."""
+"""Receives how many batches a transaction had, and the seconds from its begin to its durability."""
 Stepwise = Callable[[Reason], None]
 """Called with the reason for each group that is not committed by one statement."""
 log = structlog.get_logger("interlock.postgres")
 
 
 class _Job(NamedTuple):
-    """A batch, or work that has a transaction for itself, or a statement that is one; and when it is given up while the
-    server is away."""
+    """A batch, or work with a transaction of its own, or a statement that is one; and its deadline while the server is
+    unavailable."""
 
     batch: WriteBatch | None
     work: Work | None
@@ -81,7 +81,7 @@ class _Job(NamedTuple):
     answer: asyncio.Future[Any]
     until_s: float
     spent: Trips
-    """What its transaction took."""
+    """The round trips of its transaction."""
 
 
 class _Outcome(NamedTuple):
@@ -91,10 +91,10 @@ class _Outcome(NamedTuple):
 
 
 class PostgresWriter:
-    """Owns the writing connection. Made and used on one event loop; `open` comes first."""
+    """The owner of the writing connection. Created and used on one event loop; call `open` first."""
 
     def __init__(self, settings: PostgresSettings, entries: Entries | None, bound: TailBound | None = None) -> None:
-        """`bound` is what unsigned audit records stay within."""
+        """Create the writer; `bound` limits unsigned audit records."""
         self._settings = settings
         self._entries = entries
         self._id = "w_" + os.urandom(12).hex()
@@ -110,11 +110,11 @@ class PostgresWriter:
         self._task: asyncio.Task[None] | None = None
         self._single = AtOnce(entries)
         self._undecided: int | None = None
-        """The number of a statement whose reply was lost, until it is known whether that was committed."""
+        """The number of a statement whose reply was lost, until its outcome is known."""
         self._doubted = False
         """Whether there was such a statement: it may reach the server at any later time, and is refused by the row."""
         self._written: CommitGroup | None = None
-        """What the open transaction writes."""
+        """The writes of the open transaction."""
         self._stepwise: Stepwise = lambda _reason: None
         self._measured: Measured = lambda _batches, _seconds: None
         self._bound = bound
@@ -126,10 +126,10 @@ class PostgresWriter:
         self._measured, self._stepwise = measured, stepwise
 
     async def open(self, connection: PostgresConnection) -> None:
-        """Begin with a connection that is there. Raises what asyncpg raises."""
+        """Start with an open connection. Raises asyncpg's exceptions."""
         self._connection = connection
         await connection.execute(statements.FORGET_WRITERS)
-        # So that the row is there to wait for, from the first transaction on.
+        # So that the row exists to wait for, from the first transaction on.
         await connection.execute(statements.NOTE_WRITER, self._id, 0)
         self._task = asyncio.create_task(self._serve(), name="ledger writer")
 
@@ -138,17 +138,17 @@ class PostgresWriter:
         return await self._hand_over(batch)
 
     async def run(self, work: Callable[[PostgresConnection], Awaitable[T]]) -> T:
-        """Do `work` in a transaction of its own, behind what was handed over before; it may be done again from its
-        begin where the first attempt was rolled back. Raises LedgerError."""
+        """Do `work` in a transaction of its own, after what was submitted before; it is repeated from its start if the
+        first attempt was rolled back. Raises LedgerError."""
         return await self._hand_over(None, work)
 
     async def change(self, sql: str, *values: Any) -> bool:
-        """Run one statement that returns a row for each row that it changes, behind what was handed over before, in one
+        """Run one statement that returns a row for each row that it changes, after what was submitted before, in one
         round trip; returns whether it changed any. Raises LedgerError."""
         return await self._hand_over(None, None, (sql, values))
 
     async def close(self) -> None:
-        """Finish what was handed over and close the connection. May be called again. While the server is away this
+        """Finish what was submitted and close the connection. May be called again. While the server is unavailable this
         takes CLOSING_WAIT_S: then a commit in doubt raises OutcomeUnknown to its caller."""
         if not self._closed:
             self._closed = True
@@ -175,7 +175,7 @@ class PostgresWriter:
             self._queue.append(job)
             self._wake.set()
             try:
-                # A caller that is cancelled while it waits leaves the work to be done all the same.
+                # A cancelled caller does not stop the work.
                 return await job.answer
             finally:
                 waits.ended(begun_at, job.spent)
@@ -205,7 +205,7 @@ class PostgresWriter:
                     answer.set_result(value)
                 else:
                     answer.set_exception(error)
-            # Anyone who has just been answered may have more: with them the next transaction is twice as full.
+            # A caller that has just been answered may submit more: with it the next transaction is twice as full.
             await asyncio.sleep(0)
 
     def _take_group(self) -> list[_Job]:
@@ -216,9 +216,9 @@ class PostgresWriter:
         return group
 
     async def _retrying(self, group: list[_Job]) -> list[_Outcome]:
-        """Commit a group, also over a restart of the server; anyone who has waited too long gets an error. A group
-        that is refused over one of its batches is committed in halves, one after the other: the others neither fail
-        with it nor wait long."""
+        """Commit a group, also across a restart of the server; a caller that has waited too long gets an error. A group
+        that is refused because of one of its batches is committed in halves, one after the other: the others neither
+        fail with it nor wait long."""
         outcomes: list[_Outcome] = []
         delay_s, tries = RETRY_MIN_S, 0
         loop = asyncio.get_running_loop()
@@ -238,12 +238,12 @@ class PostgresWriter:
                 elif is_away(error) and not isinstance(error, OutcomeUnknown):
                     event, reason = why_away(error, shown(self._settings.dsn))
                     self._outages[event].failed(reason)
-                    # When the server is away the writer closes with it: what waits cannot be kept any more.
+                    # If the server is unavailable the writer closes with it: waiting batches can no longer be stored.
                     gone = [job for job in group if self._closed or job.until_s < loop.time() + delay_s]
                     outcomes += [_Outcome(job.answer, None, translate(error)) for job in gone]
                     group = [job for job in group if job not in gone]
                 elif isinstance(error, NoRoom) and len(group) > 1:
-                    # Those that do not fit come again once the log is signed, which waits behind this group.
+                    # Those that do not fit are retried once the log is signed, which waits for this group.
                     full = _without_room(group, error)
                     outcomes += [_Outcome(job.answer, None, error) for job in group if job.answer in full]
                     groups.appendleft([job for job in group if job.answer not in full])
@@ -261,8 +261,8 @@ class PostgresWriter:
         return outcomes
 
     async def _once(self, group: Sequence[_Job]) -> list[_Outcome]:
-        """Commit a group together. Raises NotAtOnce("refused") or what else one of its batches may have caused, and
-        whatever concerns them all; then nothing was committed."""
+        """Commit a group together. Raises NotAtOnce("refused") or another error that one of its batches may have
+        caused, and errors that concern them all; then nothing was committed."""
         try:
             return await self._at_once(group)
         except NotAtOnce as refused:
@@ -290,7 +290,8 @@ class PostgresWriter:
     async def _sent(self, group: Sequence[_Job],
                     send: Callable[[PostgresConnection, TransactionMark], Awaitable[Sequence[int]]]
                     ) -> Sequence[int]:
-        """Send a statement under the next number, and decide about it if its reply is lost; returns its numbers."""
+        """Send a statement under the next number, and determine its outcome if its reply is lost; returns its
+        numbers."""
         connection = await self._connected()
         self._number += 1
         try:
@@ -349,7 +350,7 @@ class PostgresWriter:
         return [_Outcome(job.answer, receipts.get(id(job)), error) for job, error in zip(group, stale, strict=True)]
 
     async def _stale(self, connection: PostgresConnection, group: Sequence[_Job]) -> list[LedgerError | None]:
-        """Hold the lanes of a group, and return for each batch why it cannot be committed (C-4)."""
+        """Lock the lanes of a group, and return for each batch why it cannot be committed (C-4)."""
         wanted = [job.batch.epochs if job.batch is not None else () for job in group]
         lanes = list(dict.fromkeys(held_lane(lane) for epochs in wanted for lane, _ in epochs))
         found = await connection.fetch(statements.HOLD_LANES, *lane_columns(lanes)) if lanes else []
@@ -358,7 +359,8 @@ class PostgresWriter:
                       if newest.get(held_lane(lane)) != epoch), None) for epochs in wanted]
 
     async def _connected(self) -> PostgresConnection:
-        """Return the connection, or a new one, on which the last transaction is decided before anything else."""
+        """Return the connection, or a new one, on which the last transaction's outcome is determined before anything
+        else."""
         if self._connection is None or self._connection.is_closed():
             self._connection = await connect(self._settings)
         if self._undecided is not None:
@@ -370,8 +372,8 @@ class PostgresWriter:
         return self._connection
 
     async def _decided(self, connection: PostgresConnection) -> Sequence[int] | None:
-        """Decide about the statement in doubt, which may still be on its way to the server: returns the new heads of
-        its streams if it was committed, else None, and then it never will be."""
+        """Determine the outcome of the statement in doubt, which may still reach the server: returns the new heads of
+        its streams if it was committed, otherwise None, and then it never will be."""
         number, self._undecided = self._undecided, None
         try:
             await connection.execute(statements.DECIDE_WRITER, self._id, number)
@@ -385,9 +387,9 @@ class PostgresWriter:
         return found is not None and found >= self._number
 
     async def _looked(self, look: Callable[[PostgresConnection], Awaitable[T]], group: Sequence[_Job]) -> T:
-        """Ask the server until it answers; callers wait as long, so none receives a wrong outcome. Raises
-        OutcomeUnknown if the server is still away when the last of them gives up, or CLOSING_WAIT_S after the writer
-        closes."""
+        """Query the server until it answers; callers wait as long, so none receives a wrong outcome. Raises
+        OutcomeUnknown if the server is still unavailable when the last of them times out, or CLOSING_WAIT_S after the
+        writer closes."""
         delay_s, loop = RETRY_MIN_S, asyncio.get_running_loop()
         until_s = max(job.until_s for job in group)
         while loop.time() < (min(until_s, self._closing_until_s) if self._closed else until_s):
@@ -416,7 +418,7 @@ class PostgresWriter:
 
 
 def _without_room(group: Sequence[_Job], error: NoRoom) -> set[asyncio.Future[Any]]:
-    """Return the answers of the batches that do not fit into a log behind those before them; at least of the last."""
+    """Return the answers of the batches that do not fit into a log after those before them; at least of the last."""
     left, full = error.room, set[asyncio.Future[Any]]()
     for job in group:
         writes = job.batch.writes if job.batch is not None else ()

@@ -1,19 +1,19 @@
-"""Knows of most keys at once that the ledger does not have them: nearly every command comes under a key of its own.
+"""A filter of keys that the ledger certainly does not have: nearly every command has a key of its own.
 
-A Bloom filter: what was ever added is never called absent; of what was not, one in hundreds is looked up in vain.
+A Bloom filter: an added key is never reported absent; of the others, one in hundreds is looked up in vain.
 """
 
 from __future__ import annotations
 
 KEYS = 1_000_000
-"""Keys that one part holds at that rate; then another one is begun."""
+"""Keys that one part holds at that rate; then another one is added."""
 BIT_NUMBER = 24
 """Bits of a bit's number: a part takes 2 MB."""
 PROBES = 4
 
 
 class Absent:
-    """One thread adds; any may ask."""
+    """The filter. One thread adds; any may query."""
 
     def __init__(self) -> None:
         self._parts = [_part()]
@@ -30,7 +30,7 @@ class Absent:
             part[bit >> 3] |= 1 << (bit & 7)
 
     def __contains__(self, key: str) -> bool:
-        """Whether the key was certainly never added."""
+        """Return whether the key was certainly never added."""
         bits = _bits(key)
         for part in self._parts:
             for bit in bits:
@@ -46,7 +46,7 @@ def _part() -> bytearray:
 
 
 def _bits(key: str) -> list[int]:
-    # The two halves of one hash make as many as are wanted.
+    # The two halves of one hash generate as many as needed.
     whole, mask = hash(key), (1 << BIT_NUMBER) - 1
     start, step = whole & mask, whole >> 32 | 1
     return [(start + probe * step) & mask for probe in range(PROBES)]

@@ -1,4 +1,4 @@
-"""The audit table as the file has it, read past the ledger: for checking, with the gateway up or down."""
+"""The audit table of the file, read without the ledger: for verification, with the gateway running or stopped."""
 
 from __future__ import annotations
 
@@ -50,15 +50,15 @@ _HEAD = "SELECT count, last_hash FROM audit_head WHERE tenant_id = ?"
 
 
 class AuditRows:
-    """One snapshot of the audit tables. A value of a wrong type, which only tampering leaves, gives a bad record."""
+    """A snapshot of the audit tables. A value of a wrong type, which only tampering leaves, yields a bad record."""
 
     def __init__(self, database: SqliteDatabase) -> None:
         self._database = database
-        # A file that was written by an older version has no personal values yet.
+        # A file of an older version has no personal values yet.
         self._rows = queries.AUDIT_AFTER if database.execute(_HAS_PERSONAL).get else _WITHOUT_PERSONAL
 
     def tenants(self) -> list[str]:
-        """Name every tenant that has records or a head."""
+        """Return every tenant that has records or a head."""
         return [str(row[0]) for row in self._database.execute(_TENANTS).fetchall()]
 
     def records(self, tenant_id: str) -> Iterator[AuditRecord]:
@@ -74,7 +74,7 @@ class AuditRows:
                 yield _record(tenant_id, seq, hash_, body, personal)
 
     def head(self, tenant_id: str) -> tuple[int, str]:
-        """Return the count and last hash that the database itself has noted."""
+        """Return the count and last hash that the database itself has stored."""
         found = self._database.execute(_HEAD, (tenant_id,)).fetchone()
         return (int(found[0]), str(found[1])) if found else (0, FIRST_PREV)
 
@@ -84,7 +84,7 @@ class AuditRows:
         return str(found[0]) if found else None
 
     def bound(self) -> list[BoundRecord]:
-        """Read the rows that the log binds (H-5); one that cannot be read is left out, and so counts as removed."""
+        """Read the rows that the log binds (H-5); an unreadable one is omitted, and so counts as removed."""
         return [record for entity in BOUND for record in self._entities(entity)]
 
     def live_commands(self) -> list[CommandRecord]:
@@ -92,8 +92,7 @@ class AuditRows:
         return self._read(_LIVE_COMMANDS, command_of, command_row)
 
     def sessions(self) -> Iterator[StoredSession]:
-        """Read every session's row, with its control frames. A value of a wrong type is left as one that cannot be
-        read."""
+        """Read every session's row, with its control frames. A value of a wrong type is kept as unreadable."""
         after = ""
         while page := self._database.execute(_SESSIONS, (after, _PAGE)).fetchall():
             for session_id, *texts, usage, machine in page:
@@ -118,7 +117,7 @@ class AuditRows:
                           partial(searched, entity, "sqlite"))
 
     def _read(self, statement: str, read: Callable[[Row], R], columns: Callable[[R], Row]) -> list[R]:
-        """Read rows whose columns, which rows are found by, are those of their bodies."""
+        """Read rows and check that their key columns match their bodies."""
         found: list[R] = []
         for row in self._database.execute(statement).fetchall():
             with suppress(msgspec.MsgspecError, TypeError):
@@ -130,7 +129,7 @@ class AuditRows:
 
 @contextmanager
 def audit_rows(path: Path) -> Generator[AuditRows]:
-    """Open a ledger's file for checking. Raises LedgerError when it is missing, damaged or unreadable."""
+    """Open a ledger's file for verification. Raises LedgerError if it is missing, damaged or unreadable."""
     if not path.is_file():
         raise LedgerError(f"There is no ledger at {path}.")
     try:
@@ -155,5 +154,5 @@ def _record(tenant_id: str, seq: object, hash_: object, body: object, personal: 
 
 
 def _bytes(value: object) -> bytes:
-    """Read a column of bytes; what tampering left there instead gives other bytes."""
+    """Read a column of bytes; a value of another type, which tampering left, yields other bytes."""
     return value if isinstance(value, bytes) else str(value).encode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""Opening the ledger's file: refusing what is not one, its settings, and the numbered migrations."""
+"""Opening of the ledger's file: its check, its settings, and the numbered migrations."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from interlock.command.audit_tree import Frontier
 from interlock.ports.ledger import Full
 
 APPLICATION_ID = 0x496C6B31
-"""Is in the file's header, so that another program's database is not taken for a ledger."""
+"""In the file's header, so that another program's database is not mistaken for a ledger."""
 BUSY_TIMEOUT_MS = 5_000
 """How long a reader of another process (a backup, a check) may hold a lock before a batch fails."""
 CHECKPOINT_PAGES = 4_000
-"""The write-ahead log is folded into the file about this often (16 MB)."""
+"""The write-ahead log is checkpointed about this often (16 MB)."""
 LOG_BYTES = 64 * 1024 * 1024
-"""A write-ahead log that has grown past this, behind a long read, is cut back to it when it is folded in."""
+"""A larger write-ahead log, caused by a long read, is truncated to this at a checkpoint."""
 CACHED_STATEMENTS = 256
 """Prepared statements kept per connection; more than there are queries."""
 TREE_PAGE = 1_000
-"""Leaves of which a tree is built at a time."""
+"""Leaves from which a tree is built at a time."""
 _WHOLE_IN_FILE = "immutable=1"
-"""Reads the file alone, without locks: it has all of the ledger."""
+"""Reads only the file, without locks: it has all of the ledger."""
 _INDEX_IN_MEMORY = "vfs=unix-none"
 """Locks nothing. In the exclusive locking mode, SQLite then builds the index of the write-ahead log in memory."""
 QUICK_CHECK_BYTES = 32 * 1024 * 1024
-"""A file up to this size is checked whole when it is opened; a greater one as its pages are read."""
+"""A file up to this size is checked completely when it is opened; a larger one as its pages are read."""
 
 
 def connect(path: Path, *, read_only: bool = False) -> SqliteDatabase:
@@ -61,9 +61,9 @@ def connect(path: Path, *, read_only: bool = False) -> SqliteDatabase:
 
 
 def _without_index(path: Path) -> str | None:
-    """Return the option by which SQLite reads a ledger on a read-only file system, a snapshot or what was mounted to be
-    examined, if the index of its write-ahead log is missing: otherwise SQLite would have to make that file. None if the
-    ledger is opened as usual: with the index beside it, a gateway may be writing it through another mount."""
+    """Return the option by which SQLite reads a ledger on a read-only file system, a snapshot or a mounted copy, if the
+    index of its write-ahead log is missing: otherwise SQLite would have to create that file. None if the ledger is
+    opened as usual: with the index beside it, a gateway may be writing it through another mount."""
     if not os.statvfs(path.parent).f_flag & os.ST_RDONLY:
         return None
     if not path.with_name(path.name + "-wal").exists():
@@ -72,9 +72,9 @@ def _without_index(path: Path) -> str | None:
 
 
 def open_writer(path: Path) -> SqliteDatabase:
-    """Open the one writing connection and bring the schema up to date.
+    """Open the only writing connection and upgrade the schema.
 
-    Raises NotALedger, TooNew, Full.
+    Raises NotASqliteLedger, TooNew, Full.
     """
     connection = connect(path)
     try:
@@ -130,7 +130,8 @@ def migrate(connection: SqliteDatabase, path: Path) -> None:
 
 
 def build_trees(connection: SqliteDatabase) -> None:
-    """Build the Merkle tree of every log that was written before there was one, each in a transaction of its own."""
+    """Build the Merkle tree of every log that was written before trees were stored, each in a transaction of its
+    own."""
     if not connection.execute("SELECT count(*) FROM pragma_table_info('audit_head') WHERE name = 'peaks'").get:
         return
     for (tenant_id,) in connection.execute(queries.AUDIT_WITHOUT_TREE).fetchall():
@@ -170,7 +171,7 @@ def _refuse_strangers(connection: SqliteDatabase, path: Path) -> None:
 
 
 def _make_private(path: Path) -> None:
-    # The log and its index take the mode of the file, so it must be right before SQLite makes them.
+    # The log and its index get the mode of the file, so it must be right before SQLite creates them.
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         os.fchmod(descriptor, 0o600)

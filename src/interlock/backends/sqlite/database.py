@@ -14,7 +14,8 @@ class StatementCursor(Protocol):
 
     @property
     def get(self) -> Any:
-        """Return the single value of a single column; the first row as a tuple where it has several; None if no row."""
+        """Return the single value of a single column; the first row as a tuple if it has several; None without a
+        row."""
         ...
 
     def fetchone(self) -> Row | None: ...

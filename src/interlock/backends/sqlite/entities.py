@@ -1,4 +1,4 @@
-"""The statements of entities on SQLite, made from their declarations."""
+"""The statements of entities on SQLite, built from their declarations."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def apply(connection: SqliteDatabase, write: EntityWrite) -> None:
 
 
 def make_missing_tables(connection: SqliteDatabase) -> None:
-    """Make the tables of entities that this file does not have yet, in one transaction."""
+    """Create the tables of entities that this file does not have yet, in one transaction."""
     there = {row[0] for row in connection.execute(_TABLES).fetchall()}
     missing = [entity for entity in DECLARED if entity.table not in there]
     if missing:

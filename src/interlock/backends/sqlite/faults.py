@@ -1,4 +1,4 @@
-"""What can be wrong with a ledger's file, and how SQLite's errors become the port's."""
+"""A ledger file's errors, and the conversion of SQLite's to the port's."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from interlock.ports.ledger import Full, LedgerError, NameTaken
 
 
 class NotASqliteLedger(LedgerError):
-    """The file is not a database, or a damaged one, or another program's."""
+    """Raised if the file is not a database, or a damaged one, or another program's."""
 
 
 class TooNew(LedgerError):
-    """A newer program has moved the schema on; this one would misread it."""
+    """Raised if a newer program has upgraded the schema; this one would misread it."""
 
 
 class SqliteClosed(LedgerError):
-    """The ledger takes nothing any more, because it was closed."""
+    """Raised if the ledger was closed."""
 
 
 class DatabaseDamaged(LedgerError):
-    """SQLite finds the file inconsistent while it works on it."""
+    """Raised if SQLite finds the file inconsistent while it works on it."""
 
 
 _CANNOT_TAKE = (
@@ -35,7 +35,7 @@ _CANNOT_TAKE = (
 
 
 def translate(error: Exception) -> LedgerError:
-    """Turn what went wrong inside a batch into the port's error, with one sentence."""
+    """Convert an exception inside a batch to the port's error, with one sentence."""
     if isinstance(error, LedgerError):
         return error
     if isinstance(error, apsw.FullError):

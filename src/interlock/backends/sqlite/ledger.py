@@ -46,7 +46,7 @@ from interlock.protocol.records import (
 LEDGER_NAME = "ledger.db"
 """The file's name in a state directory."""
 SCOPES_A_PAGE = 1_000
-"""Idempotency scopes that are read in one piece, so that learning them holds no one up."""
+"""Idempotency scopes that are read at once, so that loading them does not block others."""
 PRUNE_ROWS = 1_000
 """Old answers that one transaction deletes: pruning must not delay others."""
 _NO_LIMIT = -1
@@ -78,11 +78,11 @@ class SqliteLedger(AuditedLedger, SqliteUpkeep, SqlReading[SqliteReaders]):
         self._room = AuditRoom()
         self._learning: asyncio.Task[None] | None = None
         self._earlier: Absent | None = None
-        """Idempotency scopes that the file did not have when it was opened, once that is known."""
+        """Idempotency scopes that the file did not have when it was opened, once they are loaded."""
 
     def measure(self, measured: Measured, stepwise: Callable[[str], None] = lambda _reason: None) -> None:
-        """Call `measured` with the batches and the seconds of each transaction, on the writer's thread. `stepwise`
-        is for a ledger behind a network, and is not called."""
+        """Call `measured` with the batches and the seconds of each transaction, on the writer's thread. `stepwise` is
+        for a networked ledger, and is not called."""
         self._writer.measure(measured)
 
     async def commit(self, batch: WriteBatch) -> Receipt:
@@ -165,7 +165,7 @@ class SqliteLedger(AuditedLedger, SqliteUpkeep, SqlReading[SqliteReaders]):
         return rows.idempotency_of(tenant_id, scope, found) if found else None
 
     async def _learn_scopes(self) -> None:
-        """Learn what an earlier run has left; until all is known, every key is looked up."""
+        """Load the scopes of earlier runs; until all are loaded, every key is looked up."""
         earlier, last = Absent(), ""
         with suppress(LedgerError):
             while found := await self._readers.rows(queries.IDEMPOTENCY_SCOPES, last, SCOPES_A_PAGE):

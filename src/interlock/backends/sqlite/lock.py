@@ -1,4 +1,4 @@
-"""One gateway per state directory (N-2): a lock that the kernel lets go when its holder dies."""
+"""One gateway per state directory (N-2): a lock that the kernel releases when its holder dies."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ LOCK_NAME = "gateway.lock"
 
 
 class AlreadyRunning(Exception):
-    """Another gateway works on this state directory."""
+    """Raised if another gateway uses this state directory."""
 
 
 class StateLock:
@@ -20,16 +20,16 @@ class StateLock:
         self._descriptor: int | None = descriptor
 
     def release(self) -> None:
-        """Let another gateway in. May be called again."""
+        """Release the lock. May be called again."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
 
 
 def lock_state(state: Path) -> StateLock:
-    """Take the lock of a state directory, without waiting. Raises AlreadyRunning, OSError.
+    """Acquire the lock of a state directory, without waiting. Raises AlreadyRunning, OSError.
 
-    The file stays when the lock goes: removing it would let two gateways lock two files of the same name.
+    The file stays when the lock is released: removing it would let two gateways lock two files of the same name.
     """
     path = state / LOCK_NAME
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

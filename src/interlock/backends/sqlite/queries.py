@@ -10,7 +10,7 @@ from interlock.protocol.resources import UsageDimension
 
 
 class BufferedTable:
-    """A statement that writes rows, and how many rows one of it takes."""
+    """A statement that writes rows, and the number of rows per statement."""
 
     def __init__(self, lead: str, columns: int, tail: str = "") -> None:
         row = f"({','.join('?' * columns)})"
@@ -75,8 +75,8 @@ UPDATE session SET updated_ms = ?, usage = ?, machine = ?
 WHERE session_id = ? AND tenant_id = ? AND session_key = ? AND agent_id = ? AND runner_id = ? AND workspace = ?
   AND state = ? AND created_ms = ? AND deadline_ms IS ?
 """
-"""A session of which nothing else has changed, as after most frames: SQLite rewrites every index of a column that is
-named in SET, whether its value changes or not, and each such page would go through the log again."""
+"""Updates a session of which nothing else has changed, as after most frames: SQLite rewrites every index of a column
+that is named in SET, whether its value changes or not, and each such page would be written to the log again."""
 TOUCH_SESSIONS = BufferedTable(
     "UPDATE session SET updated_ms = v.column1, usage = v.column2, machine = v.column3 FROM (VALUES", 4,
     ") AS v WHERE session.session_id = v.column4")
@@ -125,12 +125,12 @@ ON CONFLICT (id) DO UPDATE SET
 """)
 COMMAND = "SELECT body FROM command WHERE id = ? AND +tenant_id = ?"
 LIVE_COMMANDS = "SELECT body FROM command WHERE session_id = ? AND +tenant_id = ? AND ended_ms IS NULL ORDER BY place"
-"""A `+` keeps SQLite at the index of what is live."""
+"""A `+` restricts SQLite to the index of live commands."""
 
 
 def commands(filters: tuple[str, ...], *, paged: bool) -> str:
     """Select a page of a tenant's commands by these columns, newest first."""
-    # A session has few commands, an agent or a state any number: a `+` keeps SQLite from going by their index instead.
+    # A session has few commands, an agent or a state any number: a `+` keeps SQLite from using their index instead.
     other = "+" if "session_id" in filters else ""
     where = "".join(f" AND {'' if column == 'session_id' else other}{column} = ?" for column in filters)
     if paged:
@@ -139,7 +139,8 @@ def commands(filters: tuple[str, ...], *, paged: bool) -> str:
 
 
 def executes_since(*, by_actor: bool) -> str:
-    """Count the executes of a tenant, or of one of its actors, since an instant. Asked once a day for each."""
+    """Return the query that counts the executes of a tenant, or of one of its actors, since an instant. Run once a day
+    for each."""
     where = " AND actor_id = ?" if by_actor else ""
     return (f"SELECT count(*) FROM command WHERE tenant_id = ?{where} "
             "AND json_extract(CAST(body AS TEXT), '$.created_ms') >= ? "
@@ -166,13 +167,13 @@ def approvals(*, by_state: bool, paged: bool) -> str:
     return f"SELECT body FROM approval WHERE tenant_id = ?{where} ORDER BY place DESC LIMIT ?"
 
 
-# --- what agents reported to have used ---
+# --- usage reported by agents ---
 
 _USAGE_ASKED = ("?1", "?2", "?3", "?4", "?5", "?6", "?7", "?8")
 
 
 def usage(by: Set[UsageDimension]) -> str:
-    """Sum usage, apart by these."""
+    """Return the query that sums usage, grouped by these."""
     return usage_sums(by, _USAGE_ASKED)
 
 
@@ -224,7 +225,8 @@ SELECT seq, hash, body, CASE WHEN EXISTS (
 ) END
 FROM audit WHERE tenant_id = ? AND seq > ? ORDER BY seq LIMIT ?
 """
-"""Records, each with its personal values as one JSON object; one statement, so that an erasure is seen whole or not."""
+"""Records, each with its personal values as one JSON object; one statement, so that an erasure is seen completely or
+not at all."""
 _FRONT = "CAST(substr(body, 1, 176) AS TEXT)"
 AUDIT_OF_COMMAND = f"""
 SELECT seq, hash, body FROM audit WHERE substr({_FRONT}, instr({_FRONT}, '"command_id":"') + 14, 30) = ?2
@@ -235,19 +237,19 @@ SELECT seq, hash, body FROM audit WHERE substr({_FRONT}, instr({_FRONT}, '"appro
   AND instr({_FRONT}, '"approval_id":"apr_') > 0 AND instr({_FRONT}, '"command_id":"cmd_') = 0
   AND tenant_id = ?1 ORDER BY seq
 """
-"""By the indexes `audit_by_command` and `audit_by_approval`, whose expressions these are."""
+"""Uses the indexes `audit_by_command` and `audit_by_approval`, whose expressions these are."""
 AUDIT_OF_ROWS = """
 SELECT seq, hash, body FROM audit INDEXED BY audit_of_rows
 WHERE tenant_id = ? AND seq > ? AND instr(body, CAST('"row_sha256":"' AS BLOB)) > 0 ORDER BY seq
 """
-"""By the index `audit_of_rows`, whose condition this is: by the primary key, which SQLite would take, the whole log is
-read at each start and each change of a row."""
+"""Uses the index `audit_of_rows`, whose condition this is: with the primary key, SQLite's choice, the whole log is read
+at each start and each change of a row."""
 _SEALS = "instr(body, CAST('\"frames_of\":\"' AS BLOB))"
 AUDIT_OF_SEALS = f"""
 SELECT seq, hash, body FROM audit INDEXED BY audit_of_seals
 WHERE tenant_id = ? AND substr(body, {_SEALS} + 13, 32) = ? AND {_SEALS} > 0 ORDER BY seq DESC LIMIT ?
 """
-"""By the index `audit_of_seals`, whose expressions these are; by the primary key a session's first reading would read
+"""Uses the index `audit_of_seals`, whose expressions these are; with the primary key a session's first read would read
 the whole log."""
 AUDIT_TENANTS = "SELECT tenant_id FROM audit_head ORDER BY tenant_id"
 AUDIT_LEAVES = "SELECT hash FROM audit WHERE tenant_id = ? AND seq > ? AND seq <= ? ORDER BY seq"
@@ -277,7 +279,7 @@ UNION ALL SELECT 'delivery', 'pending', count(*) FROM delivery WHERE due_ms IS N
 UNION ALL SELECT 'delivery', state, count(*) FROM delivery WHERE state = 'dead' GROUP BY state
 UNION ALL SELECT 'session', '', count(*) FROM session
 """
-"""Each part by an index that holds what is not at its end alone, or by one that covers the count."""
+"""Each part by an index that holds only what is not terminal, or by one that covers the count."""
 
 _STILL = """
   AND NOT EXISTS (SELECT 1 FROM command AS c WHERE c.tenant_id = s.tenant_id AND c.session_id = s.session_id
@@ -285,7 +287,7 @@ _STILL = """
   AND (s.updated_ms < ?2 OR EXISTS (SELECT 1 FROM command AS c
                                     WHERE c.tenant_id = s.tenant_id AND c.session_id = s.session_id))
 """
-"""Nothing of a session goes on, and its last command ended before an instant; without any, nothing changed since."""
+"""A session without work under way whose last command ended before an instant; without any, nothing changed since."""
 _STREAMS = """
 SELECT stream.id, stream.name, stream.head FROM command AS c JOIN stream ON stream.name = 'c/' || c.id
 WHERE c.tenant_id = s.tenant_id AND c.session_id = s.session_id
@@ -333,7 +335,7 @@ WHERE stream.name = ?1 AND event.place < coalesce(
     (SELECT e.place FROM event AS e WHERE e.place > stream.id << 32 AND e.place <= (stream.id << 32) + stream.head
      AND e.at_ms >= ?2 ORDER BY e.place LIMIT 1), (stream.id + 1) << 32)
 """
-"""Only a beginning is forgotten, so that what is left has no hole."""
+"""Only a beginning is deleted, so that the rest has no gap."""
 OLD_FEED = f"SELECT count(*) FROM ({_OLD_FEED})"
 FORGET_FEED = f"DELETE FROM event WHERE place IN ({_OLD_FEED} ORDER BY event.place LIMIT ?3)"
 _OLD_DELIVERIES = """
@@ -360,4 +362,4 @@ SELECT coalesce((SELECT tenant_id FROM session AS s WHERE s.session_id = p.sessi
 FROM transcript_pending AS p ORDER BY place LIMIT ?
 """
 TRANSCRIPT_PENDING_OF = "SELECT place, session_id, entry_id, line FROM transcript_pending WHERE session_id = ?"
-"""One session's few lines, found by the index that keeps them apart; its order is not theirs, so the reader sorts."""
+"""One session's few lines, found by the index that separates them; its order is not theirs, so the reader sorts."""

@@ -1,4 +1,4 @@
-"""Reading beside the writer: a few threads, each with a connection that cannot write."""
+"""Readers beside the writer: a few threads, each with a connection that cannot write."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from interlock.backends.sqlite.faults import SqliteClosed, translate
 READERS = 2
 """Reading threads."""
 READ_QUEUE_LIMIT = 1_024
-"""Reads under way or waiting; one more waits, in the order of the calls."""
+"""Reads under way or waiting; a further one waits, in the order of the calls."""
 
 
 class SqliteReaders:

@@ -1,4 +1,4 @@
-"""What happens inside a transaction: batches become rows, streams get their numbers, audit drafts their seal."""
+"""Inside a transaction: batches become rows, streams get their numbers, audit drafts their seal."""
 
 from __future__ import annotations
 
@@ -43,16 +43,16 @@ from interlock.protocol.records import AuditDraft, SessionRecord
 UNBOUND = TailBound()
 """Of a ledger that no signer works on."""
 CACHED_STREAMS = 65_536
-"""Stream heads the writer remembers; beyond it, it forgets them all and reads them again."""
+"""Cached stream heads; beyond it, the cache is cleared."""
 CACHED_ROWS = 65_536
-"""Lanes' epochs, and sessions' rows, that it remembers likewise."""
+"""Cached lanes' epochs, and sessions' rows."""
 GATHERED = (queries.PUT_COMMANDS, queries.PUT_CONTROLS, queries.ADD_IDEMPOTENCY, queries.PUT_TRANSCRIPTS,
             queries.ADD_AUDIT, queries.ADD_AUDIT_NODES, queries.ADD_EVENTS, queries.PUT_STREAMS)
 """Tables whose rows are written together, at the end."""
 
 ROWS_A_STEP = (64, 32, 16, 8, 4, 2, 1)
-"""Rows of one statement: each step of SQLite releases the interpreter lock, and to take it back from a busy event loop
-can cost more than the row. Each size is twice the next one, so no rest takes a size twice."""
+"""Rows of one statement: each step of SQLite releases the interpreter lock, and reacquiring it from a busy event loop
+can cost more than the row. Each size is twice the next one, so no remainder uses a size twice."""
 
 
 def write_rows(connection: SqliteDatabase, table: queries.BufferedTable, given: Sequence[Sequence[Value]]) -> None:
@@ -65,18 +65,18 @@ def write_rows(connection: SqliteDatabase, table: queries.BufferedTable, given: 
 
 
 class WriteBuffer:
-    """What one transaction is still to write, in the order in which its tables are named."""
+    """The remaining writes of one transaction, in the order in which its tables are named."""
 
     def __init__(self, connection: SqliteDatabase, tables: Sequence[queries.BufferedTable]) -> None:
         self._connection = connection
         self._rows: dict[queries.BufferedTable, list[Sequence[Value]]] = {table: [] for table in tables}
 
     def add(self, table: queries.BufferedTable, row: Sequence[Value]) -> None:
-        """Keep a row for a later write."""
+        """Add a row for a later write."""
         self._rows[table].append(row)
 
     def write(self, table: queries.BufferedTable) -> None:
-        """Write what is there for one table. Raises SQLite's errors."""
+        """Write the rows of one table. Raises SQLite's errors."""
         waiting = self._rows[table]
         if waiting:
             write_rows(self._connection, table, waiting)
@@ -94,9 +94,9 @@ class WriteBuffer:
 
 
 class Transaction:
-    """The writer's view of the store: its connection, and the heads it need not read twice.
+    """The writer's view of the store: its connection, and cached heads.
 
-    The caches hold what the open transaction has made of them, so `forget` must follow every rollback.
+    The caches include the open transaction's changes, so `forget` must follow every rollback.
     """
 
     def __init__(self, connection: SqliteDatabase) -> None:
@@ -106,7 +106,7 @@ class Transaction:
         self._epochs: dict[str, int] = {}
         self._sessions: dict[str, tuple[SessionRecord, Row]] = {}
         self._written: dict[str, Row] = {}
-        """What the rows of sessions hold of all that a frame does not change."""
+        """The parts of sessions' rows that a frame does not change."""
         self._streams: dict[str, list[int]] = {}
         self._dirty: set[str] = set()
         self._audit: dict[str, LogEnd] = {}
@@ -118,14 +118,15 @@ class Transaction:
 
     @property
     def connection(self) -> SqliteDatabase:
-        """The connection, for other work in this transaction: it sees all that was done, and may change anything."""
+        """Return the connection, for other work in this transaction: it sees all that was done, and may change
+        anything."""
         self.flush()
         self._epochs.clear()
         self._written.clear()
         return self._connection
 
     def apply(self, batch: WriteBatch, bound: TailBound = UNBOUND) -> Receipt:
-        """Do all of a batch; its audit records stay within `bound`. Raises Fenced, Taken, LedgerError or SQLite's own
+        """Apply a batch; its audit records stay within `bound`. Raises Fenced, NameTaken, LedgerError or SQLite's own
         errors, with part of it done."""
         for lane, epoch in batch.epochs:
             self._check_epoch(lane.name, epoch)
@@ -175,7 +176,7 @@ class Transaction:
         return epoch
 
     def prune_idempotency(self, before_ms: int, limit: int) -> int:
-        """Forget up to `limit` old answers; returns how many."""
+        """Delete up to `limit` old answers; returns how many."""
         self.flush()
         self._execute(queries.PRUNE_IDEMPOTENCY, (before_ms, limit))
         return self._connection.changes()
@@ -201,7 +202,7 @@ class Transaction:
         return number
 
     def _find_stream(self, name: str, *, opens: bool) -> list[int]:
-        # One that is said to be new and is not fails by its name, which two streams cannot have.
+        # A stream declared as new that is not fails by its name, which two streams cannot have.
         found = self._execute(queries.STREAM_BY_NAME, (name,)).fetchone() if not opens else None
         if found is not None:
             return [int(found[0]), int(found[1])]
@@ -240,7 +241,7 @@ class Transaction:
 
     def erase_audit(self, write: EraseAudit) -> None:
         self._erased = True
-        # What is deleted is overwritten in the file, too; what else is deleted every day need not be.
+        # Deleted personal data is overwritten in the file; other data that is deleted daily need not be.
         self._connection.pragma("secure_delete", True)
         try:
             for seq in write.seqs:

@@ -1,4 +1,4 @@
-"""The agent card: what a client knows before it authenticates, and what it learns after (O-9). Pure."""
+"""The agent card: its public part, and the part for authenticated clients (O-9). Pure."""
 
 from __future__ import annotations
 
@@ -13,16 +13,15 @@ from interlock.gateway.a2a.wire import PROTOCOL_VERSION
 from interlock.protocol.resources import Node
 
 PUSH_SIGNATURES = "https://www.standardwebhooks.com/"
-"""Names the extension by which the card says how push notifications are signed."""
+"""The extension in which the card declares how push notifications are signed."""
 CARD_MAX_AGE_S = 300
-"""How long a client may keep a card without asking again."""
+"""How long a client may cache a card."""
 
 
 def card_of(agent_id: str, origin: str, runners: Sequence[Node] | None = None, push_key: str | None = None
             ) -> dict[str, Any]:
-    """Return the card of an agent. Without `runners` it is the public one, which states nothing but what its URL says:
-    it is the same whether there is such an agent or not. `push_key` is what push notifications are checked with; None
-    if there are none."""
+    """Return the card of an agent. Without `runners` it is the public one, which states only what its URL shows: it is
+    the same whether the agent exists or not. `push_key` verifies push notifications; None if there are none."""
     url = f"{origin}/a2a/{agent_id}"
     hosts = "" if runners is None else f" It runs on {', '.join(sorted(one.device_name for one in runners))}."
     return {

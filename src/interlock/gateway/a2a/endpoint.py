@@ -1,5 +1,5 @@
-"""What is below `/a2a/`: the facade, which is loaded with its first request. Most gateways have no client here, and it
-is 2 MB of a gateway that rests (Y-18)."""
+"""The entry point below `/a2a/`: it loads the facade with its first request. Most gateways have no client here, and the
+facade takes 2 MB of memory (Y-18)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class A2AEndpoint:
         self._facade: ASGIApp | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request; the facade is loaded beside the loop."""
+        """Serve one request; the facade is loaded off the event loop."""
         if self._facade is None:
             await asyncio.to_thread(import_module, FACADE)
             from interlock.gateway.a2a.facade import A2AFacade

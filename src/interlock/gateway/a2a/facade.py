@@ -42,14 +42,14 @@ from interlock.protocol.problems import Problem, full_sentence
 
 CARD = "/.well-known/agent-card.json"
 BEAT_S = 15.0
-"""A stream without updates carries a comment this often, so that proxies keep it open."""
+"""Interval of comments on a stream without updates, so that proxies keep it open."""
 _JSON = b"application/a2a+json"
 
 log = structlog.get_logger("interlock.gateway")
 
 
 class A2AMethod(NamedTuple):
-    """An operation: the type of its parameters, and what serves it. Exactly one of `whole` and `stream` is set."""
+    """An operation: the type of its parameters, and its handler. Exactly one of `whole` and `stream` is set."""
 
     asks: Any
     whole: Callable[[AgentOperations, Any], Awaitable[Any]] | None = None
@@ -68,7 +68,7 @@ METHODS: Mapping[str, A2AMethod] = {
     "ListTaskPushNotificationConfigs": A2AMethod(PushListRequest, whole=AgentOperations.list_pushes),
     "DeleteTaskPushNotificationConfig": A2AMethod(PushRequest, whole=AgentOperations.delete_push),
 }
-"""By A2A's names; `GetExtendedAgentCard` is served beside them."""
+"""By A2A's names; `GetExtendedAgentCard` is handled separately."""
 EXTENDED_CARD = "GetExtendedAgentCard"
 
 _HTTP: tuple[tuple[str, re.Pattern[str], str], ...] = tuple(
@@ -91,7 +91,7 @@ _HTTP: tuple[tuple[str, re.Pattern[str], str], ...] = tuple(
 
 
 class UpdateStream(NamedTuple):
-    """An answer that stays open, as server-sent events."""
+    """A response that stays open, as server-sent events."""
 
     first: bytes
     rest: AsyncGenerator[bytes]
@@ -105,8 +105,8 @@ class _RpcRequest(msgspec.Struct, frozen=True):
 
 
 class A2AFacade:
-    """Serves what is below `/a2a/`. `rest` is the REST API; `secure` returns whether a request for a host name came, or
-    came to the proxy, over TLS. Without `pushes` no client is notified."""
+    """Serves the requests below `/a2a/`. `rest` is the REST API; `secure` returns whether a request for a host name
+    came, or came to the proxy, over TLS. Without `pushes` no client is notified."""
 
     def __init__(self, rest: ASGIApp, secure: Callable[[str], bool], pushes: TaskPushes | None = None) -> None:
         self._rest = rest
@@ -114,7 +114,7 @@ class A2AFacade:
         self._secure = secure
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request, whose host and origin were checked before."""
+        """Serve one request, whose host and origin were already checked."""
         request = Request(scope, receive, send)
         agent_id, slash, rest = scope["path"].removeprefix(BASE).partition("/")
         below = slash + rest
@@ -223,7 +223,7 @@ async def _members(request: Request) -> dict[str, Any]:
     """Read the body. Raises A2AError, Problem."""
     declared = request.headers.get("content-type", "")
     if declared.partition(";")[0].strip().lower() == "application/a2a+json":
-        # A type of its own for what is JSON: the check of the body's type knows only the general one.
+        # A separate type for JSON: the check of the body's type knows only the general one.
         headers = [(name, b"application/json" if name == b"content-type" else value)
                    for name, value in request.scope["headers"]]
         request = Request({**request.scope, "headers": headers}, request.receive)
@@ -280,7 +280,7 @@ def _with_headers(body: bytes, status: int, error: A2AError, media: bytes) -> Ht
 
 async def _begun(updates: AsyncGenerator[Update], written: Callable[[Update], bytes],
                  failed: Callable[[A2AError], bytes]) -> UpdateStream:
-    """Begin a stream: what is refused before its first update is an answer like any other. Raises A2AError."""
+    """Start a stream: a refusal before its first update is an ordinary response. Raises A2AError."""
     return UpdateStream(_data(written(await anext(updates))), _events(updates, written, failed))
 
 
@@ -311,7 +311,7 @@ async def _send(answer: HttpResponse | UpdateStream, scope: Scope, receive: Rece
     except TimeoutError:
         log.info("viewer_stalled", path=scope["path"])
         await abort(scope)
-    except Exception:  # The boundary: the answer has begun, so its end is all that can be sent.
+    except Exception:  # The boundary: the response has started, so only its end can be sent.
         log.exception("a2a_failed", path=scope["path"])
     finally:
         sending.cancel()

@@ -1,4 +1,4 @@
-"""The gateway's own REST API in the words of A2A: its resources as structs, its refusals as A2A's errors (O-9)."""
+"""The gateway's own REST API in A2A's terms: its resources as structs, its refusals as A2A's errors (O-9)."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _query(query: Mapping[str, str | int | None]) -> bytes:
 
 
 def _check(response: InternalResponse, body: bytes) -> None:
-    """Raises GatewayRefusal for a refusal of the API."""
+    """Raise GatewayRefusal for a refusal of the API."""
     if response.status < 400:
         return
     try:

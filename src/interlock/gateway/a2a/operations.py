@@ -53,7 +53,7 @@ from interlock.protocol.limits import IDEMPOTENCY_KEY_MAX, IDEMPOTENCY_KEY_MIN, 
 from interlock.protocol.resources import Approval, Command, Node, Session
 
 BLOCKING_MAX_S = 600.0
-"""A blocking SendMessage returns the task as it is after this time; the task goes on."""
+"""A blocking SendMessage returns the current task after this time; the task continues."""
 LISTED_MAX = 1_000
 """Tasks that one ListTasks orders by their last change, and counts: a larger `totalSize` is reported as this one."""
 UPDATES_WAITING = 64
@@ -66,28 +66,28 @@ Update = dict[str, Any]
 
 
 class SentMessage(NamedTuple):
-    """The command of a message, and where its session's frames are read on from: None from their beginning."""
+    """The command of a message, and where to continue reading its session's frames: None from their beginning."""
 
     command: Command
     since: str | None
 
 
 class TaskWindow(NamedTuple):
-    """Tasks in the order of their last change; `next` is the cursor of what was begun before them."""
+    """Tasks in the order of their last change; `next` is the cursor of the tasks that started before them."""
 
     tasks: list[Command]
     next: str | None
 
 
 class ListPlace(NamedTuple):
-    """Where a list goes on: in the window that begins at a cursor, behind a task that changed at a time."""
+    """Where a list continues: in the window that starts at a cursor, after a task that changed at a time."""
 
     begins: str
     after: tuple[str, str] | None
 
     @property
     def text(self) -> str:
-        """As a page token."""
+        """Return it as a page token."""
         return base64.urlsafe_b64encode(msgspec.json.encode(self)).decode()
 
     @classmethod
@@ -102,7 +102,7 @@ class ListPlace(NamedTuple):
 
 
 class AgentOperations:
-    """What a client may ask of one agent. `origin` is where the gateway's pages are."""
+    """The operations of a client on one agent. `origin` is the base URL of the gateway's pages."""
 
     def __init__(self, api: InternalApi, agent_id: str, origin: str, pushes: TaskPushes | None = None) -> None:
         self._api = api
@@ -110,13 +110,13 @@ class AgentOperations:
         self._agent_id = agent_id
         self.origin = origin
         self._contexts: dict[str, str] = {}
-        """The context ids of sessions that this request has looked at."""
+        """The context ids of sessions that this request has read."""
         self._windows: dict[str, TaskWindow] = {}
-        """The tasks that this request has read, by the cursor that they begin at."""
+        """The tasks that this request has read, by the cursor that they start at."""
 
     # --- sending ---
     async def send(self, asked: SendRequest) -> dict[str, Any]:
-        """`SendMessage`: the task, once it has ended or waits for somebody. Raises A2AError."""
+        """`SendMessage`: return the task, once it has ended or waits for a person. Raises A2AError."""
         sent = await self._sent(asked)
         command = sent.command
         if not asked.configuration.return_immediately:
@@ -128,7 +128,7 @@ class AgentOperations:
         return {"task": await self._task(command, asked.configuration.history_length)}
 
     async def stream(self, asked: SendRequest) -> AsyncGenerator[Update]:
-        """`SendStreamingMessage`: the task, then its updates until it has ended. Raises A2AError."""
+        """`SendStreamingMessage`: yield the task, then its updates until it has ended. Raises A2AError."""
         sent = await self._sent(asked)
         async with aclosing(self._updates(sent.command, sent.since, asked.configuration.history_length)) as updates:
             async for update in updates:
@@ -164,7 +164,7 @@ class AgentOperations:
         return SentMessage(await self._api.change(Command, "/v1/commands", body, key), since)
 
     async def _session(self, context_id: str) -> Session | None:
-        """Return the session of a context, and None if it has none yet. Raises A2AError INVALID_PARAMS."""
+        """Return the session of a context; None if it has none yet. Raises A2AError INVALID_PARAMS."""
         if not context_id:
             return None
         found = await self._api.read(SessionPage, "/v1/sessions", key=session_key(self._agent_id, context_id), limit=1)
@@ -181,8 +181,8 @@ class AgentOperations:
         return session
 
     async def _fresh_context(self, message: A2AMessage) -> str:
-        """Name a new context: the same for the same message of the same client, so that a repeated message is
-        recognised."""
+        """Return the name of a new context: the same for the same message of the same client, so that a repeated
+        message is recognised."""
         principal = (await self._api.read(Whoami, "/v1/whoami")).principal
         return _digest(f"{principal.type}:{principal.id}\n{message.message_id}")
 
@@ -208,7 +208,7 @@ class AgentOperations:
         return await self._task(await self._command(asked.id), asked.history_length)
 
     async def cancel(self, asked: TaskRequest) -> dict[str, Any]:
-        """`CancelTask`: the task, which may still be on its way to its end. Raises A2AError."""
+        """`CancelTask`: return the task, which may not have ended yet. Raises A2AError."""
         command = await self._command(asked.id)
         if STATES[command.state] in TERMINAL:
             raise A2AError("TASK_NOT_CANCELABLE", f"The task {command.id} has ended: {command.state}.")
@@ -217,7 +217,7 @@ class AgentOperations:
         return await self._task(await self._command(command.id), asked.history_length)
 
     async def subscribe(self, asked: TaskRequest) -> AsyncGenerator[Update]:
-        """`SubscribeToTask`: the task as it is, then its updates. Raises A2AError."""
+        """`SubscribeToTask`: yield the current task, then its updates. Raises A2AError."""
         command = await self._command(asked.id)
         if STATES[command.state] in TERMINAL:
             raise A2AError("UNSUPPORTED_OPERATION", f"The task {command.id} has ended: {command.state}. Get it.")
@@ -226,7 +226,7 @@ class AgentOperations:
                 yield update
 
     async def listed(self, asked: ListRequest) -> dict[str, Any]:
-        """`ListTasks`: what changed last comes first, within each LISTED_MAX tasks that were begun last. Raises
+        """`ListTasks`: return the last changed first, within each LISTED_MAX tasks that started last. Raises
         A2AError."""
         if asked.status and asked.status not in STATES.values():
             raise A2AError("INVALID_PARAMS", f"`status` is one of {', '.join(sorted(set(STATES.values())))}.")
@@ -252,7 +252,7 @@ class AgentOperations:
             place = ListPlace(window.next, None)
             if not asked.status and not asked.status_timestamp_after:
                 continue
-            return await self._page(tasks, place, session_id)  # What a filter leaves out is looked through in steps.
+            return await self._page(tasks, place, session_id)  # Tasks excluded by a filter are read in steps.
 
     async def _page(self, tasks: list[dict[str, Any]], place: ListPlace | None, session_id: str | None
                     ) -> dict[str, Any]:
@@ -260,7 +260,7 @@ class AgentOperations:
                 "totalSize": len((await self._window(session_id, "")).tasks)}
 
     async def _window(self, session_id: str | None, begins: str) -> TaskWindow:
-        """Return LISTED_MAX tasks at most, from a cursor on, what changed last first."""
+        """Return at most LISTED_MAX tasks, from a cursor on, the last changed first."""
         if begins in self._windows:
             return self._windows[begins]
         found: list[Command] = []
@@ -276,7 +276,7 @@ class AgentOperations:
         return self._windows[begins]
 
     async def _listed(self, command: Command, asked: ListRequest, pending: list[Approval]) -> dict[str, Any] | None:
-        """Return the task if it is asked for. A list of commands has no prompts: they are read if history is."""
+        """Return the task if it matches. A list of commands has no prompts: they are read if history is requested."""
         waiting = _of(command, pending)
         if asked.status not in ("", state_of(command, waiting)) or command.updated_at < asked.status_timestamp_after:
             return None
@@ -333,7 +333,7 @@ class AgentOperations:
 
     async def _context(self, command: Command) -> str:
         session_id = command.target.session_id
-        if session_id is None:  # Not open yet: its key is all that there is.
+        if session_id is None:  # Not open yet: only its key exists.
             return context_of(command.target.session_key, command.id)
         if command.target.session_key is not None:
             return context_of(command.target.session_key, session_id)
@@ -343,7 +343,7 @@ class AgentOperations:
         return self._contexts[session_id]
 
     async def _waiting(self, command: Command) -> list[Approval]:
-        """Return what of a command waits for a person."""
+        """Return the approvals of a command that wait for a person."""
         if STATES[command.state] in TERMINAL or command.target.session_id is None:
             return []
         return _of(command, await self._pending(session=command.target.session_id))
@@ -352,7 +352,7 @@ class AgentOperations:
         return (await self._api.read(ApprovalPage, "/v1/approvals", state="pending", limit=PAGE_MAX, **where)).items
 
     async def _settled(self, command: Command) -> Command:
-        """Wait until the task has ended or waits for somebody."""
+        """Wait until the task has ended or waits for a person."""
         if state_of(command, await self._waiting(command)) in TERMINAL | INTERRUPTED:
             return command
         async with self._api.events(f"/v1/commands/{command.id}/status") as events:
@@ -396,8 +396,8 @@ class AgentOperations:
         yield {"statusUpdate": {**about, "status": status_of(command, (), self.origin)}}
 
     async def _merged(self, command: Command, since: str | None) -> AsyncGenerator[tuple[str, dict[str, Any]]]:
-        """The command's events and the frames of its session, as they come, until the command has ended. `since` is a
-        cursor; "" begins at the session's present end, None with its first frame."""
+        """Yield the command's events and the frames of its session, as they arrive, until the command has ended.
+        `since` is a cursor; "" starts at the session's present end, None with its first frame."""
         updates = asyncio.Queue[tuple[str, dict[str, Any]] | Exception | None](UPDATES_WAITING)
         status = self._api.events(f"/v1/commands/{command.id}/status")
         tasks = [asyncio.create_task(_pump("status", status, updates))]
@@ -424,7 +424,7 @@ class AgentOperations:
 
 
 async def _pump(source: str, opened: Any, updates: asyncio.Queue[Any]) -> None:
-    """Pass a stream's events on; the end of the command's events is the end of all."""
+    """Forward a stream's events; the end of the command's events ends both."""
     try:
         async with opened as events:
             async for name, data in _decoded(events):

@@ -1,4 +1,4 @@
-"""The configs of push notifications as A2A's methods have them, and who may set them (O-9)."""
+"""The configs of push notifications in A2A's methods, and the roles that may set them (O-9)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from interlock.protocol.resources import Command
 
 
 class PushConfigs:
-    """The configs for one request. Who may have the gateway send requests is who may command agents."""
+    """The configs for one request. A principal that may command agents may have the gateway send requests."""
 
     def __init__(self, api: InternalApi, pushes: TaskPushes | None, origin: str) -> None:
         self._api = api
@@ -34,7 +34,7 @@ class PushConfigs:
             raise A2AError("INVALID_PARAMS", f"`url` is not one that this gateway sends to: {refused}") from None
 
     async def put(self, command: Command, config: PushConfig) -> dict[str, Any]:
-        """Keep a config that was checked; the same id replaces it. Raises A2AError, Problem."""
+        """Store a checked config; it replaces one with the same id. Raises A2AError, Problem."""
         if STATES[command.state] in TERMINAL:
             raise A2AError("UNSUPPORTED_OPERATION", f"The task {command.id} has ended: {command.state}. Get it.")
         config_id = config.id or hashlib.sha256(config.url.encode()).hexdigest()[:16]
@@ -57,7 +57,7 @@ class PushConfigs:
         return {"configs": [_shown(one) for one in await self._found(command)], "nextPageToken": ""}
 
     async def delete(self, command: Command, config_id: str) -> None:
-        """Delete a config; one that is not there is deleted already. Raises A2AError."""
+        """Delete a config; a missing one counts as deleted. Raises A2AError."""
         await self._served().delete(await self._who(), command, config_id)
 
     async def _found(self, command: Command) -> list[TaskPush]:
@@ -71,7 +71,7 @@ class PushConfigs:
         return self._pushes
 
     async def _who(self) -> dict[str, str]:
-        """Return the client as the audit log names it. Raises A2AError for a role that commands no agent."""
+        """Return the client as the audit log names it. Raises A2AError for a role that cannot command agents."""
         me = await self._api.read(Whoami, "/v1/whoami")
         if OPERATORS.isdisjoint(me.roles):
             raise GatewayRefusal(403, "Forbidden", f"The role {'+'.join(me.roles)} may not have notifications sent; "

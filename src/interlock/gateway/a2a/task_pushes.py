@@ -1,7 +1,7 @@
-"""Notifications of single tasks: each is a reader of its command's stream, with its cursor in the ledger (O-9).
+"""Push notifications of tasks: each is a reader of its command's stream, with its cursor in the ledger (O-9).
 
 A notification names the task, its state and where a person answers, and nothing that an agent has written: the receiver
-gets the task with its own credential. Each event that changes this is sent at least once, also after a restart.
+reads the task with its own credential. Each event that changes this is sent at least once, also after a restart.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ TASK_PUSHES_MAX = 4
 TENANT_PUSHES_MAX = 256
 """Configs of a tenant whose tasks have not ended."""
 PENDING_READ_MAX = 10_000
-"""Deliveries of a tenant among which its configs are looked for."""
+"""Deliveries of a tenant that are searched for its configs."""
 RETRY_S: tuple[float, ...] = (1.0, 5.0, 30.0, 120.0, 600.0)
-"""A notification that did not arrive is sent again after each of these; then its config is given up."""
+"""Delays before each retry of an undelivered notification; after the last its config is abandoned."""
 AT_ONCE = 8
-"""Notifications that are on their way at one time."""
+"""Maximum number of notifications in parallel."""
 LOOK_S = 2.0
-"""Where there are several gateways, the one that notifies looks so often for configs that others have taken."""
+"""With several gateways, interval at which the notifying one reads configs that others accepted."""
 LEDGER_RETRY_S = 5.0
 
 log = structlog.get_logger("interlock.gateway")
@@ -52,7 +52,7 @@ _event = msgspec.json.Decoder(_EventName)
 
 
 class _Standing(NamedTuple):
-    """A task as a notification has it."""
+    """A task's content in a notification."""
 
     body: bytes
     shown: str
@@ -60,11 +60,12 @@ class _Standing(NamedTuple):
 
 
 class TaskPushes:
-    """The configs of all tenants, and the tasks that follow their commands."""
+    """The configs of all tenants, and the asyncio tasks that follow their commands."""
 
     def __init__(self, ledger: Ledger, viewers: Viewers, clock: Clock, sender: TaskPushSender,
                  leads: Callable[[], Awaitable[bool]] | None = None) -> None:
-        """`leads` says whether it is this gateway that notifies for all on its ledger; None if it is alone."""
+        """Create the service; `leads` returns whether this gateway notifies for all on its ledger; None if it is
+        alone."""
         self._ledger = ledger
         self._viewers = viewers
         self._clock = clock
@@ -82,8 +83,8 @@ class TaskPushes:
         return [one.push for one in found if one is not None and one.push is not None and _is_live(one, tenant_id)]
 
     async def put(self, who: dict[str, str], command: Command, push: TaskPush) -> None:
-        """Keep a config, in place of the one with its id, and follow its task. `who` as the audit log names the
-        client. Raises Problem QuotaExceeded."""
+        """Store a config, replacing the one with its id, and follow its task. `who` is the client as the audit log
+        names it. Raises Problem QuotaExceeded."""
         rows = [(place, await self._ledger.delivery(_row_id(command.id, place), command.tenant_id))
                 for place in range(TASK_PUSHES_MAX)]
         live = {place: row.push for place, row in rows
@@ -107,7 +108,7 @@ class TaskPushes:
         self._wake.set()
 
     async def delete(self, who: dict[str, str], command: Command, config_id: str) -> bool:
-        """Delete a config; return whether there was one."""
+        """Delete a config; returns whether there was one."""
         for place in range(TASK_PUSHES_MAX):
             row = await self._ledger.delivery(_row_id(command.id, place), command.tenant_id)
             if row is None or row.push is None or not _is_live(row, command.tenant_id):
@@ -128,12 +129,12 @@ class TaskPushes:
 
     # --- following ---
     def start(self) -> None:
-        """Begin with what an earlier gateway left."""
+        """Start with what an earlier gateway left."""
         self._wake.set()
         self._task = asyncio.create_task(self._run(), name="task pushes")
 
     async def stop(self) -> None:
-        """End; what was not notified is after the next start."""
+        """Stop; what was not notified is sent after the next start."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -183,7 +184,7 @@ class TaskPushes:
             await asyncio.gather(task, return_exceptions=True)
 
     async def _follow(self, row: DeliveryRecord) -> None:
-        """Notify until the task has ended, its receiver is given up, or the gateway stops."""
+        """Notify until the task has ended, its receiver is abandoned, or the gateway stops."""
         while True:
             try:
                 found = await self._ledger.delivery(row.delivery.id, row.delivery.tenant_id)
@@ -191,7 +192,7 @@ class TaskPushes:
                     await self._read(found, found.push)
                 return
             except Behind:
-                continue  # It reads on from its cursor.
+                continue  # It continues from its cursor.
             except LedgerError:
                 log.exception("task_push_waits", delivery=row.delivery.id)
                 await asyncio.sleep(LEDGER_RETRY_S)
@@ -207,7 +208,7 @@ class TaskPushes:
                     push = after
 
     async def _notified(self, row: DeliveryRecord, push: TaskPush, cursor: int) -> TaskPush | None:
-        """Notify of what the task is now, if that was not notified; None once there is nothing more to come."""
+        """Notify of the task's current state, if that was not notified; None once nothing more will come."""
         for attempt in range(len(RETRY_S) + 1):
             standing = await self._standing(push, row.delivery.tenant_id)
             if standing is None:
@@ -231,7 +232,7 @@ class TaskPushes:
         return None
 
     async def _keep(self, row: DeliveryRecord) -> None:
-        """Keep a row, unless it was deleted or replaced meanwhile, by another gateway."""
+        """Store a row, unless another gateway deleted or replaced it meanwhile."""
         found = await self._ledger.delivery(row.delivery.id, row.delivery.tenant_id)
         if found is not None and found.delivery.state == "pending" and found.delivery.created_at == \
                 row.delivery.created_at:
@@ -284,7 +285,7 @@ def _is_live(row: DeliveryRecord, tenant_id: str) -> bool:
 
 
 def _ended(row: DeliveryRecord, state: DeliveryState, why: str | None) -> DeliveryRecord:
-    """Return a row as it is at the end, without what the client gave to be known by."""
+    """Return a row in its final form, without the client's token."""
     assert row.push is not None
     push = msgspec.structs.replace(row.push, token="", scheme="", credentials="")
     delivery = msgspec.structs.replace(row.delivery, state=state, why=why)

@@ -17,9 +17,9 @@ from interlock.protocol.resources import Approval, Command, ExecutePayload, Outp
 
 CONTEXT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 SCOPE = "a2a"
-"""What begins the name of a session that a client opened by A2A: its key is `agent:ID:a2a:CONTEXT`."""
+"""First part of the name of a session that a client opened by A2A: its key is `agent:ID:a2a:CONTEXT`."""
 ANSWER = "answer"
-"""The id of the artifact that holds what the agent wrote."""
+"""The id of the artifact that holds the agent's text."""
 
 STATES: Mapping[str, str] = {
     "pending_approval": "TASK_STATE_AUTH_REQUIRED", "queued": "TASK_STATE_SUBMITTED",
@@ -44,7 +44,7 @@ def session_key(agent_id: str, context_id: str) -> str:
 
 
 def context_of(key: str | None, session_id: str) -> str:
-    """Return the context id of a session: the name in its key, and its id for a session that was opened otherwise."""
+    """Return the context id of a session: the name in its key, or its id if the session was opened otherwise."""
     scope, _, name = (key or "").partition(":")[2].partition(":")[2].partition(":")
     return name if scope == SCOPE and CONTEXT_ID.fullmatch(name) else session_id
 
@@ -98,7 +98,7 @@ def state_of(command: Command, waiting: Iterable[Approval]) -> str:
 
 def task_of(command: Command, context_id: str, waiting: Sequence[Approval], origin: str, *,
             history_length: int | None = None, artifacts: bool = True) -> dict[str, Any]:
-    """Return the task for a command. `origin` is where the gateway's pages are, as `http://127.0.0.1:7420`."""
+    """Return the task for a command. `origin` is the base URL of the gateway's pages, as `http://127.0.0.1:7420`."""
     task: dict[str, Any] = {"id": command.id, "contextId": context_id,
                             "status": status_of(command, waiting, origin), "metadata": {"interlock": _own(command)}}
     if artifacts and (found := artifacts_of(command)):
@@ -109,7 +109,7 @@ def task_of(command: Command, context_id: str, waiting: Sequence[Approval], orig
 
 
 def status_of(command: Command, waiting: Sequence[Approval], origin: str) -> dict[str, Any]:
-    """Return `status` of a task: its state, since when, and what a person has to know about it."""
+    """Return `status` of a task: its state, since when, and what a person needs to know about it."""
     status: dict[str, Any] = {"state": state_of(command, waiting), "timestamp": command.updated_at}
     sentences = [asking(one, origin) for one in waiting] if status["state"] in INTERRUPTED else []
     if not sentences and command.state == "pending_approval" and command.approval_id:
@@ -125,7 +125,7 @@ def status_of(command: Command, waiting: Sequence[Approval], origin: str) -> dic
 
 
 def asking(approval: Approval, origin: str) -> str:
-    """Return the sentence that says what is waited for, and where a person answers."""
+    """Return the sentence that states what the task waits for, and where a person answers."""
     if approval.kind == "question":
         return f"The agent asks: {approval.title} Answer with a message that has this task's id."
     return (f"The agent asks for permission: {approval.title}. A person answers at {origin}/a/{approval.id}; "
@@ -133,7 +133,7 @@ def asking(approval: Approval, origin: str) -> str:
 
 
 def artifacts_of(command: Command) -> list[dict[str, Any]]:
-    """Return what a task has brought: the agent's answer first, then the output of each tool; none before its end."""
+    """Return the results of a task: the agent's answer first, then the output of each tool; none before its end."""
     output: Output | None = command.result.output if command.result is not None else None
     answer: list[dict[str, Any]] = []
     tools: list[dict[str, Any]] = []
@@ -196,7 +196,7 @@ def _prompt_part(value: Any) -> dict[str, Any]:
 
 
 class AnswerText:
-    """The text of one turn as it comes: each piece once, at its offset, whatever is repeated after a reconnection."""
+    """The text of one turn as it arrives: each piece once, at its offset, whatever is repeated after a reconnection."""
 
     def __init__(self) -> None:
         self.text = ""
@@ -218,7 +218,7 @@ class AnswerText:
 
 
 def text_frame(event: Mapping[str, Any]) -> p.TextDelta | p.TextDone | None:
-    """Return the text that an element of a session's stream carries; None for any other."""
+    """Return the text of an element of a session's stream; None for any other."""
     frame: dict[str, Any] = event.get("frame") or {}
     name = str(frame.get("type"))
     if name not in ("agent.text.delta", "agent.text.done") or event.get("kind") == "refused":

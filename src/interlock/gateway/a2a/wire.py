@@ -1,6 +1,6 @@
-"""Messages of A2A 1.0 as a client sends them, and A2A's errors with their codes in both bindings (O-9). Pure.
+"""Messages of A2A 1.0 as clients send them, and A2A's errors with their codes in both bindings (O-9). Pure.
 
-What is sent back is built as plain members, since A2A's JSON is that of protobuf: absent members are left out.
+Responses are built as plain members, since A2A's JSON is that of protobuf: absent members are omitted.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class _Received(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Base of what is received; unknown members are ignored, as A2A's forward compatibility asks for."""
+    """Base of received messages; unknown members are ignored, as A2A's forward compatibility requires."""
 
 
 class Part(_Received, frozen=True, kw_only=True):
@@ -40,7 +40,7 @@ class Part(_Received, frozen=True, kw_only=True):
 
 
 class A2AMessage(_Received, frozen=True, kw_only=True):
-    """A message of a client."""
+    """A client's message."""
 
     message_id: Name
     role: Literal["ROLE_USER"]
@@ -50,7 +50,7 @@ class A2AMessage(_Received, frozen=True, kw_only=True):
 
 
 class PushAuthentication(_Received, frozen=True, kw_only=True):
-    """How the gateway is to authenticate where it notifies: the header `Authorization: SCHEME CREDENTIALS`."""
+    """How the gateway authenticates to the receiver: the header `Authorization: SCHEME CREDENTIALS`."""
 
     scheme: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z][A-Za-z0-9-]{0,31}\Z")]
     credentials: HeaderValue = ""
@@ -99,7 +99,7 @@ class TaskOptions(_Received, frozen=True, kw_only=True):
 
 
 class RequestMetadata(_Received, frozen=True, kw_only=True):
-    """`metadata` of a request; only our own member is read."""
+    """`metadata` of a request; only Interlock's own member is read."""
 
     interlock: TaskOptions = TaskOptions()
 
@@ -154,14 +154,14 @@ KINDS: Mapping[str, ErrorKind] = {kind.reason: kind for kind in (
     ErrorKind(-32009, 400, "FAILED_PRECONDITION", "VERSION_NOT_SUPPORTED"),
 )}
 REFUSED = -32000
-"""JSON-RPC code of what the gateway refuses for a reason of its own; `reason` is the gateway's code."""
+"""JSON-RPC code of refusals by the gateway; `reason` is the gateway's code."""
 _GRPC: Mapping[int, str] = {
     401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 404: "NOT_FOUND", 409: "ABORTED", 413: "INVALID_ARGUMENT",
     429: "RESOURCE_EXHAUSTED", 503: "UNAVAILABLE", 504: "DEADLINE_EXCEEDED"}
 
 
 class A2AError(Exception):
-    """A request that is not served; the text is one sentence."""
+    """Raised for a request that is refused; the text is one sentence."""
 
     def __init__(self, reason: str, sentence: str, **metadata: str) -> None:
         super().__init__(sentence)
@@ -170,11 +170,11 @@ class A2AError(Exception):
         self.metadata = metadata
         self.headers: tuple[tuple[bytes, bytes], ...] = ()
         self.over_http = False
-        """Whether the JSON-RPC binding, too, answers with the HTTP status."""
+        """Whether the JSON-RPC binding also answers with the HTTP status."""
 
 
 class GatewayRefusal(A2AError):
-    """The gateway refused one of the requests that serve this one; `reason` is its code (F-1)."""
+    """Raised if the gateway refused one of the requests that serve this one; `reason` is its code (F-1)."""
 
     def __init__(self, status: int, code: str, sentence: str, headers: tuple[tuple[bytes, bytes], ...] = ()) -> None:
         super().__init__("INTERNAL_ERROR", sentence)
@@ -200,7 +200,7 @@ def read(kind: type[T], value: Any, *, from_query: bool = False) -> T:
 
 
 def check_version(declared: str) -> None:
-    """Raises A2AError VERSION_NOT_SUPPORTED unless the request is of A2A 1.x; an absent version means 0.3."""
+    """Raise A2AError VERSION_NOT_SUPPORTED unless the request is of A2A 1.x; an absent version means 0.3."""
     if declared.split(".")[0] != PROTOCOL_VERSION.split(".")[0]:
         raise A2AError("VERSION_NOT_SUPPORTED", f"This server speaks A2A {PROTOCOL_VERSION}, and the request is of "
                        f"{declared or '0.3 (it declares none)'}. Send `A2A-Version: {PROTOCOL_VERSION}`.")

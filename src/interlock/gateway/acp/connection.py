@@ -1,4 +1,4 @@
-"""One connection at `/acp`: the door between a WebSocket and the REST API (O-7)."""
+"""A connection at `/acp`: the door between a WebSocket and the REST API (O-7)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from interlock.gateway.rest.socket import STALLED, UNAUTHORIZED
 from interlock.gateway.rest.streams import END_TIMEOUT_S, abort, bound
 
 REPORT_CHARS = 4_000
-"""What is logged of one report of the door: parts of it are the client's."""
+"""Maximum logged length of a report of the door: parts of it are the client's."""
 
 log = structlog.get_logger("interlock.gateway")
 
@@ -25,7 +25,7 @@ def _report(line: str) -> None:
 
 
 GATEWAY = Surface(auth_methods=(), choice="in the URL (`/acp?agent=ID`)", report=_report, is_local=False)
-"""No method of authentication: the credential of the connection has been checked when the door opens."""
+"""No authentication method: the connection's credential has been checked when the door opens."""
 
 
 async def serve_connection(rest: ASGIApp, scope: Scope, receive: Receive, send: Send, lost: asyncio.Event,
@@ -44,7 +44,7 @@ async def serve_connection(rest: ASGIApp, scope: Scope, receive: Receive, send: 
         if lost.is_set():
             await _close(send, UNAUTHORIZED, "the credential is accepted no more")
         elif pipes.code == STALLED and await abort(scope):
-            log.info("viewer_stalled", path=scope["path"])  # A close would not get through to it.
+            log.info("viewer_stalled", path=scope["path"])  # A close frame would not reach the client.
         elif pipes.code is not None:
             await _close(send, pipes.code, pipes.reason)
     finally:
@@ -58,4 +58,4 @@ async def _close(send: Send, code: int, reason: str) -> None:
         async with asyncio.timeout(END_TIMEOUT_S):
             await send({"type": "websocket.close", "code": code, "reason": reason})
     except (TimeoutError, OSError):
-        return  # The client has left, or reads nothing: the connection's end is all that it gets.
+        return  # The client has left, or reads nothing: only the connection can be ended.

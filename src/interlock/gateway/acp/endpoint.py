@@ -1,8 +1,8 @@
-"""`/acp`: the door of `interlock acp` over a WebSocket, for a client that can start no process (O-7).
+"""`/acp`: the door of `interlock acp` over a WebSocket, for a client that cannot start processes (O-7).
 
 The client authenticates as for any WebSocket of the gateway, by its key or by a ticket, and names an agent and a runner
-in the query: `/acp?agent=ID&runner=ID`. What it may do is what its key may do over REST, since the door is a client of
-the REST API with that very credential.
+in the query: `/acp?agent=ID&runner=ID`. It may do what its key may do over REST, since the door is a client of the REST
+API with that very credential.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CONNECTION = "interlock.gateway.acp.connection"
 
 
 class Selection(NamedTuple):
-    """What the sessions of a connection use; None leaves it open."""
+    """The agent and runner for the sessions of a connection; None is unspecified."""
 
     agent_id: str | None
     runner_id: str | None
@@ -37,10 +37,10 @@ class AcpEndpoint:
         self._rest = rest
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one connection, whose host and origin were checked before. Raises Problem before it is accepted."""
+        """Serve one connection, whose host and origin were already checked. Raises Problem before it is accepted."""
         async with self._rest.connection(scope) as opening:
             chosen = selection(scope["query_string"])
-            # The SDK is loaded with the first client, and beside the loop: most gateways have no client here.
+            # The SDK is loaded with the first client, off the event loop: most gateways have no client here.
             await asyncio.to_thread(import_module, CONNECTION)
             from interlock.gateway.acp.connection import serve_connection
 

@@ -16,8 +16,8 @@ TOO_LONG = 1009
 
 
 class WebSocketPipes:
-    """A WebSocket that was accepted. `over` is set once the connection cannot go on; `code` is then what it is to be
-    closed with, None if the client has left."""
+    """An accepted WebSocket. `over` is set once the connection cannot continue; `code` is then the close code to send,
+    None if the client has left."""
 
     def __init__(self, receive: Receive, send: Send) -> None:
         self._receive = receive
@@ -28,8 +28,8 @@ class WebSocketPipes:
         self.reason = ""
 
     async def write(self, data: bytes) -> None:
-        """Write whole lines, a message each. Raises BrokenPipeError if the client has left, or has read nothing for
-        SEND_STALL_S."""
+        """Write complete lines, each as a message. Raises BrokenPipeError if the client has left, or has read nothing
+        for SEND_STALL_S."""
         try:
             async with asyncio.timeout(SEND_STALL_S), self._writing:
                 for line in data.splitlines():
@@ -46,7 +46,7 @@ class WebSocketPipes:
             raise BrokenPipeError("the client has left") from None
 
     async def lines(self) -> AsyncIterator[bytes]:
-        """The client's messages, until it leaves or sends what is not one."""
+        """Yield the client's messages, until it leaves or sends an invalid one."""
         while not self.over.is_set():
             message = await self._receive()
             if message["type"] != "websocket.receive":

@@ -1,1 +1,1 @@
-"""The Model Context Protocol over HTTP, for a model's program that starts no process here (O-8)."""
+"""The Model Context Protocol over HTTP, for clients that start no process here (O-8)."""

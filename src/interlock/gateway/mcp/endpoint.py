@@ -1,8 +1,8 @@
 """`/mcp`: the tools of `interlock mcp` over MCP's streamable HTTP (O-8).
 
-A client authenticates as for any request of the gateway, by its key. What it may do is what its key may do over REST,
-since the tools are a client of the REST API with that very credential; and no tool votes. Each POST is served by
-itself: no session of MCP is kept here, so that any gateway of a cluster answers any of them.
+A client authenticates as for any request of the gateway, by its key. It may do what its key may do over REST, since the
+tools are a client of the REST API with that very credential; and no tool votes. Each POST is independent: no MCP
+session is stored here, so that any gateway of a cluster can answer it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class McpEndpoint:
         on_stop.connect(self._stop)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request, whose host and origin were checked before. Raises Problem before it is answered."""
+        """Serve one request, whose host and origin were already checked. Raises Problem before it is answered."""
         if scope["method"] != "POST":
             raise Problem("MethodNotAllowed", f"{scope['path']} takes POST: no stream is opened with GET, and there is "
                           "no session to delete.", headers={"Allow": "POST"})
@@ -63,7 +63,7 @@ class McpEndpoint:
             stopping.set()
 
     async def _load(self) -> None:
-        """Load MCP's SDK with the first client, and beside the loop: most gateways have no client here."""
+        """Load MCP's SDK with the first client, off the event loop: most gateways have no client here."""
         try:
             await asyncio.to_thread(import_module, EXCHANGE)
         except ModuleNotFoundError as error:
@@ -72,7 +72,7 @@ class McpEndpoint:
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:
-    """Return a `receive` that gives a body that was read before, and then what comes."""
+    """Return a `receive` that returns a body that was already read, and then the following messages."""
     unread = [body]
 
     async def replay() -> Message:

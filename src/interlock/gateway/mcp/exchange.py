@@ -1,4 +1,4 @@
-"""One request at `/mcp`, answered by MCP's own SDK over the tools of the credential that it carries (O-8)."""
+"""A request at `/mcp`, answered by MCP's own SDK over the tools of its credential (O-8)."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ log = structlog.get_logger("interlock.gateway")
 
 _tools: ContextVar[GatewayTools] = ContextVar("_tools")
 _DOOR = TransportSecuritySettings(enable_dns_rebinding_protection=False)
-"""Host and origin were checked at the gateway's door, by the gateway's config (K-2)."""
+"""Host and origin were checked by the gateway's own guard, by the gateway's config (K-2)."""
 
 
 async def serve_exchange(rest: ASGIApp, origin: str, scope: Scope, receive: Receive, send: Send, lost: asyncio.Event,
                          stopping: asyncio.Event) -> None:
-    """Serve a request that has been authenticated, until it is answered, its client leaves, its credential is `lost` or
-    the gateway is `stopping`. Raises Problem if nothing has been answered by then."""
+    """Serve an authenticated request, until it is answered, its client leaves, its credential is `lost` or the gateway
+    is `stopping`. Raises Problem if no response has started by then."""
     answer = _Answer(scope, send)
     serving = asyncio.create_task(_serve(rest, origin, scope, receive, answer.send), name="mcp exchange")
     ends = [asyncio.create_task(event.wait()) for event in (lost, stopping)]
@@ -47,7 +47,7 @@ async def serve_exchange(rest: ASGIApp, origin: str, scope: Scope, receive: Rece
     failure = None if serving.cancelled() else serving.exception()
     if failure is not None and not answer.stalled:
         log.error("mcp_failed", path=scope["path"], exc_info=failure)
-    if answer.is_begun:  # The connection's end is all that can be sent still.
+    if answer.is_begun:  # Only the connection can be ended now.
         await abort(scope)
     elif lost.is_set():
         raise Problem("Unauthorized", "The credential is accepted no more.")
@@ -61,7 +61,7 @@ async def _serve(rest: ASGIApp, origin: str, scope: Scope, receive: Receive, sen
     tools = GatewayTools(internal_client(rest, scope), origin)
     _tools.set(tools)
     server = _server()
-    # A manager serves once; what it costs to make one is far below what a tool costs.
+    # A manager serves once; its creation costs far less than a tool call.
     server.streamable_http_app(stateless_http=True, transport_security=_DOOR, max_request_body_size=MAX_BODY_BYTES)
     manager = server.session_manager
     try:
@@ -72,7 +72,8 @@ async def _serve(rest: ASGIApp, origin: str, scope: Scope, receive: Receive, sen
 
 
 class _Answer:
-    """The answer as it is sent, with the headers of K-3; a client that reads nothing for SEND_STALL_S is left."""
+    """The response as it is sent, with the headers of K-3; it is abandoned if the client reads nothing for
+    SEND_STALL_S."""
 
     def __init__(self, scope: Scope, send: Send) -> None:
         self.is_begun = False
@@ -101,7 +102,7 @@ class _Answer:
 
 @cache
 def _server() -> MCPServer[Any]:
-    """Make the server, once. The SDK would send the process's logs to standard error: they stay as they are."""
+    """Create the server, once. The SDK would redirect the process's logs to standard error: they stay as they are."""
     root = logging.getLogger()
     handlers, level = list(root.handlers), root.level
     server = make_server(_tools.get)
@@ -110,5 +111,5 @@ def _server() -> MCPServer[Any]:
         with contextlib.suppress(OSError):
             handler.close()
     root.setLevel(level)
-    logging.getLogger("mcp").setLevel(logging.ERROR)  # Its warnings name what any client may send.
+    logging.getLogger("mcp").setLevel(logging.ERROR)  # Its warnings quote what any client may send.
     return server

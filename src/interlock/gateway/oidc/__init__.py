@@ -1,1 +1,1 @@
-"""Tokens of OIDC issuers: their keys, and who a token stands for (K-1)."""
+"""Tokens of OIDC issuers: their keys, and their principals (K-1)."""

@@ -1,4 +1,4 @@
-"""The keys of one issuer, by discovery: cached, and asked for again when a token names one that is not known (K-1)."""
+"""The keys of one issuer, by discovery: cached, and read again if a token names an unknown one (K-1)."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ PublicKey = RSAKey | ECKey | OKPKey
 
 DISCOVERY = "/.well-known/openid-configuration"
 KEYS_LIFE_MS = 10 * 60 * 1000
-"""Known keys are asked for again after this."""
+"""Known keys are read again after this."""
 KEYS_STALE_MS = 24 * 60 * 60 * 1000
-"""While the issuer does not answer, known keys are good for this long."""
+"""While the issuer does not answer, known keys stay valid for this long."""
 REFRESH_INTERVAL_MS = 30_000
-"""A token with an unknown key makes the issuer be asked at most this often; until then it is refused."""
+"""Minimum interval between reads for tokens with unknown keys, which are refused meanwhile."""
 FAILURE_PAUSE_MS = 5_000
-"""After a failure the issuer is left alone for this long."""
+"""Pause after a failed read."""
 MAX_DOCUMENT_BYTES = 256 * 1024
 MAX_KEYS = 100
-"""Keys of one issuer; those beyond are not looked at."""
+"""Keys of one issuer; further ones are ignored."""
 TIMEOUT_S = 5.0
 RSA_BITS_MIN = 2_048
 
@@ -52,7 +52,7 @@ class CachedKeys(NamedTuple):
 
 
 class IssuerKeys:
-    """One issuer's public keys. One request at a time; failures and unknown keys have their pace."""
+    """One issuer's public keys. One request at a time; failures and unknown keys are throttled."""
 
     def __init__(self, issuer: str, outgoing: Outgoing, clock: Clock) -> None:
         self._issuer = issuer
@@ -63,7 +63,7 @@ class IssuerKeys:
         self._asking = asyncio.Lock()
 
     async def find(self, kid: str | None, kind: str) -> PublicKey | None:
-        """Find the key that a token names, of the kind that its algorithm needs; without a name the only one.
+        """Return the key that a token names, of the kind that its algorithm requires; without a name the only one.
 
         Raises Problem UpstreamError or Unavailable while no keys are known.
         """
@@ -119,7 +119,7 @@ class IssuerKeys:
 
 
 def _public(raw: dict[str, Any]) -> PublicKey | None:
-    """Read one key; one that is secret, weak, not for signatures or not understood is as good as not there."""
+    """Parse one key; a key that is secret, weak, not for signatures or not supported is ignored."""
     if raw.get("kty") not in ("RSA", "EC", "OKP") or raw.get("use", "sig") != "sig" or "d" in raw:
         return None
     try:

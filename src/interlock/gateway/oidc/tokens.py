@@ -1,4 +1,4 @@
-"""What a token of an issuer must be, and whom it stands for (K-1)."""
+"""Verification of an issuer's token, and its principal (K-1)."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from interlock.protocol.records import Principal
 from interlock.protocol.resources import Actor
 
 KEY_KINDS = {"RS": "RSA", "PS": "RSA", "ES": "EC", "Ed": "OKP"}
-"""The kind of key that the algorithms of each beginning need; there is none for `none` and none for `HS`."""
+"""The kind of key for algorithms by prefix; there is none for `none` and none for `HS`."""
 FOREIGN_KEYS = ("jwk", "jku", "x5u", "x5c", "crit", "b64", "zip", "enc")
-"""Headers by which a token would bring its own key, or ask for what is not done here."""
+"""Headers by which a token would supply its own key, or require an unsupported feature."""
 MAX_SUBJECT_CHARS = 255
 MAX_NOTED_CHARS = 200
 """Maximum length of a claim that failed its check in the log."""
 NOTE_INTERVAL_MS = 1_000
-"""A check that fails is written at most once in this time for each issuer, with how often it failed."""
+"""A failed check is logged at most once in this time for each issuer, with its count."""
 
 log = structlog.get_logger("interlock.gateway")
 
@@ -42,18 +42,19 @@ class _Noted(NamedTuple):
 
 
 class TokenCheckFailed(Exception):
-    """Which check a token failed: for the gateway's log alone."""
+    """The check that a token failed: for the gateway's log only."""
 
     def __init__(self, check: str, found: Any = None, *, problem: Problem | None = None) -> None:
         super().__init__(check)
         self.check = check
         self.found = None if found is None else repr(found)[:MAX_NOTED_CHARS]
-        """What the token has there; passed on only behind the issuer's signature."""
+        """The token's value; logged only if the issuer's signature is valid."""
         self.problem = problem or _refused()
 
 
 class OidcIssuers:
-    """The issuers of the config. A token is of the one that its `iss` names; that one's key must have signed it."""
+    """The issuers of the config. A token belongs to the one that its `iss` names; that one's key must have signed
+    it."""
 
     def __init__(self, sections: Mapping[str, OidcSection], outgoing: Outgoing, ledger: Ledger, clock: Clock) -> None:
         self._ledger = ledger
@@ -69,8 +70,8 @@ class OidcIssuers:
                 for name, one in self._sections.items() if one.login_client is not None]
 
     async def principal(self, token: str) -> Principal:
-        """Raises Problem Unauthorized, with one sentence for whatever is wrong; UpstreamError or Unavailable while the
-        issuer's keys cannot be had. The log has which check failed."""
+        """Return a token's principal. Raises Problem Unauthorized, with the same sentence for every fault;
+        UpstreamError or Unavailable while the issuer's keys are unavailable. The log has the check that failed."""
         name = ""
         try:
             header, claims = _unverified(token)
@@ -85,7 +86,7 @@ class OidcIssuers:
             raise refused.problem from None
 
     async def _principal(self, claims: Mapping[str, Any], name: str, section: OidcSection) -> Principal:
-        """Read whom verified claims stand for. Raises TokenCheckFailed."""
+        """Return the principal of verified claims. Raises TokenCheckFailed."""
         _check_claims(claims, section, self._clock.now_ms() / 1000)
         tenant_id = _tenant(claims, section)
         if await self._ledger.tenant(tenant_id) is None:
@@ -97,7 +98,7 @@ class OidcIssuers:
                          role=_roles(claims, section), key_id=f"oidc:{name}")
 
     def _note(self, name: str, refused: TokenCheckFailed) -> None:
-        """Write which check failed: at most a line a second for each issuer and check."""
+        """Log which check failed: at most a line a second for each issuer and check."""
         now, place = self._clock.monotonic_ms(), (name, refused.check)
         before = self._noted.get(place)
         if before is not None and now - before.at_ms < NOTE_INTERVAL_MS:
@@ -126,7 +127,7 @@ class OidcIssuers:
 
 
 def _unverified(token: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Read header and claims, as strictly as a body: no key twice, nothing that is not I-JSON."""
+    """Parse header and claims, as strictly as a body: no duplicate key, nothing that is not I-JSON."""
     read: list[dict[str, Any]] = []
     for part in token.split(".")[:2]:
         try:
@@ -156,7 +157,7 @@ def _check_claims(claims: Mapping[str, Any], section: OidcSection, now_s: float)
 
 
 def _instant(claims: Mapping[str, Any], name: str) -> float | None:
-    """Read a time claim; one that is not a time refuses the token."""
+    """Parse a time claim; one that is not a time refuses the token."""
     if name not in claims:
         return None
     value = claims[name]
@@ -175,7 +176,7 @@ def _tenant(claims: Mapping[str, Any], section: OidcSection) -> str:
 
 
 def _roles(claims: Mapping[str, Any], section: OidcSection) -> str:
-    """Map what the claim says; a word that is not in the table gives nothing."""
+    """Map the claim to roles; a word that is not in the table yields none."""
     claimed: Any = _claim(claims, section.roles_claim)
     words = (claimed.split() if isinstance(claimed, str)
              else cast("list[Any]", claimed) if isinstance(claimed, list) else [])
@@ -189,7 +190,7 @@ def _roles(claims: Mapping[str, Any], section: OidcSection) -> str:
 
 
 def _claim(claims: Mapping[str, Any], path: str) -> Any:
-    """Find a claim, `realm_access.roles` inside another; a name with dots of its own is found first."""
+    """Return a claim, `realm_access.roles` within another; a name that itself contains dots takes precedence."""
     if path in claims:
         return claims[path]
     value: Any = claims
@@ -199,7 +200,7 @@ def _claim(claims: Mapping[str, Any], path: str) -> Any:
 
 
 def _refused() -> Problem:
-    """One answer for whatever is wrong: who forges learns nothing of how far he came."""
+    """Return the same error for every fault, so that a forger learns nothing."""
     return Problem("Unauthorized", "This token is not accepted here: wrong issuer, audience, key, time, type or "
                    "tenant.",
                    hint="Ask the issuer for a fresh token; the gateway's config says which are accepted.")

@@ -1,1 +1,1 @@
-"""The REST API (racp): one typed route table, guarded at the door, with every refusal as problem+json."""
+"""The REST API (racp): one typed route table behind the request guard, with every refusal as problem+json."""

@@ -1,4 +1,4 @@
-"""How answers are written: JSON of a resource, and every refusal as problem+json (F-1)."""
+"""Encoding of responses: JSON of a resource, and every refusal as problem+json (F-1)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PROBLEM_TYPE = "https://interlock.invalid/problems/"
 """`type` of a problem is this and the code: a name, not an address (RFC 9457 section 3.1.1)."""
 
 NAMES_KEPT = 64
-"""Names of headers whose bytes are kept."""
+"""Cached encodings of header names."""
 
 _encoder = msgspec.json.Encoder()
 
@@ -29,7 +29,7 @@ def encode(value: Any) -> bytes:
 
 
 class HttpResponse:
-    """A whole answer: status, headers as they are sent, and a body. It is an ASGI callable."""
+    """A complete response: status, headers as they are sent, and a body. It is an ASGI callable."""
 
     __slots__ = ("body", "headers", "status")
 
@@ -39,7 +39,7 @@ class HttpResponse:
         self.headers = headers
 
     def header(self, name: bytes) -> str:
-        """Return a header that it has, by its name in small letters."""
+        """Return one of its headers, by its lower-case name."""
         return next(value for key, value in self.headers if key == name).decode("latin-1")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -49,19 +49,20 @@ class HttpResponse:
 
 
 def json_answer(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> HttpResponse:
-    """Answer with a resource."""
+    """Return the response with a resource."""
     return raw_answer(encode(value), status, headers)
 
 
 def _written(value: str) -> bytes:
-    """A header's value; what no header may hold is written as in a URL. Ids that a runner has named can be anything."""
+    """Encode a header's value; characters that no header may contain are percent-encoded. Ids from a runner can be
+    anything."""
     safe = value if value.isascii() and value.isprintable() else quote(value, safe=punctuation + " ")
     return safe.encode("ascii")
 
 
 def raw_answer(body: bytes, status: int = 200, headers: Mapping[str, str] | None = None,
                media: bytes = b"application/json") -> HttpResponse:
-    """Answer with JSON that is bytes already."""
+    """Return the response with encoded JSON."""
     given = {b"cache-control": b"no-store"}
     for name, value in headers.items() if headers is not None else ():
         given[_small(name)] = _written(value)
@@ -76,7 +77,7 @@ def _small(name: str) -> bytes:
 
 
 def problem_document(problem: Problem, instance: str) -> dict[str, Any]:
-    """Write a problem's members (RFC 9457). It may repeat parts of the request, but no secret in them (K-4)."""
+    """Return a problem's members (RFC 9457). They may repeat parts of the request, but no secret in them (K-4)."""
     kind = PROBLEMS[problem.code]
     document: dict[str, Any] = {
         "type": PROBLEM_TYPE + problem.code,
@@ -97,7 +98,7 @@ def problem_document(problem: Problem, instance: str) -> dict[str, Any]:
 
 
 def problem_answer(problem: Problem, instance: str) -> HttpResponse:
-    """Answer with a refusal."""
+    """Return the response with a refusal."""
     headers = dict(problem.headers)
     if problem.code == "Unauthorized":
         headers.setdefault("WWW-Authenticate", 'Bearer realm="interlock"')

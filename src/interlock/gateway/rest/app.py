@@ -1,4 +1,4 @@
-"""The API as an ASGI callable: door, table, body, key, operation; every failure becomes problem+json (F-1)."""
+"""The API as an ASGI callable: guard, table, body, key, operation; every failure becomes problem+json (F-1)."""
 
 from __future__ import annotations
 
@@ -79,31 +79,31 @@ HANDLERS: Mapping[str, Handler] = {handler.operation.name: handler for module in
     policy_replay, signing_keys, keys, tickets, browsers, push, inbound, cron, staged_changes,
     session_entries, webhooks, budgets, usage, transcripts, prune,
 ) for handler in module.HANDLERS}
-"""What answers each operation, by its name."""
+"""The handler of each operation, by its name."""
 
 DOCUMENT_PATHS = frozenset({"/openapi.json", "/v1/openapi.json"})
-"""Where the API describes itself, to anyone (F-2)."""
+"""Paths of the API's own description, open to anyone (F-2)."""
 OPEN_PATHS = DOCUMENT_PATHS | health.PATHS
 
 NOBODY = Principal(tenant_id="", actor=Actor(type="user", id="unknown"), role="viewer", key_id="")
-"""Stands where an operation asks for no key."""
+"""The principal of operations that require no key."""
 
 LOGGED = ("command_id", "session_id", "approval_id", "runner_id", "key_id", "transfer_id")
-"""What a path names, as every line that is logged while the request is answered says it."""
+"""Path parameters that every log line of a request includes."""
 DRAIN_BYTES = 4 * MAX_BODY_BYTES
 """A body larger than this is not read to its end: the connection is closed."""
 
 READER = "interlock.reader"
-"""Where a request's scope keeps whom its stream is counted for."""
+"""Key of a request's scope: the reader that its stream is counted for."""
 
 MEDIA_KEPT = 64
-"""Declared types of bodies whose meaning is kept: nearly all requests have one of a few."""
+"""Cached media types of bodies: nearly all requests have one of a few."""
 
 log = structlog.get_logger("interlock.gateway")
 
 
 class RestApp:
-    """Answers every HTTP request. The host and origin were checked before (K-2)."""
+    """The application for every HTTP request. The host and origin were already checked (K-2)."""
 
     def __init__(self, front: Front) -> None:
         self._front = front
@@ -153,13 +153,13 @@ class RestApp:
             problem = _as_problem(error, scope)
             self._front.metrics.refused(problem.code)
             if started:
-                return  # The answer has begun: the connection's end is all that can still be said.
+                return  # The response has started: only the connection can be ended.
             answer = problem_answer(problem, scope["path"])
         await send(self._begun(scope, answer.status, answer.headers))
         await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else answer.body})
 
     def _begun(self, scope: Scope, status: int, headers: Sequence[tuple[bytes, bytes]]) -> Message:
-        """Count an answer, and begin it with the headers of its rate beside its own (K-3)."""
+        """Count a response, and start it with the headers of its rate in addition to its own (K-3)."""
         if HOPS not in scope:
             self._front.metrics.answered(scope["method"], status)
         return {"type": "http.response.start", "status": status, "headers": [*headers, *rates_beside(scope, headers)]}
@@ -204,7 +204,7 @@ class RestApp:
             trips.CURRENT.reset(counted)
 
     async def _known(self, request: Request) -> ASGIApp:
-        """Answer who has a credential. Raises Problem."""
+        """Serve an authenticated request. Raises Problem."""
         scope = request.scope
         principal = await self._gate.known(scope)
         scope[READER] = reader_of(principal)
@@ -218,7 +218,8 @@ class RestApp:
         return await self._operate(request, principal)
 
     async def _open(self, request: Request, operation: Operation[Any]) -> ASGIApp:
-        """Do what asks for no key: its body is the credential, so a wrong one is a refused credential (L-3, U-1)."""
+        """Serve an operation without a key: its body is the credential, so a wrong one is a refused credential (L-3,
+        U-1)."""
         if request.scope["query_string"]:
             _check_query(request, operation)
         if operation.body is None:
@@ -234,7 +235,7 @@ class RestApp:
             raise
 
     async def _operate(self, request: Request, principal: Principal) -> ASGIApp:
-        """Perform the operation; a role that may not is counted (U-1). Raises Problem."""
+        """Perform the operation; a refused role is counted (U-1). Raises Problem."""
         try:
             scope = request.scope
             path = unversioned(scope["path"])
@@ -271,7 +272,7 @@ class RestApp:
         raw = await read_body(request, operation.body_optional)
         came = read(raw) if len(raw) <= THREAD_BYTES else await read_json(raw)
         body = typed(self._decoders[operation.body], raw)
-        # What is ignored does not make it another request.
+        # Ignored fields do not make it another request.
         left_out = commands.ignored(body) if isinstance(body, CommandBody) else []
         form = came.without(left_out) if left_out else came.form
         key = key_of(headers_of(scope).get(b"idempotency-key", ()), body)
@@ -291,15 +292,15 @@ class RestApp:
         return answer if then is None else await then(call, answer)
 
     async def _answered_once(self, claim: RequestClaim, operation: Operation[Any], call: ApiRequest) -> ASGIApp:
-        """Answer once, with what the operation reads ahead."""
+        """Answer once, with what the operation reads in advance."""
         handler = HANDLERS[operation.name]
         return await self._once.answer(
             claim, lambda found: handler.answer(call if found is None else call._replace(ahead=found)),
             handler.ahead and partial(handler.ahead, call))
 
     async def _uploading(self, request: Request, principal: Principal, path: str, found: RouteMatch) -> ASGIApp:
-        """Take a long body, and answer once as any change is answered (M-1). It is not passed on to another gateway:
-        what would have to be is refused, and says where to send it."""
+        """Process a long body, and answer once like any change (M-1). It is not forwarded to another gateway: a request
+        that belongs there is refused, with the address to send it to."""
         key = key_of(headers_of(request.scope).get(b"idempotency-key", ()), None)
         with ReceivedUpload() as upload:
             await receive(request, upload)
@@ -314,7 +315,7 @@ class RestApp:
                               "passed on. Send it there.") from None
 
     async def _open_path(self, request: Request) -> ASGIApp:
-        """Answer what stands beside the table. Raises Problem, MethodNotAllowed for what only reads."""
+        """Serve the paths outside the table. Raises Problem, MethodNotAllowed for read-only paths."""
         path, method = request.scope["path"], request.method
         if method not in ("GET", "HEAD"):
             raise Problem("MethodNotAllowed", f"{path} does not take {method}.", headers={"Allow": "GET, HEAD"})
@@ -322,7 +323,7 @@ class RestApp:
 
 
 def _document() -> bytes:
-    """The OpenAPI document; it is made from this module's table, so it is fetched when it is first asked for."""
+    """Return the OpenAPI document; it is built from this module's table, on first use."""
     from interlock.gateway.rest import openapi
 
     return openapi.document()
@@ -332,7 +333,7 @@ async def read_body(request: Request, optional: bool) -> bytes:
     """Read the whole body. Raises Problem UnsupportedMediaType or PayloadTooLarge."""
     taken, more = 0, True
     chunks = list[bytes]()
-    # What is too much is read on for a while and dropped: a sender that is cut off does not see the answer.
+    # An oversized body is read for a while and dropped: a sender that is cut off does not see the response.
     while more and taken <= DRAIN_BYTES:
         message = await request.receive()
         if message["type"] == "http.disconnect":
@@ -383,7 +384,7 @@ def _check_query(request: Request, operation: Operation[Any]) -> None:
 
 
 def _as_problem(error: Exception, scope: Scope) -> Problem:
-    """Turn any failure into a refusal; what was not foreseen is logged, and answered without its inside (F-1)."""
+    """Convert any failure to a refusal; an unexpected one is logged, and answered without its details (F-1)."""
     if isinstance(error, Problem):
         return error
     if isinstance(error, OutcomeUnknown):

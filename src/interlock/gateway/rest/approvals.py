@@ -1,4 +1,4 @@
-"""Operations on approvals: one inbox for both doors (racp section 3)."""
+"""Operations on approvals: one list for both doors (racp section 3)."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def listing(call: ApiRequest) -> ASGIApp:
 
 
 def _filter(call: ApiRequest) -> Callable[[ApprovalRecord], bool] | None:
-    """Make the test of what the ledger does not filter by; None if nothing of that is asked for."""
+    """Return the filter for what the ledger does not filter by; None if it is not needed."""
     agent, session, by, wanted = (call.text(name) for name in ("agent", "session", "by", "q"))
     decided = call.choice("decided") is not None
     if not (agent or session or by or wanted or decided):
@@ -72,7 +72,7 @@ async def show(call: ApiRequest) -> ASGIApp:
 
 
 async def _with_devices(call: ApiRequest, approvals: list[Approval]) -> list[Approval]:
-    """Name the hosts that the agents work on."""
+    """Add the hosts that the agents work on."""
     named = {one.runner_id for one in approvals if one.runner_id is not None}
     tenant_id = call.principal.tenant_id
     runners = await call.front.desk.ledger.runners_named(sorted(named), [tenant_id]) if named else []
@@ -95,7 +95,7 @@ async def voted_bytes(call: ApiRequest) -> ASGIApp:
 
 
 def _remember(call: ApiRequest) -> Callable[[Approval], IdempotencyRecord]:
-    """Return what keeps the answer to a change of the approval in the path, for the same request again (M-2)."""
+    """Return what stores the response to a change of the approval in the path, for a repeated request (M-2)."""
     memory = call.memory
     assert memory is not None
     headers = {"Location": f"/v1/approvals/{call.path['approval_id']}"}
@@ -103,7 +103,7 @@ def _remember(call: ApiRequest) -> Callable[[Approval], IdempotencyRecord]:
 
 
 def _answer(call: ApiRequest, approval: Approval) -> ASGIApp:
-    """Answer with what the change has kept; one that changed nothing is kept now."""
+    """Return the response that the change has stored; store it now if nothing changed."""
     assert call.memory is not None
     kept = call.memory.record or _remember(call)(approval)
     return raw_answer(kept.body, kept.status, kept.headers)

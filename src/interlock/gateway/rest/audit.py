@@ -41,7 +41,7 @@ async def reading(call: ApiRequest) -> ASGIApp:
         return await _newest_first(call, search, limit)
     ledger, tenant, since = call.front.desk.ledger, call.principal.tenant_id, call.query("since")
     start = cursors.number(_scope(tenant), since) if since else 0
-    # Nor does the cursor of the very beginning lead around it.
+    # Nor does the cursor of the very beginning circumvent it.
     if start == 0:
         await _record(call, "audit_read")
     last = start
@@ -59,7 +59,7 @@ async def reading(call: ApiRequest) -> ASGIApp:
 
 
 async def _newest_first(call: ApiRequest, search: AuditSearch, limit: int) -> ASGIApp:
-    """Read the log from its end. The cursor is the number of the last record that was looked at."""
+    """Read the log from its end. The cursor is the number of the last record read."""
     ledger, tenant, since = call.front.desk.ledger, call.principal.tenant_id, call.query("since")
     scope = "newest/" + _scope(tenant)
     head, _ = await ledger.audit_head(tenant)
@@ -71,7 +71,8 @@ async def _newest_first(call: ApiRequest, search: AuditSearch, limit: int) -> AS
         last = (before or 1) - 1
         first = max(0, last - count)
         records = (await ledger.audit(tenant, first, last - first))[::-1] if last > first else []
-        # Only what is old enough for sure ends the search: it is the last of a page that is shorter than asked for.
+        # Only a record that is certainly old enough ends the search: it is the last of a page that is shorter than
+        # requested.
         return [*itertools.takewhile(lambda record: not search.is_before(record), records)]
 
     shown, after = await scan(read, lambda record: record.seq, search.test, start, limit)
@@ -140,9 +141,9 @@ async def _has_personal(front: Front, tenant_id: str, seq: int) -> bool:
 
 
 class _Export:
-    """Streams the log page by page, so that its size does not matter. What is erased meanwhile is named by a record
-    that comes later; so the end is signed when it is reached, and what has come by then is sent, too: a record that
-    no one signed excuses nothing (U-4)."""
+    """A stream of the log page by page, so that its size does not matter. Erasures meanwhile are documented by later
+    records; so the end is signed when it is reached, and the records up to then are also sent: an unsigned record
+    excuses nothing (U-4)."""
 
     def __init__(self, front: Front, tenant_id: str) -> None:
         self._front = front
@@ -162,7 +163,7 @@ class _Export:
         await send({"type": "http.response.body", "body": line or b"", "more_body": False})
 
     async def _send_from(self, after: int, last: int, request: Request, send: Send) -> int:
-        """Send the records after one, up to `last` or to where the log ends; gives where that was."""
+        """Send the records after one, up to `last` or the end of the log; returns the last number."""
         while after < last and not await request.is_disconnected():
             records = await self._front.desk.ledger.audit(self._tenant, after, min(PAGE_MAX, last - after))
             await send({"type": "http.response.body", "body": b"".join(map(record_line, records)), "more_body": True})
@@ -173,7 +174,8 @@ class _Export:
 
 
 async def _record(call: ApiRequest, action: str, meta: dict[str, Any] | None = None) -> None:
-    """Write who reads before anything is read: where it cannot be written, the reading is refused (U-1)."""
+    """Write an audit record of the reader before anything is read: if it cannot be written, the read is refused
+    (U-1)."""
     await call.front.desk.ledger.commit(WriteBatch([AuditAppend(_draft(call, action, meta or {}))]))
 
 

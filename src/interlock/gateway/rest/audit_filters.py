@@ -1,4 +1,4 @@
-"""Finding records of the audit log: by who, what, about what, and when (J-13, Y-9)."""
+"""Search of the audit log: by actor, action, object and time (J-13, Y-9)."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ from interlock.protocol.records import AuditRecord
 NAMES = ("actor", "action", "command", "session", "approval", "from", "to")
 """The parameters of a search."""
 CLOCK_SLACK_MS = 3_600_000
-"""Records are in the order of their numbers; a clock that was set back may date a later one earlier by
-this at most."""
+"""Records are in the order of their numbers; a clock that was set back may date a later one earlier by at most this."""
 
 
 class _Who(msgspec.Struct):
@@ -39,7 +38,7 @@ _searched = msgspec.json.Decoder(_Searched)
 
 
 class AuditSearch(NamedTuple):
-    """What is looked for; what is None does not matter. Times are Unix milliseconds, the end exclusive."""
+    """The search criteria; None matches all. Times are Unix milliseconds, the end exclusive."""
 
     actor: str | None
     action: str | None
@@ -51,15 +50,15 @@ class AuditSearch(NamedTuple):
 
     @property
     def test(self) -> Callable[[AuditRecord], bool] | None:
-        """The test of a record; None if every record fits."""
+        """Return the test of a record; None if every record matches."""
         return self._fits if any(one is not None for one in self) else None
 
     def is_before(self, record: AuditRecord) -> bool:
-        """Whether a record, and so each one before it, is older than what is looked for."""
+        """Return whether a record, and so each one before it, is older than the search."""
         return self.from_ms is not None and parse_iso(_read(record).at) < self.from_ms - CLOCK_SLACK_MS
 
     def is_after(self, record: AuditRecord) -> bool:
-        """Whether a record, and so each one after it, is younger than what is looked for."""
+        """Return whether a record, and so each one after it, is younger than the search."""
         return self.to_ms is not None and parse_iso(_read(record).at) >= self.to_ms + CLOCK_SLACK_MS
 
     def _fits(self, record: AuditRecord) -> bool:
@@ -87,9 +86,8 @@ def search_of(call: ApiRequest) -> AuditSearch:
 
 
 def is_named(wanted: str, who: str, role: str) -> bool:
-    """Whether an actor is the one that is looked for: `ann` finds `user:ann`, and `user:ann` no agent of that name.
-    `user:ann` finds a plain `ann` with a role of a key: so earlier versions recorded who read the log, paired a runner
-    or was refused."""
+    """Return whether an actor matches: `ann` finds `user:ann`, and `user:ann` no agent of that name. `user:ann` finds a
+    plain `ann` with a role of a key: so earlier versions recorded who read the log, paired a runner or was refused."""
     if who == wanted:
         return True
     if ":" not in wanted:

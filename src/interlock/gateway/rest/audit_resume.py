@@ -1,4 +1,4 @@
-"""Resuming the signatures of an audit log that no kept checkpoint leads up to: a person accepts it as it is (U-3)."""
+"""Resumption of signing for an audit log that continues no stored checkpoint: a person accepts it as it is (U-3)."""
 
 from __future__ import annotations
 

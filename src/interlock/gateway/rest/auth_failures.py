@@ -1,4 +1,4 @@
-"""Refused credentials and roles leave a record: counted, and written at most once a second a source (U-1)."""
+"""Audit records of refused credentials and roles: counted, and written at most once a second per source (U-1)."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from interlock.protocol.clock import iso
 from interlock.protocol.records import AuditDraft
 
 INTERVAL_MS = 1_000
-"""A source gets at most one record in this time; it has the number of refusals that it is for."""
+"""Minimum interval between a source's records; each has the number of refusals that it covers."""
 MAX_SOURCES = 1_024
-"""Sources that are counted apart; past it the one that was quiet longest starts again."""
+"""Sources that are counted separately; beyond it the least recently used one starts again."""
 
 MAX_USER_AGENT = 256
 """Maximum length of a `User-Agent` that is stored."""
@@ -28,7 +28,7 @@ log = structlog.get_logger("interlock.gateway")
 
 
 class Denials:
-    """Counts refusals of 401 and 403. A record that cannot be written does not soften the refusal."""
+    """Counts refusals of 401 and 403. A failing record does not weaken the refusal."""
 
     def __init__(self, ledger: Ledger, clock: Clock) -> None:
         self._ledger = ledger
@@ -36,7 +36,7 @@ class Denials:
         self._sources: OrderedDict[tuple[str, str, str], tuple[int, int]] = OrderedDict()
 
     async def note(self, tenant_id: str, who: str, role: str, code: str, personal: Mapping[str, str] = NOTHING) -> None:
-        """Count one refusal of `who` from an address in a tenant, and write it when the last record is old enough."""
+        """Count one refusal of `who` from an address in a tenant, and record it if the last record is old enough."""
         source, now = (tenant_id, who, personal.get("ip", "")), self._clock.monotonic_ms()
         written_ms, count = self._sources.pop(source, (now - INTERVAL_MS, 0))
         count += 1
@@ -55,7 +55,7 @@ class Denials:
 
 
 def personal_of(request: HTTPConnection) -> dict[str, str]:
-    """Return what a request shows of the person behind it, for the part of a record that can be erased (U-4)."""
+    """Return a request's personal data, for the erasable part of a record (U-4)."""
     facts = {"ip": request.client.host if request.client is not None else "",
             "user_agent": SECRETS.text(request.headers.get("user-agent", "")[:MAX_USER_AGENT])}
     return {name: text for name, text in facts.items() if text}

@@ -1,4 +1,4 @@
-"""Who asks: the credential of a request, or its ticket, and the pace of both (K-1, K-2, K-3)."""
+"""Authentication: the credential of a request, or its ticket, and the rate limits of both (K-1, K-2, K-3)."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ from interlock.protocol.problems import Problem
 from interlock.protocol.records import Principal
 
 RATE_HEADERS = "interlock.rate_headers"
-"""Where a request's scope keeps the headers of K-3 for its answer."""
+"""Key of a request's scope: the headers of K-3 for its response."""
 CREDENTIAL = "interlock.credential"
-"""Where a request's scope keeps the token that it was let in with: an open stream ends with it."""
+"""Key of a request's scope: the token it was accepted with; an open stream ends with it."""
 HOPS = "interlock.hops"
-"""Set in a request that another gateway sent here and counted: how many gateways it has seen."""
+"""Set in a request that another gateway forwarded and counted: how many gateways it has passed."""
 ADMITTED = "interlock.admitted"
-"""Set in a request that this gateway itself sends for a connection it has let in: the credential of that connection,
-which is looked up and counted like one that a request carries."""
+"""Set in an internal request of this gateway for an accepted connection: the credential of that connection, which is
+looked up and counted like one in a request."""
 SUSPECTS_AT_ONCE = 4
-"""Credentials from addresses above `refused_a_minute` that are looked up at a time."""
+"""Maximum number of parallel look-ups of credentials from addresses above `refused_a_minute`."""
 RECEIVED_MS = "interlock.received_ms"
-"""Where a request's scope keeps the wall time at which it was received."""
+"""Key of a request's scope: the wall time at which it was received."""
 TICKET = "ticket"
 _NEVER_IN_A_URL = re.compile("|".join((KEY_PREFIX, RUNNER_PREFIX, BROWSER_PREFIX, "eyJ")).encode())
 
 
 class Authentication:
-    """Finds the principal of a request, and counts: refusals against their address, requests against principal and
-    tenant."""
+    """The look-up and counting of a request's principal: refusals count against their address, requests against
+    principal and tenant."""
 
     def __init__(self, front: Front, denials: Denials) -> None:
         self._access = front.access
@@ -49,7 +49,7 @@ class Authentication:
         self._suspect_slots = asyncio.Semaphore(SUSPECTS_AT_ONCE)
 
     async def known(self, scope: Scope) -> Principal:
-        """Raises Problem Unauthorized, RateLimited, and what an issuer's failure makes."""
+        """Return the principal. Raises Problem Unauthorized, RateLimited, or the one of an issuer's failure."""
         source = str(scope["client"][0]) if scope.get("client") else ""
         now, scope[RECEIVED_MS] = self._clock.monotonic_ms(), self._clock.now_ms()
         if HOPS in scope:
@@ -63,7 +63,7 @@ class Authentication:
             if problem.code == "Unauthorized":
                 await self._denials.note(OWNER_TENANT, "unknown", "none", problem.code,
                                          personal_of(HTTPConnection(scope)))
-                if presented:  # Else nothing was tried: it is answered 401, however often.
+                if presented:  # Otherwise no credential was tried: the answer is 401, however often.
                     self._access.rates.refused(source)
             raise
         scope[RATE_HEADERS] = self._access.rates.take(principal, now)
@@ -82,7 +82,7 @@ class Authentication:
         if ticket is not None:
             async with self._looking(source):
                 principal, scope[CREDENTIAL] = await self._access.tickets.spend(ticket, unversioned(path))
-            # The key may have been revoked since it asked for the ticket.
+            # The key may have been revoked since it requested the ticket.
             await self._access.credentials.principal(scope[CREDENTIAL])
             return principal
         headers = headers_of(scope)
@@ -108,9 +108,9 @@ class Authentication:
 
     @asynccontextmanager
     async def _looking(self, source: str) -> AsyncGenerator[None]:
-        """Look a credential up. A good one is let in however many bad ones come from its address (a NAT, a proxy, a
-        host that many share), also just after a restart. So each is looked up; those of an address that sends many bad
-        ones a few at a time, which keeps the ledger free for the others."""
+        """Limit look-ups of credentials. A good one is accepted however many bad ones come from its address (a NAT, a
+        proxy, a shared host), also just after a restart. So each is looked up; those of an address that sends many bad
+        ones run a few at a time, which keeps the ledger free for the others."""
         if not self._access.rates.is_refusing(source):
             yield
             return
@@ -119,7 +119,8 @@ class Authentication:
 
 
 def _taken_ticket(scope: Scope) -> str | None:
-    """Take the ticket out of the URL of a stream; None where there is none, or where it opens nothing."""
+    """Remove the ticket from the URL of a stream, and return its credential; None if there is none, or if it is not
+    valid."""
     if b"ticket=" not in scope["query_string"] or b"authorization" in headers_of(scope):
         return None
     pairs: list[tuple[str, str]] = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
@@ -133,7 +134,7 @@ def _taken_ticket(scope: Scope) -> str | None:
 
 
 def rates_beside(scope: Scope, headers: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """Return the headers of K-3 for an answer that has `headers`: those that it lacks."""
+    """Return the headers of K-3 that a response with `headers` lacks."""
     given: Mapping[str, str] = scope.get(RATE_HEADERS) or {}
     if not given:
         return []

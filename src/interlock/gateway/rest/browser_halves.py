@@ -1,4 +1,4 @@
-"""The two halves of a browser session in a request, and the cookie in an answer (J-15)."""
+"""The two halves of a browser session in a request, and the cookie in a response (J-15)."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ _HEADER = re.compile(r"[A-Z0-9]{26}\.[A-Za-z0-9_-]{1,128}")
 
 
 def cookie_name(gateway_id: str) -> str:
-    """Name the cookie of a gateway: others on the same host, whatever their port, set cookies beside it."""
+    """Return the name of a gateway's cookie: others on the same host, whatever their port, set cookies beside it."""
     return COOKIE + digest(gateway_id)[:8]
 
 
 def cookie_of(headers: HeaderValues, name: str) -> str:
-    """Take the one cookie of this name; "" if there is none, or several: then another page has planted one."""
+    """Return the only cookie of this name; "" if there is none, or several: then another page has set one."""
     pairs = [pair.strip().partition("=") for line in headers.get(b"cookie", ()) for pair in line.split(";")]
     found = [value for key, _, value in pairs if key == name]
     return found[0] if len(found) == 1 and _HALF.fullmatch(found[0]) else ""
 
 
 def browser_token(headers: HeaderValues, name: str) -> str:
-    """Join header and cookie into a credential. Raises Problem Unauthorized: either alone is none."""
+    """Join header and cookie into a credential. Raises Problem Unauthorized if either is missing."""
     halves = headers.get(BROWSER_HEADER, ())
     if b"authorization" in headers:
         raise Problem("Unauthorized", "A request carries a bearer key or a browser session, not both.")
@@ -41,8 +41,8 @@ def browser_token(headers: HeaderValues, name: str) -> str:
 
 
 def check_same_origin(headers: HeaderValues, *, required: bool) -> None:
-    """Refuse what a browser sends for another page than the console. Raises Problem Unauthorized, as for a session
-    that is not known."""
+    """Refuse a browser's request for another page than the console. Raises Problem Unauthorized, as for an unknown
+    session."""
     sites = headers.get(b"sec-fetch-site", ())
     if any(site != "same-origin" for site in sites) or (required and len(sites) != 1):
         raise Problem("Unauthorized", "A browser session is used by pages of this gateway alone, and their browser "
@@ -50,7 +50,8 @@ def check_same_origin(headers: HeaderValues, *, required: bool) -> None:
 
 
 def set_cookie(headers: HeaderValues, name: str, value: str) -> str:
-    """Write `Set-Cookie`; an empty value ends the cookie. It is for HTTPS alone where the page came over that."""
+    """Return `Set-Cookie`; an empty value ends the cookie. It is restricted to HTTPS if the page was loaded over
+    that."""
     origin = headers.get(b"origin", ("",))[0].lower()
     secure = "; Secure" if origin.startswith("https://") else ""
     end = "" if value else "; Max-Age=0"

@@ -1,4 +1,4 @@
-"""The operation on budgets: what they allow, and what today has used of them (P-7)."""
+"""The operation on budgets: their limits, and today's usage (P-7)."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ LIST = "list/commands"
 
 
 async def find(call: ApiRequest) -> CommandRecord:
-    """Find the command of the path; another tenant's and a missing one are the same NotFound (K-1)."""
+    """Return the command of the path; another tenant's and a missing one are the same NotFound (K-1)."""
     command_id = call.path["command_id"]
     record = await call.front.desk.ledger.command(command_id, call.principal.tenant_id)
     if record is None:
@@ -60,8 +60,8 @@ async def submit(call: ApiRequest) -> ASGIApp:
 
 
 def seek(call: ApiRequest) -> Awaitable[Route] | None:
-    """Find the session of a command while its kept answer is read."""
-    if call.front.ask is None:  # No other gateway can have it.
+    """Find the session of a command while its stored response is read."""
+    if call.front.ask is None:  # No other gateway can own it.
         return None
     return call.front.desk.seek(call.principal, call.body, guess=call.guess)
 
@@ -93,12 +93,12 @@ async def waited(call: ApiRequest, answer: ASGIApp) -> ASGIApp:
 
 
 def ignored(body: CommandBody) -> list[str]:
-    """Return the common fields that a body carries although the gateway sets them."""
+    """Return the common fields of a body that the gateway sets itself."""
     return [name for name in COMMON_FIELDS if getattr(body, name) is not msgspec.UNSET]
 
 
 def _ignored(body: CommandBody) -> dict[str, str]:
-    """Return the header that names what of the body had no effect (RACP's common fields)."""
+    """Return the header that lists the fields of the body without effect (RACP's common fields)."""
     names = ignored(body)
     return {"Interlock-Ignored-Fields": ", ".join(names)} if names else {}
 
@@ -133,14 +133,14 @@ async def listing(call: ApiRequest) -> ASGIApp:
 
 
 def _listed(command: Command) -> Command:
-    """Return a command as a list has it: the payload, which may be large, is replaced by its title."""
+    """Return a command as in a list: the payload, which may be large, is replaced by its title."""
     payload, is_prompt = command.payload, command.type == "execute"
     title = title_of_payload(bytes(payload)) if is_prompt and payload is not msgspec.UNSET else ""
     return msgspec.structs.replace(command, payload=msgspec.UNSET, title=title or None)
 
 
 def _actor_id(text: str | None) -> str | None:
-    """Read `actor` as a command has it, or as events and votes name who did something: `kim`, `user:kim`."""
+    """Parse `actor` as a command has it, or as events and votes name actors: `kim`, `user:kim`."""
     kind, colon, name = (text or "").partition(":")
     return name if colon and kind in ("user", "agent") else text
 
@@ -201,7 +201,7 @@ async def _poll(call: ApiRequest, command_id: str, wanted: streams.StreamQuery, 
     assert record is not None
     heartbeat = call.front.desk.heartbeat(record)
     state = record.command.state
-    # The command may have ended since the page was gathered: who stops at `terminal` must not miss how it ended.
+    # The command may have ended since the page was read: a reader that stops at `terminal` must not miss its end.
     last = cursors.number(wanted.stream, page.next_cursor)
     has_more = page.has_more or (state in TERMINAL and not await _is_over(call, command_id, last))
     return json_answer(StatusPage(
@@ -211,7 +211,7 @@ async def _poll(call: ApiRequest, command_id: str, wanted: streams.StreamQuery, 
 
 
 async def _is_over(call: ApiRequest, command_id: str, after: int) -> bool:
-    """Return whether the command has ended and nothing of its stream comes after `after`."""
+    """Return whether the command has ended and nothing of its stream follows `after`."""
     ledger = call.front.desk.ledger
     record = await ledger.command(command_id, call.principal.tenant_id)
     return record is not None and record.command.state in TERMINAL and await ledger.head(

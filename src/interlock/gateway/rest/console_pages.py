@@ -17,14 +17,14 @@ from interlock.gateway.rest.routes import media_ranges
 from interlock.protocol.problems import Problem
 
 ASSETS = Path(__file__).parents[2] / "console_assets"
-"""Where the build of the package puts the console; absent in a package that was built without it."""
+"""The console's directory in the built package; absent if the package was built without it."""
 BASE = "/console/"
 INDEX = "index.html"
 HASHED = "assets/"
-"""Below this a file's name holds a hash of its content, so a browser never needs to ask for it again."""
+"""Below this a file's name contains a hash of its content, so a browser never needs to revalidate it."""
 MAX_FILES = 500
 MAX_FILE_BYTES = 4_000_000
-"""Files beyond these bounds are not served: the directory does not hold a build of the console."""
+"""Files beyond these limits are not served: the directory does not hold a build of the console."""
 GZIP_FROM_BYTES = 1_000
 """Smaller files are sent as they are."""
 
@@ -41,7 +41,7 @@ SECURITY_HEADERS: Mapping[str, str] = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Referrer-Policy": "no-referrer",
 }
-"""On every answer below BASE, and on what leads there."""
+"""Sent with every response below BASE, and with redirects to it."""
 
 MEDIA: Mapping[str, str] = {
     ".css": "text/css; charset=utf-8", ".html": "text/html; charset=utf-8", ".ico": "image/x-icon",
@@ -63,7 +63,7 @@ ABSENT_PAGE = """<!doctype html>
 
 
 class ConsoleFile(NamedTuple):
-    """One file as it is sent."""
+    """A file as it is sent."""
 
     body: bytes
     compressed: bytes | None
@@ -72,7 +72,7 @@ class ConsoleFile(NamedTuple):
 
 
 class ConsolePages:
-    """Serves the files of one directory. They are read at the first request, and again once `index.html` changes."""
+    """Serves the files of one directory. They are read at the first request, and again after `index.html` changes."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -81,14 +81,14 @@ class ConsolePages:
 
     @staticmethod
     def serves(request: Request) -> bool:
-        """Whether a request is for the console, or leads there."""
+        """Return whether a request is for the console, or is redirected to it."""
         path: str = request.scope["path"]
         if path == "/":
             return "text/html" in media_ranges(headers_of(request.scope).get(b"accept", ()))
         return path == "/console" or path.startswith((BASE, "/a/"))
 
     def answer(self, request: Request) -> HttpResponse:
-        """Answer with a file, the page of an application path, or a redirect. Raises Problem MethodNotAllowed."""
+        """Return a file, the page of an application path, or a redirect. Raises Problem MethodNotAllowed."""
         path: str = request.scope["path"]
         if request.method not in ("GET", "HEAD"):
             raise Problem("MethodNotAllowed", f"{path} does not take {request.method}.", headers={"Allow": "GET, HEAD"})
@@ -110,7 +110,7 @@ class ConsolePages:
         return _absent(path)
 
     def _read(self) -> None:
-        """Read the directory unless nothing has changed: names are looked up in what was found, never on the disk."""
+        """Read the directory if it has changed: names are looked up in the result, never on the disk."""
         try:
             found = (self._directory / INDEX).stat()
         except OSError:

@@ -1,4 +1,4 @@
-"""Operations that let what runs finish and start nothing new (C-5)."""
+"""Operations that let running work finish and start nothing new (C-5)."""
 
 from __future__ import annotations
 

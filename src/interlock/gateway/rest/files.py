@@ -1,4 +1,4 @@
-"""Operations on the files that travelled in a session, either way (E-5)."""
+"""Operations on the files that were transferred in a session, in either direction (E-5)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ from interlock.protocol.resources import SessionFile
 
 
 async def whole(record: FileRecord, objects: Objects) -> AsyncIterator[bytes]:
-    """A file in pieces. Raises ObjectMissing or ObjectDamaged before its end, if it is not what was kept."""
+    """Yield a file in pieces. Raises ObjectMissing or ObjectDamaged before its end, if it differs from what was
+    stored."""
     digest = hashlib.sha256()
     for name in record.objects:
         async for piece in objects.read(name):
@@ -66,7 +67,8 @@ async def content(call: ApiRequest) -> ASGIApp:
 
 
 class _Download:
-    """Streams a file, so that its size does not matter. One that proves damaged is broken off, never ended as whole."""
+    """A stream of a file, so that its size does not matter. If it proves damaged, the stream is aborted, never
+    completed."""
 
     def __init__(self, record: FileRecord, objects: Objects, *, head: bool) -> None:
         self._record = record
@@ -74,7 +76,7 @@ class _Download:
         self._head = head
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send its head and its pieces. Raises ObjectsError in the middle, which closes the connection."""
+        """Send its headers and its pieces. Raises ObjectsError in the middle, which closes the connection."""
         record = self._record
         media_type = record.media_type if record.media_type in api.SHOWN_AS_THEY_ARE else BINARY
         await send({"type": "http.response.start", "status": 200, "headers": [
@@ -90,7 +92,7 @@ class _Download:
 
 
 def disposition(name: str) -> str:
-    """`Content-Disposition` for a name that an agent chose (RFC 6266): no path, nothing but ASCII."""
+    """Return `Content-Disposition` for a name that an agent chose (RFC 6266): no path, nothing but ASCII."""
     base = re.sub(r"[\x00-\x1f\x7f]", "", name.replace("\\", "/").rpartition("/")[2]) or "file"
     plain = re.sub(r'[^\x20-\x7e]|["%]', "_", base)
     return f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(base, safe='')}"

@@ -1,4 +1,5 @@
-"""Pages of what fits a filter that the ledger does not have: rows are read and tested, a bounded number a request."""
+"""Pages of rows that match a filter that the ledger does not support: a bounded number of rows is read and tested per
+request."""
 
 from __future__ import annotations
 
@@ -11,13 +12,14 @@ P = TypeVar("P")
 SCAN_PAGE = 200
 """Rows that are read at a time."""
 SCAN_MAX = 2_000
-"""Rows that one request looks at. A page may so have fewer items than asked for, or none, and still have a next one."""
+"""Maximum rows that one request reads. A page may therefore have fewer items than requested, or none, and still have a
+next one."""
 
 
 async def scan(read: Callable[[P | None, int], Awaitable[Sequence[T]]], place: Callable[[T], P],
                fits: Callable[[T], bool] | None, start: P | None, limit: int) -> tuple[list[T], P | None]:
-    """Return at most `limit` rows that fit, in the order in which `read` returns them after a place, and the place
-    after which there may be more, None if there are none. Without `fits` every row does."""
+    """Return at most `limit` matching rows, in the order in which `read` returns them after a position, and the
+    position after which there may be more, None if there are none. Without `fits` every row matches."""
     if fits is None:
         rows = await read(start, limit + 1)
         return list(rows[:limit]), place(rows[limit - 1]) if len(rows) > limit else None
@@ -37,5 +39,5 @@ async def scan(read: Callable[[P | None, int], Awaitable[Sequence[T]]], place: C
 
 
 def contains(wanted: str, *texts: str | None) -> bool:
-    """Whether one of the texts contains what is wanted, whatever the case of its letters."""
+    """Return whether one of the texts contains `wanted`, ignoring case."""
     return any(wanted.casefold() in text.casefold() for text in texts if text)

@@ -1,8 +1,8 @@
-"""Requests that change what another gateway of the cluster has: sent there whole, and its answer passed on (C-4).
+"""Forwarding of requests to another gateway of the cluster, and of its response (C-4).
 
-A request travels as it came, with its credential, over the bus: anyone who could send one there could send it here, and
-the other gateway looks at the credential itself. It is repeated under its idempotency key while it is not known to have
-been answered, so that a gateway that dies over it costs time and nothing else (M-1).
+A request is sent as it was received, with its credential, over the bus: any client that could send it there could send
+it here, and the other gateway checks the credential itself. It is repeated under its idempotency key while no answer is
+known, so that a gateway that dies during it costs time and nothing else (M-1).
 """
 
 from __future__ import annotations
@@ -23,29 +23,28 @@ from interlock.ports.bus import BusError, CutOff, LostOver, NobodyThere
 from interlock.protocol.problems import Problem
 
 WHAT = "rest"
-"""Under this a gateway answers requests that others send it."""
+"""The subject under which a gateway answers others' requests."""
 ANSWER_WAIT_MS = 15_000
-"""Timeout of one answer of another gateway; one that is alive answers far sooner. Then it is asked again, since its
-answer may be what was lost."""
+"""Timeout of another gateway's answer; a live one answers far sooner. Then the request is repeated, since its answer
+may have been lost."""
 FORWARD_DEADLINE_S = 20.0
-"""A request that has to be done at another gateway is answered within this, all attempts and hops together: with the
-outcome, or with a 503. Longer than the lease of a dead gateway lasts, shorter than clients wait (30 s and more)."""
+"""A request for another gateway is answered within this, including all attempts and hops: with the outcome, or with a
+503. Longer than a dead gateway's lease, shorter than clients wait (30 s and more)."""
 HOP_S = 0.5
-"""A gateway that is asked has this much less left than the one that asks: so its 503, which says more, is the
-answer."""
+"""The forwarded deadline is this much shorter than the sender's, so that the more specific 503 is the answer."""
 BUS_GIVE_UP_S = 2.0
-"""A request that needs the bus while that is away from this gateway is answered 503 after this: a bus that restarts
-within it costs no answer (decision 47)."""
+"""A request that needs the bus while this gateway is disconnected from it is answered 503 after this: a bus that
+restarts within it costs no answer (decision 47)."""
 AGAIN_S = 0.25
-"""Before a gateway that could not be asked is asked again, or its lanes are to be had."""
+"""Pause before a retry, if a gateway could not be reached or its lanes not taken."""
 AWAY_RETRY_S = 2
-"""When what could not be sent to its gateway is to be tried again: it has waited here for
-BUS_GIVE_UP_S or FORWARD_DEADLINE_S already."""
+"""`Retry-After` of a request that could not be forwarded: it has waited here for BUS_GIVE_UP_S or FORWARD_DEADLINE_S
+already."""
 MAX_HOPS = 4
-"""A lane that moves is followed so often."""
+"""Maximum number of times that a moving lane is followed."""
 LEFT_OUT = frozenset({b"authorization", b"host", b"content-length", b"transfer-encoding", b"connection", b"prefer",
                       b"origin", b"cookie", b"interlock-browser"})
-"""Headers that do not travel: of this connection alone, or waited for here."""
+"""Headers that are not forwarded: they apply to this connection only, or are handled here."""
 log = structlog.get_logger("interlock.gateway")
 
 
@@ -60,15 +59,15 @@ class ForwardedRequest(msgspec.Struct, array_like=True):
     body: bytes
     hops: int
     within_ms: int = round(FORWARD_DEADLINE_S * 1000)
-    """How long the gateway that asks waits for the answer; one of an earlier version does not say so."""
+    """How long the sender waits for the answer; an earlier version does not state it."""
 
 
 WITHIN_S = "interlock.within_s"
-"""In the scope of a request that another gateway sent: how long that one waits for the answer."""
+"""In the scope of a forwarded request: how long its sender waits for the answer."""
 
 
 class Answered(msgspec.Struct, array_like=True):
-    """Its answer."""
+    """The response to a forwarded request."""
 
     status: int
     headers: list[tuple[bytes, bytes]]
@@ -80,15 +79,15 @@ _answered = msgspec.msgpack.Decoder(Answered)
 
 
 class Forwarding:
-    """Finds the gateway that can answer. `ask` is None without others."""
+    """The forwarder. `ask` is None without other gateways."""
 
     def __init__(self, ask: Ask | None) -> None:
         self._ask = ask
 
     async def answer(self, scope: Scope, body: bytes, here: Callable[[bool], Awaitable[ASGIApp]]) -> ASGIApp:
-        """Answer here, or have the gateway answer that can. `here` may raise Elsewhere for a gateway that only seems
-        to have the session if it gets true: the first time, and not for a request that was sent here so. Raises what
-        `here` raises, and Problem Unavailable."""
+        """Answer here, or forward to the gateway that can. `here` may raise Elsewhere for a gateway that probably has
+        the session if its argument is true: the first time, and not for a forwarded request. Raises what `here` raises,
+        and Problem Unavailable."""
         if self._ask is None:
             return await here(False)
         loop = asyncio.get_running_loop()
@@ -97,7 +96,7 @@ class Forwarding:
         guess = hops == 0
         while loop.time() < until and hops < MAX_HOPS:
             try:
-                # A request from another gateway, or one that is tried here first, waits no longer than any other.
+                # A forwarded request, or one that is tried here first, has the same deadline.
                 return await (here(guess) if guess or hops else _by(deadline, here(False)))
             except LaneMoved:
                 continue
@@ -120,7 +119,7 @@ class Forwarding:
     async def _there(self, ask: Ask, instance_id: str, scope: Scope, body: bytes, hops: int,
                      deadline: float) -> ASGIApp:
         headers = [(bytes(name), bytes(value)) for name, value in scope["headers"] if bytes(name) not in LEFT_OUT]
-        # A hook shows its own secret, in whichever header it has; all others are let in with a bearer token.
+        # A hook authenticates by its own secret, in one of several headers; all others by a bearer token.
         shown = [b"Bearer " + scope[CREDENTIAL].encode()] if CREDENTIAL in scope else [
             bytes(value) for name, value in scope["headers"] if bytes(name) == b"authorization"]
         headers += [(b"authorization", value) for value in shown]
@@ -136,12 +135,12 @@ class Forwarding:
 
 
 class _TooLate(BusError):
-    """A request that no other gateway has answered was begun here, and is not done yet."""
+    """Raised if a request that no other gateway has answered was started here, and is not done yet."""
 
 
 async def _by(deadline: float, answering: Awaitable[ASGIApp]) -> ASGIApp:
-    """Return the answer. Raises _TooLate at the deadline, on the loop's clock; it is done all the same then, and a
-    repetition of the request finds it."""
+    """Return the response. Raises _TooLate at the deadline, on the loop's clock; the request is completed nevertheless,
+    and a repetition finds the result."""
     task = asyncio.ensure_future(answering)
     try:
         done, _ = await asyncio.wait({task}, timeout=max(0.0, deadline - asyncio.get_running_loop().time()))
@@ -165,8 +164,8 @@ def _ended_late(task: asyncio.Future[ASGIApp]) -> None:
 
 
 def _unavailable(failed: BusError, *, in_doubt: bool) -> Problem:
-    """What is answered if no gateway could be had: the request may be sent again, here or at any other gateway.
-    `in_doubt` says that one of them may have done it, or may be doing it still."""
+    """Return the refusal if no gateway could be reached: the request may be repeated, here or at any other gateway.
+    `in_doubt` states that one of them may have completed it, or may still be working on it."""
     done = "Whether it was done is not known" if in_doubt else "Nothing was done"
     if isinstance(failed, CutOff | LostOver):
         detail = (f"The gateways cannot reach one another: {failed.where} does not answer, and another gateway has "
@@ -183,7 +182,7 @@ def _unavailable(failed: BusError, *, in_doubt: bool) -> Problem:
 
 
 async def answer_sent(rest: ASGIApp, raw: bytes) -> bytes:
-    """Answer what another gateway sent, as if it had come from where that one had it."""
+    """Answer a forwarded request as if it had been received from its original client."""
     sent = _sent.decode(raw)
     scope: dict[str, Any] = {
         "type": "http", "http_version": "1.1", "scheme": "http", "method": sent.method, "path": sent.path,
@@ -197,7 +196,7 @@ async def answer_sent(rest: ASGIApp, raw: bytes) -> bytes:
     async def receive() -> Message:
         nonlocal taken
         if taken:
-            await asyncio.get_running_loop().create_future()  # Anyone who waits for its end is answered first.
+            await asyncio.get_running_loop().create_future()  # A caller that waits for its end is answered first.
         taken = True
         return {"type": "http.request", "body": sent.body, "more_body": False}
 

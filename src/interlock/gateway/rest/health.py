@@ -1,4 +1,4 @@
-"""What watches over a gateway asks for: `/healthz`, `/readyz` and `/metrics`, beside the table of operations."""
+"""Monitoring of a gateway: `/healthz`, `/readyz` and `/metrics`, outside the table of operations."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ METRICS_READERS = OPERATORS | AUDITORS
 
 
 class Watching:
-    """Answers those three paths."""
+    """Serves those three paths."""
 
     def __init__(self, front: Front, gate: Authentication) -> None:
         self._front = front
@@ -30,7 +30,7 @@ class Watching:
         self._ready = Ready(front)
 
     async def answer(self, request: Request) -> ASGIApp:
-        """Health and readiness ask for no credential. Raises Problem."""
+        """Return the response; health and readiness require no credential. Raises Problem."""
         match request.scope["path"]:
             case "/healthz":
                 return json_answer(Health(ok=True))
@@ -41,7 +41,8 @@ class Watching:
                 return await self._metrics(request)
 
     async def _metrics(self, request: Request) -> Response:
-        """The figures are of the whole gateway, so they are its owner tenant's to read, or an open network's."""
+        """Return the metrics. They are of the whole gateway, so they are readable for its owner tenant, or an open
+        network."""
         metrics = self._front.metrics
         if not metrics.is_open_to(request.client.host if request.client is not None else ""):
             principal = await self._gate.known(request.scope)

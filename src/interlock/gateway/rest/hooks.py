@@ -20,7 +20,7 @@ BODY_BYTES = MAX_BODY_BYTES
 
 
 async def deliver(front: Front, denials: Denials, request: Request, forwarding: Forwarding) -> ASGIApp:
-    """Take a delivery: 202, and the same answer to the same delivery again. Raises Problem."""
+    """Accept a delivery: 202, and the same response to a repeated one. Raises Problem."""
     if request.method != "POST":
         raise Problem("MethodNotAllowed", f"A hook does not take {request.method}.", headers={"Allow": "POST"})
     name = unversioned(request.url.path).removeprefix(PREFIX)
@@ -48,7 +48,7 @@ async def deliver(front: Front, denials: Denials, request: Request, forwarding: 
 
 
 async def _body(request: Request) -> bytes:
-    """The raw body, of whatever type. Raises Problem PayloadTooLarge."""
+    """Return the raw body, of any type. Raises Problem PayloadTooLarge."""
     raw = bytearray()
     async for chunk in request.stream():
         raw += chunk

@@ -1,4 +1,4 @@
-"""Same key, same answer: the key's scope, the body's fingerprint, and what is in flight (M-1, M-2)."""
+"""Idempotency: the key's scope, the body's fingerprint, and requests in flight (M-1, M-2)."""
 
 from __future__ import annotations
 
@@ -32,11 +32,12 @@ class RequestClaim(NamedTuple):
     fingerprint: str
     tenant_id: str
     seal: bytes | None = None
-    """Set where the answer holds a secret: it is kept encrypted under this, which only the request itself gives."""
+    """Set if the response holds a secret: it is stored encrypted under this, which only the request itself yields."""
 
 
 class Memory:
-    """Holds the answer of one request: the engine stores it in its transaction, and the request is answered with it."""
+    """The stored response of one request: the engine stores it in its transaction, and the request is answered with
+    it."""
 
     def __init__(self, claim: RequestClaim, now_ms: int) -> None:
         self._claim = claim
@@ -45,7 +46,7 @@ class Memory:
 
     def keep(self, status: int, body: bytes, headers: dict[str, str], command_id: str | None = None
              ) -> IdempotencyRecord:
-        """Write the row; the last one that was asked for is the answer."""
+        """Return the row; the last one that was requested is the response."""
         seal = self._claim.seal
         self.record = IdempotencyRecord(
             tenant_id=self._claim.tenant_id, scope=self._claim.scope, fingerprint=self._claim.fingerprint,
@@ -57,7 +58,7 @@ class Memory:
 
 
 def key_of(header_values: Sequence[str], body: Any) -> str:
-    """Take the key from the header or the body. Raises Problem IdempotencyKeyMissing or InvalidPayload."""
+    """Return the key from the header or the body. Raises Problem IdempotencyKeyMissing or InvalidPayload."""
     in_body: str | None = getattr(body, "idempotency_key", None)
     offered = {*header_values, *([in_body] if in_body is not None else [])}
     if not offered:
@@ -75,8 +76,8 @@ def key_of(header_values: Sequence[str], body: Any) -> str:
 
 def claim_of(principal: Principal, method: str, path: str, key: str, form: bytes, *, secret: bool = False
              ) -> RequestClaim:
-    """Name a request. `path` is the one asked for, without version: two resources never share an answer. `form` is the
-    body's of RFC 8785."""
+    """Return the claim of a request. `path` is the requested one, without version: two resources never share a
+    response. `form` is the body's of RFC 8785."""
     actor = principal.actor
     scope = msgspec.json.encode([principal.tenant_id, actor.type, actor.id, method, path, key])
     seal = hashlib.sha256(b"answer\n" + scope).digest() if secret else None
@@ -85,7 +86,7 @@ def claim_of(principal: Principal, method: str, path: str, key: str, form: bytes
 
 
 class IdempotentAnswers:
-    """Answers a request once: repeats get the same bytes, or a refusal that says why not."""
+    """Answers a request once: repetitions get the same bytes, or a refusal with the reason."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -93,9 +94,9 @@ class IdempotentAnswers:
 
     async def answer(self, claim: RequestClaim, make: Callable[[Any], Awaitable[ASGIApp]],
                      ahead: Callable[[], Awaitable[Any] | None] | None) -> ASGIApp:
-        """Return the answer of `make`, once. `ahead` may begin what `make` needs to read; that runs beside the read of
-        the kept answer, and `make` gets what it returned. Raises Problem IdempotencyKeyReused or IdempotencyKeyInUse,
-        and what `ahead` and `make` raise."""
+        """Return the response of `make`, once. `ahead` may start a read that `make` needs; it runs in parallel with the
+        read of the stored response, and `make` gets its result. Raises Problem IdempotencyKeyReused or
+        IdempotencyKeyInUse, and what `ahead` and `make` raise."""
         running = self._in_flight.get(claim.scope)
         if running is not None:
             raise _in_use() if running == claim.fingerprint else _reused()
@@ -109,7 +110,7 @@ class IdempotentAnswers:
             try:
                 return await make(found)
             except NameTaken:
-                # Another gateway on the same ledger was quicker.
+                # Another gateway on the same ledger was faster.
                 known = await self._ledger.idempotency(claim.scope, claim.tenant_id)
                 if known is None:
                     raise _in_use() from None
@@ -118,7 +119,7 @@ class IdempotentAnswers:
             del self._in_flight[claim.scope]
 
     async def _known(self, claim: RequestClaim, reading: Awaitable[Any] | None) -> tuple[IdempotencyRecord | None, Any]:
-        """The kept answer, and what was read beside it: a result, or the error that it raised."""
+        """Return the stored response, and what was read in parallel: a result, or the error that it raised."""
         if reading is None:
             return await self._ledger.idempotency(claim.scope, claim.tenant_id), None
         known, found = await asyncio.gather(self._ledger.idempotency(claim.scope, claim.tenant_id), reading,
@@ -136,7 +137,7 @@ def _replayed(known: IdempotencyRecord, claim: RequestClaim) -> HttpResponse:
 
 
 def _sealed(seal: bytes, body: bytes) -> bytes:
-    """Encrypt an answer that holds a secret: the ledger and its backups keep no token that anyone could read there."""
+    """Encrypt a response that holds a secret: the ledger and its backups store no readable token."""
     nonce = secrets.token_bytes(NONCE_BYTES)
     return nonce + AESGCM(seal).encrypt(nonce, body, None)
 

@@ -1,4 +1,4 @@
-"""The door of messages from chats (R-4)."""
+"""The operation for messages from chats (R-4)."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ async def arrive(call: ApiRequest) -> ASGIApp:
 
 
 def seek(call: ApiRequest) -> Awaitable[None] | None:
-    """Find the gateway of a message's session while its kept answer is read."""
+    """Find the gateway of a message's session while its stored response is read."""
     return call.front.desk.chats.seek(call.principal, _message(call.body)) if call.guess else None
 
 
 def _message(body: InboundBody) -> InboundMessage:
-    # In a direct chat, who writes is who one talks with.
+    # In a direct chat, the sender is the peer.
     peer = body.peer or (body.sender if body.chat_type == "direct" else None)
     chat = Chat(body.channel, body.chat_type, body.account_id, peer, body.group_id, body.thread_id, body.topic_id,
                 body.parent_peer, body.guild_id, body.team_id)

@@ -1,4 +1,5 @@
-"""A request's body, read strictly: I-JSON, bounded depth, no key twice, and the typed form; every error has a place."""
+"""Strict parsing of a request's body: I-JSON, bounded depth, no duplicate key, and the typed form; every error has a
+place."""
 
 from __future__ import annotations
 
@@ -19,52 +20,52 @@ from interlock.protocol.problems import Place, Problem
 
 MAX_SAFE_INTEGER = 2**53 - 1
 THREAD_BYTES = 256 * KIB
-"""A body above this is read on a thread, so that it does not hold up the loop."""
+"""A larger body is parsed on a thread, so that it does not block the loop."""
 MAX_ERRORS = 20
-"""Places that one answer names."""
+"""Maximum places that one response names."""
 
 
 class _Twice(NamedTuple):
-    """Stands for an object in which a key stands twice."""
+    """Represents an object with a duplicate key."""
 
     key: str
 
 
 class JsonBody(NamedTuple):
-    """A body that was read: its value, and its form of RFC 8785."""
+    """A parsed body: its value, and its form of RFC 8785."""
 
     value: Any
     form: bytes
 
     def without(self, names: Collection[str]) -> bytes:
-        """The RFC 8785 form of an object without the members `names`."""
+        """Return the RFC 8785 form of an object without the members `names`."""
         return rfc8785.dumps({name: value for name, value in self.value.items() if name not in names})
 
 
 async def read_json(raw: bytes) -> JsonBody:
-    """Read a body as I-JSON (RFC 7493). Raises Problem InvalidPayload with the places that are not."""
+    """Parse a body as I-JSON (RFC 7493). Raises Problem InvalidPayload with the places that are not."""
     return await asyncio.to_thread(read, raw) if len(raw) > THREAD_BYTES else read(raw)
 
 
 def read(raw: bytes) -> JsonBody:
-    """Do what `read_json` does, at once."""
+    """Do what `read_json` does, synchronously."""
     value = _plain(raw)
     if value is None:
         value = _with_care(raw)
         return JsonBody(value, rfc8785.dumps(value))
-    # Names of ASCII are sorted alike by everybody; there are no floats in what is plain.
+    # ASCII names are sorted the same by all implementations; plain bodies have no floats.
     return JsonBody(value,
                     _sorted_encoder.encode(value) if raw.isascii() and b"\\u" not in raw else rfc8785.dumps(value))
 
 
 def parse_json(raw: bytes) -> Any:
-    """Read I-JSON, at once. Raises Problem InvalidPayload."""
+    """Parse I-JSON, synchronously. Raises Problem InvalidPayload."""
     value = _plain(raw)
     return _with_care(raw) if value is None else value
 
 
 class _Float(Exception):
-    """A body holds a number that is not an integer."""
+    """Raised if a body holds a number that is not an integer."""
 
 
 def _a_float(_text: str) -> Any:
@@ -78,8 +79,9 @@ _LONG_NUMBER = re.compile(rb"[0-9]{16}")
 
 
 def _plain(raw: bytes) -> Any:
-    """Read a body that is written as it would be written here: then no key stands twice in it, every string is whole,
-    and what else I-JSON asks shows in its bytes. None where it is not, or is `null`: then it is read with care."""
+    """Parse a body that is encoded as this gateway would encode it: then it has no duplicate key, every string is
+    complete, and the other requirements of I-JSON show in its bytes. None if it is not, or is `null`: then it is parsed
+    carefully."""
     if raw.count(b"{") + raw.count(b"[") > MAX_JSON_DEPTH or _LONG_NUMBER.search(raw) is not None:
         return None
     try:
@@ -120,7 +122,7 @@ def _object(pairs: list[tuple[str, Any]]) -> Any:
 
 
 def _faults(top: Any) -> list[Place]:
-    """Walk a value without recursion and collect what I-JSON does not allow."""
+    """Walk a value without recursion and return what I-JSON does not allow."""
     faults: list[Place] = []
     waiting: list[tuple[Any, str, int]] = [(top, "", 0)]
     while waiting and len(faults) < MAX_ERRORS:
@@ -182,7 +184,7 @@ _MISSING = re.compile(r"Object missing required field `(.*)`")
 
 
 def typed(decoder: msgspec.json.Decoder[Any], raw: bytes) -> Any:
-    """Decode a body that `read_json` has passed. Raises Problem InvalidPayload naming the place by JSON pointer."""
+    """Decode a body that `read_json` has accepted. Raises Problem InvalidPayload with the place as a JSON pointer."""
     try:
         return decoder.decode(raw)
     except (msgspec.DecodeError, RecursionError):

@@ -1,4 +1,4 @@
-"""Operations on keys and tenants, and who a credential stands for (K-1)."""
+"""Operations on keys and tenants, and on the caller's own principal (K-1)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def logins(call: ApiRequest) -> ASGIApp:
 
 
 def whoami_of(principal: Principal) -> Whoami:
-    """Show whom a credential stands for."""
+    """Return a principal as the resource that is shown."""
     return Whoami(tenant_id=principal.tenant_id, principal=principal.actor, roles=sorted(principal.roles),
                   key_id=principal.key_id, driver=principal.driver)
 

@@ -1,6 +1,6 @@
-"""The OpenAPI 3.1 document, made from the table of operations and the types of bodies and answers (F-2).
+"""The OpenAPI 3.1 document, generated from the table of operations and the types of bodies and responses (F-2).
 
-`python -m interlock.gateway.rest.openapi` prints it; `spec/openapi.json` keeps it, `/openapi.json` serves it to
+`python -m interlock.gateway.rest.openapi` prints it; `spec/openapi.json` stores it, `/openapi.json` serves it to
 anyone: it holds no secret, and a program must be able to read it before it has a key.
 """
 
@@ -36,7 +36,7 @@ LINE = ("Commands, approvals, status and audit over HTTP. Every path answers wit
 LICENSE_URL = "https://www.apache.org/licenses/LICENSE-2.0"
 
 IN_BYTES = (StatusEvent, Heartbeat, FeedEvent, FrameEvent, AuditLine, ExecutePayload, Health, Readiness)
-"""Forms of what answers and bodies carry as bytes; `answers` and `resources` refer to them by name."""
+"""Types that responses and bodies carry as bytes; `answers` and `resources` refer to them by name."""
 
 TAGS = {
     "commands": "Ask agents to work, and follow what becomes of it.",
@@ -96,7 +96,7 @@ def openapi() -> Schema:
 
 @cache
 def document() -> bytes:
-    """The document as it is served and kept: indented, ended by a newline."""
+    """Return the document as it is served and stored: indented, ended by a newline."""
     return msgspec.json.format(msgspec.json.encode(openapi()), indent=1) + b"\n"
 
 
@@ -180,7 +180,7 @@ def _good(operation: Operation[Any]) -> dict[str, Schema]:
 
 
 def _links(operation: Operation[Any]) -> Schema:
-    """What an answer's id opens."""
+    """Return the links from a response's id to the operations on it."""
     named = {"submitCommand": "getCommand", "closeSession": "getSession", "vote": "getApproval"}.get(operation.name)
     if named is None:
         return {}

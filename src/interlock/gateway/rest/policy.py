@@ -1,4 +1,4 @@
-"""Operations on policy: the rules in force, what they say of a given call, and the remembered ones (P-1, A-9)."""
+"""Operations on policy: the rules in force, their verdict on a given call, and the remembered rules (P-1, A-9)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def decision(call: ApiRequest) -> ASGIApp:
 
 
 class _Machine(msgspec.Struct):
-    """What is read here of a lane's state."""
+    """The fields of a lane's state that are read here."""
 
     permission: Literal["asks", "never"] = "asks"
     opening: str = "closed"
@@ -58,8 +58,8 @@ _machine = msgspec.json.Decoder(_Machine)
 
 
 def _own_facts(call: ApiRequest, row: SessionRecord | None) -> dict[str, Any]:
-    """The facts of a session that the query gives, or else the session's own. A command goes by the box that its agent
-    is to start in, a tool call by the one that its runner has stated."""
+    """Return the facts of a session that the query gives, or otherwise the session's own. A command is judged by the
+    box that its agent is to start in, a tool call by the one that its runner has reported."""
     state = _machine.decode(row.machine) if row is not None else _Machine()
     offered = state.offered_box if call.choice("door") == "command" else None
     box: Sequence[str] = parts(state.box if state.opening == "open" else offered)
@@ -103,7 +103,7 @@ async def revoke(call: ApiRequest) -> ASGIApp:
 
 
 def explanation(policy: RuleSet, subject: PolicySubject, *, fell: bool = False) -> Explanation:
-    """Return what policy decides, and how it came to it. `fell`: the agent used a tool without a yes before."""
+    """Return policy's verdict, and the rules that led to it. `fell`: the agent used a tool without a yes before."""
     verdict = when_fallen(policy.decide(subject), fell=fell)
     steps: list[dict[str, str | None]] = [
         {"rule": step.rule, "source": step.source, "effect": step.effect, "missed": step.missed}
@@ -136,7 +136,8 @@ def _described(call: ApiRequest, own: dict[str, Any]) -> PolicySubject:
 
 
 def _recorded(given: str, workspace: str, known: dict[str, Any]) -> PolicySubject:
-    """A whole permission request, as an approval shows it in `subject`: every fact of it counts."""
+    """Return the subject of a complete permission request, as an approval shows it in `subject`: every fact of it
+    counts."""
     try:
         msgspec.json.decode(given, type=p.InteractionSubject)
     except msgspec.MsgspecError as error:
@@ -148,7 +149,7 @@ def _recorded(given: str, workspace: str, known: dict[str, Any]) -> PolicySubjec
 
 
 def _input(call: ApiRequest) -> bytes:
-    """The tool's input: as JSON, or made from `command` and `path`."""
+    """Return the tool's input: as JSON, or made from `command` and `path`."""
     given = call.query("input")
     if given is None:
         members = {name: value for name in ("command", "path") if (value := call.query(name)) is not None}

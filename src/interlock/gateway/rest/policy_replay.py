@@ -1,4 +1,4 @@
-"""The operation that holds rules against recorded tool calls: what was, and what would be (J-13)."""
+"""The operation that compares rules with recorded tool calls: the earlier verdicts, and the new ones (J-13)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FRAMES_ALL_MAX = 100_000
 """Frames that one request reads of all sessions together."""
 FRAMES_A_PAGE = 500
 SLICE_MS = 10
-"""After judging for this long the gateway's other work goes on first."""
+"""After judging for this long, the gateway's other work runs first."""
 
 
 async def replay(call: ApiRequest) -> ASGIApp:
@@ -63,7 +63,7 @@ async def replay(call: ApiRequest) -> ASGIApp:
 
 
 def _rule_set(given: Sequence[dict[str, Any]]) -> RuleSet:
-    """Read rules as the config writes them. Raises Problem InvalidPayload with the rule's place."""
+    """Parse rules as a config has them. Raises Problem InvalidPayload with the rule's place."""
     rules: list[Rule] = []
     for number, one in enumerate(given):
         try:
@@ -88,13 +88,13 @@ _decoder = msgspec.json.Decoder(RecordedFrame)
 
 
 class _FromLedger:
-    """Sessions of one tenant, as the ledger keeps them."""
+    """Sessions of one tenant, as stored in the ledger."""
 
     def __init__(self, ledger: Ledger, tenant_id: str) -> None:
         self._ledger = ledger
         self._tenant_id = tenant_id
         self.was_cut = False
-        """Whether there were more frames than FRAMES_MAX of a session, or FRAMES_ALL_MAX of all."""
+        """Whether there were more frames than FRAMES_MAX of a session, or FRAMES_ALL_MAX in all."""
         self._left = FRAMES_ALL_MAX
 
     async def commands(self, session_id: str) -> list[Command]:

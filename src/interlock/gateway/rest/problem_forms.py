@@ -1,4 +1,4 @@
-"""Which codes of F-1 an operation can answer, and how the OpenAPI document describes them (F-2)."""
+"""The codes of F-1 that an operation can return, and their description in the OpenAPI document (F-2)."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ PROBLEM_MEDIA = "application/problem+json"
 
 ALWAYS = ("Forbidden", "InternalError", "InvalidPayload", "MisdirectedRequest", "RequestTimeout", "Unauthorized",
           "Unavailable")
-"""Any request may be for another host, from a page that may not ask, with an unknown parameter, or meet a gateway
-whose ledger cannot answer; one that does not arrive in time is ended."""
+"""Any request may be for another host, from a disallowed page, with an unknown parameter, or at a gateway whose ledger
+does not answer; one that does not arrive in time is ended."""
 KNOWN = ("NotAcceptable", "RateLimited", "UpstreamError")
-"""Of those that ask for a credential: its pace is limited, and an issuer's keys may not be there to check it."""
+"""Of those that require a credential: their rate is limited, and an issuer's keys may be unavailable."""
 CHANGING = ("IdempotencyKeyInUse", "IdempotencyKeyMissing", "IdempotencyKeyReused")
 WITH_BODY = ("PayloadTooLarge", "UnsupportedMediaType")
 
 
 def codes_of(operation: Operation[Any]) -> dict[int, tuple[str, ...]]:
-    """Return every code that the operation can answer, by status: what its form brings with it, and its own."""
+    """Return every code that the operation can return, by status: those of its form, and its own."""
     codes = {*ALWAYS, *operation.codes}
     if operation.public:
         codes |= {"RateLimited"}
@@ -41,12 +41,12 @@ def codes_of(operation: Operation[Any]) -> dict[int, tuple[str, ...]]:
 
 
 def name_of(codes: tuple[str, ...]) -> str:
-    """Name the response that answers one of these codes."""
+    """Return the name of the response for one of these codes."""
     return "-or-".join(codes)
 
 
 def problem_responses(groups: Iterable[tuple[str, ...]]) -> dict[str, Any]:
-    """Write each group of codes that share a status once."""
+    """Return each group of codes that share a status once."""
     return {name_of(group): _response(group) for group in sorted(groups)}
 
 
@@ -66,7 +66,7 @@ def _response(codes: tuple[str, ...]) -> dict[str, Any]:
 
 
 def problem_schema() -> dict[str, Any]:
-    """The form of every refusal (RFC 9457, F-1)."""
+    """Return the schema of every refusal (RFC 9457, F-1)."""
     return {
         "title": "Problem", "type": "object",
         "description": "A refusal. `code` is stable; `retryable` is whether the same request can succeed later as "

@@ -1,4 +1,4 @@
-"""The operation that forgets what is old (G-5)."""
+"""The operation that deletes old data (G-5)."""
 
 from __future__ import annotations
 

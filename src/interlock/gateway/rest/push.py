@@ -1,4 +1,4 @@
-"""Operations on browsers that are notified of approvals: subscribe, list, try and end (J-18)."""
+"""Operations on browser notifications of approvals: subscribe, list, test and end (J-18)."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ async def end(call: ApiRequest) -> ASGIApp:
 
 
 def _session(call: ApiRequest) -> str:
-    """Name the browser session that asks; "" for any other credential."""
+    """Return the calling browser session's id; "" for any other credential."""
     return id_of(call.request.scope[CREDENTIAL])
 
 

@@ -1,4 +1,4 @@
-"""What answers beside the table of operations: health, this document, and the two WebSockets, for OpenAPI (F-2)."""
+"""Paths outside the table of operations: health, this document, and the two WebSockets, for OpenAPI (F-2)."""
 
 from __future__ import annotations
 

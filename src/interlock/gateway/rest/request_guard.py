@@ -1,5 +1,5 @@
-"""The door: address, host name, origin, credentials and role, in this order, before anything else is looked at (K-1,
-K-2)."""
+"""The request guard: address, host name, origin, credentials and role, in this order, before anything else is read
+(K-1, K-2)."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ Headers = Iterable[tuple[bytes, bytes]]
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 ADDRESSES_KEPT = 1_024
-"""Addresses that were read last: the same few ask again and again."""
+"""Cached addresses: the same few repeat."""
 LOOPBACK_NAMES = frozenset({"127.0.0.1", "localhost", "[::1]"})
-"""Names that a gateway always answers for, with any port."""
+"""Names that a gateway always accepts, with any port."""
 
 HeaderValues = Mapping[bytes, Sequence[str]]
-"""A request's headers by their names, each with all its values."""
+"""A request's headers by name, each with all its values."""
 _HEADERS = "interlock.headers"
 
 
 def headers_of(scope: Scope) -> HeaderValues:
-    """Return a request's headers by name: they are read once for each request."""
+    """Return a request's headers by name: they are parsed once per request."""
     headers: Headers = scope["headers"]
     known: tuple[Headers, HeaderValues] | None = scope.get(_HEADERS)
-    if known is not None and known[0] is headers:  # A scope that was made of another one has headers of its own.
+    if known is not None and known[0] is headers:  # A derived scope has headers of its own.
         return known[1]
     found: dict[bytes, list[str]] = {}
     for name, value in headers:
@@ -46,16 +46,16 @@ def headers_of(scope: Scope) -> HeaderValues:
 
 
 class _Peer(NamedTuple):
-    """Who is at the other end of a connection: "" without an address."""
+    """The other end of a connection: "" without an address."""
 
     address: str
     is_proxy: bool
     stranger: bool
-    """Speaks in clear, and may not."""
+    """It uses plain HTTP, and is not allowed to."""
 
 
 class Peers:
-    """Who may speak to a listener in clear, and for whom: this machine, and the proxies that are trusted."""
+    """The peers that may use a listener without TLS: this machine, and the trusted proxies."""
 
     def __init__(self, config: GatewaySection) -> None:
         self._clear = config.tls_cert is None
@@ -66,8 +66,8 @@ class Peers:
         self._known = lru_cache(ADDRESSES_KEPT)(self._peer)
 
     def source(self, scope: Any) -> str:
-        """Return the address that a request comes from, seen past trusted proxies. Raises Problem Forbidden for a
-        stranger who speaks in clear."""
+        """Return the address that a request comes from, behind trusted proxies. Raises Problem Forbidden for another
+        peer without TLS."""
         client, server = scope.get("client"), scope.get("server")
         peer = self._known(client[0] if client else "", str(server[0]) if server else "")
         if peer.stranger:
@@ -87,7 +87,7 @@ class Peers:
         return self._behind_proxy and (peer.is_loopback or any(peer in network for network in self._proxies))
 
     def _forwarded(self, headers: HeaderValues, peer: str) -> str:
-        """Read X-Forwarded-For from its end: each trusted proxy vouches for the address before its own, no other."""
+        """Evaluate X-Forwarded-For from its end: each trusted proxy vouches for the address before its own only."""
         source = peer
         for text in reversed(",".join(headers.get(b"x-forwarded-for", ())).split(",")):
             found = _address(text.strip())
@@ -110,7 +110,7 @@ def _address(text: str) -> Address | None:
 
 
 class RequestGuard:
-    """Host and origin of every request, WebSocket and plain (K-2)."""
+    """Checks host and origin of every request, WebSocket or not (K-2)."""
 
     def __init__(self, config: GatewaySection) -> None:
         self._hosts = LOOPBACK_NAMES | {host.lower() for host in config.hosts}
@@ -130,8 +130,8 @@ class RequestGuard:
                               hint="Add the origin to `gateway.origins` in the config.")
 
     def _is_own(self, origin: str, host: str) -> bool:
-        """Whether a page came from this gateway (J-9): its origin is the name and port that the request itself is for.
-        The scheme counts too: over a page that was loaded in clear, the network decides what it does."""
+        """Return whether a page came from this gateway (J-9): its origin is the name and port of the request itself.
+        The scheme counts too: the network controls a page that was loaded without TLS."""
         scheme, _, place = origin.partition("://")
         if place != host:
             return False
@@ -155,7 +155,7 @@ class RequestGuard:
 
 
 def bearer(headers: HeaderValues) -> str:
-    """Take the token from `Authorization: Bearer`. Raises Problem Unauthorized."""
+    """Return the token of `Authorization: Bearer`. Raises Problem Unauthorized."""
     found = headers.get(b"authorization", ())
     scheme, _, token = found[0].partition(" ") if len(found) == 1 else ("", "", "")
     if scheme.lower() != "bearer" or not token.strip():

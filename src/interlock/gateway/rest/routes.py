@@ -1,4 +1,4 @@
-"""A request for an operation, what answers it, and the table that finds it by method and path."""
+"""A request for an operation, its handler, and the table that finds it by method and path."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from interlock.protocol.problems import Place, Problem
 from interlock.protocol.records import Principal
 
 FILTER_CHARS = 4_096
-"""A longer filter finds nothing that there could be: paths are not longer."""
+"""A longer filter matches nothing: paths are not longer."""
 
 
 def reader_of(principal: Principal) -> ReplayReader:
-    """Name a principal as a reader of streams."""
+    """Return a principal as a reader of streams."""
     return ReplayReader(principal.tenant_id, f"{principal.actor.type}:{principal.actor.id}")
 
 
 class ApiRequest(NamedTuple):
-    """One request that has passed the door: who asks, for what, with which body."""
+    """A request that has passed the guard: its principal, operation and body."""
 
     front: Front
     operation: Operation[Any]
@@ -36,16 +36,16 @@ class ApiRequest(NamedTuple):
     request: Request
     body: Any = None
     memory: Memory | None = None
-    """Set where the operation changes state (M-1)."""
+    """Set if the operation changes state (M-1)."""
     guess: bool = False
-    """Whether another gateway may be asked because its runner is known to be attached there, before the ledger says
-    whose the session is."""
+    """Whether the request may be forwarded to another gateway because its runner is known to be attached there, before
+    the ledger determines the session's owner."""
     ahead: Any = None
-    """What `Handler.ahead` has found."""
+    """The result of `Handler.ahead`."""
 
     @property
     def reader(self) -> ReplayReader:
-        """Whom a stream is read for: a reader's own streams share what it may have under way."""
+        """Return the reader of a stream: a reader's own streams share its limits."""
         return reader_of(self.principal)
 
     def query(self, name: str) -> str | None:
@@ -53,7 +53,7 @@ class ApiRequest(NamedTuple):
         return self.request.query_params.get(name)
 
     def number(self, name: str) -> int:
-        """Return a query parameter as an integer between its bounds; its default, or else 0, if it is absent. Raises
+        """Return a query parameter as an integer within its bounds; its default, otherwise 0, if it is absent. Raises
         Problem InvalidPayload."""
         schema, text = parameter(self.operation.name, name).schema, self.query(name)
         if text is None:
@@ -65,7 +65,7 @@ class ApiRequest(NamedTuple):
         return int(text)
 
     def text(self, name: str) -> str | None:
-        """Return a query parameter that is a short text; an empty one is none. Raises Problem InvalidPayload."""
+        """Return a query parameter as a short text; None if it is empty or absent. Raises Problem InvalidPayload."""
         text = self.query(name) or None
         if text is not None and len(text) > FILTER_CHARS:
             raise Problem("InvalidPayload", f"`{name}` has at most {FILTER_CHARS} characters.",
@@ -83,15 +83,15 @@ class ApiRequest(NamedTuple):
 
 
 class Handler(NamedTuple):
-    """What answers an operation."""
+    """The handler of an operation."""
 
     operation: Operation[Any]
     answer: Callable[[ApiRequest], Awaitable[ASGIApp]]
     ahead: Callable[[ApiRequest], Awaitable[Any] | None] | None = None
-    """Begins what `answer` needs to read, beside the read of the kept answer (M-1); None if it needs nothing. It
-    changes nothing: what it raises is dropped if the answer is there already."""
+    """Starts a read that `answer` needs, in parallel with the read of the stored response (M-1); None if it needs
+    nothing. It changes nothing: its exception is dropped if there is a stored response."""
     then: Callable[[ApiRequest, ASGIApp], Awaitable[ASGIApp]] | None = None
-    """What is done with the answer of a change, also with one that is given again (M-1)."""
+    """Applied to the response of a change, including a repeated one (M-1)."""
 
 
 class RouteMatch(NamedTuple):
@@ -102,14 +102,14 @@ class RouteMatch(NamedTuple):
 
 
 class RouteTable:
-    """Finds operations; HEAD is found where GET is."""
+    """Finds operations; HEAD is found where GET is defined."""
 
     def __init__(self, operations: Sequence[Operation[Any]]) -> None:
         self.operations = tuple(operations)
         self._rows = [(_pattern(operation.path), operation) for operation in operations]
         self._fixed = {(one.method, one.path): found for one in operations
                        if "{" not in one.path and (found := self._search(one.method, one.path)).operation is one}
-        """Paths without a name in them, which need no search."""
+        """Paths without parameters, which need no search."""
 
     def find(self, method: str, path: str) -> RouteMatch:
         """Raises Problem NotFound or MethodNotAllowed."""
@@ -119,7 +119,7 @@ class RouteTable:
         fits = [(found, operation) for pattern, operation in self._rows if (found := pattern.fullmatch(path))]
         if not fits:
             raise Problem("NotFound", f"There is no such path: {path}")
-        # A path that is written out is not a name in another one: `/sessions/import` does not name a session.
+        # A literal path is not a parameter of another one: `/sessions/import` does not name a session.
         fits = [(found, operation) for found, operation in fits if operation.path == path] or fits
         for found, operation in fits:
             if operation.method == method or (method == "HEAD" and operation.method == "GET"):
@@ -131,7 +131,7 @@ class RouteTable:
 
 
 def unversioned(path: str) -> str:
-    """Leave the version out: the seed's own paths answer too (C-0)."""
+    """Return a path without the version: the seed's own paths are also answered (C-0)."""
     return path[3:] if path.startswith("/v1/") else path
 
 
@@ -141,7 +141,7 @@ def _pattern(path: str) -> re.Pattern[str]:
 
 
 def media_ranges(accept: Sequence[str]) -> set[str]:
-    """Read `Accept`: the media ranges that are not refused with q=0; nothing said means everything."""
+    """Parse `Accept`: the media ranges that are not refused with q=0; an absent one accepts everything."""
     if not accept:
         return {"*/*"}
     ranges: set[str] = set()
@@ -153,7 +153,7 @@ def media_ranges(accept: Sequence[str]) -> set[str]:
 
 
 def check_acceptable(ranges: set[str], media: Sequence[str]) -> None:
-    """Raises Problem NotAcceptable when none of `media` is accepted."""
+    """Raise Problem NotAcceptable if none of `media` is accepted."""
     for name in media:
         if ranges & {name, name.split("/")[0] + "/*", "*/*"}:
             return

@@ -1,4 +1,4 @@
-"""Operations on runners: codes to pair them, what there is, another token, and the end (L-3, L-6)."""
+"""Operations on runners: pairing codes, listing, rotation, and revocation (L-3, L-6)."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ async def revoke(call: ApiRequest) -> ASGIApp:
 
 
 def _shown(record: RunnerRecord, node: Node | None) -> Runner:
-    """A runner as it is listed; a node is its live side."""
+    """Return a runner as it is listed; a node is its live side."""
     return Runner(
         runner_id=record.runner_id, device_name=node.device_name if node else record.device_name,
         status=node.status if node and not record.revoked else "offline", created_at=iso(record.created_ms),

@@ -1,4 +1,4 @@
-"""What the REST API asks of the engine, and the few facts it shows of its gateway."""
+"""The REST API's interface to the engine, and the facts it shows of its gateway."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ from interlock.protocol.resources import (
 )
 
 Remember = Callable[[Any], IdempotencyRecord]
-"""Makes the row that answers the same request again; the engine writes it in the command's transaction (M-2)."""
+"""Makes the row that answers a repeated request; the engine writes it in the command's transaction (M-2)."""
 
 
 class SessionService(Protocol):
-    """What is done with sessions. Whatever is refused is a `Problem`; what is returned is durable."""
+    """The service for sessions. Refusals are `Problem`s; results are durable."""
 
     def close(self, principal: Principal, session_id: str, reason: str, remember: Remember
               ) -> Awaitable[SessionRecord]: ...
@@ -73,7 +73,7 @@ class SessionService(Protocol):
 
 
 class Desk(Protocol):
-    """The engine as the API uses it. Whatever it refuses is a `Problem`; what it returns is durable."""
+    """The engine as used by the API. Refusals are `Problem`s; results are durable."""
 
     @property
     def ledger(self) -> Ledger: ...
@@ -89,7 +89,7 @@ class Desk(Protocol):
 
     @property
     def transcripts(self) -> TranscriptDesk | None:
-        """What is done with transcripts (X-6); None where none are kept."""
+        """Return the service for transcripts (X-6); None if none are kept."""
         ...
 
     @property
@@ -118,7 +118,7 @@ class Desk(Protocol):
                      stored: StoredBallot | None = None) -> Awaitable[Approval]: ...
 
     def learn_rules(self) -> Awaitable[None]:
-        """Take the remembered rules again, after one was revoked."""
+        """Reload the remembered rules, after one was revoked."""
         ...
 
     def answer(self, principal: Principal, approval_id: str, text: str | None, remember: Remember,
@@ -149,9 +149,11 @@ class GatewayFacts(NamedTuple):
 
 
 Ask = Callable[[str, str, bytes, int], Awaitable[bytes]]
-"""Asks a gateway: its instance id, the kind of request, the body, and the timeout in milliseconds. Raises BusError."""
+"""Sends a request to a gateway: its instance id, the kind of request, the body, and the timeout in milliseconds. Raises
+BusError."""
 NewestCheckpoint = Callable[[str], Awaitable[bytes | None]]
-"""Signs how far a tenant's audit log goes now, and gives that as one line; None while nothing was ever signed (U-3)."""
+"""Signs the current end of a tenant's audit log, and returns that as one line; None if nothing was ever signed
+(U-3)."""
 
 
 NEVER_STALLED = Signing()
@@ -159,7 +161,7 @@ NEVER_STALLED = Signing()
 
 
 class Front(NamedTuple):
-    """All that the operations share."""
+    """Everything that the operations share."""
 
     desk: Desk
     clock: Clock
@@ -177,8 +179,8 @@ class Front(NamedTuple):
     """Whether the audit logs can be signed."""
     signer: CheckpointSigner | None = None
     ask: Ask | None = None
-    """Asks another gateway; None without others."""
+    """Sends requests to another gateway; None without others."""
     cluster: ClusterWatch | None = None
-    """Looks at the cluster; None without others."""
+    """Probes the cluster; None without others."""
     console: Path | None = None
     """The directory of the console's files; None for those of the package."""

@@ -1,4 +1,4 @@
-"""Operations on what a session's key carries: overrides, resets, history, archive (V-2, I-1, I-3)."""
+"""Operations on a session key's entry: overrides, resets, history, archive (V-2, I-1, I-3)."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ async def history(call: ApiRequest) -> ASGIApp:
 
 
 async def _kept(call: ApiRequest) -> Mapping[str, Any]:
-    """The entry as the ledger has it now: a verb looks at its own effect before it answers (V-2)."""
+    """Return the entry as now stored in the ledger: a verb checks its own effect before it answers (V-2)."""
     return call.front.desk.sessions.shown(await find_session(call)).entry
 
 

@@ -1,4 +1,4 @@
-"""What a session's agent reported last of its plan and its settings, read at its place in the stream (J-14)."""
+"""The last reports of a session's agent on its plan and its settings, read at their position in the stream (J-14)."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from interlock.session.silence import is_silent
 
 
 class _Machine(msgspec.Struct):
-    """What is read here of a lane's state."""
+    """The fields of a lane's state that are read here."""
 
     plan_n: int = 0
     settings_n: int = 0
 
 
 class AgentReport(NamedTuple):
-    """None of what was never reported, or has been pruned, and of settings of which there are none."""
+    """None for what was never reported, or was pruned, and for settings that do not exist."""
 
     plan: PlanChanged | None
     settings: AgentSettings | None
@@ -33,7 +33,7 @@ _machine = msgspec.json.Decoder(_Machine)
 
 
 async def read_report(ledger: Ledger, session: SessionRecord) -> AgentReport:
-    """Read it. The plan of a silent turn is not shown (Z-5)."""
+    """Read the report. The plan of a silent turn is not shown (Z-5)."""
     places = _machine.decode(session.machine)
     plan = await _frame(ledger, session, places.plan_n)
     latest = await _frame(ledger, session, places.settings_n)

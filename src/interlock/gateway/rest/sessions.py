@@ -70,7 +70,7 @@ async def show(call: ApiRequest) -> ASGIApp:
 
 
 async def _waiting(call: ApiRequest) -> Counter[str]:
-    """Count the approvals that wait for a person, by session: the newest PAGE_MAX of them."""
+    """Count the pending approvals by session: the newest PAGE_MAX of them."""
     pending = await call.front.desk.ledger.approvals(call.principal.tenant_id, "pending", None, PAGE_MAX)
     return Counter(record.approval.session_id for record in pending)
 
@@ -94,7 +94,7 @@ async def release(call: ApiRequest) -> ASGIApp:
 
 
 async def change(call: ApiRequest, change: Callable[[str, Remember], Awaitable[SessionRecord]]) -> ASGIApp:
-    """Change a session by one of the desk's verbs, and answer with it as it is then."""
+    """Change a session by one of the service's methods, and return its new state."""
     memory = call.memory
     assert memory is not None
     desk = call.front.desk
@@ -172,9 +172,9 @@ async def feed(call: ApiRequest) -> ASGIApp:
 
 
 def _place(text: str) -> tuple[int, str]:
-    """Where a page ended: when its last session changed, and its id. Raises Problem."""
+    """Parse the end of a page: when its last session changed, and its id. Raises Problem."""
     updated_ms, slash, session_id = cursors.place(LIST, text, "cursor").partition("/")
-    if not slash:  # Given out before ids stood in it: what changed in that very millisecond is shown again.
+    if not slash:  # Issued before ids were part of it: what changed in that very millisecond is shown again.
         return int(updated_ms) + 1, ""
     return int(updated_ms), session_id
 
@@ -186,7 +186,7 @@ def _open(call: ApiRequest, wanted: streams.StreamQuery, render: streams.Render)
 
 
 async def find_session(call: ApiRequest) -> SessionRecord:
-    """The session that the path names. Raises Problem NotFound, also for another tenant's (K-1)."""
+    """Return the session that the path names. Raises Problem NotFound, also for another tenant's (K-1)."""
     session_id = call.path["session_id"]
     record = await call.front.desk.ledger.session(session_id, call.principal.tenant_id)
     if record is None:

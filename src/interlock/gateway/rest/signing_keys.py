@@ -24,7 +24,7 @@ from interlock.protocol.records import AuditDraft, SigningKeyRecord
 from interlock.protocol.resources import Passkey, PasskeyBody, SigningKey, SigningKeyBody
 
 KEYS_A_PERSON = 20
-"""Signing keys of one person that are good at one time; one more is answered 429 QuotaExceeded."""
+"""Valid signing keys of one person at one time; a further one is answered 429 QuotaExceeded."""
 
 
 async def listing(call: ApiRequest) -> ASGIApp:
@@ -77,7 +77,7 @@ async def register_passkey(call: ApiRequest) -> ASGIApp:
 
 
 async def _check_new(call: ApiRequest, key: SigningKey) -> None:
-    """Raises Problem for a key that is registered already, and for one more than a person may have."""
+    """Raise Problem for a key that is registered already, and for one beyond the limit of a person."""
     ledger, principal = call.front.desk.ledger, call.principal
     if await ledger.signing_key(key.key_id) is not None:
         raise Problem("Conflict", f"The key {key.key_id} is registered already.", hint="Make another key pair.")

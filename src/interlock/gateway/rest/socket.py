@@ -1,11 +1,11 @@
 """`/v1/stream`: any number of the API's streams over one WebSocket, each from its own cursor (section 4, S-1, S-6).
 
 A reader sends `{"op": "subscribe", "ref": "a", "path": "/v1/commands/ID/status", "since": CURSOR}` for any path that
-answers with server-sent events, and `{"op": "unsubscribe", "ref": "a"}`. It is sent `{"ref": "a", "events": [{"event",
-"id", "data"}, …]}`, one message for each burst, whose ids and data are those of the server-sent events, byte for byte;
-one without events every 15 s, so that a page, which sees no pings, notices a connection that is lost; and at the end of
-a stream `{"ref": "a", "end": "over" | "behind" | "stopping" | "unsubscribed"}`, or `{"ref": "a", "problem": {…}}` if it
-cannot begin.
+returns server-sent events, and `{"op": "unsubscribe", "ref": "a"}`. The gateway sends `{"ref": "a", "events":
+[{"event", "id", "data"}, …]}`, one message for each burst, whose ids and data are those of the server-sent events, byte
+for byte; one without events every 15 s, so that a page, which sees no pings, notices a connection that is lost; and at
+the end of a stream `{"ref": "a", "end": "over" | "behind" | "stopping" | "unsubscribed"}`, or `{"ref": "a", "problem":
+{…}}` if it cannot begin.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ MAX_STREAMS = 64
 MAX_REQUEST_CHARS = 16_384
 MAX_REF_CHARS = 64
 STALLED = 4408
-"""Close code: the reader took nothing for SEND_STALL_S; it resumes from its cursors."""
+"""Close code: the reader read nothing for SEND_STALL_S; it resumes from its cursors."""
 BAD_REQUEST = 4400
-"""Close code: what came is not a request, and names no stream."""
+"""Close code: a message is not a request, and names no stream."""
 UNAUTHORIZED = 4401
-"""Close code: the credential that opened it is accepted no more."""
+"""Close code: the credential that opened it is no longer accepted."""
 
 log = structlog.get_logger("interlock.gateway")
 
 Answer = Callable[[Request, Principal], Awaitable[ASGIApp]]
-"""Finds and checks an operation as for any request, and gives its answer. Raises Problem."""
+"""Finds and checks an operation as for any request, and returns its response. Raises Problem."""
 
 
 Counted = Callable[[], AbstractContextManager[None]]
@@ -51,7 +51,7 @@ Counted = Callable[[], AbstractContextManager[None]]
 
 
 class _Asked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One message of a reader."""
+    """A message of a reader."""
 
     op: Literal["subscribe", "unsubscribe"]
     ref: str
@@ -63,7 +63,7 @@ _asked = msgspec.json.Decoder(_Asked, strict=True)
 
 
 class _Gone(Exception):
-    """The connection is over; `code` is what it is closed with, None where the reader left."""
+    """Raised if the connection is over; `code` is its close code, None if the reader left."""
 
     def __init__(self, code: int | None = None, sentence: str = "") -> None:
         super().__init__(sentence)
@@ -72,7 +72,7 @@ class _Gone(Exception):
 
 
 class Socket:
-    """One connection: its subscriptions, each a task of its own, and one writer at a time."""
+    """A connection: its subscriptions, each a task of its own, and one writer at a time."""
 
     def __init__(self, answer: Answer, counted: Counted, principal: Principal, scope: Scope, receive: Receive,
                  send: Send) -> None:
@@ -102,7 +102,7 @@ class Socket:
                 return
             gone = (self._gone.exception() if self._gone.done() else None) or reading.exception()
             if isinstance(gone, _Gone) and gone.code == STALLED and await abort(self._scope):
-                log.info("viewer_stalled", path=self._scope["path"])  # No close would get through to it.
+                log.info("viewer_stalled", path=self._scope["path"])  # A close frame would not reach the client.
             elif isinstance(gone, _Gone) and gone.code is not None:
                 await self._send({"type": "websocket.close", "code": gone.code, "reason": gone.sentence})
         finally:
@@ -157,7 +157,7 @@ class Socket:
             if not self._gone.done():
                 self._gone.set_exception(gone)
         except Exception:
-            log.exception("stream_failed", path=asked.path)  # The boundary of one stream: the others go on.
+            log.exception("stream_failed", path=asked.path)  # The boundary of one stream: the others continue.
             problem = Problem("InternalError", "Something failed inside the gateway; its log has the details.")
             await self._write(b'{"ref":%s,"problem":%s}' % (encode(asked.ref), encode(problem_document(problem, ""))))
 
@@ -176,7 +176,7 @@ class Socket:
         return "stopping" if ended else "over"
 
     def _request(self, asked: _Asked) -> Request:
-        """The request that the same stream would be opened with by itself."""
+        """Return the request that would open the same stream separately."""
         parts = urlsplit(asked.path)
         headers = [(b"accept", b"text/event-stream")]
         if asked.since is not None:
@@ -200,7 +200,7 @@ class Socket:
 
 
 def as_json(part: bytes) -> bytes | None:
-    """Write one server-sent event as JSON, its data as they are; None for what only keeps a connection alive."""
+    """Return one server-sent event as JSON, its data unchanged; None for one that only keeps a connection alive."""
     if part == KEEP_ALIVE:
         return None
     members: dict[bytes, bytes] = {}

@@ -1,5 +1,5 @@
-"""Operations on what an agent changed: staged changes are seen, landed by a vote, thrown away (H-17), and what
-git finds in the workspace is seen (J-4)."""
+"""Operations on an agent's changes: staged changes are shown, landed by a vote, discarded (H-17), and git's view of the
+workspace is shown (J-4)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from interlock.protocol.resources import Approval, GrantBody
 
 
 class _Machine(msgspec.Struct):
-    """What is read here of a lane's state."""
+    """The fields of a lane's state that are read here."""
 
     staged_n: int = 0
     start_commit: str | None = None

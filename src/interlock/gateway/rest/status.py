@@ -25,15 +25,17 @@ COUNTED = ("pending_approval", "queued", "dispatched", "running", "pausing", "pa
 
 PATH = "/status"
 IN_TIME_S = 1.8
-"""Of several gateways the status is answered within this, credential and all: who looks wants to know what is away."""
+"""In a cluster the status is answered within this, including the credential: its readers want to know what is
+unavailable."""
 RETRY_AFTER_S = 2
 
 CLUSTER_READERS = OPERATORS | AUDITORS
-"""Of the tenant whose machines the gateways are."""
+"""The roles of the tenant whose machines the gateways are."""
 
 
 async def in_time(front: Front, answering: Coroutine[Any, Any, ASGIApp]) -> ASGIApp:
-    """Wait for the answer, for IN_TIME_S where the ledger is a server. Raises Problem Unavailable with what is away."""
+    """Wait for the response, for at most IN_TIME_S if the ledger is a server. Raises Problem Unavailable with what is
+    unavailable."""
     if front.cluster is None:
         return await answering
     task = asyncio.ensure_future(answering)
@@ -44,7 +46,7 @@ async def in_time(front: Front, answering: Coroutine[Any, Any, ASGIApp]) -> ASGI
     except LedgerError:
         pass
     finally:
-        # Not waited for: what it waits for does not answer.
+        # Not awaited: what it waits for does not answer.
         task.cancel()
         task.add_done_callback(_seen)
     bus = "" if front.cluster.connected else " The gateways cannot reach one another either: the bus does not answer."
@@ -65,7 +67,7 @@ async def show(call: ApiRequest) -> ASGIApp:
     for state in COUNTED:
         if found := len(await desk.ledger.commands(CommandQuery(tenant, state=state, limit=PAGE_MAX))):
             counts[state] = found
-    # The gateway's own paths are of the tenant whose machine it is.
+    # The gateway's own paths are shown to the tenant whose machine it is.
     shown = ("", "") if tenant != OWNER_TENANT else (facts.state_dir, facts.store_path)
     sees_cluster = tenant == OWNER_TENANT and call.principal.role in CLUSTER_READERS
     cluster = await call.front.cluster.look() if call.front.cluster is not None and sees_cluster else None

@@ -1,4 +1,4 @@
-"""A stream as its readers get it: pages by poll, and server-sent events, from one cursor (S-1, S-2)."""
+"""Reading of a stream: pages by polling, and server-sent events, from one cursor (S-1, S-2)."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from interlock.protocol.api.operation import SSE
 from interlock.protocol.problems import Place, Problem
 
 SEND_STALL_S = 15
-"""A viewer for whom a write waits this long is let go: it resumes from its cursor (S-4). On a busy stream that is less
-than 30 s after it stopped to read: what the kernel keeps for it is bounded, and soon full."""
+"""A viewer whose write waits this long is disconnected: it resumes from its cursor (S-4). On a busy stream that is less
+than 30 s after it stopped reading: the kernel's buffer for it is bounded, and soon full."""
 RETRY_MS = 1_000
 """After a lost connection a browser reconnects this soon."""
 KEEP_ALIVE = b": hb\n\n"
@@ -29,26 +29,26 @@ BEHIND = b'event: behind\ndata: {"code":"Behind","detail":"Too slow to keep up; 
 
 REFUSED = (b'event: unauthorized\ndata: {"code":"Unauthorized","detail":"The credential of this stream is accepted no '
            b'more."}\n\n')
-"""The last event of a stream whose credential was revoked, or is over."""
+"""The last event of a stream whose credential was revoked, or has expired."""
 BEAT_SOON_S = 0.001
-"""Maximum delay of a keep-alive that is due, for a reader that is still busy."""
+"""Maximum delay of a due keep-alive, for a reader that is still busy."""
 END_TIMEOUT_S = 1.0
-"""How long sending that to such a stream may take."""
+"""Timeout for sending that to such a stream."""
 
 log = structlog.get_logger("interlock.gateway")
 
 
 Render = Callable[[Sequence[Item]], list[bytes]]
-"""Writes a burst as server-sent events, and leaves out what is not shown. The list may be shared by viewers."""
+"""Encodes a burst as server-sent events, without what is not shown. The list may be shared by viewers."""
 
 
 def each(render: Callable[[Item], bytes | None]) -> Render:
-    """Write a burst item by item; None leaves one out."""
+    """Return a renderer that encodes a burst item by item; None omits one."""
     return lambda burst: [part for item in burst if (part := render(item)) is not None]
 
 
 class StreamQuery(NamedTuple):
-    """Where and how a reader wants a stream."""
+    """A reader's position in a stream, and the form it reads."""
 
     stream: str
     after: int
@@ -58,9 +58,9 @@ class StreamQuery(NamedTuple):
 
 
 async def asked(call: ApiRequest, stream: str, snapshot: str) -> StreamQuery:
-    """Read cursor and form from a request; Last-Event-ID beats `since` and `last` (S-1). `last=N` begins N events
-    before the end, or with the first that is kept. Raises Problem InvalidPayload, or CursorExpired with the path of
-    the `snapshot` when the cursor lies behind what is kept."""
+    """Read cursor and form from a request; Last-Event-ID takes precedence over `since` and `last` (S-1). `last=N`
+    starts N events before the end, or at the first that is stored. Raises Problem InvalidPayload, or CursorExpired with
+    the path of the `snapshot` if the cursor is before what is stored."""
     headers = call.request.headers
     sse = call.request.method == "GET" and SSE in media_ranges(headers.getlist("accept"))
     last = headers.get("last-event-id") if sse else None
@@ -85,8 +85,8 @@ async def asked(call: ApiRequest, stream: str, snapshot: str) -> StreamQuery:
 
 
 class StreamPage(NamedTuple):
-    """A page by poll: transient items stand only at the end of the last page. `previous_cursor` is where it begins,
-    None if nothing is kept in front of it."""
+    """A page by polling: transient items are only at the end of the last page. `previous_cursor` is its start, None if
+    nothing earlier is stored."""
 
     items: Sequence[Item]
     next_cursor: str
@@ -95,7 +95,7 @@ class StreamPage(NamedTuple):
 
 
 async def page(call: ApiRequest, wanted: StreamQuery, *, wait: bool = True) -> StreamPage:
-    """Gather a page; with no durable event there, wait for the first one as long as asked (S-1)."""
+    """Read a page; without a durable event, wait for the first one as long as requested (S-1)."""
     items: Sequence[Item] = await _gather(call, wanted)
     if wait and wanted.wait_s and not _durables(items):
         await _first_durable(call, wanted)
@@ -109,7 +109,7 @@ async def page(call: ApiRequest, wanted: StreamQuery, *, wait: bool = True) -> S
 
 
 class EarlierQuery(NamedTuple):
-    """The page that ends with the event `end`, if a reader asks for that."""
+    """The page that ends with the event `end`, if a reader requests it."""
 
     start: StreamQuery
     end: int
@@ -134,7 +134,7 @@ async def asked_before(call: ApiRequest, stream: str) -> EarlierQuery:
 
 
 async def page_before(call: ApiRequest, wanted: EarlierQuery) -> StreamPage:
-    """Read the page that ends at a cursor: what of it is kept, which may be nothing."""
+    """Read the page that ends at a cursor: the stored part of it, which may be empty."""
     stream, after = wanted.start.stream, wanted.start.after
     events = await call.front.desk.ledger.events(call.principal.tenant_id, stream, after, wanted.end - after) \
         if wanted.end > after else []
@@ -144,13 +144,13 @@ async def page_before(call: ApiRequest, wanted: EarlierQuery) -> StreamPage:
 
 
 def _in_front(wanted: StreamQuery, durables: Sequence[Durable]) -> str | None:
-    """Write where a page begins, if anything is kept in front of it: numbers have no gap but what was taken away."""
+    """Return the start of a page, if anything earlier is stored: numbers have no gap except for pruned ones."""
     is_first = not wanted.after or (durables and durables[0].n > wanted.after + 1)
     return None if is_first else cursors.stream_cursor(wanted.stream, wanted.after)
 
 
 async def _gather(call: ApiRequest, wanted: StreamQuery) -> list[Item]:
-    """Take what there is now, up to one durable event more than a page."""
+    """Return the current items, up to one durable event more than a page."""
     items: list[Item] = []
     async with call.front.desk.viewers.join(call.principal.tenant_id, wanted.stream, wanted.after, wanted.limit + 1,
                                             call.reader) as viewer:
@@ -177,7 +177,7 @@ def _durables(items: Sequence[Item]) -> list[Durable]:
 
 
 def event(name: str, data: bytes, cursor: str | None = None) -> bytes:
-    """Write one server-sent event. JSON holds line ends only between its tokens, so they may split data lines."""
+    """Encode one server-sent event. JSON has line ends only between its tokens, so they may split data lines."""
     lines = b"\ndata: ".join(data.splitlines()) if b"\n" in data or b"\r" in data else data
     lead = f"id: {cursor}\nevent: {name}\ndata: " if cursor is not None else f"event: {name}\ndata: "
     return lead.encode() + lines + b"\n\n"
@@ -191,8 +191,8 @@ def _begin(status: int, headers: Sequence[tuple[bytes, bytes]]) -> Message:
 
 
 class EventStream:
-    """The answer that stays open. `render` writes a burst; `beat` writes what is sent every
-    interval; `finished` says, after a burst, whether the server closes. A burst is one write (S-4)."""
+    """A response that stays open. `render` encodes a burst; `beat` returns what is sent every interval; `finished`
+    returns, after a burst, whether the server closes. A burst is one write (S-4)."""
 
     def __init__(
         self,
@@ -208,20 +208,20 @@ class EventStream:
         self._interval_s = interval_s
         self._finished = finished
         self.ended_by_gateway = False
-        """Whether it stopped since the gateway stops, and not since all was said."""
+        """Whether it stopped because the gateway stops, and not because it is complete."""
         self._lost = asyncio.Event()
         self._begin: Begin = _begin
 
     def begin_with(self, begin: Begin) -> None:
-        """Begin the answer with the message that `begin` makes of its status and headers."""
+        """Start the response with the message that `begin` makes of its status and headers."""
         self._begin = begin
 
     def end_with(self, lost: asyncio.Event) -> None:
-        """End once `lost` is set: the credential that it was opened with is accepted no more."""
+        """End once `lost` is set: the credential that it was opened with is no longer accepted."""
         self._lost = lost
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send until the stream is finished, ended by the gateway, or no one listens any more."""
+        """Send until the stream is finished, ended by the gateway, or the client leaves."""
         bound(scope)
         sending = asyncio.ensure_future(self._send_all(send))
         leaving = asyncio.ensure_future(_disconnect(receive))
@@ -254,8 +254,8 @@ class EventStream:
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def bursts(self) -> AsyncGenerator[list[bytes]]:
-        """Yield what is to be written, one list of server-sent events for each burst, until the stream is finished or
-        the gateway ends it. Raises Behind."""
+        """Yield one list of server-sent events for each burst, until the stream is finished or the gateway ends it.
+        Raises Behind."""
         loop = asyncio.get_running_loop()
         beat_at = loop.time() + self._interval_s
         async with self._joining as viewer:
@@ -274,14 +274,14 @@ class EventStream:
 
 
 def bound(scope: Scope) -> None:
-    """Bound what the kernel buffers for a viewer that reads slowly: what waits here is counted, and can be dropped."""
+    """Limit the kernel's buffer for a viewer that reads slowly: what waits here is counted, and can be dropped."""
     way: Callable[[], None] | None = scope.get("state", {}).get("bound")
     if way is not None:
         way()
 
 
 async def abort(scope: Scope) -> bool:
-    """End the connection of somebody who reads nothing: what waits for it is dropped, and its descriptor is free. False
+    """Abort the connection of a client that reads nothing: its buffer is dropped, and its descriptor freed. False
     without a socket."""
     end: Callable[[], None] | None = scope.get("state", {}).get("abort")
     if end is None:
@@ -311,10 +311,10 @@ async def _write(send: Send, data: bytes) -> None:
 
 
 def nothing_more() -> Response:
-    """Answer a reconnect past the end of a finished stream (S-2)."""
+    """Return the response to a reconnect past the end of a finished stream (S-2)."""
     return Response(status_code=204)
 
 
 async def never(_burst: Sequence[Item]) -> bool:
-    """Say that a stream has no end of its own."""
+    """Return False: the stream has no end of its own."""
     return False

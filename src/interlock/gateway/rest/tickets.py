@@ -1,4 +1,4 @@
-"""The operation that gives tickets for streams (K-2)."""
+"""The operation that issues tickets for streams (K-2)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Operations on transcripts: read, fork, label, branch, export, import, examine, repair (X-4, X-6).
 
-What a transcript holds is the raw view of a conversation, so that only who may see that may read it (S-6).
+A transcript is the raw view of a conversation, so only roles that may see that may read it (S-6).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ FORMATS = {"jsonl": (NDJSON, "jsonl"), "markdown": (MARKDOWN, "md"), "html": (HT
 REDACTED = "X-Interlock-Redacted"
 """In how many lines of an export something was redacted."""
 MAX_TREE_NODES = 100_000
-"""A tree is returned whole up to here; of a longer one the newest nodes, and that it is cut."""
+"""A tree is returned completely up to this; of a longer one the newest nodes, marked as cut."""
 
 
 class _Role(msgspec.Struct):
@@ -75,7 +75,7 @@ async def tree(call: ApiRequest) -> ASGIApp:
 
 
 def _tree_answer(found: Tree) -> bytes:
-    """On a thread: tens of thousands of nodes would hold up anyone who waits for an acknowledgement."""
+    """Return the encoded tree. On a thread: tens of thousands of nodes would delay acknowledgements."""
     labels = found.labels()
     first = max(0, len(found.nodes) - MAX_TREE_NODES)
     nodes = [TreeNode(id=node.id, parent_id=node.parent_id if node.parent_id in found.at else None, type=node.type,
@@ -182,7 +182,7 @@ Shown = tuple[int, bytes, dict[str, str]]
 
 
 def _keeper(call: ApiRequest, show: Any) -> Any:
-    """Make what keeps an answer under the request's key (M-2)."""
+    """Return what stores a response under the request's key (M-2)."""
     memory = call.memory
     assert memory is not None
 
@@ -220,7 +220,7 @@ def _desk(call: ApiRequest) -> TranscriptDesk:
 
 
 def _as_json(line: bytes) -> msgspec.Raw:
-    """A line as it is, but for what is not text in it: an answer is JSON that every client can read."""
+    """Return a line unchanged, except for what is not text in it: a response is JSON that every client can read."""
     return msgspec.Raw(legible(line))
 
 

@@ -1,4 +1,4 @@
-"""A long body, kept in a file beside memory while it comes (F-1, X-6)."""
+"""A long body, stored in a file outside memory while it arrives (F-1, X-6)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SPOOL_BYTES = 1024 * 1024
 
 
 class ReceivedUpload:
-    """What came, as a file that is gone when it is closed. Use it as a context manager."""
+    """A received body, as a file that is deleted when it is closed. Use it as a context manager."""
 
     def __init__(self) -> None:
         self._file: BinaryIO = cast("BinaryIO", tempfile.TemporaryFile())  # noqa: SIM115 - closed with this.
@@ -35,11 +35,11 @@ class ReceivedUpload:
 
     @property
     def sha256(self) -> str:
-        """Of all of it, in hex."""
+        """Return the SHA-256 of all of it, in hex."""
         return self._digest.hexdigest()
 
     def add(self, data: bytes) -> None:
-        """Keep what comes next. Blocks. Raises OSError."""
+        """Append a piece. Blocks. Raises OSError."""
         self._digest.update(data)
         self._file.write(data)
         self.size += len(data)
@@ -57,10 +57,11 @@ class ReceivedUpload:
 
 
 async def receive(request: Request, upload: ReceivedUpload) -> None:
-    """Take a request's body. Raises Problem PayloadTooLarge, Unavailable where it cannot be kept; ClientDisconnect."""
+    """Receive a request's body. Raises Problem PayloadTooLarge, Unavailable if it cannot be stored;
+    ClientDisconnect."""
     held = bytearray()
     more, dropped = True, 0
-    # What is too much is read on for a while and dropped: a sender that is cut off does not see the answer.
+    # An oversized body is read for a while and dropped: a sender that is cut off does not see the response.
     while more and dropped <= DRAIN_BYTES:
         message = await request.receive()
         if message["type"] == "http.disconnect":

@@ -36,7 +36,7 @@ async def show(call: ApiRequest) -> ASGIApp:
 
 
 def _by(call: ApiRequest) -> list[UsageDimension]:
-    """Read what is kept apart, in the order of DIMENSIONS. Raises Problem InvalidPayload."""
+    """Parse the grouping, in the order of DIMENSIONS. Raises Problem InvalidPayload."""
     asked = (call.text("by") or "day").split(",")
     if unknown := sorted(set(asked) - set(DIMENSIONS)):
         raise Problem("InvalidPayload", f"`by` is one or more of {', '.join(DIMENSIONS)}, with commas between them; "

@@ -1,5 +1,4 @@
-"""What a viewer is shown of a stream: `raw` is all of it, `delivered` what silence leaves (S-6, Q-1); and how it is
-written."""
+"""Views of a stream: `raw` is all of it, `delivered` what silence permits (S-6, Q-1); and their encoding."""
 
 from __future__ import annotations
 
@@ -17,39 +16,39 @@ from interlock.session.silence import MARK, MAX_REMEMBERED, SILENT, Delivered, e
 
 
 class StreamViewFilter(Protocol):
-    """What a viewer sees. Items must come in order, from the start of each open block."""
+    """A viewer's filter. Items must arrive in order, from the start of each open block."""
 
     sees_all: bool
     """Whether every item is seen, unaltered."""
 
     def __call__(self, item: Item) -> Item | None:
-        """Return what is seen of an item, or None."""
+        """Return an item as the viewer sees it, or None."""
         ...
 
     def passes(self, run: SharedItems) -> bool:
-        """Take a run that is seen unaltered; False where it is to be taken item by item."""
+        """Process a run that is seen unaltered; False if it has to be processed item by item."""
         ...
 
 
 LINES_AN_EVENT = 4
 """`id`, `event`, `data` of one line, and the empty one."""
 PRIME_EVENTS = 64
-"""Events before the cursor that a view reads first, so that a block which goes on finds the verdict of its start."""
+"""Events before the cursor that a view reads first, so that a continuing block finds the verdict of its start."""
 
 
 def deliver(view: str, stream: str) -> StreamViewFilter:
-    """Make the view of one viewer. Only a session's frames have two views."""
+    """Return the view of one viewer. Only a session's frames have two views."""
     return _SilencedFrames() if view == "delivered" and stream.startswith("s/") else _Whole()
 
 
 def prime(view: StreamViewFilter, items: Sequence[Item]) -> None:
-    """Let a view see what was sent before."""
+    """Process what was sent before, without output."""
     for item in items:
         view(item)
 
 
 async def primed(call: ApiRequest, view: StreamViewFilter, wanted: streams.StreamQuery) -> StreamViewFilter:
-    """Let a view see what stands just before the cursor."""
+    """Process what precedes the cursor."""
     if wanted.after:
         start = max(0, wanted.after - PRIME_EVENTS)
         events = await call.front.desk.ledger.events(call.principal.tenant_id, wanted.stream, start,
@@ -99,7 +98,7 @@ class _SilencedFrames:
             return item
         if not self._delivered.suppresses(frame.payload.block_id, frame.payload.text, frame.metadata):
             return item
-        # The other fields, known or not, keep their place: only the text goes.
+        # The other fields, known or not, are kept: only the text is removed.
         whole: dict[str, Any] = msgspec.json.decode(item.body)
         whole["payload"]["text"] = ""
         whole["metadata"] = {**whole.get("metadata", {}), "suppressed": True}
@@ -107,7 +106,7 @@ class _SilencedFrames:
 
 
 def _emptied(item: Durable) -> Durable:
-    """What is seen of a frame that may be of a silent turn (Z-5)."""
+    """Return what is seen of a frame that may be of a silent turn (Z-5)."""
     whole: dict[str, Any] = msgspec.json.decode(item.body)
     kind: str = whole.get("type", "")
     metadata: dict[str, Any] = whole.get("metadata") or {}
@@ -122,7 +121,7 @@ def _emptied(item: Durable) -> Durable:
 
 
 def _spoken(run: SharedItems) -> list[str] | None:
-    """Name the blocks that a run closes, the last of them, or None where a view must look at each item."""
+    """Return the blocks that a run closes, the last of them, or None if a view must process each item."""
     spoken: list[str] = []
     for item in run:
         if isinstance(item, TransientItem):
@@ -141,8 +140,8 @@ def _spoken(run: SharedItems) -> list[str] | None:
 
 
 def frames_rendering(stream: str, see: StreamViewFilter) -> streams.Render:
-    """Make what writes the elements of a session's stream as server-sent events, as `see` shows them."""
-    # Nearly all elements are frames in one line: all that differs from one to the next is put into this.
+    """Return a renderer that encodes a session's stream as server-sent events, as `see` shows it."""
+    # Nearly all elements are frames in one line: the parts that differ are inserted into this.
     form = b'id: %b%%d\nevent: frame\ndata: {"n":%%d,"kind":"C","frame":%%b}\n\n' % cursors.lead(stream).encode()
 
     def render(item: Item) -> bytes | None:
@@ -150,7 +149,7 @@ def frames_rendering(stream: str, see: StreamViewFilter) -> streams.Render:
         return write(seen) if seen is not None else None
 
     def write(seen: Item) -> bytes:
-        # Viewers share their items, so what is seen unaltered is written once for all of them.
+        # Viewers share their items, so what is seen unaltered is encoded once for all of them.
         if seen.shown is None:
             if not isinstance(seen, Durable):
                 seen.shown = streams.event("delta", frame_event(seen))
@@ -164,7 +163,7 @@ def frames_rendering(stream: str, see: StreamViewFilter) -> streams.Render:
         parts = [form % (seen.n, seen.n, seen.body) if isinstance(seen, Durable) and seen.kind == "C" else write(seen)
                  for seen in burst]
         written = b"".join(parts)
-        # One look at all of it is cheaper than one at each frame; a line end inside of a frame shows in the count.
+        # One scan of all of it is cheaper than one of each frame; a line end inside a frame shows in the count.
         plain = b"\r" not in written and written.count(b"\n") == LINES_AN_EVENT * len(parts)
         return parts if plain else [write(seen) for seen in burst]
 
@@ -183,7 +182,7 @@ def frames_rendering(stream: str, see: StreamViewFilter) -> streams.Render:
 
 
 def frame_event(item: Item) -> bytes:
-    """Write one element of a session's stream as JSON: {n, kind, frame | notice}, the frame's bytes verbatim."""
+    """Encode one element of a session's stream as JSON: {n, kind, frame | notice}, the frame's bytes verbatim."""
     if not isinstance(item, Durable):
         return b'{"kind":"C","frame":' + item.body + b"}"
     name = b"notice" if item.kind == "notice" else b"frame"

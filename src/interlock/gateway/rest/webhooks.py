@@ -1,4 +1,4 @@
-"""Operations on webhooks: what there is, what went out, what never arrived, and a try (P-8)."""
+"""Operations on webhooks: listing, deliveries, dead deliveries, and a test (P-8)."""
 
 from __future__ import annotations
 
