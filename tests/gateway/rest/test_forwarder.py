@@ -26,7 +26,7 @@ from interlock.gateway.rest.forwarder import (
     answer_sent,
 )
 from interlock.ports.bus import BusError, BusTimeout, CutOff, NobodyThere
-from interlock.ports.ledger import Receipt, WriteBatch
+from interlock.ports.ledger import LedgerError, Receipt, WriteBatch
 from interlock.protocol.problems import Problem
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("C-4", "M-1")]
@@ -169,6 +169,86 @@ async def test_a_request_that_is_given_up_leaves_nothing_that_was_begun_here(clo
     await asyncio.wait_for(begun.wait(), 20)
     answering.cancel()
     await asyncio.wait_for(ended.wait(), 20)
+
+
+async def never(_guess: bool) -> ASGIApp:
+    return await asyncio.get_running_loop().create_future()
+
+
+@pytest.mark.parametrize(("sent", "within_s"), [({}, FORWARD_DEADLINE_S), ({HOPS: 1, WITHIN_S: 10.0}, 10.0)],
+                         ids=["by a client", "by another gateway"])
+async def test_what_is_done_here_is_waited_for_until_the_deadline(
+        clock: LoopClock, sent: dict[str, Any], within_s: float) -> None:
+    loop = asyncio.get_running_loop()
+    began_s = loop.time()
+    refusing = asyncio.create_task(refused(Others(clock), never, **sent))
+    await asyncio.wait([refusing], timeout=0.01)
+    clock.skip(within_s - 1.0)
+    await asyncio.wait([refusing], timeout=0.01)
+    assert not refusing.done()
+    clock.skip(1.0)
+    problem = await refusing
+    assert loop.time() - began_s < within_s + 5.0
+    assert problem.detail == "The request was begun here and is not done yet. Whether it was done is not known."
+
+
+async def test_time_that_a_credential_takes_is_part_of_the_deadline(clock: LoopClock) -> None:
+    others, scope = Others(clock), request()
+    forwarding = Forwarding(others.ask)
+
+    async def known() -> str:
+        clock.skip(12.0)
+        return "kim"
+
+    assert await forwarding.read_ahead(scope, known()) == "kim"
+    with pytest.raises(Problem):
+        await forwarding.answer(scope, b"", elsewhere)
+    assert sum(others.waits_ms) <= (FORWARD_DEADLINE_S - 12.0) * 1000
+
+    reading = asyncio.create_task(forwarding.read_ahead(request(), asyncio.get_running_loop().create_future()))
+    await asyncio.sleep(0)
+    clock.skip(FORWARD_DEADLINE_S)
+    with pytest.raises(Problem, match="Nothing was done") as raised:
+        await reading
+    assert (raised.value.code, raised.value.headers) == ("Unavailable", {"Retry-After": "2"})
+
+
+TIMED_OUT, NOT_THERE = BusTimeout("No answer."), NobodyThere("No one serves it now.")
+NOTHING_CHANGED = Problem("Unavailable", "Nothing was changed.")
+
+
+@pytest.mark.parametrize("later", [LedgerError("It is away."), NOTHING_CHANGED], ids=["ledger", "refusal"])
+async def test_a_refusal_here_says_nothing_about_an_attempt_elsewhere(clock: LoopClock, later: Exception) -> None:
+    async def here(guess: bool) -> ASGIApp:
+        if guess:
+            raise Elsewhere("i_other")
+        raise later
+
+    problem = await refused(Others(clock, [TIMED_OUT]), here)
+    assert "Whether it was done is not known" in problem.detail
+
+    with pytest.raises(type(later)) as raised:
+        await Forwarding(Others(clock, [NOT_THERE]).ask).answer(request(), b"", here)
+    assert raised.value is later
+
+
+@pytest.mark.parametrize("status", [503, 409])
+async def test_an_answer_of_503_says_nothing_about_an_attempt_before(clock: LoopClock, status: int) -> None:
+    class Answering(Others):
+        async def ask(self, *given: Any) -> bytes:
+            return await super().ask(*given) if self._errors else msgspec.msgpack.encode((status, [], b"{}"))
+
+    async def answered(first: BusError) -> HttpResponse:
+        answer = await Forwarding(Answering(clock, [first]).ask).answer(request(), b"", elsewhere)
+        assert isinstance(answer, HttpResponse)
+        return answer
+
+    assert (await answered(NOT_THERE)).status == status
+    if status == 409:
+        assert (await answered(TIMED_OUT)).status == status
+    else:
+        with pytest.raises(Problem, match="Whether it was done is not known"):
+            await answered(TIMED_OUT)
 
 
 class HeldLedger:

@@ -206,7 +206,7 @@ class RestApp:
     async def _known(self, request: Request) -> ASGIApp:
         """Serve an authenticated request. Raises Problem."""
         scope = request.scope
-        principal = await self._gate.known(scope)
+        principal = await self._forwarding.read_ahead(scope, self._gate.known(scope))
         scope[READER] = reader_of(principal)
         if scope["method"] == "GET" and SSE in media_ranges(headers_of(scope).get(b"accept", ())):
             self._front.access.openings.check(scope[READER])  # Before anything is read for it.

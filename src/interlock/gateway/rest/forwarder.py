@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import structlog
@@ -20,7 +20,8 @@ from interlock.gateway.rest.answers import HttpResponse
 from interlock.gateway.rest.authentication import CREDENTIAL, HOPS
 from interlock.gateway.rest.service import Ask
 from interlock.ports.bus import BusError, CutOff, LostOver, NobodyThere
-from interlock.protocol.problems import Problem
+from interlock.ports.ledger import LedgerError
+from interlock.protocol.problems import PROBLEMS, Problem
 
 WHAT = "rest"
 """The subject under which a gateway answers others' requests."""
@@ -28,8 +29,8 @@ ANSWER_WAIT_MS = 15_000
 """Timeout of another gateway's answer; a live one answers far sooner. Then the request is repeated, since its answer
 may have been lost."""
 FORWARD_DEADLINE_S = 20.0
-"""A request for another gateway is answered within this, including all attempts and hops: with the outcome, or with a
-503. Longer than a dead gateway's lease, shorter than clients wait (30 s and more)."""
+"""A change in a cluster is answered within this, including its credential, all attempts and hops: with the outcome, or
+with a 503. Longer than a dead gateway's lease, shorter than clients wait (30 s and more)."""
 HOP_S = 0.5
 """The forwarded deadline is this much shorter than the sender's, so that the more specific 503 is the answer."""
 BUS_GIVE_UP_S = 2.0
@@ -42,6 +43,7 @@ AWAY_RETRY_S = 2
 already."""
 MAX_HOPS = 4
 """Maximum number of times that a moving lane is followed."""
+UNAVAILABLE = PROBLEMS["Unavailable"].status
 LEFT_OUT = frozenset({b"authorization", b"host", b"content-length", b"transfer-encoding", b"connection", b"prefer",
                       b"origin", b"cookie", b"interlock-browser"})
 """Headers that are not forwarded: they apply to this connection only, or are handled here."""
@@ -64,6 +66,9 @@ class ForwardedRequest(msgspec.Struct, array_like=True):
 
 WITHIN_S = "interlock.within_s"
 """In the scope of a forwarded request: how long its sender waits for the answer."""
+DEADLINE_S = "interlock.deadline_s"
+"""In the scope of a request: when it is to be answered, on the loop's clock."""
+T = TypeVar("T")
 
 
 class Answered(msgspec.Struct, array_like=True):
@@ -84,37 +89,66 @@ class Forwarding:
     def __init__(self, ask: Ask | None) -> None:
         self._ask = ask
 
+    async def read_ahead(self, scope: Scope, reading: Awaitable[T]) -> T:
+        """Return what is read before a request is begun, such as whose it is: that is part of the request's time.
+        Raises what `reading` raises, and Problem Unavailable."""
+        if self._ask is None:
+            return await reading
+        timeout = asyncio.timeout_at(_deadline(scope))
+        try:
+            async with timeout:
+                return await reading
+        except TimeoutError:
+            if not timeout.expired():
+                raise
+            raise Problem("Unavailable", "What the request needs cannot be read from the ledger in time. Nothing was "
+                          "done.", headers={"Retry-After": str(AWAY_RETRY_S)}) from None
+
     async def answer(self, scope: Scope, body: bytes, here: Callable[[bool], Awaitable[ASGIApp]]) -> ASGIApp:
         """Answer here, or forward to the gateway that can. `here` may raise Elsewhere for a gateway that probably has
         the session if its argument is true: the first time, and not for a forwarded request. Raises what `here` raises,
         and Problem Unavailable."""
         if self._ask is None:
             return await here(False)
+        attempts = _Attempts()
+        try:
+            answer = await self._attempt_all(self._ask, scope, body, here, attempts)
+        except (LedgerError, Problem) as error:
+            if not attempts.in_doubt or (isinstance(error, Problem) and error.code != "Unavailable"):
+                raise
+            log.info("refused_in_doubt", error=str(error))
+            answer = None
+        # A later attempt that was refused says nothing about an earlier one, which may have been done.
+        if answer is None or (attempts.in_doubt and isinstance(answer, HttpResponse) and answer.status == UNAVAILABLE):
+            raise _unavailable(attempts)
+        return answer
+
+    async def _attempt_all(self, ask: Ask, scope: Scope, body: bytes, here: Callable[[bool], Awaitable[ASGIApp]],
+                           attempts: _Attempts) -> ASGIApp | None:
+        """Attempt it until the deadline; None if there was no answer."""
         loop = asyncio.get_running_loop()
-        deadline = until = loop.time() + min(FORWARD_DEADLINE_S, scope.get(WITHIN_S, FORWARD_DEADLINE_S))
-        hops, failed, in_doubt = scope.get(HOPS, 0), BusError("It moves from gateway to gateway."), False
+        deadline = until = _deadline(scope)
+        hops = scope.get(HOPS, 0)
         guess = hops == 0
         while loop.time() < until and hops < MAX_HOPS:
             try:
-                # A forwarded request, or one that is tried here first, has the same deadline.
-                return await (here(guess) if guess or hops else _by(deadline, here(False)))
+                return await _by(deadline, here(guess))
             except LaneMoved:
                 continue
             except Elsewhere as there:
                 try:
-                    return await self._there(self._ask, there.instance_id, scope, body, hops + 1, deadline)
+                    return await self._there(ask, there.instance_id, scope, body, hops + 1, deadline)
                 except BusError as error:
-                    in_doubt = in_doubt or not isinstance(error, NobodyThere)
-                    if isinstance(error, CutOff | LostOver) and not isinstance(failed, CutOff | LostOver):
+                    if isinstance(error, CutOff | LostOver) and not isinstance(attempts.failed, CutOff | LostOver):
                         until = min(until, loop.time() + BUS_GIVE_UP_S)
-                    failed = error
+                    attempts.fail(error)
                     log.info("gateway_not_reached", instance_id=there.instance_id, error=str(error))
             except _TooLate as error:
-                failed, in_doubt = error, True
+                attempts.fail(error)
                 break
             guess = False
             await asyncio.sleep(AGAIN_S)
-        raise _unavailable(failed, in_doubt=in_doubt)
+        return None
 
     async def _there(self, ask: Ask, instance_id: str, scope: Scope, body: bytes, hops: int,
                      deadline: float) -> ASGIApp:
@@ -134,8 +168,29 @@ class Forwarding:
         return HttpResponse(answered.body, answered.status, [*headers, (b"content-length", b"%d" % len(answered.body))])
 
 
+def _deadline(scope: Scope) -> float:
+    """When a request is to be answered: its time begins when this is asked first."""
+    if DEADLINE_S not in scope:
+        within_s = min(FORWARD_DEADLINE_S, scope.get(WITHIN_S, FORWARD_DEADLINE_S))
+        scope[DEADLINE_S] = asyncio.get_running_loop().time() + within_s
+    return scope[DEADLINE_S]
+
+
+class _Attempts:
+    """What became of the attempts of one request so far: the last failure, and whether something may have been done."""
+
+    def __init__(self) -> None:
+        self.failed = BusError("It moves from gateway to gateway.")
+        self.in_doubt = False
+
+    def fail(self, error: BusError) -> None:
+        """Add a failure."""
+        self.failed = error
+        self.in_doubt = self.in_doubt or not isinstance(error, NobodyThere)
+
+
 class _TooLate(BusError):
-    """Raised if a request that no other gateway has answered was started here, and is not done yet."""
+    """Raised if a request was started here, and is not done yet."""
 
 
 async def _by(deadline: float, answering: Awaitable[ASGIApp]) -> ASGIApp:
@@ -151,7 +206,7 @@ async def _by(deadline: float, answering: Awaitable[ASGIApp]) -> ASGIApp:
         return task.result()
     _late.add(task)
     task.add_done_callback(_ended_late)
-    raise _TooLate("It was begun here and is not done yet.")
+    raise _TooLate("The request was begun here and is not done yet.")
 
 
 _late = set[asyncio.Future[ASGIApp]]()
@@ -163,20 +218,19 @@ def _ended_late(task: asyncio.Future[ASGIApp]) -> None:
         log.info("answered_too_late", error=str(error) or type(error).__name__)
 
 
-def _unavailable(failed: BusError, *, in_doubt: bool) -> Problem:
-    """Return the refusal if no gateway could be reached: the request may be repeated, here or at any other gateway.
-    `in_doubt` states that one of them may have completed it, or may still be working on it."""
-    done = "Whether it was done is not known" if in_doubt else "Nothing was done"
+def _unavailable(attempts: _Attempts) -> Problem:
+    """Return the refusal if no gateway could be reached: the request may be repeated, here or at any other gateway."""
+    failed = attempts.failed
+    done = "Whether it was done is not known" if attempts.in_doubt else "Nothing was done"
     if isinstance(failed, CutOff | LostOver):
         detail = (f"The gateways cannot reach one another: {failed.where} does not answer, and another gateway has "
                   f"this session or its runner. {done}; sessions whose runners are attached here go on.")
         hint = ("Send it again under the same idempotency key, here or at another gateway. If it lasts, look at "
                 "NATS, and at what `bus` of `[cluster]` names.")
     else:
-        where = ("This gateway has taken the request over from another one of the cluster"
-                 if isinstance(failed, _TooLate) else
-                 "Another gateway of the cluster has this session, and no answer came from it")
-        detail = f"{where}: {failed} {done}."
+        where = ("" if isinstance(failed, _TooLate) else
+                 "Another gateway of the cluster has this session, and no answer came from it: ")
+        detail = f"{where}{failed} {done}."
         hint = "Send it again under the same idempotency key: if it was done, that answer is given again."
     return Problem("Unavailable", detail, hint=hint, headers={"Retry-After": str(AWAY_RETRY_S)})
 
