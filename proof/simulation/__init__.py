@@ -3,6 +3,8 @@
 FULL_COUNTS = {"runners": 10_000, "sessions": 100_000, "viewers": 1_000, "gateways": 10, "steps": 4_000}
 FAILURES_A_SECOND = 0.5
 """Of the simulated seconds in which clients act, on average."""
+FORWARDS = 300
+"""Commands at gateways that do not have the session, of the full run."""
 EARLIER = ("takeover",)
 """What `--break` of the simulation puts back as it was once: renewals and takeovers on one connection, lane by lane."""
 LANE_BREAKS = ("dedupe", "answers")

@@ -89,6 +89,13 @@ class Viewer:
                 self.leaks.append(f"a text of {found.decode()} is in {self.stream} of {self.tenant.decode()}")
 
 
+def prompt(tenant: str, name: str, target: dict[str, str]) -> dict[str, Any]:
+    """Return the body of an execute, whose text has the client's name of it; for a session that is there it waits."""
+    content = [{"contentType": "text", "value": f"~{tenant}~ {name}"}]
+    body = {"type": "execute", "target": target, "payload": {"messages": [{"role": "user", "content": content}]}}
+    return body | ({"on_busy": "enqueue"} if "session_id" in target else {})
+
+
 class Submitted(NamedTuple):
     """A command that was acknowledged."""
 
@@ -129,11 +136,7 @@ class Clients:
         target = {"session_id": session_id} if session_id is not None else {"agent_id": AGENT}
         if key is not None:
             target["session_key"] = f"agent:{AGENT}:{key}"
-        content = [{"contentType": "text", "value": f"~{tenant}~ {name}"}]
-        body = {"type": "execute", "target": target, "payload": {"messages": [{"role": "user", "content": content}]}}
-        if session_id is not None:
-            body["on_busy"] = "enqueue"
-        await self._give(tenant, name, body, "execute")
+        await self._give(tenant, name, prompt(tenant, name, target), "execute")
 
     async def cancel(self, tenant: str, command_id: str) -> None:
         """Cancel a command."""

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import time
 
-from proof.simulation import FAILURES_A_SECOND, FULL_COUNTS
+from proof.simulation import FAILURES_A_SECOND, FORWARDS, FULL_COUNTS
+from proof.simulation.forwards import forwards
 from proof.simulation.input_log import report
 from proof.simulation.invariants import INVARIANTS
 from proof.simulation.resource_use import Phases, needs, parts, table
@@ -29,11 +30,22 @@ def run(seed: int, rounds: int | None, **counts: float | None) -> bool:
     for at in range(rounds or 1):
         phases = Phases()
         held &= _one(seed + at, size, phases)
+        held &= _forwards(seed + at)
     found = parts(seed)
     print("  on one gateway where nothing fails:")
     for line in (*found.lines(), *table(size, needs(size, phases.of, found), found)):
         print(f"  {line}", flush=True)
     return held
+
+
+def _forwards(seed: int) -> bool:
+    found = forwards(seed, FORWARDS)
+    print(f"  seed {seed}: {FORWARDS} commands at gateways that do not have the session: {dict(found.answers)}")
+    print(f"  befell them: {', '.join(f'{count} x {name}' for name, count in sorted(found.befell.items()))}")
+    for sentence in found.broken[:20]:
+        print(f"  ! {sentence}")
+    print(f"  {len(found.broken)} forwarded commands lost, done twice, late or answered wrongly", flush=True)
+    return not found.broken
 
 
 def _one(seed: int, size: Size, phases: Phases) -> bool:

@@ -7,13 +7,13 @@ import inspect
 import random
 from collections import Counter
 from collections.abc import Awaitable, Callable, Hashable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from interlock.backends.bus_local.bus import Hub, LocalBus
 from interlock.backends.memory.ledger import MemoryLedger
 from interlock.backends.memory.transcripts import MemoryTranscripts
 from interlock.command.machine import TERMINAL
-from interlock.ports.bus import BusTimeout, CutOff, Subscription
+from interlock.ports.bus import BusTimeout, CutOff, LostOver, Subscription
 from interlock.ports.entities import RUNNERS
 from interlock.ports.ledger import Fenced, LedgerError, Receipt, WriteBatch
 from interlock.ports.writes import AuditAppend, LedgerWrite, Put, PutApproval, PutCommand, PutSession
@@ -24,6 +24,8 @@ from proof.simulation.time import PLACE
 STORE_S = (0.0005, 0.004)
 """A store's answer takes as long as this, there and back."""
 BUS_S = (0.0003, 0.003)
+FORWARDED = ".rest"
+"""How the subject ends under which a gateway answers requests of clients that others forward to it."""
 
 
 class Store(MemoryLedger):
@@ -186,6 +188,8 @@ class Reached:
         self.refuses = False
         self.gone = False
         """Its gateway is dead: nothing of it arrives."""
+        self.late_s = 0.0
+        """How much later than usual a call arrives there, as with a server that stalls."""
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._inner, name)
@@ -220,7 +224,7 @@ class Reached:
             await _until(loop, answered_s)
             return
         # Anyone who was first arrives first: a ledger takes the calls of one gateway in their order.
-        self._last_s = max(self._last_s + 1e-7, loop.time() + self._draw.uniform(*STORE_S) / 2)
+        self._last_s = max(self._last_s + 1e-7, loop.time() + self.late_s + self._draw.uniform(*STORE_S) / 2)
         await _until(loop, self._last_s)
 
 
@@ -235,6 +239,14 @@ def _arrive(waiting: asyncio.Future[None]) -> None:
         waiting.set_result(None)
 
 
+class Cut(NamedTuple):
+    """What befalls the next request of a client that is forwarded to a gateway: its answer never comes."""
+
+    after: bool
+    """Once it is answered there, rather than before it is begun."""
+    happens: Callable[[], None]
+
+
 class LossyBus(LocalBus):
     """The bus with latency, and losses while `loses` says so; a note that is lost is lost for one reader alone."""
 
@@ -243,6 +255,7 @@ class LossyBus(LocalBus):
         self._draw = draw
         self.loses = 0.0
         self.lost = 0
+        self.cut: Cut | None = None
 
     async def subscribe(self, subject: str, receive: Callable[[bytes], None]) -> Subscription:
         place = PLACE.get()
@@ -272,6 +285,8 @@ class LossyBus(LocalBus):
             raise CutOff(self.where)
         answer = await super().request(subject, body, timeout_ms)
         await asyncio.sleep(self._draw.uniform(*BUS_S))
+        if self.away:
+            raise LostOver(self.where)
         return answer
 
     async def serve(self, subject: str, answer: Callable[[bytes], Awaitable[bytes]]) -> Subscription:
@@ -284,4 +299,13 @@ class LossyBus(LocalBus):
         async def answered(body: bytes) -> bytes:
             return await answer(body)
 
-        return await super().serve(subject, there)
+        async def forwarded(body: bytes) -> bytes:
+            cut, self.cut = self.cut, None
+            if cut is None:
+                return await there(body)
+            if cut.after:
+                await there(body)
+            cut.happens()
+            return await asyncio.get_running_loop().create_future()
+
+        return await super().serve(subject, forwarded if subject.endswith(FORWARDED) else there)
