@@ -179,3 +179,20 @@ def test_a_rule_that_means_nothing_is_one_sentence(fields: dict[str, object], wo
 
 def test_durations() -> None:
     assert [duration_ms(text) for text in ("90s", "15m", "24h", "2d")] == [90_000, 900_000, 86_400_000, 172_800_000]
+
+
+@pytest.mark.req("P-1")
+def test_a_command_is_judged_alike_whatever_was_judged_before_it() -> None:
+    rules = [Rule(name="ann at night", effect="deny", door="command", person="user:ann"),
+             Rule(name="walls", effect="allow", door="command", agent="boxed", box=True),
+             Rule(name="cheap", effect="ask", door="command", agent="dear", cost_over=1.0)]
+    subjects = [replace(EXECUTE, agent_id=agent, permission=permission, person=person, cost_usd=cost, box=box,
+                        origin=origin)
+                for agent in ("shell", "boxed", "dear") for permission in ("asks", "never")
+                for person in ("user:bob", "user:ann") for cost in (0.0, 2.0) for box in ((), ("read", "write"))
+                for origin in ("user", "cron", "flush")]
+    together = RuleSet(rules)
+    for subject in [*subjects, *reversed(subjects)]:
+        assert together.judge(subject) == RuleSet(rules).judge(subject)
+    alone = RuleSet()
+    assert alone.judge(EXECUTE) is alone.judge(replace(EXECUTE, person="user:ann", cost_usd=2.0))

@@ -156,6 +156,8 @@ class RuleSet:
         )
         self._by_door = {door: (*_ready(self.rules, door), *_ready(SHIPPED, door)) for door in get_args(Door)}
         self._places: dict[_Place, list[_Ready]] = {}
+        self._commands: dict[_Place, CommandVerdict] = {}
+        """What is said of commands at places where nothing but the place decides."""
 
     @property
     def configured(self) -> Sequence[Rule]:
@@ -194,16 +196,33 @@ class RuleSet:
 
     def judge(self, subject: PolicySubject) -> CommandVerdict:
         """Decide about a command, and return what the verdict depends on."""
+        if subject.box:
+            verdict = self.decide(subject)
+            by_box = self.decide(msgspec.structs.replace(subject, box=())).effect != "allow"
+            return CommandVerdict(verdict, self._is_by_asking(subject, verdict), by_box)
+        found = self._commands.get(_place(subject))
+        if found is not None:
+            return found
         verdict = self.decide(subject)
-        by_asking = (verdict.effect == "allow" and subject.permission == "asks"
-                     and self.decide(msgspec.structs.replace(subject, permission="never")).effect != "allow")
-        by_box = bool(subject.box) and self.decide(msgspec.structs.replace(subject, box=())).effect != "allow"
-        return CommandVerdict(verdict, by_asking, by_box)
+        found = CommandVerdict(verdict, self._is_by_asking(subject, verdict), by_box=False)
+        if self._is_steady(subject) and self._is_steady(msgspec.structs.replace(subject, permission="never")):
+            if len(self._commands) >= MAX_PLACES:
+                self._commands.clear()
+            self._commands[_place(subject)] = found
+        return found
+
+    def _is_by_asking(self, subject: PolicySubject, verdict: PolicyVerdict) -> bool:
+        return (verdict.effect == "allow" and subject.permission == "asks"
+                and self.decide(msgspec.structs.replace(subject, permission="never")).effect != "allow")
+
+    def _is_steady(self, subject: PolicySubject) -> bool:
+        """Whether the place alone decides about a command: the first rule that can fit there fits each subject."""
+        rules = self._rules_at(subject)
+        return subject.origin != "flush" and bool(rules) and not rules[0].others
 
     def _rules_at(self, subject: PolicySubject) -> list[_Ready]:
         """Return the rules that can match the subject's place, in order; computed once per place."""
-        place = (subject.door, subject.tenant_id, subject.permission, subject.command_type, subject.origin,
-                 subject.agent_id)
+        place = _place(subject)
         found = self._places.get(place)
         if found is None:
             if len(self._places) >= MAX_PLACES:
@@ -224,6 +243,10 @@ class RuleSet:
                 return steps
         verdict = _judged(subject)
         return [*steps, RuleStep(verdict.rule, "shipped", verdict.effect, None)]
+
+
+def _place(subject: PolicySubject) -> _Place:
+    return (subject.door, subject.tenant_id, subject.permission, subject.command_type, subject.origin, subject.agent_id)
 
 
 def _before_rules(subject: PolicySubject) -> PolicyVerdict | None:
