@@ -16,6 +16,7 @@ from interlock.engine.bridge.inputs.people import (
     ChatWord,
     PolicyAsked,
     PredecessorLeft,
+    SentBy,
     SessionReset,
     SessionRetired,
     SystemMessageReceived,
@@ -23,7 +24,6 @@ from interlock.engine.bridge.inputs.people import (
 from interlock.engine.bridge.lane import SYSTEM, Lane
 from interlock.engine.bridge.lane_state import LaneState
 from interlock.engine.bridge.prompts import prompt_content
-from interlock.engine.bridge.submission import SentBy
 from interlock.engine.bridge.verbs import LaneVerb
 from interlock.engine.key_turns import KeyTurn, KeyTurns
 from interlock.engine.lane_shell import BROKEN_WAIT_S, LaneShell

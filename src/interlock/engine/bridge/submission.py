@@ -4,28 +4,47 @@ nothing."""
 from __future__ import annotations
 
 import hashlib
-from typing import Literal
+from collections.abc import Callable
 
 import msgspec
 
-from interlock.command.policy import RuleSet
 from interlock.command.record_seal import box_fact, target
+from interlock.engine.bridge.cancellation import submit_cancel
 from interlock.engine.bridge.command_door import ask_people
 from interlock.engine.bridge.dispatch import queued
+from interlock.engine.bridge.inputs.people import CommandSubmitted, SentBy
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.links import take_offer
+from interlock.engine.bridge.pause import submit_pause, submit_resume
 from interlock.engine.bridge.policy_subjects import command_subject
 from interlock.engine.bridge.prompts import check_prompt, first_line, read_payload
 from interlock.engine.bridge.staged_changes import check_staged
+from interlock.engine.bridge.verbs import LaneVerb, under_policy, verb_body
 from interlock.protocol.hold import phrase
 from interlock.protocol.limits import MAX_QUEUED_COMMANDS
 from interlock.protocol.problems import Problem, malformed
 from interlock.protocol.records import CommandRecord, Principal
 from interlock.protocol.resources import Command, CommandBody, Notice, StatusEvent
 
-SentBy = Literal["user", "cron", "hook"]
 UNSIGNED_RETRY_S = 5
 """The signer tries again this soon."""
+
+
+_ORDERS: dict[str, Callable[[Lane, Principal, CommandBody], Command]] = {
+    "pause": submit_pause, "resume": submit_resume,
+}
+
+
+def accept(lane: Lane, given: CommandSubmitted) -> Command | Problem:
+    """Accept a command of any type (C-0). Raises Problem."""
+    body, principal = given.body, given.principal
+    if body.type == "execute":
+        return submit(lane, principal, body)
+    if body.type == "cancel":  # A cancel needs no approval (C-2).
+        return submit_cancel(lane, principal, body)
+    order = _ORDERS[body.type]
+    return under_policy(lane, lane.conditions.policy, LaneVerb(body.type, principal, verb_body(body)),
+                        lambda: order(lane, principal, body))
 
 
 def submit(lane: Lane, principal: Principal, body: CommandBody, origin: SentBy = "user") -> Command | Problem:
@@ -37,12 +56,10 @@ def submit(lane: Lane, principal: Principal, body: CommandBody, origin: SentBy =
                       headers={"Retry-After": str(UNSIGNED_RETRY_S)})
     if offer is not None and lane.state.opening == "closed":
         take_offer(lane, offer)
-    return submit_execute(lane, principal, body, lane.conditions.policy, origin)
+    return _submit(lane, principal, body, origin)
 
 
-def submit_execute(
-    lane: Lane, principal: Principal, body: CommandBody, policy: RuleSet, origin: SentBy = "user"
-) -> Command | Problem:
+def _submit(lane: Lane, principal: Principal, body: CommandBody, origin: SentBy) -> Command | Problem:
     """Accept an execute: policy decides whether it waits for an approval or is queued (P-1, C-0).
 
     Raises Problem for a malformed command, which changes nothing; returns one for a denied command, which is
@@ -67,7 +84,7 @@ def submit_execute(
     if body.on_busy == "reject":
         _refuse_busy(lane)
     on = command_subject(lane, principal.actor, principal.driver, origin, digest, lane.state.permission)
-    verdict, by_asking, by_box = policy.judge(on)
+    verdict, by_asking, by_box = lane.conditions.policy.judge(on)
     if verdict.effect == "deny":
         lane.audit("reject", who, {"rule": verdict.rule, "digest": digest})
         return Problem("Forbidden", f"policy rule {verdict.rule} denies it: {verdict.reason or 'no reason given'}")

@@ -14,7 +14,6 @@ from interlock.engine.bridge import (
     control_commands,
     entries,
     mismatch,
-    pause,
     staged_changes,
     submission,
     votes,
@@ -22,27 +21,11 @@ from interlock.engine.bridge import (
 from interlock.engine.bridge.dispatch import open_session
 from interlock.engine.bridge.inputs import people as i
 from interlock.engine.bridge.lane import Lane
-from interlock.engine.bridge.verbs import LaneVerb, under_policy, verb_body
+from interlock.engine.bridge.verbs import LaneVerb, under_policy
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import Principal, SessionRecord
-from interlock.protocol.resources import Approval, Command, CommandBody
+from interlock.protocol.resources import Approval
 from interlock.session.transfers import TransferRefused
-
-_ORDERS: dict[str, Callable[[Lane, Principal, CommandBody], Command]] = {
-    "pause": pause.submit_pause, "resume": pause.submit_resume,
-}
-
-
-def submit(lane: Lane, given: i.CommandSubmitted) -> Command | Problem:
-    """Accept a command (C-0)."""
-    body, principal = given.body, given.principal
-    if body.type == "execute":
-        return submission.submit(lane, principal, body)
-    if body.type == "cancel":  # A cancel needs no approval (C-2).
-        return cancellation.submit_cancel(lane, principal, body)
-    order = _ORDERS[body.type]
-    return under_policy(lane, lane.conditions.policy, LaneVerb(body.type, principal, verb_body(body)),
-                        lambda: order(lane, principal, body))
 
 
 def vote(lane: Lane, given: i.VoteCast) -> Approval | Problem | None:
@@ -166,7 +149,7 @@ def request_compaction(lane: Lane, given: i.CompactionRequested) -> compaction.R
 
 
 HANDLERS: dict[type[Any], Any] = {
-    i.CommandSubmitted: submit, i.VoteCast: vote, i.VoteWithdrawn: withdraw,
+    i.CommandSubmitted: submission.accept, i.VoteCast: vote, i.VoteWithdrawn: withdraw,
     i.CardsReported: report_cards, i.LateVoteAnswered: answer_late,
     i.QuestionAnswered: answer, i.PolicyAsked: ask_policy, i.SessionChange: change, i.SessionPutAway: put_away,
     i.SessionReset: reset, i.SessionRetired: retire, i.PredecessorLeft: leave,

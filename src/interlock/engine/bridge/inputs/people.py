@@ -8,13 +8,14 @@ from typing import Any, Literal
 from interlock.engine.bridge.compaction import CompactionRequest
 from interlock.engine.bridge.contexts import Prepared
 from interlock.engine.bridge.inputs.lane_input import LaneInput
-from interlock.engine.bridge.submission import SentBy
 from interlock.engine.bridge.verbs import LaneVerb
 from interlock.protocol.inbound import ResetCause
 from interlock.protocol.records import ApprovalRecord, CommandRecord, Principal
 from interlock.protocol.resources import Approval, CommandBody, GrantBody, SigningKey
 from interlock.session.chat_route import Chat
 from interlock.session.send_policy import SendRules
+
+SentBy = Literal["user", "cron", "hook"]
 
 
 # --- commands and approvals ---
