@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.backends.sqlite import absent
-from interlock.backends.sqlite.absent import Absent
+from interlock.backends.sqlite import transaction
+from interlock.backends.sqlite.transaction import Absent
 
 
 @given(st.sets(st.text(min_size=1), max_size=50))
@@ -19,7 +19,7 @@ def test_what_was_added_is_never_called_absent(keys: set[str]) -> None:
 
 
 def test_nearly_all_that_was_not_added_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(absent, "KEYS", 4_000)
+    monkeypatch.setattr(transaction, "SCOPES", 4_000)
     known = Absent()
     for number in range(10_000):
         known.add(f"added {number}")

@@ -14,9 +14,9 @@ from interlock.backends import rows
 from interlock.backends.audit_room import AuditedLedger, AuditRoom
 from interlock.backends.sql_reads import END_OF_TIME, SqlReading, events_of
 from interlock.backends.sqlite import entities, queries
-from interlock.backends.sqlite.absent import Absent
 from interlock.backends.sqlite.connect import open_writer
 from interlock.backends.sqlite.readers import SqliteReaders
+from interlock.backends.sqlite.transaction import Absent
 from interlock.backends.sqlite.upkeep import SqliteUpkeep
 from interlock.backends.sqlite.writer import Measured, SqliteWriter
 from interlock.command.audit_tree import SubtreeHashes

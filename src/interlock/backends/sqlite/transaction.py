@@ -11,7 +11,6 @@ import apsw
 from interlock.backends import rows
 from interlock.backends.audit_room import NoRoom
 from interlock.backends.sqlite import entities, queries
-from interlock.backends.sqlite.absent import Absent
 from interlock.backends.sqlite.database import Row, SqliteDatabase, Value
 from interlock.command.audit import CHECKPOINT_FACT, SALT_BYTES, AuditRefused, LogEnd, TailBound, TailFull
 from interlock.ports.ledger import (
@@ -50,6 +49,12 @@ GATHERED = (queries.PUT_COMMANDS, queries.PUT_CONTROLS, queries.ADD_IDEMPOTENCY,
             queries.ADD_AUDIT, queries.ADD_AUDIT_NODES, queries.ADD_EVENTS, queries.PUT_STREAMS)
 """Tables whose rows are written together, at the end."""
 
+SCOPES = 1_000_000
+"""Idempotency scopes that one part of a filter holds at its rate of errors; then another one is begun."""
+BIT_NUMBER = 24
+"""Bits of a bit's number: a part takes 2 MB."""
+PROBES = 4
+
 ROWS_A_STEP = (64, 32, 16, 8, 4, 2, 1)
 """Rows of one statement: each step of SQLite releases the interpreter lock, and reacquiring it from a busy event loop
 can cost more than the row. Each size is twice the next one, so no remainder uses a size twice."""
@@ -62,6 +67,48 @@ def write_rows(connection: SqliteDatabase, table: queries.BufferedTable, given: 
         while len(given) - done >= size:
             connection.execute(table.statement(size), [value for row in given[done : done + size] for value in row])
             done += size
+
+
+class Absent:
+    """Knows of most idempotency scopes at once that they were never added: nearly every command comes under a key of
+    its own. A Bloom filter: what was added is never called absent; of the rest, one in hundreds is looked up in vain.
+    One thread adds; any may ask."""
+
+    def __init__(self) -> None:
+        self._parts = [_part()]
+        self._count = 0
+
+    def add(self, scope: str) -> None:
+        """Add a scope, which is never reported absent again."""
+        if self._count >= SCOPES:
+            self._parts = [*self._parts, _part()]
+            self._count = 0
+        self._count += 1
+        part = self._parts[-1]
+        for bit in _bits(scope):
+            part[bit >> 3] |= 1 << (bit & 7)
+
+    def __contains__(self, scope: str) -> bool:
+        """Whether the scope was certainly never added."""
+        bits = _bits(scope)
+        for part in self._parts:
+            for bit in bits:
+                if not part[bit >> 3] & (1 << (bit & 7)):
+                    break
+            else:
+                return False
+        return True
+
+
+def _part() -> bytearray:
+    return bytearray(1 << (BIT_NUMBER - 3))
+
+
+def _bits(scope: str) -> list[int]:
+    # The two halves of one hash make as many as are wanted.
+    whole, mask = hash(scope), (1 << BIT_NUMBER) - 1
+    start, step = whole & mask, whole >> 32 | 1
+    return [(start + probe * step) & mask for probe in range(PROBES)]
 
 
 class WriteBuffer:

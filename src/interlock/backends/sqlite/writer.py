@@ -13,10 +13,9 @@ from typing import Any, NamedTuple
 
 import apsw
 
-from interlock.backends.sqlite.absent import Absent
 from interlock.backends.sqlite.database import SqliteDatabase
 from interlock.backends.sqlite.faults import SqliteClosed, concerns_one_batch, translate
-from interlock.backends.sqlite.transaction import Transaction
+from interlock.backends.sqlite.transaction import Absent, Transaction
 from interlock.ports.ledger import LedgerError
 
 WRITE_QUEUE_LIMIT = 4_096
