@@ -123,6 +123,22 @@ class RestApp:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
         structlog.contextvars.clear_contextvars()
+        try:
+            answer = await self._answer(Request(scope, receive))
+        except ClientDisconnect:
+            return
+        except Exception as error:  # noqa: BLE001 - the boundary: what comes through is logged and answered
+            answer = self._refusal(error, scope)
+        if not isinstance(answer, HttpResponse):
+            refused = await self._send_in_parts(answer, scope, receive, send)
+            if refused is None:
+                return
+            answer = refused
+        await send(self._begun(scope, answer.status, answer.headers))
+        await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else answer.body})
+
+    async def _send_in_parts(self, answer: ASGIApp, scope: Scope, receive: Receive, send: Send) -> HttpResponse | None:
+        """Send a response that writes itself; returns a refusal if it failed before it started."""
         started = False
 
         def begun(status: int, headers: Sequence[tuple[bytes, bytes]]) -> Message:
@@ -136,27 +152,26 @@ class RestApp:
             await send(message)
 
         try:
-            answer = await self._answer(Request(scope, receive))
             if isinstance(answer, EventStream):
                 openings = self._front.access.openings
                 with openings.counted(scope[READER]), openings.hold("sse", scope[CREDENTIAL]) as opening:
                     answer.end_with(opening.lost)
                     answer.begin_with(begun)
                     await answer(scope, receive, send)
-                return
-            if not isinstance(answer, HttpResponse):
+            else:
                 await answer(scope, receive, _without_body(noting) if scope["method"] == "HEAD" else noting)
-                return
         except ClientDisconnect:
-            return
-        except Exception as error:  # noqa: BLE001 - the boundary: what comes through is logged and answered
-            problem = _as_problem(error, scope)
-            self._front.metrics.refused(problem.code)
-            if started:
-                return  # The response has started: only the connection can be ended.
-            answer = problem_answer(problem, scope["path"])
-        await send(self._begun(scope, answer.status, answer.headers))
-        await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else answer.body})
+            return None
+        except Exception as error:  # noqa: BLE001 - as above
+            refusal = self._refusal(error, scope)
+            return None if started else refusal  # A response that has started can only be cut off.
+        return None
+
+    def _refusal(self, error: Exception, scope: Scope) -> HttpResponse:
+        """Count a failure; returns its problem."""
+        problem = _as_problem(error, scope)
+        self._front.metrics.refused(problem.code)
+        return problem_answer(problem, scope["path"])
 
     def _begun(self, scope: Scope, status: int, headers: Sequence[tuple[bytes, bytes]]) -> Message:
         """Count a response, and start it with the headers of its rate in addition to its own (K-3)."""
@@ -273,14 +288,14 @@ class RestApp:
         came = read(raw) if len(raw) <= THREAD_BYTES else await read_json(raw)
         body = typed(self._decoders[operation.body], raw)
         # Ignored fields do not make it another request.
-        left_out = commands.ignored(body) if isinstance(body, CommandBody) else []
-        form = came.without(left_out) if left_out else came.form
+        ignored = commands.ignored(body) if isinstance(body, CommandBody) else ()
+        form = came.without(ignored) if ignored else came.form
         key = key_of(headers_of(scope).get(b"idempotency-key", ()), body)
         claim = claim_of(principal, scope["method"], path, key, form, secret=operation.secret)
         if "idempotency_key" in body.__struct_fields__ and body.idempotency_key is None:
             body = msgspec.structs.replace(body, idempotency_key=key)
         call = ApiRequest(self._front, operation, principal, found.path, request, body,
-                          Memory(claim, scope[RECEIVED_MS]))
+                          Memory(claim, scope[RECEIVED_MS]), ignored=ignored)
         if self._front.ask is None:
             answer = await self._answered_once(claim, operation, call)
         else:

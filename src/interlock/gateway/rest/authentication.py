@@ -55,15 +55,16 @@ class Authentication:
         if HOPS in scope:
             scope[CREDENTIAL] = bearer(headers_of(scope))
             return await self._access.credentials.principal(scope[CREDENTIAL])
-        presented = ADMITTED in scope or b"ticket=" in scope["query_string"] or not headers_of(scope).keys().isdisjoint(
-            (b"authorization", BROWSER_HEADER))
+        has_ticket = b"ticket=" in scope["query_string"]
         try:
             principal = await self._principal(scope, source, now)
         except Problem as problem:
             if problem.code == "Unauthorized":
                 await self._denials.note(OWNER_TENANT, "unknown", "none", problem.code,
                                          personal_of(HTTPConnection(scope)))
-                if presented:  # Otherwise no credential was tried: the answer is 401, however often.
+                # Without a credential the answer is 401, however often.
+                if has_ticket or ADMITTED in scope or not headers_of(scope).keys().isdisjoint(
+                        (b"authorization", BROWSER_HEADER)):
                     self._access.rates.refused(source)
             raise
         scope[RATE_HEADERS] = self._access.rates.take(principal, now)

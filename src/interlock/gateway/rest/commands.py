@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import re
 from collections.abc import Awaitable, Sequence
+from operator import attrgetter
 
 import msgspec
 from starlette.types import ASGIApp
@@ -30,6 +31,7 @@ from interlock.protocol.resources import Command, CommandApproval, CommandBody
 from interlock.protocol.resources.commands import COMMON_FIELDS
 
 LIST = "list/commands"
+_common_fields = attrgetter(*COMMON_FIELDS)
 
 
 async def find(call: ApiRequest) -> CommandRecord:
@@ -47,7 +49,7 @@ async def submit(call: ApiRequest) -> ASGIApp:
     assert memory is not None
 
     def remember(command: Command) -> IdempotencyRecord:
-        headers = {"Location": f"/v1/commands/{command.id}", **_ignored(call.body)}
+        headers = {"Location": f"/v1/commands/{command.id}", **_ignored(call)}
         return memory.keep(202, encode(command), headers, command.id)
 
     if call.body.type == "execute" and call.front.access.quotas.limited:
@@ -89,18 +91,17 @@ async def waited(call: ApiRequest, answer: ASGIApp) -> ASGIApp:
                       hint=f"Send the same again to go on waiting, or follow {location}/status.",
                       headers={"Location": location})
     return json_answer(record.command, 200, {"Location": location, "Preference-Applied": f"wait={wait_s}",
-                                             **_ignored(call.body)})
+                                             **_ignored(call)})
 
 
-def ignored(body: CommandBody) -> list[str]:
+def ignored(body: CommandBody) -> Sequence[str]:
     """Return the common fields of a body that the gateway sets itself."""
-    return [name for name in COMMON_FIELDS if getattr(body, name) is not msgspec.UNSET]
+    return [name for name, given in zip(COMMON_FIELDS, _common_fields(body), strict=True) if given is not msgspec.UNSET]
 
 
-def _ignored(body: CommandBody) -> dict[str, str]:
+def _ignored(call: ApiRequest) -> dict[str, str]:
     """Return the header that lists the fields of the body without effect (RACP's common fields)."""
-    names = ignored(body)
-    return {"Interlock-Ignored-Fields": ", ".join(names)} if names else {}
+    return {"Interlock-Ignored-Fields": ", ".join(call.ignored)} if call.ignored else {}
 
 
 def preferred_wait_s(preferences: Sequence[str]) -> int | None:

@@ -42,6 +42,8 @@ class ApiRequest(NamedTuple):
     the ledger determines the session's owner."""
     ahead: Any = None
     """The result of `Handler.ahead`."""
+    ignored: Sequence[str] = ()
+    """Fields of the body that the gateway sets itself."""
 
     @property
     def reader(self) -> ReplayReader:
