@@ -8,9 +8,10 @@ import pytest
 
 from benchmarks.control_plane.command_posts import OPENING, existing
 from benchmarks.control_plane.fan_out import through_the_hub
-from benchmarks.control_plane.post_process import api
+from benchmarks.control_plane.post_process import api, stored
 from benchmarks.control_plane.report import Line, table
 from benchmarks.control_plane.sections import SECTIONS
+from interlock.app.place import SystemClock
 from interlock.backends.memory.ledger import MemoryLedger
 
 KEY = "ilk_of_a_benchmark"
@@ -27,6 +28,23 @@ async def test_a_session_is_opened_and_given_more_to_do() -> None:
         queued = await http.post("/v1/commands", content=more, headers={**headers, "Idempotency-Key": "l" * 16})
         assert (queued.status_code, queued.json()["state"]) == (202, "queued")
         assert msgspec.json.decode(more)["on_busy"] == "enqueue"
+
+
+@pytest.mark.anyio
+async def test_the_floor_stores_what_a_gateway_stores_of_a_command() -> None:
+    ledger = MemoryLedger()
+    app = stored(ledger, SystemClock())
+    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://127.0.0.1") as http:
+        answers = [await http.post("/v1/commands", content=OPENING) for _ in range(2)]
+    first, second = (answer.json()["id"] for answer in answers)
+    assert [answer.status_code for answer in answers] == [202, 202]
+    assert [record.seq for record in await ledger.audit("default", 0, 10)] == [1, 2]
+    for command_id in (first, second):
+        record = await ledger.command(command_id, "default")
+        assert record is not None
+        assert record.command.payload_sha256 == answers[0].json()["payload_sha256"]
+        assert await ledger.head("default", f"c/{command_id}") == 1
+    assert await ledger.head("default", "t/default") == 2
 
 
 @pytest.mark.anyio
