@@ -48,6 +48,7 @@ def denied(subject: PolicySubject, **fields: Any) -> bool:
     ({"command": "cat .en*"}, {"words": "cat **"}, False),
     ({"command": "cat .*/x"}, {"words": "cat **"}, False),
     ({"command": "cat src/.?/x"}, {"words": "cat **"}, False),
+    ({"command": "cat =ls"}, {"words": "cat **"}, False),  # A path, for zsh.
     ({"command": "file -f.env"}, {"words": "file **"}, False),
     ({"command": "make test | tee log"}, {"command": r"make test \| tee log"}, True),
     ({"command": "FOO=1 make test"}, {"command": "FOO=[0-9] make test"}, True),

@@ -126,8 +126,7 @@ def _must_be_named(command: Simple, line: CommandLine, wanted: CoverageTerms, fa
         if at in named:
             continue
         url = programs.urls_in(word)
-        if (url and not _one_of(url, wanted.url)) or ("tilde" in line.marks and "~" in word) or (
-                "glob" in line.marks and _OPEN_GLOB.search(word)) or any(
+        if (url and not _one_of(url, wanted.url)) or _is_expanded(word, line) or any(
                 _leads_away(path, facts) and not _path_fits(wanted.path, facts, path)
                 for path in programs.paths_in(word)):
             named.add(at)
@@ -138,6 +137,12 @@ def _must_be_named(command: Simple, line: CommandLine, wanted: CoverageTerms, fa
 
 _OPEN_GLOB = re.compile(r"^(?:-.*)?[*?[]|(?:^|/)\.[^/]*[*?[]", re.DOTALL)
 """A pattern that may become an option, or a hidden name: a key file's, or with some shells the parent directory's."""
+
+
+def _is_expanded(word: str, line: CommandLine) -> bool:
+    """Return whether a shell may make an option or a path elsewhere of the word; zsh looks up `=ls` as a program."""
+    return word.startswith("=") or ("tilde" in line.marks and "~" in word) or (
+        "glob" in line.marks and _OPEN_GLOB.search(word) is not None)
 
 
 def _leads_away(path: str, facts: RequestFacts) -> bool:

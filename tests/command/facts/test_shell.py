@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import random
+import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
@@ -65,3 +69,44 @@ def test_no_line_takes_long(piece: str) -> None:
     began = time.process_time()
     read(piece * (4_096 // len(piece)))
     assert time.process_time() - began < 2
+
+
+PIECES = (
+    "p", "q a", "evil", " ", "\t", "\n", ";", "&&", "||", "|", "|&", "&", "(", ")", "{", "}", "<", ">", ">>", "2>&1",
+    ">/dev/null", "&>/dev/null", ">& 2", "22", "'", '"', "`", "$", "$(evil)", "`evil`", "${", "$((", "$'", "\\", "\\\n",
+    "\\;", "#", " #", "!", "[[ ", " ]]", "=", "A=1 ", "*", "?", "{a,evil}", "..", "time ", "coproc ", "if ",
+    " then ", " fi",
+    "case x in ", "x)", ";;", "f()", "<<E", "\nE\n", "<<<", "<(evil)", "''", "'a b'", '"a\\"b"', "a\\ b", "é", "\u00a0",
+    "\u2028", "\r", "\x0b", "%", "^", "-", ",", "/", "[0]", "!!", "{}", '"$(evil)"', "'$(evil)'",
+)
+RECORDER = """#!/bin/sh
+{ printf '%s' "${0##*/}"; for word; do printf '\\037%s' "$word"; done; printf '\\036'; } >> "$RECORD"
+"""
+LINES = 1_000
+
+
+@pytest.mark.req("H-7")
+def test_what_is_read_as_plain_is_what_a_shell_runs(tmp_path: Path) -> None:
+    record, here, programs = tmp_path / "record", tmp_path / "here", tmp_path / "programs"
+    here.mkdir()
+    programs.mkdir()
+    for name in ("p", "q", "evil"):
+        (programs / name).write_text(RECORDER)
+        (programs / name).chmod(0o755)
+    surroundings = {"PATH": f"{programs}:{os.environ['PATH']}", "RECORD": str(record)}
+    dice, plain = random.Random(7), 0
+
+    for _ in range(LINES):
+        text = "p" + "".join(dice.choice(("", " ")) + dice.choice(PIECES) for _ in range(dice.randint(1, 6)))
+        line = read(text)
+        if line.unclear is not None or not line.marks <= LISTED or "tilde" in line.marks:
+            continue
+        plain += 1
+        record.write_bytes(b"")
+        subprocess.run(["bash", "-c", text], cwd=here, env=surroundings, stdin=subprocess.DEVNULL, capture_output=True,
+                       check=False, timeout=30)
+        ran = {tuple(one.split("\x1f")) for one in record.read_text().split("\x1e") if one}
+        assert ran <= {one.words for one in line.commands}, text
+        assert not list(here.iterdir()), text
+
+    assert plain > 50
