@@ -1,1 +1,1 @@
-"""The words: envelope, frames, resources, records, codes, limits. No behaviour, no input or output."""
+"""The vocabulary: envelope, frames, resources, records, codes, limits. No behaviour, no input or output."""

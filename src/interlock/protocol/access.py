@@ -1,4 +1,4 @@
-"""Who may ask, and for whom: roles, and the resources of keys, tenants and tickets (K-1, K-2)."""
+"""Access: roles, and the resources of keys, tenants and tickets (K-1, K-2)."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import msgspec
 from interlock.protocol.resources import Actor, Body, Resource
 
 Role = Literal["viewer", "operator", "approver", "auditor", "admin", "owner", "runner"]
-"""What a credential allows, within its tenant. `owner` also makes tenants; `runner` is a runner's own token."""
+"""What a credential allows, within its tenant. `owner` can also create tenants; `runner` is a runner's own token."""
 GIVEN_ROLES: tuple[str, ...] = tuple(role for role in get_args(Role) if role != "runner")
-"""The roles that a key or a token of an issuer can have; a runner's comes by pairing alone (L-3)."""
+"""The roles that a key or an issuer's token can have; a runner's is assigned by pairing only (L-3)."""
 
 COVERED_ROLES: dict[str, frozenset[str]] = {
     "owner": frozenset(GIVEN_ROLES),
@@ -23,42 +23,42 @@ COVERED_ROLES: dict[str, frozenset[str]] = {
     "auditor": frozenset({"auditor", "viewer"}),
     "viewer": frozenset({"viewer"}),
 }
-"""By role the roles that allow nothing which it does not."""
+"""For each role, the roles whose rights it includes."""
 
 TENANT_ID = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 PERSON_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,127}")
 """The actor of a key. Without a colon: the part before one is the name of an issuer."""
 
 OWNER_TENANT = "default"
-"""The tenant of anyone who runs the gateway; its log has what concerns the gateway as a whole."""
+"""The tenant of the gateway's owner; its log has the events of the gateway as a whole."""
 MAX_KEYS = 1_000
-"""Keys of a tenant that are not revoked; one more is answered 429 QuotaExceeded."""
+"""Keys of a tenant that are not revoked; a further one is answered 429 QuotaExceeded."""
 MAX_TENANTS = 1_000
 MAX_BROWSER_CODES = 100
-"""Codes of a tenant that are good at one time; one more is answered 429 QuotaExceeded."""
+"""Valid codes of a tenant at one time; a further one is answered 429 QuotaExceeded."""
 MAX_BROWSER_SESSIONS = 1_000
-"""Browser sessions of a tenant; one more is answered 429 QuotaExceeded."""
+"""Browser sessions of a tenant; a further one is answered 429 QuotaExceeded."""
 MAX_KEY_BROWSER_SESSIONS = 50
-"""Browser sessions of one key; one more ends the one that was not used for longest."""
+"""Browser sessions of one key; a further one ends the least recently used one."""
 MAX_PUSH_SUBSCRIPTIONS = 10
-"""Browsers in which one person is notified; one more is answered 429 QuotaExceeded."""
+"""Browsers in which one person is notified; a further one is answered 429 QuotaExceeded."""
 BROWSER_CODE_LIFE_MS = 5 * 60 * 1000
 BROWSER_IDLE_MS = 12 * 60 * 60 * 1000
 """A browser session ends after this time without a request."""
 BROWSER_LIFE_MS = 14 * 24 * 60 * 60 * 1000
-"""And so has any other after this, however much it is used."""
+"""Any other session ends after this, however much it is used."""
 MAX_MAKERS = 32
-"""People who made a key, directly or by keys that they made; with more no key is made."""
+"""People who created a key, directly or by keys that they created; beyond this no key is created."""
 KEY_LIFE_MAX_MS = 10 * 366 * 24 * 60 * 60 * 1000
 
 
 def written_roles(roles: Iterable[str]) -> str:
-    """Write several roles as the one word that records and audit carry: `approver+operator`."""
+    """Return several roles as one word, as records and audit store them: `approver+operator`."""
     return "+".join(sorted(set(roles)))
 
 
 def named_roles(written: str | None) -> frozenset[str]:
-    """Read what `written_roles` wrote."""
+    """Parse a result of `written_roles`."""
     return frozenset(written.split("+")) if written else frozenset()
 
 
@@ -71,7 +71,7 @@ def lesser_roles(one: Iterable[str], other: Iterable[str]) -> frozenset[str]:
 
 
 class Key(Resource, frozen=True, kw_only=True):
-    """An API key as it is listed; its secret is shown once, when it is made (K-1)."""
+    """An API key as it is listed; its secret is shown once, when it is created (K-1)."""
 
     key_id: str
     tenant_id: str
@@ -82,16 +82,16 @@ class Key(Resource, frozen=True, kw_only=True):
     roles: list[str]
     created_at: str
     last_used_at: str | None = None
-    """Written once a minute at most."""
+    """Updated at most once a minute."""
     expires_at: str | None = None
     revoked: bool = False
     created_by: str | None = None
-    """Who made it, or gave it its present secret: `user:ann`. None for the owner's key, and for keys made before this
+    """Who created it, or rotated its secret last: `user:ann`. None for the owner's key, and for keys from before this
     was recorded."""
 
 
 class MadeKey(Resource, frozen=True, kw_only=True):
-    """A key that was just made, with its secret: the only time it is shown."""
+    """A key that was just created, with its secret: the only time it is shown."""
 
     key: str
     key_id: str
@@ -100,12 +100,12 @@ class MadeKey(Resource, frozen=True, kw_only=True):
 
 
 class KeyBody(Body, frozen=True, kw_only=True):
-    """`POST /v1/keys`: the key's actor, and what it allows. Another tenant is the owner's to name."""
+    """`POST /v1/keys`: the key's actor, and what it allows. Only an owner may name another tenant."""
 
     principal: Actor
     driver: str | None = None
-    """Of an agent's key: the id of the person who drives it, whose votes its votes are; without it, who makes the
-    key."""
+    """For an agent's key: the id of the person who drives it, whose votes its votes are; by default the key's
+    creator."""
     roles: Annotated[list[str], msgspec.Meta(min_length=1, max_length=8)]
     label: Annotated[str, msgspec.Meta(max_length=128)] = ""
     ttl_ms: Annotated[int, msgspec.Meta(ge=1_000, le=KEY_LIFE_MAX_MS)] | None = None
@@ -114,7 +114,7 @@ class KeyBody(Body, frozen=True, kw_only=True):
 
 
 class EmptyBody(Body, frozen=True, kw_only=True):
-    """A request that says everything in its path."""
+    """A request without parameters besides its path."""
 
     idempotency_key: str | None = None
 
@@ -126,9 +126,9 @@ class Tenant(Resource, frozen=True, kw_only=True):
     name: str
     created_at: str
     suspended: bool = False
-    """None of its credentials is accepted."""
+    """Whether its credentials are refused."""
     moved_to: str | None = None
-    """Where it was moved: what is asked for it here is refused."""
+    """The address it was moved to: requests for it are refused here."""
 
 
 class TenantBody(Body, frozen=True, kw_only=True):
@@ -159,14 +159,14 @@ class LoginIssuer(Resource, frozen=True, kw_only=True):
 
 
 class TicketBody(Body, frozen=True, kw_only=True):
-    """`POST /v1/stream-tickets`: the path that the ticket opens, without query, as `/v1/events`."""
+    """`POST /v1/stream-tickets`: the path that the ticket opens, without query, such as `/v1/events`."""
 
     path: Annotated[str, msgspec.Meta(min_length=1, max_length=512)]
     idempotency_key: str | None = None
 
 
 class StreamTicket(Resource, frozen=True, kw_only=True):
-    """A ticket for one stream: good once, for that path alone, until `expires_at` (K-2)."""
+    """A ticket for one stream: valid once, for that path only, until `expires_at` (K-2)."""
 
     ticket: str
     path: str
@@ -174,15 +174,15 @@ class StreamTicket(Resource, frozen=True, kw_only=True):
 
 
 class BrowserSessionBody(Body, frozen=True, kw_only=True):
-    """`POST /v1/browser-sessions`: a one-time code, or an API key; one of the two."""
+    """`POST /v1/browser-sessions`: either a one-time code or an API key."""
 
     code: Annotated[str, msgspec.Meta(min_length=1, max_length=64)] | None = None
     key: Annotated[str, msgspec.Meta(min_length=1, max_length=256)] | None = None
 
 
 class OpenedBrowserSession(Resource, frozen=True, kw_only=True):
-    """A browser session that was just opened. `half` is shown this once: every later request carries it in the header
-    `Interlock-Browser`, beside the cookie that was set with this answer (J-15)."""
+    """A browser session that was just opened. `half` is shown only here: every later request carries it in the header
+    `Interlock-Browser`, in addition to the cookie that was set with this response (J-15)."""
 
     id: str
     half: str
@@ -201,15 +201,15 @@ class BrowserSession(Resource, frozen=True, kw_only=True):
     principal: Actor
     roles: list[str]
     key_id: str
-    """The key that opened it; it ends with that."""
+    """The key that opened it; the session ends with it."""
     created_at: str
     last_used_at: str
-    """Written once a minute at most."""
+    """Updated at most once a minute."""
     expires_at: str
     label: str
     """The browser, as it names itself."""
     current: bool = False
-    """Whether it is the one that asks."""
+    """Whether it is the session of this request."""
 
 
 class PushSubscription(Resource, frozen=True, kw_only=True):
@@ -225,7 +225,7 @@ class PushSubscription(Resource, frozen=True, kw_only=True):
     """The browser, as it names itself."""
     created_at: str
     current: bool = False
-    """Whether it is of the browser session that asks."""
+    """Whether it belongs to the browser session of this request."""
 
 
 class PushKeys(Body, frozen=True, kw_only=True):
@@ -236,7 +236,7 @@ class PushKeys(Body, frozen=True, kw_only=True):
 
 
 class PushSubscriptionBody(Body, frozen=True, kw_only=True):
-    """`POST /v1/push-subscriptions`: what a browser's `PushSubscription.toJSON()` gives."""
+    """`POST /v1/push-subscriptions`: the result of a browser's `PushSubscription.toJSON()`."""
 
     endpoint: Annotated[str, msgspec.Meta(min_length=1, max_length=2_048)]
     keys: PushKeys
@@ -244,8 +244,8 @@ class PushSubscriptionBody(Body, frozen=True, kw_only=True):
 
 
 class BrowserCodeBody(Body, frozen=True, kw_only=True):
-    """`POST /v1/browser-codes`: the roles of the session that the code opens, at most one's own; all of one's own if
-    left out."""
+    """`POST /v1/browser-codes`: the roles of the session that the code opens, at most the caller's own; all of them by
+    default."""
 
     roles: Annotated[list[str], msgspec.Meta(min_length=1, max_length=8)] | None = None
     idempotency_key: str | None = None

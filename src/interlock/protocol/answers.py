@@ -1,4 +1,4 @@
-"""What the REST API answers with beside the resources themselves: pages, lists, proofs, the gateway's own state."""
+"""Responses of the REST API besides the resources: pages, lists, proofs, the gateway's own state."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from interlock.protocol.resources import (
 )
 
 COMPONENTS = "#/components/schemas/"
-"""Where a document of the API keeps the forms of what stands as bytes here."""
+"""Where an API document keeps the schemas of what are bytes here."""
 
 
 def _form(name: str) -> msgspec.Meta:
-    """The form of what is written as it was stored, and not decoded for it."""
+    """Return the schema of a value that is sent as it was stored, without decoding."""
     return msgspec.Meta(extra_json_schema={"$ref": COMPONENTS + name})
 
 
@@ -77,9 +77,9 @@ class SessionHistory(msgspec.Struct, frozen=True):
 
 
 class StagedChanges(msgspec.Struct, frozen=True, kw_only=True):
-    """What an agent changed and what has not landed (H-17), as its runner reported it last. `digest` is SHA-256 over
-    all, hex; `count` counts all of them, of which `files` names the first; `refused` can never land. `approval_id` is
-    the question that waits, if there is one."""
+    """An agent's changes that have not landed (H-17), as its runner last reported them. `digest` is SHA-256 over all,
+    hex; `count` counts all of them, of which `files` lists the first; `refused` can never land. `approval_id` is the
+    pending question, if there is one."""
 
     session_id: str
     workspace: str | None
@@ -91,11 +91,11 @@ class StagedChanges(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GitChanges(Resource, frozen=True, kw_only=True):
-    """What git finds changed in a session's workspace since the session began, read by the runner for this answer
+    """Changes in a session's workspace since the session began, according to git, read by the runner for this response
     (J-4). `why_not` is one sentence if nothing could be read, as without a repository; `partly` is one if not all was,
-    or if something else is compared with. `commit` is what is compared with, null if that is nothing; `head` is the
-    commit that is checked out, null before the first one; `commits` are those between the two, newest first. `count`
-    counts every path, of which `files` names the first."""
+    or if something else is compared with. `commit` is the commit that is compared with, null if there is none; `head`
+    is the commit that is checked out, null before the first one; `commits` are those between the two, newest first.
+    `count` counts every path, of which `files` lists the first."""
 
     session_id: str
     workspace: str | None
@@ -120,8 +120,7 @@ class FrameEvent(Resource, frozen=True, kw_only=True):
 
 
 class FramePage(msgspec.Struct, frozen=True):
-    """A page of a session's stream. `previous_cursor` is `before` of the page in front of it; null if none is kept
-    there."""
+    """A page of a session's stream. `previous_cursor` is `before` of the previous page; null if none is stored."""
 
     events: list[Annotated[msgspec.Raw, _form("FrameEvent")]]
     next_cursor: str
@@ -138,7 +137,7 @@ class FeedPage(msgspec.Struct, frozen=True):
 
 
 class FilePage(msgspec.Struct, frozen=True):
-    """A page of a session's files, in the order in which they were kept."""
+    """A page of a session's files, in the order in which they were stored."""
 
     items: list[SessionFile]
     next_cursor: str | None
@@ -157,8 +156,8 @@ class ClusterGateway(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SharedServer(msgspec.Struct, frozen=True, kw_only=True):
-    """PostgreSQL or NATS, as the gateway that is asked reaches it. Without `reachable` there is no version or latency.
-    `trouble` says in one sentence what is wrong and what that stops; a database that waits for its synchronous standby
+    """PostgreSQL or NATS, as reached by the queried gateway. Without `reachable` there is no version or latency.
+    `trouble` is one sentence about the problem and its consequences; a database that waits for its synchronous standby
     has one although it is reachable."""
 
     where: str
@@ -177,7 +176,7 @@ class ClusterHealth(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MissingSession(msgspec.Struct, kw_only=True):
-    """A session of which the ledger lacks something that its runner has seen."""
+    """A session whose runner has more than the ledger."""
 
     session_id: str
     runner_id: str
@@ -192,10 +191,10 @@ class MissingSession(msgspec.Struct, kw_only=True):
 
 
 class RestoredLedger(msgspec.Struct, kw_only=True):
-    """What the ledger is known to lack, since an older copy of it was put back. Found since the gateways started."""
+    """What the ledger is known to lack, after an older copy of it was restored. Found since the gateways started."""
 
     records_signed: int | None = None
-    """Audit records up to which a kept checkpoint goes; None if no checkpoint is ahead of the ledger."""
+    """Audit records that a stored checkpoint covers; None if no checkpoint is ahead of the ledger."""
     records_kept: int | None = None
     """Audit records that the ledger had when that was found."""
     commands_closed: int = 0
@@ -221,11 +220,11 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     runners: list[Node]
     drains: list[Drain] = []
     unsigned: str | None = None
-    """Why the tenant's audit log cannot be signed; meanwhile no new command is taken."""
+    """Why the tenant's audit log cannot be signed; meanwhile no new command is accepted."""
     restored: RestoredLedger | None = None
-    """What the ledger lacks since an older copy of it was put back, as far as this gateway has found it."""
+    """What the ledger lacks after an older copy of it was restored, as far as this gateway has found it."""
     cluster: ClusterHealth | None = None
-    """Of several gateways: for operators and auditors of the tenant `default`, whose machines they are."""
+    """Only in a cluster, for operators and auditors of the tenant `default`, whose machines the gateways are."""
 
 
 class DrainList(msgspec.Struct, frozen=True):
@@ -271,14 +270,14 @@ class AuditPage(msgspec.Struct, frozen=True):
 
 
 class Erased(msgspec.Struct, frozen=True):
-    """The records whose personal data is gone now, and whether more were asked for than one request erases."""
+    """The records whose personal data was erased, and whether more were requested than one request erases."""
 
     erased: list[int]
     has_more: bool
 
 
 class KeptCheckpoint(msgspec.Struct, frozen=True):
-    """A checkpoint of the log that was kept, and where."""
+    """A stored checkpoint of the log, and its location."""
 
     where: Literal["file", "ledger"]
     size: int
@@ -286,7 +285,7 @@ class KeptCheckpoint(msgspec.Struct, frozen=True):
 
 
 class SigningState(msgspec.Struct, frozen=True, kw_only=True):
-    """`GET /v1/audit/signing`: how far the log goes now, and why it cannot be signed, if so; the root in hex."""
+    """`GET /v1/audit/signing`: the current end of the log, and why it cannot be signed, if so; the root in hex."""
 
     unsigned: str | None
     size: int
@@ -295,7 +294,7 @@ class SigningState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Resumed(msgspec.Struct, frozen=True):
-    """How many records were accepted; the log is signed again, with one more that says who accepted them."""
+    """Number of accepted records; the log is signed again, with a further record of who accepted them."""
 
     accepted: int
 
@@ -327,22 +326,22 @@ class RunnerList(msgspec.Struct, frozen=True):
 
 
 class PolicyRules(msgspec.Struct, frozen=True):
-    """`GET /v1/policy`: the rules in force as the config would write them, each with its `source`."""
+    """`GET /v1/policy`: the rules in force in the config's form, each with its `source`."""
 
     rules: list[dict[str, Any]]
 
 
 class ProposedWidth(msgspec.Struct, frozen=True):
-    """How much an "always" may cover, and the rule that it would be."""
+    """A width of an "always", and the resulting rule."""
 
     width: Literal["exact", "program", "below", "described"]
     rule: dict[str, Any]
 
 
 class ProposedRule(msgspec.Struct, frozen=True):
-    """`GET /v1/approvals/{id}/rule`: what a vote with `remember` would leave behind (A-9).
+    """`GET /v1/approvals/{id}/rule`: the result of a vote with `remember` (A-9).
 
-    `rule` is that of the width asked for; `widths` are all that fit this call, the narrowest first (H-8).
+    `rule` is that of the requested width; `widths` are all that fit this call, the narrowest first (H-8).
     """
 
     rule: dict[str, Any]
@@ -362,7 +361,7 @@ class RuleList(msgspec.Struct, frozen=True):
 
 
 class Explanation(msgspec.Struct, frozen=True):
-    """What policy says of a call. `steps` are the rules in order up to the one that decides; `missed` is the match
+    """Policy's verdict on a call. `steps` are the rules in order up to the one that decides; `missed` is the match
     field that kept a rule from deciding."""
 
     effect: str
@@ -391,14 +390,14 @@ class KeyList(msgspec.Struct, frozen=True):
 
 
 class BrowserSessionList(msgspec.Struct, frozen=True):
-    """`GET /v1/browser-sessions`: those that are open, newest first."""
+    """`GET /v1/browser-sessions`: the open ones, newest first."""
 
     items: list[BrowserSession]
 
 
 class PushSubscriptionList(msgspec.Struct, frozen=True):
-    """`GET /v1/push-subscriptions`, newest first. `key` is what browsers subscribe with, in base64url; null if the
-    gateway is not configured to notify browsers."""
+    """`GET /v1/push-subscriptions`, newest first. `key` is the key for browsers' subscriptions, in base64url; null if
+    the gateway is not configured to notify browsers."""
 
     key: str | None
     items: list[PushSubscription]
@@ -423,7 +422,7 @@ class DeliveryList(msgspec.Struct, frozen=True):
 
 
 class Arrived(msgspec.Struct, frozen=True):
-    """`POST /v1/webhooks/{name}/test`: the receiver took a message that asks nothing."""
+    """`POST /v1/webhooks/{name}/test`: the receiver accepted a test message."""
 
     arrived: bool
 
@@ -435,7 +434,7 @@ class Health(msgspec.Struct, frozen=True):
 
 
 class PrunedTenant(msgspec.Struct, frozen=True, kw_only=True):
-    """What was forgotten of one tenant."""
+    """What was deleted of one tenant."""
 
     tenant_id: str
     sessions: int = 0
@@ -448,7 +447,7 @@ class PrunedTenant(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Pruned(msgspec.Struct, frozen=True, kw_only=True):
-    """`POST /v1/prune`: what was forgotten, or with `dry_run` what would be; tenants without any are left out."""
+    """`POST /v1/prune`: what was deleted, or with `dry_run` what would be; tenants without any are omitted."""
 
     dry_run: bool
     before: str
@@ -458,23 +457,24 @@ class Pruned(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RetentionPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """`GET /v1/retention`: how long what is kept (G-5). Transcripts and the audit log stay until somebody removes them.
+    """`GET /v1/retention`: how long data is stored (G-5). Transcripts and the audit log stay until they are removed by
+    hand.
     """
 
     keep_ms: int | None
-    """Frames, events, files and sent questions, after the last turn of their session; null is for ever."""
+    """Frames, events, files and sent notices, after the last turn of their session; null is unlimited."""
     answers_ms: int
     """Answers under an idempotency key."""
     usage_ms: int
     """Usage by the day."""
     last_pruned_at: str | None
-    """When the daily round was last made; null if it never was."""
+    """When the daily run last took place; null if it never did."""
 
 
 class Readiness(msgspec.Struct, frozen=True, kw_only=True):
-    """`GET /readyz`: `ok` if the ledger writes, the lanes are up and every audit log can be signed. A drain shows, and
-    does not make it false. `bus` is that of a cluster; one that is away does not make it false either, since sessions
-    whose runners are attached here go on."""
+    """`GET /readyz`: `ok` if the ledger accepts writes, the lanes are up and every audit log can be signed. A drain is
+    shown, and does not make it false. `bus` is that of a cluster; an unavailable one does not make it false either,
+    since sessions whose runners are attached here continue."""
 
     ok: bool
     ledger: Literal["writes", "refuses"]

@@ -1,4 +1,4 @@
-"""Several frames in one message, as JSON lines, where both sides offered it (L-2). Pure."""
+"""Several frames in one message, as JSON lines, if both sides offered it (L-2). Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ BATCH = "batch"
 
 
 def join(frames: Iterable[bytes], limit_bytes: int = MAX_MESSAGE_BYTES) -> Iterator[bytes]:
-    """Put frames, in order, into as few messages as hold them. A frame that is larger than a message stands alone."""
+    """Join frames, in order, into as few messages as possible. A frame that is larger than a message is sent alone."""
     lines: list[bytes] = []
     size = 0
     for frame in frames:
@@ -25,7 +25,7 @@ def join(frames: Iterable[bytes], limit_bytes: int = MAX_MESSAGE_BYTES) -> Itera
 
 
 def split(message: bytes) -> list[bytes]:
-    """The frames of a message; a line end behind the last one is none."""
+    """Return the frames of a message; a final line end adds none."""
     lines = message.split(b"\n")
     if len(lines) > 1 and not lines[-1]:
         lines.pop()

@@ -1,4 +1,5 @@
-"""Bodies that only say how to do what their path names; those that make a resource stand with it in `resources`."""
+"""Bodies that only describe how to do what their path names; those that create a resource are with it in
+`resources`."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from interlock.protocol.resources import Body
 
 DeviceName = Annotated[str, msgspec.Meta(max_length=128, extra_json_schema={
     "pattern": r"^[^\x00-\x1f\x7f-\x9f]*$"})]
-"""A name for people. The schema states the pattern; the name's user checks it and says what is wrong."""
+"""A name for people. The schema states the pattern; the code that uses the name checks it and describes the fault."""
 
 
 class CloseBody(Body, frozen=True, kw_only=True):
@@ -68,20 +69,20 @@ class EntryBody(Body, frozen=True, kw_only=True, rename=_stored):
     space: EntryText = msgspec.UNSET
     display_name: EntryText = msgspec.UNSET
     unknown_fields: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
-    """Fields of other programs, which are kept and not interpreted; null takes one away."""
+    """Fields of other programs, which are stored and not interpreted; null removes one."""
     idempotency_key: str | None = None
 
 
 class CompactBody(Body, frozen=True, kw_only=True):
-    """`POST /v1/sessions/{id}/compact`; `instructions` say what the summary must keep."""
+    """`POST /v1/sessions/{id}/compact`; `instructions` state what the summary must keep."""
 
     instructions: str | None = None
     idempotency_key: str | None = None
 
 
 class LandBody(Body, frozen=True, kw_only=True):
-    """`POST /v1/sessions/{id}/land` (H-17): `files` are the paths that land, with what lies below them; without it, all
-    does. With `digest`, that of the approval, nothing lands if it is another one by now."""
+    """`POST /v1/sessions/{id}/land` (H-17): `files` are the paths that land, with what lies below them; by default all.
+    With `digest`, that of the approval, nothing lands if it has changed since."""
 
     files: list[str] | None = None
     digest: str | None = None
@@ -90,22 +91,22 @@ class LandBody(Body, frozen=True, kw_only=True):
 
 
 class DiscardBody(Body, frozen=True, kw_only=True):
-    """`POST /v1/sessions/{id}/discard` (H-17): `files` are the paths that are thrown away, with what lies below them;
-    without it, all is."""
+    """`POST /v1/sessions/{id}/discard` (H-17): `files` are the paths that are discarded, with what is below them; by
+    default all."""
 
     files: list[str] | None = None
     idempotency_key: str | None = None
 
 
 class ReleaseBody(Body, frozen=True, kw_only=True):
-    """`POST /v1/sessions/{id}/release`: `to` is the id of the gateway that is to control it."""
+    """`POST /v1/sessions/{id}/release`: `to` is the id of the gateway that will control it."""
 
     to: str
     idempotency_key: str | None = None
 
 
 class PairingBody(Body, frozen=True, kw_only=True):
-    """`POST /v1/runners/pairings`: a name for the host, which the runner may give itself."""
+    """`POST /v1/runners/pairings`: a name for the host; by default the runner chooses it."""
 
     device_name: DeviceName = ""
     idempotency_key: str | None = None
@@ -125,16 +126,16 @@ class RunnerBody(Body, frozen=True, kw_only=True):
 
 
 class ReplayBody(Body, frozen=True, kw_only=True):
-    """`POST /v1/policy/replay`: the rules to try, as `[[policy.rules]]` has them; without `rules` those in force."""
+    """`POST /v1/policy/replay`: the rules to try, as in `[[policy.rules]]`; without `rules` those in force."""
 
     rules: Annotated[list[dict[str, Any]], msgspec.Meta(max_length=500)] | None = None
     session_id: str | None = None
-    """Only this session; else the newest ones."""
+    """Only this session; by default the newest ones."""
     sessions: Annotated[int, msgspec.Meta(ge=1, le=100)] = 20
     calls: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 200
     """How many calls are judged at most."""
     changed: bool = False
-    """Return only those of them that would be decided otherwise."""
+    """Return only those with a different decision."""
     idempotency_key: str | None = None
 
 

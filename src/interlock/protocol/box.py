@@ -1,6 +1,6 @@
-"""The box of one opening as data (H-18): what its runner states, what a card shows, what a policy rule may ask for.
+"""The box of one opening as data (H-18): what its runner reports, what a card shows, what a policy rule may require.
 
-Pure. The runner states a box in hello for each agent, and in the capabilities that answer an open for that opening.
+Pure. The runner reports a box in hello for each agent, and for an opening in the capabilities that answer its open.
 """
 
 from __future__ import annotations
@@ -10,42 +10,43 @@ from typing import Literal, get_args
 import msgspec
 
 WallKind = Literal["namespace", "landlock", "none"]
-"""`namespace`: a mount namespace of the agent's own. `landlock`: Linux's access rules. `none`: no wall at all."""
+"""`namespace`: a mount namespace of the agent's own. `landlock`: Linux's access rules. `none`: no wall."""
 Network = Literal["all", "none", "model"] | list[str]
 """`none`: only its own loopback. `model`: its provider's hosts, through the runner's proxy. A list: these hosts and
 ports, through the same proxy."""
 LANDING = "land_changes"
-"""The tool name of the question whether staged changes land (H-17); rules name it as they name a tool."""
+"""The tool name of the question whether staged changes land (H-17); rules name it like a tool."""
 Part = Literal["walls", "writes", "network", "programs", "staged"]
-"""What a policy rule's `box` may name; see `parts`."""
+"""Values of a policy rule's `box`; see `parts`."""
 CLOSED: tuple[Part, ...] = ("walls", "writes", "network")
-"""What `box = true` in a rule asks for."""
+"""What `box = true` in a rule requires."""
 Speaker = Literal["ssh-agent", "gpg-agent", "docker", "dbus", "tmux"]
-"""Programs that listen on sockets, and would act for an agent outside of its walls."""
+"""Programs that listen on sockets, and could act for an agent outside its walls."""
 SPEAKERS: tuple[Speaker, ...] = get_args(Speaker)
 MAX_HOSTS_SHOWN = 4
 MAX_HOST_CHARS = 80
 
 
 class Box(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What holds an agent's processes whether it cooperates or not. Without walls nothing else of it holds."""
+    """The restrictions of an agent's processes, whether it cooperates or not. Without walls nothing else of it is
+    enforced."""
 
     walls: WallKind
     access: Literal["rw", "ro", "none"] = "rw"
-    """What a wall leaves of its workspace."""
+    """Its access to its workspace, enforced by a wall."""
     limited: bool = False
-    """It changes nothing but its workspace, temporary files and the paths that its config lists."""
+    """Whether it can change only its workspace, temporary files and the paths that its config lists."""
     network: Network = "all"
     programs: bool = False
     """Every program that it starts waits for policy (H-16)."""
     staged: bool = False
-    """What it writes in its workspace lands there after a yes (H-17)."""
+    """Whether its changes in its workspace land there after a yes (H-17)."""
     no_sockets: list[Speaker] = []
-    """The programs whose sockets are hidden from it: keys, containers and services that it does not reach by them."""
+    """The programs whose sockets are hidden from it: keys, containers and services that it cannot reach by them."""
 
 
 def parts(box: Box | None) -> tuple[Part, ...]:
-    """Return what a box holds, as rules name it; nothing for a box without walls, or for none."""
+    """Return what a box enforces, as rules name it; nothing for a box without walls, or for none."""
     if box is None or box.walls == "none":
         return ()
     found: list[Part] = ["walls"]
@@ -61,12 +62,12 @@ def parts(box: Box | None) -> tuple[Part, ...]:
 
 
 def is_closed(box: Box | None) -> bool:
-    """Whether a box holds what `box = true` asks for: walls, its writes and its network."""
+    """Return whether a box enforces what `box = true` requires: walls, its writes and its network."""
     return set(CLOSED) <= set(parts(box))
 
 
 def covers(stated: Box | None, promised: Box | None) -> bool:
-    """Whether the box of an opening holds all that was promised of it before, when somebody decided on it."""
+    """Return whether the box of an opening has every restriction that was promised when the decision was made."""
     if promised is None or promised.walls == "none":
         return True
     if stated is None or not set(parts(promised)) <= set(parts(stated)):
@@ -78,7 +79,7 @@ def covers(stated: Box | None, promised: Box | None) -> bool:
 
 
 def phrase(box: Box) -> str:
-    """Describe a box in one line: `in a box (namespace): no network but its model; writes are staged`."""
+    """Return a box's description in one line: `in a box (namespace): no network but its model; writes are staged`."""
     if box.walls == "none":
         return "no walls: it can read Interlock's own keys"
     held = [_network(box.network), _writes(box)]

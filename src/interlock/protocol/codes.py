@@ -1,11 +1,11 @@
-"""Error codes of the link (W-2), each with whose fault it is and what to do. The REST codes are in `problems`."""
+"""Error codes of the link (W-2), each with the responsible party and the remedy. The REST codes are in `problems`."""
 
 from enum import StrEnum
 from typing import NamedTuple
 
 
 class Fault(StrEnum):
-    """Who can mend it."""
+    """Who can fix it."""
 
     USER = "user"
     AGENT = "agent"
@@ -47,7 +47,7 @@ class Code(StrEnum):
 
 
 class Meaning(NamedTuple):
-    """What a code says to a person."""
+    """A code's explanation for people."""
 
     sentence: str
     fault: Fault
@@ -152,12 +152,12 @@ class CloseCode:
     VERSION = 4406
     """No common version (L-4)."""
     OPENING = 4408
-    """Hello did not come within OPENING_TIMEOUT_MS, or something else came first (L-4)."""
+    """Hello did not arrive within OPENING_TIMEOUT_MS, or another frame came first (L-4)."""
     REPLACED = 4410
     """The same runner opened a newer link."""
     OUTDATED = 4411
     """The hello arrived late: the same runner has sent a newer one since. The reason ends with that one's number."""
     REOPENING = 4412
-    """The runner opens the link again at once, with a new hello: what it offers has changed."""
+    """The runner reopens the link at once, with a new hello: its offer has changed."""
     LEDGER = 1011
     """The gateway could not commit; reconnect and send again."""

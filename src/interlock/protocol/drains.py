@@ -1,4 +1,4 @@
-"""What the REST API takes and shows of drains (C-5)."""
+"""Bodies and resources of drains (C-5)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DrainScope = Literal["gateway", "runner", "agent", "session"]
 
 
 class DrainBody(Body, frozen=True, kw_only=True):
-    """`POST /v1/drain` and `/v1/undrain`: all of the tenant (gateway), or the one runner, agent or session (C-5)."""
+    """`POST /v1/drain` and `/v1/undrain`: all of the tenant (gateway), or one runner, agent or session (C-5)."""
 
     scope: DrainScope
     id: str | None = None

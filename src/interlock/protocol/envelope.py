@@ -11,7 +11,7 @@ DPS_VERSION = "rawp-dps-1.0"
 
 
 class Wire(msgspec.Struct, frozen=True, gc=False):
-    """A frame as it arrives: the payload still bytes, so that what is only relayed is never re-encoded."""
+    """A frame as received: the payload is not decoded, so that a frame that is only relayed is never re-encoded."""
 
     type: str
     payload: msgspec.Raw
@@ -23,10 +23,10 @@ class Wire(msgspec.Struct, frozen=True, gc=False):
 
 
 class Frame(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """A frame as it is made or understood: the payload is the struct that the frame table names for `type`.
+    """A frame as created or parsed: the payload is the struct that the frame table names for `type`.
 
     `payload` is a `msgspec.Raw` for a type that the table does not know (E-1). `timestamp` is ISO 8601 UTC with
-    milliseconds. `seq` is set on durable frames only, when the frame enters its outbox.
+    milliseconds. `seq` is set on durable frames only, when the frame is added to its outbox.
     """
 
     type: str

@@ -1,4 +1,4 @@
-"""The one table of frames: type, direction, class, payload; and the codec that obeys it (W-1, E-1, E-4)."""
+"""The table of frames: type, direction, class, payload; and the codec that uses it (W-1, E-1, E-4)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ class Class(Enum):
 
 
 class Origin(Enum):
-    """Where a word comes from: the seed documents, other public pages of the same specification, or our own profile."""
+    """The origin of a name: the seed documents, other public pages of the same specification, or Interlock's own
+    profile."""
 
     S = "S"
     R = "R"
@@ -44,10 +45,10 @@ class Origin(Enum):
 class FrameType(NamedTuple):
     """One row of the table.
 
-    `origin` is where the name comes from; `published` the payload's fields that are not of our own profile, with where
-    each comes from ("context.tool_name" is one inside another). `features` is what an agent, or a runner, must offer
-    before the frame may be obeyed; without it the answer is UNSUPPORTED_CAPABILITY (A-6). `legal` says when a runner
-    may send it: at any time, or in a turn; `session.turn` says it by phase for those that begin or end something.
+    `origin` is where the name comes from; `published` the payload's fields that are not of our own profile, with the
+    origin of each ("context.tool_name" is one inside another). `features` is what an agent, or a runner, must offer
+    before the frame may be obeyed; without it the answer is UNSUPPORTED_CAPABILITY (A-6). `legal` states when a runner
+    may send it: at any time, or in a turn; `session.turn` states it by phase for those that begin or end something.
     """
 
     name: str
@@ -140,14 +141,14 @@ FRAMES: dict[str, FrameType] = {
 ENVELOPE: dict[str, Origin] = {
     "type": _S, "payload": _S, "metadata": _R, "message_id": _R, "session_id": _P, "seq": _P, "timestamp": _P,
 }
-"""Where the envelope's fields come from."""
+"""The origin of the envelope's fields."""
 
 
 class InvalidFrame(Exception):
-    """A message that is not a frame of its type (E-1).
+    """Raised for a message that is not a frame of its type (E-1).
 
-    `path` names the place in the frame ("$.payload.text"), `sentence` says what is wrong there. `wire` is the
-    envelope where at least that could be read, so that the refusal can name session and seq.
+    `path` names the place in the frame ("$.payload.text"), `sentence` describes the fault. `wire` is the envelope if
+    that could be read, so that the refusal can name session and seq.
     """
 
     def __init__(self, path: str, sentence: str, wire: Wire | None = None, code: Code = Code.INVALID_FRAME) -> None:
@@ -159,7 +160,7 @@ class InvalidFrame(Exception):
 
 
 class _Salvage(msgspec.Struct, frozen=True):
-    """What a refusal needs of an envelope that cannot be read as a whole."""
+    """The fields of a malformed envelope that a refusal needs."""
 
     session_id: str
     seq: int | None = None
@@ -183,8 +184,8 @@ def frame_class(frame_type: str) -> Class:
 
 
 def decode_wire(raw: bytes) -> Wire:
-    """Read the envelope alone. Raises InvalidFrame, with a `wire` where session and seq at least can be read, so that
-    the frame can be refused by its number and the link stays up (E-1)."""
+    """Parse the envelope only. Raises InvalidFrame, with a `wire` if session and seq at least can be read, so that the
+    frame can be refused by its number and the link stays up (E-1)."""
     try:
         return _wire_decoder.decode(raw)
     except msgspec.MsgspecError:
@@ -194,7 +195,7 @@ def decode_wire(raw: bytes) -> Wire:
 
 
 def _wire_again(raw: bytes) -> Wire:
-    """Read an envelope that may write integers as floats. Raises InvalidFrame."""
+    """Parse an envelope that may write integers as floats. Raises InvalidFrame."""
     try:
         return decode_whole(_wire_decoder.decode, raw)
     except msgspec.ValidationError as error:
@@ -208,13 +209,13 @@ def _salvage(raw: bytes) -> Wire | None:
     try:
         kept = decode_whole(_salvage_decoder.decode, raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None  # A fault of the JSON itself may lie behind the field that was found wrong first.
+        return None  # A fault of the JSON itself may follow the field that was found wrong first.
     names = [name if isinstance(name, str) else "" for name in (kept.type, kept.message_id)]
     return Wire(names[0], msgspec.Raw(b"null"), names[1], kept.session_id, kept.seq)
 
 
 def decode(raw: bytes, sender: Direction) -> Frame:
-    """Read one frame that `sender` (C or M) sent. Raises InvalidFrame naming the path (E-1, W-1)."""
+    """Parse one frame that `sender` (C or M) sent. Raises InvalidFrame naming the path (E-1, W-1)."""
     return understand(decode_wire(raw), sender)
 
 
@@ -249,7 +250,8 @@ def understand(wire: Wire, sender: Direction) -> Frame:
 
 
 def _place(error: msgspec.ValidationError) -> tuple[str, str]:
-    """Split msgspec's message into the path and the sentence; the top is "$". A missing field is its own place."""
+    """Split msgspec's message into the path and the sentence; the top is "$". The place of a missing field is its
+    own."""
     sentence, _, path = str(error).partition(" - at ")
     place = path.strip("`") or "$"
     missing = _missing.match(sentence)
@@ -270,9 +272,9 @@ def _check_envelope(wire: Wire, frame_class: Class) -> None:
 
 
 def encode(frame: Frame) -> bytes:
-    """Write a frame as one line of JSON. Raises InvalidFrame with FRAME_TOO_LARGE above MAX_FRAME_BYTES (L-2).
+    """Encode a frame as one line of JSON. Raises InvalidFrame with FRAME_TOO_LARGE above MAX_FRAME_BYTES (L-2).
 
-    `session.history` alone may fill a message (E-5), and is bounded where it is made.
+    Only `session.history` may fill a message (E-5), and is bounded where it is created.
     """
     raw = _encoder.encode(frame)
     if len(raw) > MAX_FRAME_BYTES and frame.type != "session.history":

@@ -1,4 +1,4 @@
-"""How an agent is held, in one word, and what that rests on (H-10): in hello, in sessions, on approvals, in audit."""
+"""How an agent is held, in one word, and the evidence for it (H-10): in hello, in sessions, on approvals, in audit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MEANINGS: Mapping[Held, str] = {
 }
 """The words, and the sentence for each."""
 PROGRAM, BELOW = "program", "below"
-"""The tool that a held program's start is shown as, and the option by which it may start whatever it wants (H-16)."""
+"""The tool that a held program's start is shown as, and the option by which it may start any program (H-16)."""
 PROGRAMS_HELD = "each program that it starts is held"
 NOT_CHECKED = "not checked"
 CHANGED = "changed since its check"
@@ -26,11 +26,11 @@ INCONCLUSIVE = "its check saw nothing run unasked, and did not see it ask"
 READS_UNASKED = "except for shell commands that it takes for reading"
 MAX_WHY_CHARS = 200
 PHRASES_KEPT = 256
-"""Phrases that are kept: every command's audit record has one, and agents are held in few ways."""
+"""Cached phrases: every command's audit record has one, and agents are held in few ways."""
 
 
 class Holding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The word, and what it rests on: `why` in a few words, and the check's version and time (ISO 8601, UTC)."""
+    """The word, and its evidence: `why` in a few words, and the check's version and time (ISO 8601, UTC)."""
 
     held: Held
     why: str = ""
@@ -40,7 +40,7 @@ class Holding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 @lru_cache(PHRASES_KEPT)
 def phrase(holding: Holding) -> str:
-    """One line: `asks (checked 2026-11-22, v1.52.0)`, `command (not checked)`, `none (rule let-it)`."""
+    """Return one line: `asks (checked 2026-11-22, v1.52.0)`, `command (not checked)`, `none (rule let-it)`."""
     rests_on = [holding.why[:MAX_WHY_CHARS]] if holding.why else []
     if holding.checked:
         rests_on.append(f"checked {holding.checked[:10]}")

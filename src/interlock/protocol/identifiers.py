@@ -1,4 +1,4 @@
-"""How ids are written. Randomness and time come in as arguments."""
+"""The formats of ids. Randomness and time are arguments."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _PAIRS = tuple(first + second for first in _CROCKFORD for second in _CROCKFORD)
 
 INSTANTS_KEPT = 16
-"""Milliseconds whose beginning of a ULID is kept: what is decided together is named together."""
+"""Cached milliseconds with the beginning of their ULIDs: what is decided together is named together."""
 _TYPED = str.maketrans({"-": None, " ": None, "O": "0", "I": "1", "L": "1"})
 
 AGENT_ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 """Agent ids (R-2)."""
 
 COMMAND_STREAMS = "c/"
-"""How the names of commands' streams begin: the command's id follows."""
+"""Prefix of the names of commands' streams: the command's id follows."""
 COMMAND_PREFIX = "cmd_"
 """How the ids of commands begin."""
 
@@ -41,7 +41,7 @@ def crockford(entropy: bytes, length: int) -> str:
 
 
 def read_crockford(text: str) -> str:
-    """Read a code as people type it: any case, with hyphens and spaces, O for 0, I and L for 1."""
+    """Parse a code as people type it: any case, with hyphens and spaces, O for 0, I and L for 1."""
     return text.upper().translate(_TYPED)
 
 
@@ -55,20 +55,20 @@ def uuid4(entropy: bytes) -> str:
 
 
 def session_stream(session_id: str) -> str:
-    """Name the stream of a session's frames of both directions and notices."""
+    """Return the name of the stream of a session's frames of both directions and notices."""
     return "s/" + session_id
 
 
 def session_of_stream(stream: str) -> str | None:
-    """The session whose stream it is; None for a stream of another kind."""
+    """Return the session whose stream it is; None for a stream of another kind."""
     return stream[2:] if stream.startswith("s/") else None
 
 
 def command_stream(command_id: str) -> str:
-    """Name the stream of a command's status events."""
+    """Return the name of the stream of a command's status events."""
     return COMMAND_STREAMS + command_id
 
 
 def tenant_stream(tenant_id: str) -> str:
-    """Name a tenant's feed."""
+    """Return the name of a tenant's feed."""
     return "t/" + tenant_id

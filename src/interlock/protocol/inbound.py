@@ -1,4 +1,4 @@
-"""What comes in from chats and hooks, and what is answered (R-4)."""
+"""Messages from chats and hooks, and the responses (R-4)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ResetCause = Literal["daily", "idle", "asked"]
 
 
 class Attachment(Body, frozen=True, kw_only=True):
-    """A file of a message. `data` is base64; its kind is that of its media type."""
+    """A file of a message. `data` is base64; its kind is determined by its media type."""
 
     data: str
     media_type: Annotated[str, msgspec.Meta(max_length=200)] = "application/octet-stream"
@@ -24,13 +24,13 @@ class Attachment(Body, frozen=True, kw_only=True):
 
     @property
     def content_type(self) -> str:
-        """The content part that carries it: image, audio, video or file."""
+        """Return the type of its content part: image, audio, video or file."""
         kind = self.media_type.partition("/")[0]
         return kind if kind in ("image", "audio", "video") else "file"
 
 
 class InboundBody(Body, frozen=True, kw_only=True):
-    """`POST /v1/inbound`: a message of a chat. With `message_id` it needs no other idempotency key."""
+    """`POST /v1/inbound`: a message of a chat. With `message_id` no other idempotency key is needed."""
 
     channel: Id
     chat_type: Literal["direct", "group", "room", "channel"]
@@ -48,7 +48,7 @@ class InboundBody(Body, frozen=True, kw_only=True):
         msgspec.field(default_factory=list[Attachment]))
     message_id: Id | None = None
     session_key: Annotated[str, msgspec.Meta(min_length=1, max_length=512)] | None = None
-    """Names the session itself, where the chat does not."""
+    """The session's key, if the chat does not determine it."""
     subject: Words | None = None
     room: Words | None = None
     space: Words | None = None
@@ -56,7 +56,8 @@ class InboundBody(Body, frozen=True, kw_only=True):
 
     @property
     def idempotency_key(self) -> str | None:
-        """`in:` and the SHA-256 of channel, account, chat, thread and message id, each length-delimited as JSON."""
+        """Return `in:` and the SHA-256 of channel, account, chat, thread and message id, each length-delimited as
+        JSON."""
         if self.message_id is None:
             return None
         place = (self.peer or self.sender) if self.chat_type == "direct" else self.group_id
@@ -66,18 +67,18 @@ class InboundBody(Body, frozen=True, kw_only=True):
 
 
 class Received(Resource, frozen=True, kw_only=True):
-    """The outcome of a message: its session and its command. None runs for `/new` alone, or where `denied`."""
+    """The outcome of a message: its session and its command. There is no command for `/new` alone, or if `denied`."""
 
     session_id: str
-    """Empty where a word like `/status` came before the first message."""
+    """Empty if a chat command like `/status` preceded the first message."""
     session_key: str
     command_id: str | None = None
     reply: str | None = None
-    """What the gateway itself answers, to `/status`, `/stop` and `/compact`; nothing else answers then."""
+    """The gateway's own answer, to `/status`, `/stop` and `/compact`; there is no other answer then."""
     reset: ResetCause | None = None
-    """Why a new session began: the daily hour, idleness, or a person's word."""
+    """Why a new session started: the daily hour, idleness, or a person's command."""
     denied: bool = False
-    """`sendPolicy` keeps silent in this chat: the message is in the transcript, and nothing answers it."""
+    """`sendPolicy` requires silence in this chat: the message is in the transcript, and is not answered."""
 
 
 class CronJobShown(Resource, frozen=True, kw_only=True):
@@ -93,11 +94,11 @@ class CronJobShown(Resource, frozen=True, kw_only=True):
     enabled: bool = True
     next_at: str | None = None
     last_at: str | None = None
-    """When it was last delivered to its agent, with the session and the command of that."""
+    """When it was last delivered to its agent, with the session and the command of that delivery."""
     session_id: str | None = None
     command_id: str | None = None
     missed: int = 0
-    """How often it was due and could not run, since it is known; the last time and why stand beside it."""
+    """How many times it was due and could not run, since it is known; the last time and the reason are beside it."""
     missed_at: str | None = None
     error: str | None = None
 

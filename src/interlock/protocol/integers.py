@@ -1,8 +1,8 @@
-"""Integers as JSON writes them: `1.0` and `1e0` are the integer 1, in frames and in request bodies alike.
+"""Integers in JSON: `1.0` and `1e0` are the integer 1, in frames and in request bodies alike.
 
 JSON has one type of number, and some encoders (Lua's, Java's for a double) write an integral one with a fraction.
-msgspec is strict about `int`, so what it refuses for a float is rewritten at exactly that place and read again; all
-other bytes stay as they came, since the digest of a tool's input is over its bytes (P-2).
+msgspec is strict about `int`, so a float that it refuses is rewritten at exactly that place and parsed again; all other
+bytes are unchanged, since the digest of a tool's input is over its bytes (P-2).
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import msgspec
 T = TypeVar("T")
 
 MAX_REWRITTEN = 256
-"""Integers written as floats that are read in one frame or body; one with more of them is refused."""
+"""Integers written as floats that are accepted in one frame or body; beyond it the message is refused."""
 LARGEST_EXACT = 2**53
-"""Above this a float does not hold every integer."""
+"""Above this a float cannot represent every integer."""
 
 _AT_A_FLOAT = re.compile(r"Expected `[^`]*\bint\b[^`]*`, got `float` - at `\$(.*)`")
 _STEP = re.compile(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]")
@@ -27,7 +27,7 @@ _array_decoder = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 def whole(value: object) -> int | None:
-    """The integer that a decoded number is; None for anything else."""
+    """Return the integer value of a decoded number; None for anything else."""
     if type(value) is int:
         return value
     if type(value) is float and value.is_integer() and abs(value) <= LARGEST_EXACT:
@@ -50,8 +50,8 @@ def decode_whole(decode: Callable[[bytes | msgspec.Raw], T], raw: bytes | msgspe
 
 
 def _rewritten(raw: bytes, steps: list[tuple[str, str]]) -> bytes | None:
-    """The JSON with the number at `steps` written as an integer; None if there is no integral float. A step "..." is
-    any value of an object, since msgspec does not name its key."""
+    """Return the JSON with the number at `steps` written as an integer; None if there is no integral float. A step
+    "..." is any value of an object, since msgspec does not name its key."""
     if not steps:
         number = whole(msgspec.json.decode(raw)) if raw.strip()[:1] in b"-0123456789" else None
         return None if number is None else str(number).encode()

@@ -1,4 +1,4 @@
-"""Recorded tool calls held against policy rules, as REST answers (J-13)."""
+"""Recorded tool calls compared with policy rules, as REST responses (J-13)."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import msgspec
 
 
 class ReplayedCall(msgspec.Struct, frozen=True):
-    """A recorded tool call held against rules. `was` and `now` are allow, ask or deny. `unknown` names what a rule may
-    go by and is not on record: `command`, `driver`, `trusted_kinds`."""
+    """A recorded tool call compared with rules. `was` and `now` are allow, ask or deny. `unknown` names facts that a
+    rule may use and that are not on record: `command`, `driver`, `trusted_kinds`."""
 
     session_id: str
     at: str
@@ -22,7 +22,7 @@ class ReplayedCall(msgspec.Struct, frozen=True):
 
     @property
     def changed(self) -> bool:
-        """Whether it would be decided otherwise."""
+        """Return whether the decision differs."""
         return self.was != self.now
 
 

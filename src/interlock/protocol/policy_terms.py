@@ -1,4 +1,4 @@
-"""What a rule of policy may name: what is decided on, who caused it, how much of it is remembered (P-1, H-8)."""
+"""The terms of a policy rule: what is decided on, who caused it, how much of it is remembered (P-1, H-8)."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ of this kind that the agent only describes, in this session."""
 
 VERBS = ("cancel", "pause", "resume", "close", "compact", "reset", "patch", "archive", "restore", "release", "drain",
          "undrain", "discard", "label", "branch", "fork", "import", "repair")
-"""What is answered at once. A cancel is never held (C-2)."""
+"""Requests that are answered at once. A cancel is never held (C-2)."""
 COMMAND_TYPES = ("execute", *VERBS)
-"""What a rule's `type` may say. A rule that says none concerns what starts, an execute, and none of the verbs."""
+"""Values of a rule's `type`. A rule without one applies to commands that start work (execute), and to none of the
+verbs."""

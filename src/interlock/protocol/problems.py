@@ -1,4 +1,4 @@
-"""The REST error codes (F-1): one table of code, status, title, whether a retry can help, and what to do."""
+"""The REST error codes (F-1): one table of code, status, title, whether a retry can help, and the remedy."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ PROBLEMS: dict[str, ProblemKind] = {
 
 
 class Place(msgspec.Struct, frozen=True):
-    """One wrong place in a body: a JSON pointer and what is wrong there."""
+    """One invalid place in a body: a JSON pointer and the fault."""
 
     pointer: str
     detail: str
@@ -82,16 +82,16 @@ class Problem(Exception):
         self.hint = hint or self.kind.hint
         self.headers = headers or {}
         self.approval_id = approval_id
-        """The approval that is waited for, where one is (ApprovalRequired)."""
+        """The approval that is waited for, if any (ApprovalRequired)."""
 
 
 def malformed(pointer: str, detail: str, hint: str | None = None) -> Problem:
-    """InvalidPayload at one place of a body, which is named in the sentence and in `errors` (F-1)."""
+    """Return InvalidPayload for one place of a body, which is named in the sentence and in `errors` (F-1)."""
     return Problem("InvalidPayload", f"{pointer}: {detail}", errors=(Place(pointer, detail),), hint=hint)
 
 
 def not_offered(agent_id: str) -> Problem:
-    """Conflict: no runner that is online offers this agent."""
+    """Return Conflict: no online runner offers this agent."""
     return Problem("Conflict", f"no runner that is online offers agent {agent_id}",
                    hint="See `interlock agents`; add it to the runner's config under [agents].")
 

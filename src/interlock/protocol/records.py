@@ -1,4 +1,4 @@
-"""What the ledger keeps: rows, each defined once, with what belongs to the resource and what only the engine needs."""
+"""The rows of the ledger, each defined once, with the resource's fields and those that only the engine needs."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ EventKind = Literal["C", "M", "notice", "refused", "status", "feed"]
 
 
 CancelCause = Literal["cancel", "timeout", "pause_ttl", "budget", "tampered", "workspace"]
-"""Why a command is to stop: somebody asked, its own clock, the clock of its pause (C-1), a budget that no one raised
-(P-7), or files of its workspace that no one allowed (H-13)."""
+"""Why a command is to stop: a request, its timeout, the limit of its pause (C-1), a budget that was not raised (P-7),
+or workspace files that were not allowed (H-13)."""
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """Base of the ledger's rows. Those of which a gateway holds many at a time are `gc=False`: they are data alone,
-    which forms no cycle, and the cyclic collector would go through all that wait in a lane."""
+    """Base of the ledger's rows. Those of which a gateway holds many at a time are `gc=False`: they are plain data
+    without cycles, and the cyclic collector would otherwise scan all that wait in a lane."""
 
 
 class Event(Record, frozen=True, kw_only=True, gc=False):
@@ -65,9 +65,9 @@ class CommandRecord(Record, frozen=True, kw_only=True, gc=False):
     approval_deadline_ms: int | None = None
     queue_deadline_ms: int | None = None
     remaining_ms: int | None = None
-    """What is left of timeout_ms; None before the start."""
+    """The rest of timeout_ms; None before the start."""
     running_since_ms: int | None = None
-    """Set while the timeout clock runs; None while it stands (paused, waiting for an approval)."""
+    """Set while the timeout runs; None while it is stopped (paused, waiting for an approval)."""
     cancel_deadline_ms: int | None = None
     detach_deadline_ms: int | None = None
     prompt_id: str | None = None
@@ -77,19 +77,20 @@ class CommandRecord(Record, frozen=True, kw_only=True, gc=False):
     cancel_cause: CancelCause | None = None
     canceled_by: str | None = None
     origin: Literal["user", "cron", "hook", "flush"] = "user"
-    """Where it came from; what no person asked for moves no clock of the session (I-2)."""
+    """Its origin; a command without a person behind it changes no clock of the session (I-2)."""
     driver: Actor | None = None
-    """The person who drives the agent that gave it (P-3)."""
+    """The person who drives the agent that submitted it (P-3)."""
     close_after: bool = False
-    """The session's agent ends with this command, where nothing else waits for it."""
+    """Whether the session's agent ends with this command, if nothing else waits for it."""
     needs_asking: bool = False
-    """Policy let it through because its agent asks before its tools: it starts only while that is so (H-11)."""
+    """Whether policy admitted it because its agent asks before its tool calls: it starts only while that holds
+    (H-11)."""
     needs_box: Box | None = None
-    """Policy or people decided on it with this box in view: it starts only in one that holds as much (H-18)."""
+    """The box that policy or approvers decided on: it starts only in one with the same restrictions (H-18)."""
 
 
 class Judged(Record, frozen=True, kw_only=True, omit_defaults=True):
-    """What policy went by beside the request itself when it had a person asked; times are Unix milliseconds."""
+    """The facts besides the request that policy used when approvers were asked; times are Unix milliseconds."""
 
     at_ms: int
     origin: Literal["user", "agent", "cron", "hook", "flush", "system"]
@@ -99,9 +100,10 @@ class Judged(Record, frozen=True, kw_only=True, omit_defaults=True):
     cost_usd: float = 0.0
     person: str | None = None
     box: Box | None = None
-    """What the runner had stated of the opening that asked (H-18)."""
+    """The box of the opening that asked, as reported by the runner (H-18)."""
     fell: bool = False
-    """The agent had used a tool without a yes before, so a rule that allows does not answer for a person (H-12)."""
+    """Whether the agent had used a tool without a yes before, so that an allow rule does not answer for a person
+    (H-12)."""
 
 
 class ApprovalRecord(Record, frozen=True, kw_only=True):
@@ -114,8 +116,8 @@ class ApprovalRecord(Record, frozen=True, kw_only=True):
 
 
 class SpendingRecord(Record, frozen=True, kw_only=True):
-    """What a pot of a budget has of a day, or what is added to it (P-7). `day` counts from 1970-01-01, UTC; `scope` is
-    the agent or session that has the pot for itself, "" where the tenant has."""
+    """A budget pot's usage of a day, or an addition to it (P-7). `day` counts from 1970-01-01, UTC; `scope` is the
+    agent or session that the pot belongs to, "" if it belongs to the tenant."""
 
     tenant_id: str
     budget: str
@@ -126,9 +128,9 @@ class SpendingRecord(Record, frozen=True, kw_only=True):
 
 
 class UsageRecord(Record, frozen=True, kw_only=True):
-    """What agents reported to have used on a day, in a place, or what is added to that (J-13). `day` counts from
-    1970-01-01, UTC; `person` is who gave the commands, as `user:ann`: the person who drives an agent, and not the
-    agent. What is not asked apart has "" and 0 for its place."""
+    """Usage that agents reported for a day and group, or an addition to it (J-13). `day` counts from 1970-01-01, UTC;
+    `person` is who submitted the commands, as `user:ann`: the person who drives an agent, and not the agent. Dimensions
+    that are not grouped by are "" and 0."""
 
     tenant_id: str
     day: int = 0
@@ -138,7 +140,7 @@ class UsageRecord(Record, frozen=True, kw_only=True):
     person: str = ""
     turns: int = 0
     estimated_turns: int = 0
-    """Turns whose end an agent did not live to report: their figures are too low."""
+    """Turns whose agent died before it reported them: their figures are too low."""
     input_tokens: int = 0
     output_tokens: int = 0
     cache_read_tokens: int = 0
@@ -146,14 +148,14 @@ class UsageRecord(Record, frozen=True, kw_only=True):
     cost_micros: int = 0
 
     def plus(self, other: UsageRecord) -> UsageRecord:
-        """Add the figures of another record; the place stays."""
+        """Return the sum with another record; the group is unchanged."""
         return msgspec.structs.replace(self, **{name: getattr(self, name) + getattr(other, name)
                                                 for name in USAGE_FIGURES})
 
 
 USAGE_FIGURES = ("turns", "estimated_turns", "input_tokens", "output_tokens", "cache_read_tokens",
                  "cache_write_tokens", "cost_micros")
-"""What is summed of a UsageRecord; the fields before them are its place."""
+"""The fields of a UsageRecord that are summed; the fields before them are its group."""
 
 
 class RuleRecord(Record, frozen=True, kw_only=True):
@@ -176,35 +178,34 @@ class SigningKeyRecord(Record, frozen=True, kw_only=True):
 
 
 DEVICES = "push"
-"""The name, as of a webhook, under which deliveries to browsers are kept (J-18)."""
+"""The name, as of a webhook, under which deliveries to browsers are stored (J-18)."""
 
 
 TASK_PUSHES = "a2a tasks"
-"""The name, which no webhook can have, under which push notifications of single tasks are kept (O-9)."""
+"""The name, which no webhook can have, under which push notifications of single tasks are stored (O-9)."""
 
 
 class TaskPush(Record, frozen=True, kw_only=True, omit_defaults=True):
-    """Where a client of A2A is notified of one task (O-9)."""
+    """The address at which an A2A client is notified of one task (O-9)."""
 
     config_id: str
     task_id: str
     url: str
     origin: str
-    """Where the gateway's pages are for that client."""
+    """The base URL of the gateway's pages for that client."""
     token: str = ""
     scheme: str = ""
     credentials: str = ""
     cursor: int = 0
-    """Number of the last event of the command's stream that needs no notification any more."""
+    """Number of the last event of the command's stream that needs no further notification."""
     notified: str = ""
-    """What was notified last."""
+    """The last notification."""
 
 
 class DeliveryRecord(Record, frozen=True, kw_only=True, omit_defaults=True):
-    """A question to approvers on its way out (P-8). `due_ms` is when it is sent next, None once it has ended.
+    """A notice to approvers that is being delivered (P-8). `due_ms` is when it is sent next, None once it has ended.
 
-    With `push` it is not a question, but the notifications of a task, which end with the task: `due_ms` is always
-    None."""
+    With `push` it represents the notifications of a task, which end with the task: `due_ms` is always None."""
 
     delivery: Delivery
     due_ms: int | None
@@ -212,7 +213,7 @@ class DeliveryRecord(Record, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ControlRecord(Record, frozen=True, kw_only=True):
-    """A control frame kept until the runner has it (D-7)."""
+    """A control frame stored until the runner has it (D-7)."""
 
     session_id: str
     seq: int
@@ -221,8 +222,8 @@ class ControlRecord(Record, frozen=True, kw_only=True):
 
 
 class StoredSession(Record, frozen=True, kw_only=True):
-    """A session's row as it is stored, with its control frames, for checking (H-5). `usage` and `machine` may be
-    unreadable; the other columns are copies of what `machine` says."""
+    """A session's row as it is stored, with its control frames, for verification (H-5). `usage` and `machine` may be
+    unreadable; the other columns are copies of fields of `machine`."""
 
     session_id: str
     tenant_id: str
@@ -236,10 +237,10 @@ class StoredSession(Record, frozen=True, kw_only=True):
 
 
 class IdempotencyRecord(Record, frozen=True, kw_only=True, gc=False):
-    """A finished answer, given again byte by byte (M-1, M-2)."""
+    """A finished response, repeated byte by byte (M-1, M-2)."""
 
     tenant_id: str
-    """Whose request it was. SQLite, where a scope is looked for without it, does not keep it."""
+    """The tenant of the request. SQLite, which looks up a scope without it, does not store it."""
     scope: str
     fingerprint: str
     status: int
@@ -259,21 +260,21 @@ class Principal(Record, frozen=True, kw_only=True, gc=False):
     driver: Actor | None = None
     """The person who drives the agent that asks (P-3)."""
     key_makers: tuple[str, ...] = ()
-    """Who made its key, and who made theirs, as `user:ann`: each of them could have the secret (H-5)."""
+    """The creators of its key, and the creators of theirs, as `user:ann`: each of them could have the secret (H-5)."""
 
     @property
     def roles(self) -> frozenset[str]:
-        """The roles one by one."""
+        """Return the individual roles."""
         return named_roles(self.role)
 
     @property
     def who(self) -> dict[str, str]:
-        """As the audit log names it: {id, role}."""
+        """Return it as the audit log names it: {id, role}."""
         return {"id": f"{self.actor.type}:{self.actor.id}", "role": self.role}
 
 
 class RunnerRecord(Record, frozen=True, kw_only=True):
-    """A paired runner: its token's SHA-256 only (L-3)."""
+    """A paired runner, with only the SHA-256 of its token (L-3)."""
 
     runner_id: str
     tenant_id: str
@@ -285,7 +286,8 @@ class RunnerRecord(Record, frozen=True, kw_only=True):
 
 
 class FileRecord(Record, frozen=True, kw_only=True):
-    """A file that travelled in a session, either way (E-5). `objects` are its chunks in the object store, in order."""
+    """A file that was transferred in a session, in either direction (E-5). `objects` are its chunks in the object
+    store, in order."""
 
     session_id: str
     transfer_id: str
@@ -299,7 +301,7 @@ class FileRecord(Record, frozen=True, kw_only=True):
 
 
 class PairingRecord(Record, frozen=True, kw_only=True):
-    """A one-time code that pairs a runner: its SHA-256 only, and who made it (L-3)."""
+    """A one-time code that pairs a runner: only its SHA-256, and its creator (L-3)."""
 
     code_sha256: str
     tenant_id: str
@@ -311,7 +313,7 @@ class PairingRecord(Record, frozen=True, kw_only=True):
 
 
 class KeyRecord(Record, frozen=True, kw_only=True):
-    """An API key: its SHA-256 only (K-1). `role` may be several, as a principal's."""
+    """An API key, with only its SHA-256 (K-1). `role` may be several, as a principal's."""
 
     key_sha256: str
     key_id: str
@@ -325,14 +327,15 @@ class KeyRecord(Record, frozen=True, kw_only=True):
     label: str = ""
     expires_ms: int | None = None
     origin: Literal["file", "made"] = "file"
-    """`file`: the owner's key in the state directory, of which one is good at a time."""
+    """`file`: the owner's key in the state directory, of which one is valid at a time."""
     last_used_ms: int | None = None
     makers: list[str] = []
-    """Who made or rotated it, as `user:ann`, then who made the key that they used, and so on; empty for the file's."""
+    """Who created or rotated it, as `user:ann`, then who created the key that they used, and so on; empty for the
+    file's."""
 
 
 class PushTarget(Record, frozen=True, kw_only=True):
-    """Where a browser takes notices: RFC 8030's endpoint, and the keys of RFC 8291 in base64url (J-18)."""
+    """Where a browser receives notices: RFC 8030's endpoint, and the keys of RFC 8291 in base64url (J-18)."""
 
     id: str
     endpoint: str
@@ -342,10 +345,10 @@ class PushTarget(Record, frozen=True, kw_only=True):
 
 
 class BrowserLoginRecord(Record, frozen=True, kw_only=True):
-    """A browser's session, or a one-time code that opens one (J-10, J-15). Its secrets are kept as SHA-256 only.
+    """A browser's session, or a one-time code that opens one (J-10, J-15). Its secrets are stored as SHA-256 only.
 
-    It ends with the key that opened it: `key_sha256` is that key's secret when it was opened, so revoking, rotating
-    or replacing the key ends it.
+    It ends with the key that opened it: `key_sha256` is that key's secret when it was opened, so revoking, rotating or
+    replacing the key ends it.
     """
 
     id: str
@@ -354,25 +357,25 @@ class BrowserLoginRecord(Record, frozen=True, kw_only=True):
     tenant_id: str
     principal: Actor
     role: str
-    """At most what the key allows; where the key allows less by now, so does this."""
+    """At most what the key allows; if the key allows less now, so does this."""
     key_id: str
     key_sha256: str
     created_ms: int
     expires_ms: int
-    """The absolute end, however often it is used."""
+    """The absolute end, however much it is used."""
     ends_ms: int | None = None
-    """Of a code: the absolute end of the session that it opens, if it comes out of another session."""
+    """For a code: the absolute end of the session that it opens, if it was created from another session."""
     cookie_sha256: str = ""
     half_sha256: str = ""
     last_used_ms: int = 0
     label: str = ""
     """The browser, as it names itself."""
     push: PushTarget | None = None
-    """Of a session: where its browser is notified of approvals; it ends with the session."""
+    """For a session: where its browser is notified of approvals; it ends with the session."""
 
 
 class TenantRecord(Record, frozen=True, kw_only=True):
-    """A tenant. The credentials of a suspended one are refused; `moved_to` is where one was moved."""
+    """A tenant. The credentials of a suspended one are refused; `moved_to` is the new address of one that was moved."""
 
     tenant_id: str
     name: str
@@ -380,18 +383,18 @@ class TenantRecord(Record, frozen=True, kw_only=True):
     suspended: bool = False
     moved_to: str | None = None
     moving: str | None = None
-    """The id of the move that hands it over at this moment, here or to another ledger: it is to be asked again soon."""
+    """The id of the move that is handing it over, here or to another ledger: requests are to be retried soon."""
     known_as: str | None = None
     """The id of the gateway that its runners have known since before it was moved here; None for this ledger's own."""
 
     @property
     def moved(self) -> str:
-        """The sentence that refuses what is asked for a tenant that was moved; "" for one that is here."""
+        """Return the sentence that refuses requests for a tenant that was moved; "" for one that is here."""
         return "" if self.moved_to is None else f"The tenant {self.tenant_id} was moved to {self.moved_to}."
 
 
 class TranscriptLine(Record, frozen=True, kw_only=True):
-    """A finished transcript line that the file does not have yet (X-3)."""
+    """A complete transcript line that is not yet in the file (X-3)."""
 
     tenant_id: str
     session_id: str
@@ -400,7 +403,7 @@ class TranscriptLine(Record, frozen=True, kw_only=True):
 
 
 class AuditDraft(Record, frozen=True, kw_only=True, gc=False):
-    """What a transition leaves behind, before the log gives it a number and a hash (U-1)."""
+    """A record of a transition, before the log assigns it a number and a hash (U-1)."""
 
     tenant_id: str
     at: str
@@ -413,13 +416,13 @@ class AuditDraft(Record, frozen=True, kw_only=True, gc=False):
     meta: dict[str, Any] = {}
     """Strings, booleans, integers below 2^53, objects, arrays only (U-2)."""
     personal: dict[str, str] = {}
-    """Address, user agent, free text: by name, to be kept where it can be erased (U-4). Nothing of it in `meta`."""
+    """Address, user agent, free text, by name: stored where it can be erased (U-4). None of it is in `meta`."""
 
 
 class AuditRecord(Record, frozen=True, kw_only=True, gc=False):
     """A sealed record: `body` is canonical JSON (RFC 8785), `hash` its RFC 6962 leaf hash, hex (U-2).
 
-    `personal` has the values that its commitments hide and that were not erased: (salt in hex, value) by name.
+    `personal` has the values of its commitments that were not erased: (salt in hex, value) by name.
     """
 
     tenant_id: str

@@ -1,6 +1,8 @@
-"""Why a link was refused, when no frame can carry it: in the upgrade's answer, or in the reason of the close (W-2).
+"""The reason of a refused link, if no frame can carry it: in the upgrade's response, or in the reason of the close
+(W-2).
 
-Either way it is a code of the table with one sentence, so that a runner shows a person what an error frame would have.
+Either way it is a code of the table with one sentence, so that a runner shows a person what an error frame would
+have.
 """
 
 from __future__ import annotations
@@ -25,25 +27,25 @@ CLOSE: dict[Code, int] = {
 """Close code of a link that was refused after it opened."""
 
 MOVED_STATUS = 421
-"""HTTP status of an upgrade that another gateway is to be asked for."""
+"""HTTP status of an upgrade that belongs to another gateway."""
 _BY_STATUS = {status: code for code, (status, _) in STATUS.items()} | {403: Code.UNAUTHORIZED}
 _BY_CLOSE = {number: code for code, number in CLOSE.items()}
 
 LINK_DIGITS = 18
-"""A link number has no more digits: what is longer is not a gateway's word."""
+"""Maximum digits of a link number: a longer one is not a gateway's."""
 DETAIL_CHARS = 300
-"""What a stranger's answer says is shown up to here."""
+"""Maximum length of the shown text of an unknown server's response."""
 
 
 class LinkRefusal(NamedTuple):
-    """A code and what was said of this case; `detail` may be empty."""
+    """A code and the details of this case; `detail` may be empty."""
 
     code: Code
     detail: str
 
     @property
     def sentence(self) -> str:
-        """For a person: what happened, what was said, what to do."""
+        """Return the text for a person: what happened, the details, the remedy."""
         meaning = MEANINGS[self.code]
         detail = f" ({self.detail.rstrip('.')})" if self.detail else ""
         return f"{meaning.sentence.rstrip('.')}{detail}. {meaning.remedy}"
@@ -55,7 +57,8 @@ class _RefusalBody(msgspec.Struct):
 
 
 def problem(refusal: LinkRefusal) -> bytes:
-    """`application/problem+json` for a refused upgrade; `error_code` is the code, `code` that of the REST table."""
+    """Return `application/problem+json` for a refused upgrade; `error_code` is the code, `code` that of the REST
+    table."""
     status, title = STATUS[refusal.code]
     return msgspec.json.encode({
         "type": "about:blank", "title": title, "status": status, "code": title.replace(" ", ""),
@@ -68,15 +71,15 @@ class _NamedPlace(msgspec.Struct):
 
 
 def moved_problem(closed: Problem, place: str) -> bytes:
-    """`application/problem+json` for the upgrade of a runner whose tenant is at another gateway, or on its way there;
-    `moved_to` is that gateway's address, "" while it is not known."""
+    """Return `application/problem+json` for the upgrade of a runner whose tenant is at another gateway, or being moved
+    there; `moved_to` is that gateway's address, "" while it is unknown."""
     return msgspec.json.encode({
         "type": "about:blank", "title": closed.kind.title, "status": closed.kind.status, "code": closed.code,
         "detail": closed.detail, "hint": closed.hint, "moved_to": place})
 
 
 def read_moved(status: int, body: bytes) -> str | None:
-    """Return the address of the gateway that a runner's tenant was moved to, if an answer to an upgrade names one."""
+    """Return the address of the gateway that a runner's tenant was moved to, if a response to an upgrade names one."""
     if status != MOVED_STATUS:
         return None
     try:
@@ -86,9 +89,9 @@ def read_moved(status: int, body: bytes) -> str | None:
 
 
 def read_problem(status: int, body: bytes) -> LinkRefusal | None:
-    """Understand an answer to an upgrade; None where it refuses for another reason, or for now only.
+    """Parse a response to an upgrade; None if it refuses for another reason, or temporarily.
 
-    A body that is not ours (a proxy's page) leaves only the status.
+    A foreign body (a proxy's page) leaves only the status.
     """
     known = _BY_STATUS.get(status)
     try:
@@ -102,12 +105,12 @@ def read_problem(status: int, body: bytes) -> LinkRefusal | None:
 
 
 def reason(refusal: LinkRefusal) -> str:
-    """The reason of a close frame; it is cut to fit by anyone who sends it."""
+    """Return the reason of a close frame; its sender cuts it to fit."""
     return f"{refusal.code.value}: {refusal.detail}"
 
 
 def read_reason(close_code: int | None, text: str) -> LinkRefusal | None:
-    """Understand a close; None for one that is not a refusal. A reason without its code is the detail."""
+    """Parse a close; None for one that is not a refusal. A reason without its code is the detail."""
     code = _BY_CLOSE.get(close_code or 0)
     if code is None:
         return None
@@ -115,12 +118,13 @@ def read_reason(close_code: int | None, text: str) -> LinkRefusal | None:
 
 
 def outdated(newest: int) -> str:
-    """The reason of a close by `CloseCode.OUTDATED`. Anyone who still listens numbers on from `newest`."""
+    """Return the reason of a close by `CloseCode.OUTDATED`. A runner that receives it continues its numbers from
+    `newest`."""
     return f"a newer link of this runner is known, number {newest}"
 
 
 def read_outdated(close_code: int | None, text: str) -> int | None:
-    """Which link number the gateway knows; None for another close, or where it does not say."""
+    """Return the link number that the gateway knows; None for another close, or if it is not stated."""
     number = text.rpartition(" ")[2] if close_code == CloseCode.OUTDATED else ""
     return int(number) if number.isascii() and number.isdecimal() and len(number) <= LINK_DIGITS else None
 

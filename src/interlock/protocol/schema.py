@@ -1,9 +1,9 @@
-"""The link's words for other programs: JSON Schema (2020-12) and AsyncAPI 3.0, made from the frame table (W-1).
+"""The link's protocol for other programs: JSON Schema (2020-12) and AsyncAPI 3.0, generated from the frame table (W-1).
 
-`python -m interlock.protocol.schema [json|asyncapi]` prints a document; `spec/` keeps both, and a test compares them.
-What is valid here is what `frames.decode` takes: unknown types and unknown fields are allowed (E-1), a known type is
-held to its payload and its class. Directions are annotations (`x-direction`), since a schema of one frame cannot know
-who sends it; the AsyncAPI document separates them as operations.
+`python -m interlock.protocol.schema [json|asyncapi]` prints a document; `spec/` stores both, and a test compares them.
+What is valid here is what `frames.decode` accepts: unknown types and unknown fields are allowed (E-1), a known type
+must match its payload and its class. Directions are annotations (`x-direction`), since a schema of one frame cannot
+know who sends it; the AsyncAPI document separates them as operations.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _NAMED: Schema = {"type": "string"}
 
 
 def json_schema() -> Schema:
-    """One document: a frame is the envelope, and what its type asks for."""
+    """Return one document: a frame is the envelope, and what its type requires."""
     definitions = _payloads(DEFINITIONS)
     definitions["Envelope"] = copy.deepcopy(_ENVELOPE)
     definitions |= {row.name: _frame(row, DEFINITIONS) for row in FRAMES.values()}
@@ -68,7 +68,7 @@ def json_schema() -> Schema:
 
 
 def asyncapi() -> Schema:
-    """The link as AsyncAPI 3.0, from the gateway's side: it receives what runners send (C), and sends M."""
+    """Return the link as AsyncAPI 3.0, from the gateway's side: it receives what runners send (C), and sends M."""
     schemas = _payloads(COMPONENTS)
     schemas["Envelope"] = copy.deepcopy(_ENVELOPE)
     schemas["Frame"] = {"$ref": COMPONENTS + "Envelope"}
@@ -99,26 +99,26 @@ def asyncapi() -> Schema:
 
 
 def document(name: str) -> bytes:
-    """A document as it lies in `spec/`: indented, ended by a newline. `name` is a key of DOCUMENTS."""
+    """Return a document in the form of `spec/`: indented, ended by a newline. `name` is a key of DOCUMENTS."""
     return msgspec.json.format(msgspec.json.encode(DOCUMENTS[name]()), indent=1) + b"\n"
 
 
 DOCUMENTS = {"json": json_schema, "asyncapi": asyncapi}
-"""What can be printed, by the word that asks for it."""
+"""The documents that can be printed, by the argument that selects them."""
 
 
 def _payloads(prefix: str) -> dict[str, Schema]:
-    """Schemas of every payload and of its parts, by name."""
+    """Return schemas of every payload and of its parts, by name."""
     kinds = {row.payload for row in FRAMES.values()}
     _, found = msgspec.json.schema_components(sorted(kinds, key=lambda kind: kind.__name__),
                                               ref_template=prefix + "{name}")
-    # The frames of a history are bytes to the codec; each is a frame like any other (D-2).
+    # The frames of a history are bytes to the codec; each is an ordinary frame (D-2).
     found["History"]["properties"]["frames"]["items"] = {"$ref": prefix + "Frame"}
     return dict(found)
 
 
 def _frame(row: FrameType, prefix: str) -> Schema:
-    """One type: its payload, and what its class asks of the envelope (E-4)."""
+    """Return the schema of one type: its payload, and what its class requires of the envelope (E-4)."""
     schema = {"title": row.name, "type": "object", **_marks(row)}
     rules = _rules(row)
     schema["properties"] = {"type": {"const": row.name}, "payload": {"$ref": prefix + row.payload.__name__},
@@ -146,7 +146,7 @@ def _when(name: str) -> Schema:
 
 
 def _marks(row: FrameType) -> Schema:
-    """What the table says beside the form, as annotations."""
+    """Return the table's other columns as annotations."""
     origins = {"name": row.origin.value, **_origins(row.published)}
     marks: Schema = {"description": _described(row), "x-direction": row.direction.value,
                      "x-class": row.frame_class.value, "x-origin": origins}
@@ -175,7 +175,7 @@ def _operation(action: str, summary: str, direction: Direction) -> Schema:
 
 
 def main(words: list[str]) -> int:
-    """Print a document; 2 for a word that names none."""
+    """Print a document; return 2 for an unknown argument."""
     name = words[0] if words else "json"
     if name not in DOCUMENTS or len(words) > 1:
         sys.stderr.write(f"usage: python -m interlock.protocol.schema [{'|'.join(DOCUMENTS)}]\n")

@@ -1,4 +1,4 @@
-"""How large a text is on the wire: every bound of E-5 is counted as encoded JSON."""
+"""The size of a text on the wire: every bound of E-5 is counted as encoded JSON."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class Sized(NamedTuple):
 
 
 def split_sized(text: str, max_bytes: int) -> list[Sized]:
-    """Cut `text` into neighbours of at most `max_bytes` each as encoded JSON; a code point is never cut."""
+    """Split `text` into neighbours of at most `max_bytes` each as encoded JSON; a code point is never split."""
     pieces: list[Sized] = []
     at = 0
     while True:
         # No code point takes less than one byte, so a longer piece cannot fit; one that is too large is cut in
-        # proportion, which nearly always fits at the second try.
+        # proportion, which nearly always fits at the second attempt.
         piece = text[at : at + max_bytes]
         while (size := json_size(piece)) > max_bytes and len(piece) > 1:
             piece = piece[: min(len(piece) - 1, max(1, len(piece) * max_bytes // size))]

@@ -1,4 +1,4 @@
-"""What is asked of a transcript over the API, and what it answers (X-1, X-4, X-6)."""
+"""Requests about transcripts over the API, and their responses (X-1, X-4, X-6)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Kind = Literal[
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One thing that is wrong, and where. `line` counts from 1, `offset` is in bytes."""
+    """A fault and its place. `line` counts from 1, `offset` is in bytes."""
 
     kind: Kind
     line: int | None = None
@@ -26,7 +26,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """What a transcript holds and what is wrong with it."""
+    """The content of a transcript and its faults."""
 
     sound: bool
     version: int
@@ -39,7 +39,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LabelBody(Body, frozen=True, kw_only=True):
-    """`POST /v1/sessions/{id}/labels`: a label of an entry; null takes it away."""
+    """`POST /v1/sessions/{id}/labels`: a label of an entry; null removes it."""
 
     entry_id: str
     label: str | None
@@ -47,8 +47,8 @@ class LabelBody(Body, frozen=True, kw_only=True):
 
 
 class BranchBody(Body, frozen=True, kw_only=True):
-    """`POST /v1/sessions/{id}/branches`: what is appended next hangs below `entry_id`; `summary` describes what is
-    left, and is in context."""
+    """`POST /v1/sessions/{id}/branches`: what is appended next is below `entry_id`; `summary` describes what is
+    abandoned, and is in context."""
 
     entry_id: str
     summary: str | None = None
@@ -56,7 +56,7 @@ class BranchBody(Body, frozen=True, kw_only=True):
 
 
 class ForkBody(Body, frozen=True, kw_only=True):
-    """`POST /v1/sessions/{id}/fork`: a session with the path to `entry_id`, the leaf where none is named."""
+    """`POST /v1/sessions/{id}/fork`: a session with the path to `entry_id`, by default the leaf."""
 
     entry_id: str | None = None
     idempotency_key: str | None = None
@@ -79,7 +79,7 @@ class RepairBody(Body, frozen=True, kw_only=True):
 
 
 class TranscriptPageAnswer(msgspec.Struct, frozen=True):
-    """A page of entries in file order, each as the file has it."""
+    """A page of entries in file order, each as in the file."""
 
     items: list[msgspec.Raw]
     next_cursor: str | None
@@ -87,7 +87,7 @@ class TranscriptPageAnswer(msgspec.Struct, frozen=True):
 
 
 class TreeNode(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An entry's place. `parent_id` is null for a root and for an entry whose parent is lost."""
+    """An entry's position. `parent_id` is null for a root and for an entry whose parent is lost."""
 
     id: str
     parent_id: str | None
@@ -103,18 +103,18 @@ class TreeAnswer(msgspec.Struct, frozen=True):
     leaf: str | None
     entries: int
     has_more: bool
-    """There are older nodes than these."""
+    """Whether there are older nodes than these."""
 
 
 class ModelName(msgspec.Struct, frozen=True):
-    """The model that a context ends with."""
+    """The model at the end of a context."""
 
     provider: str
     model_id: str
 
 
 class ContextAnswer(msgspec.Struct, frozen=True):
-    """What is put before a model (X-1)."""
+    """The context for a model (X-1)."""
 
     messages: list[msgspec.Raw]
     model: ModelName | None
@@ -122,7 +122,7 @@ class ContextAnswer(msgspec.Struct, frozen=True):
 
 
 class AddedEntry(msgspec.Struct, frozen=True):
-    """An entry that was added; it is the leaf now."""
+    """An added entry, which is now the leaf."""
 
     session_id: str
     entry_id: str
@@ -130,7 +130,7 @@ class AddedEntry(msgspec.Struct, frozen=True):
 
 
 class BegunSession(msgspec.Struct, frozen=True):
-    """A session that began with a transcript. `report` says what an imported text had wrong with it."""
+    """A session that started with a transcript. `report` has the faults of an imported text."""
 
     session: Session
     entries: int
@@ -138,7 +138,7 @@ class BegunSession(msgspec.Struct, frozen=True):
 
 
 class RepairedTranscript(msgspec.Struct, frozen=True):
-    """What was wrong, and the name under which the damaged file is kept beside the repaired one."""
+    """The faults, and the name under which the damaged file is kept beside the repaired one."""
 
     report: Report
     kept: str | None

@@ -1,1 +1,1 @@
-"""The API as data: what each operation is, in one module for each part of it; `table` has them all."""
+"""The API as data: each operation, in one module per subject; `table` has them all."""

@@ -1,4 +1,4 @@
-"""The gateway's status and its runners as they are now."""
+"""The gateway's status and its runners' current state."""
 
 from __future__ import annotations
 

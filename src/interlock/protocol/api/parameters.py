@@ -1,4 +1,4 @@
-"""The query parameters of the API as JSON Schema, by name, with the bounds that the operations themselves hold."""
+"""The query parameters of the API as JSON Schema, by name, with the bounds that the operations enforce."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ BOX_PATTERN = f"^(({'|'.join(get_args(Part))})(,({'|'.join(get_args(Part))}))*)?
 
 
 class Parameter(NamedTuple):
-    """One query parameter: its form, and what it says."""
+    """A query parameter: its schema, and its description."""
 
     schema: dict[str, Any]
     description: str
@@ -142,9 +142,9 @@ PARAMETERS: dict[str, Parameter] = {
     "second": Parameter(_whole(0, AUDIT_SIZE_MAX), "The size of the later tree; the newest checkpoint's "
                         "where left out."),
 }
-"""By `operation.name`, or by `name` where it means the same everywhere."""
+"""By `operation.name`, or by `name` if it means the same everywhere."""
 
 
 def parameter(operation: str, name: str) -> Parameter:
-    """Find a parameter; one that no one described is any text."""
+    """Return a parameter; one without a description is any text."""
     return PARAMETERS.get(f"{operation}.{name}") or PARAMETERS.get(name) or Parameter(_TEXT, "")

@@ -17,7 +17,7 @@ from interlock.protocol.resources import Compaction, Session
 SHOWN_AS_THEY_ARE = (
     "application/pdf", "audio/mpeg", "audio/ogg", "audio/wav", "image/gif", "image/jpeg", "image/png", "image/webp",
 )
-"""Media types of files that a browser may take at their word; all else that an agent names is sent as bytes."""
+"""Media types of files that a browser may display; any other file is sent as bytes."""
 
 LIST_SESSIONS = Operation(
     "listSessions", "GET", "/sessions",

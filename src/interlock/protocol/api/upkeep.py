@@ -1,4 +1,4 @@
-"""What is forgotten."""
+"""Deletion of old data."""
 
 from __future__ import annotations
 

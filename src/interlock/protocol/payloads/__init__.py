@@ -1,4 +1,5 @@
-"""The payload of every frame (rawp section 4), a struct each and a module a namespace. Unknown fields stay."""
+"""The payload of every frame (rawp section 4), one struct each and one module per namespace. Unknown fields are
+kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`agent.`: what an agent says, asks and gives (rawp section 4)."""
+"""`agent.`: an agent's output, questions and reports (rawp section 4)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class TextDone(Payload, frozen=True, kw_only=True):
 
 
 class InteractionOption(Payload, frozen=True, kw_only=True):
-    """One answer that the agent offers; `option_id` goes back to it."""
+    """One answer that the agent offers; `option_id` is sent back to it."""
 
     option_id: str
     label: str
@@ -39,7 +39,7 @@ class InteractionSubject(Payload, frozen=True, kw_only=True, omit_defaults=True)
 
     `input` is its raw input and `content` its list of texts and diffs (ACP), both verbatim. With `described` the input
     does not contain the effect (H-2); with `changed` another input was announced before under the same id.
-    `resolved_paths` maps a path as it is named to where its symbolic links lead on the runner (H-6).
+    `resolved_paths` maps a path as it is named to the target of its symbolic links on the runner (H-6).
     """
 
     tool_name: str
@@ -54,8 +54,8 @@ class InteractionSubject(Payload, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class InteractionContext(Payload, frozen=True, kw_only=True):
-    """What the question is about. `subject` holds an InteractionSubject as the bytes that a vote's digest covers; a
-    runner that does not send it is asked about `input` alone."""
+    """The subject of the question. `subject` holds an InteractionSubject as the bytes that a vote's digest covers; if
+    the runner does not send it, the question is about `input` only."""
 
     tool_name: str
     invocation_id: str | None = None
@@ -85,7 +85,7 @@ class AgentError(Payload, frozen=True, kw_only=True):
 
 
 class FileChunk(Payload, frozen=True, kw_only=True):
-    """Which piece this is: `index` counts from 0 to below `count`."""
+    """The chunk's position: `index` counts from 0 to below `count`."""
 
     index: Count
     count: Count
@@ -112,8 +112,8 @@ class StateChanged(Payload, frozen=True, kw_only=True):
 
 
 class AskingChanged(Payload, frozen=True, kw_only=True):
-    """`x-interlock.asking.changed` (H-11): what the agent is set to was changed by itself, by a prompt or in its menu,
-    so that it asks before its tools no longer, or again. In a turn or outside one."""
+    """`x-interlock.asking.changed` (H-11): the agent's settings were changed, by itself, by a prompt or in its menu, so
+    that it stopped asking before its tool calls, or asks again. In a turn or outside one."""
 
     asks: bool
     message: str
@@ -125,7 +125,7 @@ class Progress(Payload, frozen=True, kw_only=True):
 
     turn_id: str
     percent: float
-    """0 to 100; what lies outside is cut."""
+    """0 to 100; a value outside is clipped."""
 
 
 class PlanStep(Payload, frozen=True, kw_only=True):
@@ -137,8 +137,8 @@ class PlanStep(Payload, frozen=True, kw_only=True):
 
 
 class PlanChanged(Payload, frozen=True, kw_only=True):
-    """`x-interlock.plan.changed` (J-14): the agent's whole plan as it stands. It holds beyond its turn, until it is
-    replaced; one without steps takes it away. `left_out` counts the steps beyond those that a frame carries."""
+    """`x-interlock.plan.changed` (J-14): the agent's complete current plan. It stays valid beyond its turn, until it is
+    replaced; one without steps removes it. `left_out` counts the steps beyond those that a frame carries."""
 
     turn_id: str
     steps: list[PlanStep]
@@ -146,8 +146,8 @@ class PlanChanged(Payload, frozen=True, kw_only=True):
 
 
 class SettingValue(Payload, frozen=True, kw_only=True):
-    """One value that something can be set to. `allowed` is false for a mode that is not chosen for anybody, since tools
-    could run unasked in it (A-6)."""
+    """One value of a setting. `allowed` is false for a mode that cannot be selected, since tools could run unasked in
+    it (A-6)."""
 
     id: str
     name: str | None = None
@@ -156,7 +156,7 @@ class SettingValue(Payload, frozen=True, kw_only=True):
 
 
 class AgentSetting(Payload, frozen=True, kw_only=True):
-    """What something is set to now, and its values in the agent's order; `left_out` counts those beyond."""
+    """The current value of a setting, and its values in the agent's order; `left_out` counts further ones."""
 
     current: str | None = None
     values: list[SettingValue] = []
@@ -164,8 +164,8 @@ class AgentSetting(Payload, frozen=True, kw_only=True):
 
 
 class AgentSettings(Payload, frozen=True, kw_only=True):
-    """What an agent lets be chosen, and what is set now (J-14): in `session.capabilities`, and whole again in each
-    `x-interlock.settings.changed`, in a turn or outside one. What it does not let be chosen is absent."""
+    """An agent's available settings, and their current values (J-14): in `session.capabilities`, and complete in each
+    `x-interlock.settings.changed`, in a turn or outside one. An unavailable setting is absent."""
 
     mode: AgentSetting | None = None
     model: AgentSetting | None = None
@@ -173,9 +173,9 @@ class AgentSettings(Payload, frozen=True, kw_only=True):
 
 
 class StagedFile(Payload, frozen=True, kw_only=True, omit_defaults=True):
-    """One path of an agent's staged changes (H-17), from the workspace. `sha256` (hex) and `size` are of its new
-    content, or of a link's target; `mode` is octal. `why` is why it did not land, or never can. `unasked`
-    is why it makes a tool run programs later without asking, as a hook does."""
+    """One path of an agent's staged changes (H-17), relative to the workspace. `sha256` (hex) and `size` are of its new
+    content, or of a link's target; `mode` is octal. `why` is why it did not land, or never can. `unasked` is why it
+    makes a tool run programs later without asking, as a hook does."""
 
     path: str
     change: Literal["added", "modified", "deleted", "mode", "none"] = "none"
@@ -188,8 +188,9 @@ class StagedFile(Payload, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ChangesReport(Payload, frozen=True, kw_only=True):
-    """`x-interlock.changes.report` (H-17): what is staged now, or what of it landed or was thrown away, and what was
-    refused. `digest` is SHA-256 over every change, hex; `count` counts all of them, of which `files` names the first.
+    """`x-interlock.changes.report` (H-17): the staged changes, or those that landed or were discarded, and those that
+    were refused. `digest` is SHA-256 over every change, hex; `count` counts all of them, of which `files` lists the
+    first.
     """
 
     event: Literal["staged", "landed", "discarded"]
@@ -201,6 +202,6 @@ class ChangesReport(Payload, frozen=True, kw_only=True):
 
 
 class ChangesDiscard(Payload, frozen=True, kw_only=True):
-    """`x-interlock.changes.discard` (H-17): throw away what is staged at or below these paths; without them, all."""
+    """`x-interlock.changes.discard` (H-17): discard what is staged at or below these paths; by default all."""
 
     files: list[str] | None = None

@@ -1,4 +1,4 @@
-"""What all payloads share: their base, and the words that more than one of them uses."""
+"""The base of all payloads, and the types that several of them use."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ Outcome = Literal["allowed", "denied", "expired", "void"]
 
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_SEQ)]
-"""A number of things, or a place among them: never negative, and no larger than a store and a JSON reader can hold."""
+"""A number of things, or a position among them: never negative, and within the range of a store and a JSON reader."""
 CommitId = Annotated[str, msgspec.Meta(pattern="^([0-9a-f]{40}|[0-9a-f]{64})?$", max_length=64)]
-"""A commit of git; "" for a repository that has none."""
+"""A git commit; "" for a repository that has none."""
 TurnId = Annotated[str, msgspec.Meta(
     pattern="^[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-4[0-9A-Fa-f]{3}-[89ABab][0-9A-Fa-f]{3}-[0-9A-Fa-f]{12}$", max_length=36)]
 """A UUID v4 (RAWP-DPS 7.5.1)."""
 
 
 class Payload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """Base of all payloads: absent fields stay absent on the wire. What was decoded never points back at itself, so
-    the cyclic collector is spared it."""
+    """Base of all payloads: absent fields stay absent on the wire. A decoded payload never refers to itself, so the
+    cyclic collector skips it."""

@@ -1,4 +1,4 @@
-"""`control.`: what the gateway asks of a session (M)."""
+"""`control.`: the gateway's requests to a session (M)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from interlock.protocol.payloads.base import Count, Payload
 
 class PromptRequest(Payload, frozen=True, kw_only=True):
     """`control.prompt.request`; `content` is the blocks of `input_type` "blocks". A prompt of `input_type` "landing"
-    asks the agent nothing: its turn asks whether what is staged lands (H-17)."""
+    sends the agent nothing: its turn asks whether staged changes land (H-17)."""
 
     prompt_id: str
     input_type: Literal["text", "blocks", "landing"]
@@ -26,9 +26,11 @@ class PromptRequest(Payload, frozen=True, kw_only=True):
     silent: bool = False
     context: dict[str, Any] | None = None
     only_if_asks: bool = False
-    """Refused with NOT_ASKING, before a turn starts, if the agent does not ask before its tools (H-11)."""
+    """Whether it is refused with NOT_ASKING, before a turn starts, if the agent does not ask before its tool calls
+    (H-11)."""
     only_in_box: Box | None = None
-    """Refused with NOT_BOXED, before a turn starts, if the opening's box holds less than this one (H-18)."""
+    """The prompt is refused with NOT_BOXED, before a turn starts, if the opening's box has fewer restrictions than this
+    one (H-18)."""
 
 
 class InteractionResponse(Payload, frozen=True, kw_only=True):
@@ -65,7 +67,7 @@ class ModeSwitch(Payload, frozen=True, kw_only=True):
 
 class SessionOpen(Payload, frozen=True, kw_only=True):
     """`control.session.open`; `workspace` is absolute on the runner, "" means the runner's first root. The agent starts
-    although files there configure it if SHA-256 (hex) of what the runner reports of them is `trusted_files` (H-13)."""
+    although files there configure it if `trusted_files` is the SHA-256 (hex) of the runner's report of them (H-13)."""
 
     session_id: str
     agent_id: str
@@ -89,7 +91,7 @@ class SessionRelease(Payload, frozen=True, kw_only=True):
 
 
 class TurnCancel(Payload, frozen=True, kw_only=True):
-    """`control.turn.cancel`: without `turn_id` it means whatever the session works on, or nothing."""
+    """`control.turn.cancel`: without `turn_id` it means the session's current turn, if any."""
 
     reason: str
     turn_id: str | None = None

@@ -1,4 +1,4 @@
-"""`x-interlock.`: our own frames (E-2)."""
+"""`x-interlock.`: frames of Interlock's own profile (E-2)."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ class AgentOffer(Payload, frozen=True, kw_only=True):
     version: str | None = None
     trusted_kinds: bool = False
     roots: list[str] = []
-    """Where it may work, where that is not the runner's own roots (A-1)."""
+    """Its workspace roots, if they differ from the runner's own (A-1)."""
     unavailable: str | None = None
-    """Why it cannot be started, as far as the runner can see without starting it: one sentence."""
+    """Why it cannot be started, as far as the runner can determine without starting it: one sentence."""
     holding: Holding | None = None
-    """How it is held, and what that rests on (H-10)."""
+    """How it is held, and the evidence (H-10)."""
     box: Box | None = None
-    """The box that it starts in under full workspace access (H-18); None from a runner that states none."""
+    """The box that it starts in with full workspace access (H-18); None from a runner that reports none."""
     unwalled: str | None = None
     """Why it has no walls, in one clause."""
 
 
 class RefusedControl(Payload, frozen=True, kw_only=True):
-    """A control frame that the runner stored and refused (D-7); `controller` is the gateway that would be obeyed."""
+    """A control frame that the runner stored and refused (D-7); `controller` is the gateway that it obeys."""
 
     message_id: str
     error_code: str
@@ -44,9 +44,9 @@ class RefusedControl(Payload, frozen=True, kw_only=True):
 
 
 class HelloSession(Payload, frozen=True, kw_only=True):
-    """One session in hello (L-4). `controller` is the gateway that controls it; `agent_id` and `workspace` show one
-    that observes it what it sees (D-5). `acked_seq` is the last frame that this gateway has acknowledged: a gateway
-    that does not have it has lost commits."""
+    """One session in hello (L-4). `controller` is the gateway that controls it; `agent_id` and `workspace` describe it
+    to an observing gateway (D-5). `acked_seq` is the last frame that this gateway has acknowledged: a gateway that does
+    not have it has lost commits."""
 
     session_id: str
     last_seq_sent: int
@@ -62,7 +62,7 @@ class HelloSession(Payload, frozen=True, kw_only=True):
 
 
 class ForgottenSession(Payload, frozen=True, kw_only=True):
-    """A session that was closed and completely acknowledged, so that the runner holds nothing of it any more (L-4).
+    """A session that was closed and completely acknowledged, so that the runner holds no frames of it any more (L-4).
     `acked_seq` and `control_seq` are as in a session of hello: a gateway that has less has lost commits (D-5)."""
 
     session_id: str
@@ -82,18 +82,18 @@ class Hello(Payload, frozen=True, kw_only=True):
     device_name: str = ""
     roots: list[str] = []
     link_number: int = 0
-    """[P] Larger in each later hello of a runner, over its restarts too, so that one which arrives late is known for
-    it. 0 where the runner does not number its links."""
+    """[P] Larger in each later hello of a runner, also across restarts, so that one that arrives late is recognised. 0
+    if the runner does not number its links."""
     forgotten: list[ForgottenSession] = []
-    """[P] The newest sessions that the runner has forgotten, as far as it still knows their numbers."""
+    """[P] The newest sessions that the runner has forgotten, as far as it still has their numbers."""
     software: str = ""
-    """[P] What the runner is, with its version: "interlock 0.1.0" (J-14)."""
+    """[P] The runner's software and version: "interlock 0.1.0" (J-14)."""
     system: str = ""
     """[P] Operating system, its release and the machine: "Linux 6.8.0 x86_64"."""
 
 
 class WelcomeSession(Payload, frozen=True, kw_only=True):
-    """What the gateway has of one session (L-4): all up to `last_durable_seq` is durable."""
+    """The gateway's position in one session (L-4): everything up to `last_durable_seq` is durable."""
 
     session_id: str
     last_durable_seq: int
@@ -111,8 +111,8 @@ class Welcome(Payload, frozen=True, kw_only=True):
 
 
 class Ack(Payload, frozen=True, kw_only=True):
-    """`x-interlock.ack`, both directions: all up to `seq` is durable on the side that says so (D-1, D-7). With
-    `refused` a gateway confirms refusals of its control frames by their message_id."""
+    """`x-interlock.ack`, both directions: everything up to `seq` is durable at the sender (D-1, D-7). With `refused` a
+    gateway confirms refusals of its control frames by their message_id."""
 
     session_id: str
     seq: int
@@ -129,15 +129,15 @@ class LiveAgent(Payload, frozen=True, kw_only=True):
 
 
 class RunnerHeartbeat(Payload, frozen=True, kw_only=True):
-    """`x-interlock.heartbeat` (L-5): what is listed, the runner vouches for."""
+    """`x-interlock.heartbeat` (L-5): the runner vouches for what is listed."""
 
     agents: list[LiveAgent]
     outbox_bytes: Count | None = None
-    """Of all sessions: what the outbox holds that was not acknowledged yet (J-14)."""
+    """For all sessions: the unacknowledged bytes in the outbox (J-14)."""
 
 
 class InteractionHeld(Payload, frozen=True, kw_only=True):
-    """`x-interlock.interaction.held`: the gateway has it (A-5)."""
+    """`x-interlock.interaction.held`: the gateway has stored the question (A-5)."""
 
     interaction_id: str
     approval_id: str
@@ -145,7 +145,7 @@ class InteractionHeld(Payload, frozen=True, kw_only=True):
 
 
 class InteractionResolved(Payload, frozen=True, kw_only=True):
-    """`x-interlock.interaction.resolved`: what the runner in fact handed to the agent (P-2)."""
+    """`x-interlock.interaction.resolved`: what the runner actually sent to the agent (P-2)."""
 
     interaction_id: str
     outcome: Outcome
@@ -155,7 +155,7 @@ class InteractionResolved(Payload, frozen=True, kw_only=True):
 
 class ControlChanged(Payload, frozen=True, kw_only=True):
     """`x-interlock.control.changed`: the gateway that controls the session from now on (D-5). `agent_id` and
-    `workspace` show a gateway that meets the session for the first time what it observes."""
+    `workspace` describe the session to a gateway that did not know it."""
 
     gateway_id: str
     agent_id: str = ""
@@ -163,9 +163,9 @@ class ControlChanged(Payload, frozen=True, kw_only=True):
 
 
 class WorkspaceLook(Payload, frozen=True, kw_only=True):
-    """`x-interlock.workspace.look` (J-4): what git finds changed in a session's workspace; only to a runner whose hello
-    offers `workspace_changes`. The other members are the gateway's record: a runner goes by its own state of the
-    session, and by the record if the session is over and the runner has forgotten it."""
+    """`x-interlock.workspace.look` (J-4): a request for git's view of the changes in a session's workspace; only to a
+    runner whose hello offers `workspace_changes`. The other members are the gateway's record: a runner uses its own
+    state of the session, and the record if the session is over and the runner has forgotten it."""
 
     request_id: str
     session_id: str
@@ -173,12 +173,12 @@ class WorkspaceLook(Payload, frozen=True, kw_only=True):
     workspace: str = ""
     workspace_access: Literal["rw", "ro", "none"] = "rw"
     start_commit: CommitId | None = None
-    """`workspace_commit` of the session's first opening: what is compared with."""
+    """`workspace_commit` of the session's first opening: the commit to compare with."""
 
 
 class ChangedCommit(Payload, frozen=True, kw_only=True):
     """A commit that was made since the session began, from its repository: `author` and `subject` are cut if they are
-    long, and `at` is absent for a moment that no clock has."""
+    long, and `at` is absent for an impossible time."""
 
     commit: str
     at: str | None = None
@@ -188,7 +188,7 @@ class ChangedCommit(Payload, frozen=True, kw_only=True):
 
 class ChangedFile(Payload, frozen=True, kw_only=True):
     """One path of the workspace that differs from `commit` of the report. A renamed one was `old_path`. `added` and
-    `removed` count lines; absent where git compares no lines, as of a binary file. `diff` is unified, and cut at a line
+    `removed` count lines; absent if git compares no lines, as for a binary file. `diff` is unified, and cut at a line
     end if `cut`."""
 
     path: str
@@ -203,9 +203,9 @@ class ChangedFile(Payload, frozen=True, kw_only=True):
 
 class WorkspaceChanges(Payload, frozen=True, kw_only=True):
     """`x-interlock.workspace.changes` (J-4): the answer. `why_not` is one sentence if nothing could be read; `partly`
-    is one if not all was. `count` counts every path that was found, of which `files` names the first; `commit` is what
-    is compared with, absent if that is nothing; `head` is the commit that is checked out, absent before the first one;
-    `commits` are those between the two, newest first."""
+    is one if not all was. `count` counts every path that was found, of which `files` lists the first; `commit` is the
+    commit that is compared with, absent if there is none; `head` is the commit that is checked out, absent before the
+    first one; `commits` are those between the two, newest first."""
 
     request_id: str
     session_id: str

@@ -1,4 +1,4 @@
-"""`session.`: a session's life, its turns, its figures."""
+"""`session.`: a session's life cycle, its turns, its figures."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ class Features(msgspec.Struct, frozen=True, kw_only=True):
     files: bool = False
     thinking: bool = False
     model_switch: bool = False
-    """A prompt may name its model."""
+    """Whether a prompt may name its model."""
     prompt_options: bool = False
-    """A prompt may carry options of its own, such as `thinking`."""
+    """Whether a prompt may carry options, such as `thinking`."""
     system_append: bool = False
     questions: bool = False
-    """It asks its user questions that are answered in words (QUESTION)."""
+    """Whether it asks its user questions that are answered in words (QUESTION)."""
     updated_input: bool = False
-    """It takes a tool's input as a person changed it (P-2)."""
+    """Whether it accepts a tool's input as changed by a person (P-2)."""
     read_only: bool = False
-    """It may be opened with `workspace_access` ro."""
+    """Whether it may be opened with `workspace_access` ro."""
 
 
 class AgentIdentity(Payload, frozen=True, kw_only=True):
-    """Which agent a session has."""
+    """The agent of a session."""
 
     agent_id: str
     name: str
@@ -58,9 +58,9 @@ class Capabilities(Payload, frozen=True, kw_only=True):
     features: dict[str, Any]
     agent: AgentIdentity | None = None
     box: Box | None = None
-    """The box that the runner has put this very opening into (H-18); None if it states none."""
+    """The box of this very opening, as reported by the runner (H-18); None if it reports none."""
     settings: AgentSettings | None = None
-    """What the agent lets be chosen, and what is set (J-14); None from an adapter that does not say."""
+    """The agent's available settings and their values (J-14); None from an adapter that does not report them."""
     workspace_commit: CommitId | None = None
     """The commit that was checked out in the workspace before the agent started (J-4): "" in a repository without one,
     None if there is no repository that the runner reads."""
@@ -85,14 +85,14 @@ class History(Payload, frozen=True, kw_only=True):
 
 
 class Covers(msgspec.Struct, frozen=True):
-    """What a summary covers of the plan that it was asked for: what is kept from, and how many entries it sums up."""
+    """The part of a plan that a summary covers: the first entry kept, and the number of entries summarised."""
 
     first_kept: str
     entries: int
 
 
 class PreservedElements(TypedDict, total=False):
-    """What a compaction is known to have kept (T-6): a list that is not known is absent, or null."""
+    """The elements that a compaction is known to have preserved (T-6): an unknown list is absent, or null."""
 
     files_modified: list[str] | None
     decisions_made: list[str] | None
@@ -107,7 +107,7 @@ class Compacted(Payload, frozen=True, kw_only=True):
     previous_token_count: Count
     current_token_count: Count
     preserved_elements: PreservedElements = msgspec.field(default_factory=PreservedElements)
-    """All of its fields are optional, so it may be absent from what arrives; it is always sent."""
+    """All of its fields are optional, so it may be absent when received; it is always sent."""
     trigger: Literal["auto", "manual", "requested"]
     request_id: str | None = None
     covers: Covers | None = None
@@ -140,7 +140,7 @@ class MessageQuota(Payload, frozen=True, kw_only=True):
 
 
 class ContextWindow(Payload, frozen=True, kw_only=True):
-    """`utilization` is 0.0 to 1.0; what is not known is absent."""
+    """`utilization` is 0.0 to 1.0; unknown values are absent."""
 
     capacity: Count | None = None
     used: Count | None = None
@@ -155,15 +155,16 @@ class Usage(Payload, frozen=True, kw_only=True):
     cost_usage: Quota
     message_usage: MessageQuota
     context_window: ContextWindow = msgspec.field(default_factory=ContextWindow)
-    """All of its fields are optional, so it may be absent from what arrives; it is always sent."""
+    """All of its fields are optional, so it may be absent when received; it is always sent."""
     time_to_reset: str
     turn_id: str | None = None
     request_usage: TokenUsage | None = None
 
 
 class WorkspaceFile(Payload, frozen=True, kw_only=True):
-    """One file that configures an agent (H-13): its path from the workspace, what such a file could do, and what this
-    one would do, line by line. `sha256` (hex) is of its content; one that was not read has `unread` and its `size`."""
+    """One file that configures an agent (H-13): its path relative to the workspace, what such a file could do, and what
+    this one would do, line by line. `sha256` (hex) is of its content; one that was not read has `unread` and its
+    `size`."""
 
     path: str
     could: list[str]
@@ -171,14 +172,14 @@ class WorkspaceFile(Payload, frozen=True, kw_only=True):
     size: Count = 0
     sha256: str = ""
     leads_to: str | None = None
-    """Where its symbolic link leads."""
+    """The target of its symbolic link."""
     unread: str | None = None
     """Why it was not read; it changes with the file's size and time."""
 
 
 class WorkspaceFiles(Payload, frozen=True, kw_only=True):
-    """The files of a workspace that an agent would be configured by (H-13), sorted by path; SHA-256 of these bytes is
-    what a yes covers."""
+    """The workspace files that would configure an agent (H-13), sorted by path; SHA-256 of these bytes is what a yes
+    covers."""
 
     agent_id: str
     directory: str

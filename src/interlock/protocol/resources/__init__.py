@@ -1,4 +1,4 @@
-"""What the REST API shows and takes (racp): one struct each, a module for each of its subjects."""
+"""The resources and bodies of REST (racp): one struct each, one module per subject."""
 
 from __future__ import annotations
 

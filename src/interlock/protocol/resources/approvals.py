@@ -1,4 +1,4 @@
-"""Approvals as REST shows and takes them: votes, what is remembered, keys that sign, and who was asked (section 3)."""
+"""Resources and bodies of approvals: votes, remembered rules, signing keys, and deliveries (section 3)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ApprovalDoor = Literal["command", "tool"]
 
 
 class Vote(Resource, frozen=True, kw_only=True):
-    """One person's vote on an approval. One that was withdrawn stays to be seen, and counts no more (P-3)."""
+    """One person's vote on an approval. A withdrawn one stays visible, and no longer counts (P-3)."""
 
     by: str
     at: str
@@ -33,14 +33,16 @@ class Vote(Resource, frozen=True, kw_only=True):
     option_id: str | None = None
     """The agent's option that it named."""
     key_made_by: str | None = None
-    """Who asked for it, if they made the voter's key themselves or by a key that they made: they could have cast it."""
+    """The requester, if they created the voter's key themselves or by a key that they created: they could have cast
+    it."""
     key_makers: list[str] = []
-    """Who made the voter's key, and who made theirs: each of them has seen a secret that casts this vote."""
+    """The creators of the voter's key, and the creators of theirs: each of them has seen a secret that casts this
+    vote."""
     withdrawn_at: str | None = None
 
 
 class OfferedOption(Resource, frozen=True, kw_only=True):
-    """A way of saying yes or no, this once, that the agent offers; a vote may name it by `option_id`."""
+    """An option of the agent for yes or no, this once; a vote may name it by `option_id`."""
 
     option_id: str
     label: str
@@ -57,7 +59,8 @@ class Quorum(Resource, frozen=True, kw_only=True):
 class BudgetHold(Resource, frozen=True, kw_only=True):
     """The budget that is used up (P-7): `limit`, `used` and `raise_by` in tokens or in US dollars, as decimal strings.
 
-    A yes raises the limit to `raise_by` more than is used by then, until `resets_at`, or the turn's end without it.
+    A yes raises the limit to `raise_by` more than is used by then, until `resets_at`, or until the turn's end without
+    it.
     """
 
     name: str
@@ -66,48 +69,48 @@ class BudgetHold(Resource, frozen=True, kw_only=True):
     used: str
     raise_by: str
     scope: str = ""
-    """The agent or session that has the day's money for itself; "" where the tenant shares it."""
+    """The agent or session that the day's money belongs to; "" if the tenant shares it."""
     resets_at: str | None = None
 
 
 class PreviewPart(Resource, frozen=True, kw_only=True):
-    """One part of what an agent shows of its call: a diff, or a text. `truncated` is how many characters are left out;
+    """One part of an agent's display of its call: a diff, or a text. `truncated` is the number of omitted characters;
     `GET /v1/approvals/{id}/input` has all."""
 
     kind: Literal["diff", "text"]
     path: str | None = None
     """Of a diff."""
     old_text: str | None = None
-    """Of a diff; None of a file that is new, as the agent says."""
+    """For a diff; None for a file that is new, according to the agent."""
     text: str
     """Of a diff: the file's new text."""
     truncated: int = 0
 
 
 class AgentPreview(Resource, frozen=True, kw_only=True):
-    """What an agent shows of its call beside the input (J-12): its own word, which is not compared with what the
-    tool does. `left_out` counts further parts."""
+    """An agent's display of its call besides the input (J-12): the agent's own statement, which is not compared with
+    what the tool does. `left_out` counts further parts."""
 
     parts: list[PreviewPart]
     left_out: int = 0
 
 
 class ApprovalCard(Resource, frozen=True, kw_only=True):
-    """A chat where a bridge has posted this approval, by the bridge's own word (J-5)."""
+    """A chat where a bridge has posted this approval, according to the bridge (J-5)."""
 
     service: str
     chat: str
-    """A channel as the service names it, or the person whose own chat it is."""
+    """A channel as the service names it, or the person of a direct chat."""
     reported_by: str
-    """Whose key reported it, such as `user:ann`."""
+    """The owner of the key that reported it, such as `user:ann`."""
 
 
 class Approval(Resource, frozen=True, kw_only=True):
     """An approval with either door (racp section 3).
 
-    `digest` (SHA-256, hex) covers the bytes of `subject`, and of `input` if there is no subject. `title` names the act
-    itself; it is the gateway's word and outside of the digest, so Interlock's own clients make theirs from these bytes.
-    `agent_title` is what the agent says of it (Y-1).
+    `digest` (SHA-256, hex) covers the bytes of `subject`, and of `input` if there is no subject. `title` names the
+    action itself; it is the gateway's statement and not covered by the digest, so Interlock's own clients derive theirs
+    from these bytes. `agent_title` is the agent's description of it (Y-1).
     """
 
     id: str
@@ -124,7 +127,7 @@ class Approval(Resource, frozen=True, kw_only=True):
     runner_id: str | None = None
     workspace: str | None = None
     box: Box | None = None
-    """The box that the agent works in, or is to start in (H-18); None if its runner states none."""
+    """The box that the agent works in, or will start in (H-18); None if its runner reports none."""
     session_id: str
     command_id: str | None = None
     interaction_id: str | None = None
@@ -145,34 +148,35 @@ class Approval(Resource, frozen=True, kw_only=True):
     decided_by: str | None = None
     comment: str | None = None
     answer: str | None = None
-    """What was answered to a question (`kind` question)."""
+    """The answer to a question (`kind` question)."""
     options: list[OfferedOption] = []
-    """What a vote may name, where the agent offers several ways of saying yes or no."""
+    """Options that a vote may name, if the agent offers several for yes or no."""
     option_id: str | None = None
-    """The one that the votes which decided it named; without it the agent is given its first of the kind."""
+    """The option that the deciding votes named; without it the agent gets its first of the kind."""
     self_approval: bool = True
     signed: bool | Literal["passkey"] = False
-    """Only votes that are signed count (P-4); with `passkey` only those with a passkey (J-17)."""
+    """Whether only signed votes count (P-4); with `passkey` only those with a passkey (J-17)."""
     require_independent: bool = False
-    """Votes by keys that the one who asked has made, directly or by keys that they made, do not count (H-5)."""
+    """Whether votes by keys that the requester has created, directly or by keys that they created, do not count
+    (H-5)."""
     dangerous: bool = False
-    """Its rule is marked dangerous: it is decided on its whole card, and by no button in a chat (O-12)."""
+    """Whether its rule is marked dangerous: it is decided on its complete card, and by no button in a chat (O-12)."""
     supersedes: str | None = None
-    """The approval whose input was changed into this one's (P-2)."""
+    """The approval whose input was changed to this one's (P-2)."""
     superseded_by: str | None = None
     remembered: str | None = None
-    """The rule that its decision left behind (A-9)."""
+    """The rule that its decision created (A-9)."""
     verb: str | None = None
-    """No command is asked about but this verb, such as close, which a grant lets through once."""
+    """The request that is asked about instead of a command, such as close, which a grant admits once."""
     holding: Holding | None = None
-    """How the agent was held when this was asked, and what that rests on (H-10)."""
+    """How the agent was held when this was asked, and the evidence (H-10)."""
     workspace_files: bool = False
-    """Not the command itself is asked about, but whether its agent may start although files of the workspace configure
-    it: `input` holds WorkspaceFiles (H-13). A yes is remembered until these files change."""
+    """The question is not about the command itself, but whether its agent may start although files of the workspace
+    configure it: `input` holds WorkspaceFiles (H-13). A yes is remembered until these files change."""
     budget: BudgetHold | None = None
-    """Not the command itself is asked about, but whether it may go on past this budget (P-7)."""
+    """The question is not about the command itself, but whether it may continue past this budget (P-7)."""
     device_name: str | None = None
-    """The host that the agent works on, as its runner was paired; absent in the answer to a change (J-12)."""
+    """The host that the agent works on, as its runner was paired; absent in the response to a change (J-12)."""
     cards: list[ApprovalCard] = []
     """The chats where it was posted and waits; none once it has ended."""
     preview: AgentPreview | None = None
@@ -180,7 +184,7 @@ class Approval(Resource, frozen=True, kw_only=True):
 
 
 class BudgetPot(Resource, frozen=True, kw_only=True):
-    """What a day's money has come to: for the whole tenant (`scope` ""), an agent, or a session."""
+    """A day's money used so far: by the whole tenant (`scope` ""), an agent, or a session."""
 
     scope: str = ""
     used_usd: str
@@ -189,7 +193,7 @@ class BudgetPot(Resource, frozen=True, kw_only=True):
 
 
 class Budget(Resource, frozen=True, kw_only=True):
-    """A budget in force and where it stands today (P-7). Money is a decimal string."""
+    """A budget in force and today's usage of it (P-7). Money is a decimal string."""
 
     name: str
     agent: list[str] = []
@@ -200,18 +204,18 @@ class Budget(Resource, frozen=True, kw_only=True):
     resets_at: str
     """When the day ends: the next midnight UTC."""
     pots: list[BudgetPot] = []
-    """Those with the least left first."""
+    """The pots with the least left first."""
     pots_left_out: int = 0
 
 
 class RuleMatch(Body, frozen=True, kw_only=True):
-    """`match` of what is to be remembered. Left out, the rule covers this very input of this tool and agent only.
+    """`match` of what is to be remembered. By default, the rule covers this very input of this tool and agent only.
 
     `width` is one of those that `GET /v1/approvals/{id}/rule` lists: `exact`, `program` (this program and first word),
     `below` (this tool below this directory), or `described` (every call of this kind that the agent only describes, in
-    this session; only if the config says `policy.remember_described`). Else `words` is a program and its words,
-    `command` a regular expression for one simple command, `path` a glob. `any_input` covers whatever the tool is given,
-    and is for a no alone.
+    this session; only if the config has `policy.remember_described`). Otherwise `words` is a program and its words,
+    `command` a regular expression for one simple command, `path` a glob. `any_input` covers any input of the tool, and
+    is for a no only.
     """
 
     width: Literal["exact", "program", "below", "described"] | None = None
@@ -232,7 +236,7 @@ class Remembering(Body, frozen=True, kw_only=True):
 class RememberedRule(Resource, frozen=True, kw_only=True):
     """A person's "always" as a rule of policy: audited, listed, revocable (A-9, P-1).
 
-    `rule` is what the config's `[[policy.rules]]` would say.
+    `rule` is in the form of the config's `[[policy.rules]]`.
     """
 
     id: str
@@ -246,7 +250,7 @@ class RememberedRule(Resource, frozen=True, kw_only=True):
 
 
 class PasskeyAssertion(Body, frozen=True, kw_only=True):
-    """What `navigator.credentials.get` gives for a challenge (J-17), each in base64url."""
+    """The result of `navigator.credentials.get` for a challenge (J-17), each in base64url."""
 
     authenticator_data: Annotated[str, msgspec.Meta(max_length=4_096)]
     client_data_json: Annotated[str, msgspec.Meta(max_length=4_096)]
@@ -267,7 +271,7 @@ class GrantBody(Body, frozen=True, kw_only=True):
     option_id: str | None = None
     """One of the approval's `options`, of the kind that fits the decision."""
     updated_input: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    """Another input than was asked for, as bytes: what is approved then has its own digest (P-2)."""
+    """Another input than the requested one, as bytes: what is approved then has its own digest (P-2)."""
     remember: Remembering | None = None
     digest: str | None = None
     idempotency_key: str | None = None
@@ -282,8 +286,8 @@ class WithdrawalBody(Body, frozen=True, kw_only=True):
 class CardsBody(Body, frozen=True, kw_only=True):
     """`POST /v1/approvals/{id}/cards`: every chat of one service where the approval waits now, posted by one bridge.
 
-    A chat is an id without spaces: any key that may read can report one, and it must not read as a sentence to those
-    who decide."""
+    A chat is an id without spaces: any key that may read can report one, and it must not read as a sentence to
+    approvers."""
 
     service: Annotated[str, msgspec.Meta(min_length=1, max_length=32, pattern=r"^[a-z0-9][a-z0-9_-]*$(?!\n)")]
     chats: Annotated[list[Annotated[str, msgspec.Meta(min_length=1, max_length=128, pattern=r"^\S+$(?!\n)")]],
@@ -292,7 +296,7 @@ class CardsBody(Body, frozen=True, kw_only=True):
 
 
 class AnswerBody(Body, frozen=True, kw_only=True):
-    """`POST /v1/approvals/{id}/answers`: the words, or null to decline."""
+    """`POST /v1/approvals/{id}/answers`: the text, or null to decline."""
 
     text: str | None
     idempotency_key: str | None = None
@@ -311,9 +315,9 @@ class PasskeyBody(Body, frozen=True, kw_only=True):
     SHA-256 of `racp-passkey-v1`, a line feed, and canonical {tenant_id, owner, public_key, credential_id, at}."""
 
     credential_id: Annotated[str, msgspec.Meta(min_length=1, max_length=2_048, pattern=r"^[A-Za-z0-9_-]+$(?!\n)")]
-    """In base64url. Python's `$` alone would let a line feed stand behind it."""
+    """In base64url. Python's `$` alone would accept a final line feed."""
     public_key: Annotated[str, msgspec.Meta(max_length=4_096)]
-    """DER of SubjectPublicKeyInfo as base64, which `response.getPublicKey()` gives."""
+    """DER of SubjectPublicKeyInfo as base64, the result of `response.getPublicKey()`."""
     at: str
     assertion: PasskeyAssertion
     label: Annotated[str, msgspec.Meta(max_length=128)] = ""
@@ -321,7 +325,7 @@ class PasskeyBody(Body, frozen=True, kw_only=True):
 
 
 class Passkey(Resource, frozen=True, kw_only=True):
-    """Which credential a key for votes is, and the origin of the pages that may ask it (J-17)."""
+    """The credential of a key for votes, and the origin of the pages that may use it (J-17)."""
 
     credential_id: str
     origin: str
@@ -352,9 +356,9 @@ DeliveryState = Literal["pending", "delivered", "dead", "moot"]
 
 
 class Delivery(Resource, frozen=True, kw_only=True):
-    """A question to approvers on its way through one webhook (P-8).
+    """A notice to approvers through one webhook (P-8).
 
-    pending: not there yet · delivered · dead: it never arrived · moot: decided before it arrived.
+    pending: not delivered yet · delivered · dead: never delivered · moot: decided before it was delivered.
     """
 
     id: str
@@ -365,14 +369,14 @@ class Delivery(Resource, frozen=True, kw_only=True):
     created_at: str
     attempts: int = 0
     why: str | None = None
-    """Why it has not arrived."""
+    """Why it has not been delivered."""
 
 
 WayKind = Literal["webhook", "ntfy", "apprise"]
 
 
 class Webhook(Resource, frozen=True, kw_only=True):
-    """A way to approvers that the config names, as it is listed: its host alone, since a URL may hold a secret (P-8,
+    """A channel to approvers from the config, as it is listed: only its host, since a URL may hold a secret (P-8,
     O-11). For Apprise `host` is the service, such as `discord`."""
 
     name: str

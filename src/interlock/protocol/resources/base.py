@@ -1,4 +1,4 @@
-"""What the resources of REST share: the two kinds of struct, and who acts."""
+"""Common parts of REST's resources: the two kinds of struct, and the actor."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ Decision = Literal["grant", "deny"]
 
 
 class Resource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Base of what is shown: absent fields stay absent."""
+    """Base of resources that are returned: absent fields stay absent."""
 
 
 class Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Base of what is received: an unknown field is an error that names it. An optional field that is not set is left
-    out of what a client sends."""
+    """Base of bodies that are received: an unknown field is an error that names it. An optional field that is not set
+    is omitted by clients."""
 
 
 class Actor(Resource, frozen=True, kw_only=True, gc=False):

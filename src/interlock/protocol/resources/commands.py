@@ -1,4 +1,4 @@
-"""Commands as REST shows and takes them, and the events of their streams (racp sections 1 and 4)."""
+"""Resources and bodies of commands, and the events of their streams (racp sections 1 and 4)."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ CommandState = Literal[
 
 
 WorkspaceAccess = Literal["rw", "ro", "none"]
-"""What the agent may do with its workspace, held where it asks (`control.session.open`)."""
+"""The agent's access to its workspace, enforced if it asks (`control.session.open`)."""
 
 
 OnBusy = Literal["enqueue", "reject", "interrupt"]
-"""What an execute does that finds its session at work: wait, be refused, or end what runs (C-3)."""
+"""The behaviour of an execute whose session is busy: wait, be refused, or end the running command (C-3)."""
 
 
 class Target(Body, frozen=True, kw_only=True, gc=False):
-    """What a command is aimed at (racp section 1). For an execute `agent_id` or a session is needed."""
+    """The target of a command (racp section 1). For an execute `agent_id` or a session is required."""
 
     agent_id: str | None = None
     session_id: str | None = None
@@ -35,12 +35,12 @@ class Target(Body, frozen=True, kw_only=True, gc=False):
     runner_id: str | None = None
     workspace: str | None = None
     workspace_access: WorkspaceAccess | None = None
-    """Absent is rw for a new session, and whatever it was opened with for one that exists."""
+    """Absent is rw for a new session, and the current access of an existing one."""
     command_id: str | None = None
 
 
 class ApprovalWish(Body, frozen=True, kw_only=True):
-    """`approval` of a command's body: may only tighten policy."""
+    """`approval` of a command's body: may only make policy stricter."""
 
     required: Annotated[int, msgspec.Meta(ge=0)] = 1
 
@@ -49,11 +49,11 @@ SetByGateway = Annotated[
     msgspec.Raw, msgspec.Meta(description="Set by the gateway: ignored, and named in Interlock-Ignored-Fields.")
 ]
 COMMON_FIELDS = ("id", "created_at", "tenant_id", "actor")
-"""RACP's common fields that a command's body may carry and the gateway sets by itself."""
+"""RACP's common fields that a command's body may carry and the gateway sets itself."""
 
 
 class CommandBody(Body, frozen=True, kw_only=True, gc=False):
-    """`POST /v1/commands`. `payload` stays bytes: its SHA-256 is what an approval is bound to (P-2)."""
+    """`POST /v1/commands`. `payload` is not decoded: its SHA-256 is what an approval is bound to (P-2)."""
 
     type: CommandType
     target: Target
@@ -66,7 +66,7 @@ class CommandBody(Body, frozen=True, kw_only=True, gc=False):
     reason: str | None = None
     on_busy: OnBusy = "enqueue"
     close_session: bool = False
-    """End the session's agent when this execute has ended and nothing else waits in the session."""
+    """Whether to end the session's agent when this execute has ended and nothing else waits in the session."""
     id: SetByGateway | msgspec.UnsetType = msgspec.UNSET
     created_at: SetByGateway | msgspec.UnsetType = msgspec.UNSET
     tenant_id: SetByGateway | msgspec.UnsetType = msgspec.UNSET
@@ -74,7 +74,7 @@ class CommandBody(Body, frozen=True, kw_only=True, gc=False):
 
 
 class Binary(Body, frozen=True, kw_only=True):
-    """`value` of a content part that is not text; Node's Buffer form is accepted beside it."""
+    """`value` of a content part that is not text; Node's Buffer form is also accepted."""
 
     encoding: Literal["base64"]
     data: str
@@ -84,7 +84,7 @@ class Binary(Body, frozen=True, kw_only=True):
 
 
 class NodeBuffer(Body, frozen=True, kw_only=True):
-    """Node's JSON form of a Buffer, accepted in place of Binary."""
+    """Node's JSON form of a Buffer, accepted instead of Binary."""
 
     type: Literal["Buffer"]
     data: list[Annotated[int, msgspec.Meta(ge=0, le=255)]]
@@ -111,13 +111,14 @@ class ExecutePayload(Body, frozen=True, kw_only=True):
     messages: list[UserMessage]
     tools: list[str] = []
     mode: Annotated[str, msgspec.Meta(min_length=1, max_length=200)] | None = None
-    """The mode for this prompt, such as `plan`; an agent that has none of that name refuses the command (A-6)."""
+    """The mode for this prompt, such as `plan`; an agent without a mode of that name refuses the command (A-6)."""
     model: Annotated[str, msgspec.Meta(min_length=1, max_length=200)] | None = None
     options: dict[str, Any] = {}
     """Options of the agent for this prompt, such as `{"thinking": "high"}`."""
     system_append: str | None = None
     land: bool = False
-    """Ask the agent nothing: the turn asks only whether what is staged lands (H-17). There are no messages then."""
+    """Whether to send the agent nothing: the turn only asks whether staged changes land (H-17). There are no messages
+    then."""
 
 
 class Failure(Resource, frozen=True, kw_only=True):
@@ -140,7 +141,7 @@ class Denial(Resource, frozen=True, kw_only=True):
     """A tool call that was not allowed, so it did not run (Y-5).
 
     `by` is the actor who denied it, `policy:` and a rule's name, `gateway` for an approval that expired, or `runner`.
-    `rule` is the policy rule that denied it, or that asked for the approval which was denied.
+    `rule` is the policy rule that denied it, or that required the denied approval.
     """
 
     tool_name: str
@@ -154,7 +155,7 @@ class Denial(Resource, frozen=True, kw_only=True):
 
 
 VERBOSE_NOTICES = frozenset({"AutoCompacted"})
-"""Codes of notices that only verbose surfaces show: nothing is lost, and nothing is asked."""
+"""Codes of notices that only verbose surfaces show: nothing is lost, and no action is needed."""
 
 
 class ToolCall(Resource, frozen=True, kw_only=True):
@@ -195,16 +196,16 @@ class Command(Resource, frozen=True, kw_only=True, gc=False):
     tenant_id: str
     actor: Actor
     driver: Actor | None = None
-    """The person who drives the agent that gave it (P-3)."""
+    """The person who drives the agent that submitted it (P-3)."""
     type: CommandType
     target: Target
     state: CommandState
     priority: int = msgspec.field(default_factory=int)
-    """Always shown, 0 too: a factory is not a default that `omit_defaults` leaves out."""
+    """Always sent, including 0: a factory is not a default that `omit_defaults` omits."""
     timeout_ms: int
     attempt: int = 0
     title: str | None = None
-    """In lists: the first line of the prompt, at most 80 characters; the payload is left out there."""
+    """In lists: the first line of the prompt, at most 80 characters; the payload is omitted there."""
     payload: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     payload_sha256: str | None = None
     idempotency_key: str | None = None
@@ -242,7 +243,7 @@ class StatusEvent(Resource, frozen=True, kw_only=True, gc=False):
 
 
 class Heartbeat(Resource, frozen=True, kw_only=True):
-    """The event that carries no number (S-2)."""
+    """The event without a number (S-2)."""
 
     event: Literal["heartbeat"]
     command_id: str
@@ -252,7 +253,7 @@ class Heartbeat(Resource, frozen=True, kw_only=True):
 
 
 class FeedEvent(Resource, frozen=True, kw_only=True, gc=False):
-    """One event of a tenant's feed: what changed and where to read it."""
+    """An event of a tenant's feed: what changed and where to read it."""
 
     event: Literal["command", "approval", "session", "runner"]
     at: str

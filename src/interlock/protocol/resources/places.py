@@ -1,4 +1,4 @@
-"""Sessions, runners and what else is listed, as REST shows and takes it."""
+"""Sessions, runners and other listed resources."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from interlock.protocol.resources.commands import WorkspaceAccess
 
 
 class SessionFile(Resource, frozen=True, kw_only=True):
-    """A file that travelled in a session (E-5). `purpose`: prompt, output, tool, tool_output, or an agent's word."""
+    """A file that was transferred in a session (E-5). `purpose`: prompt, output, tool, tool_output, or an agent's own
+    value."""
 
     transfer_id: str
     name: str
@@ -26,7 +27,7 @@ class SessionFile(Resource, frozen=True, kw_only=True):
 
 SessionStanding = Literal["opening", "idle", "queued", "running", "paused", "waiting_approval", "compacting", "closing",
                           "closed"]
-"""What a session does now, in one word; a later version may know further ones."""
+"""The current state of a session, in one word; a later version may add further ones."""
 
 
 class Session(Resource, frozen=True, kw_only=True):
@@ -37,10 +38,10 @@ class Session(Resource, frozen=True, kw_only=True):
     tenant_id: str
     agent_id: str
     title: str | None = None
-    """What people call it: its label, else the name or subject of its chat (J-11), else the first line of its first
-    prompt (Y-8)."""
+    """Its name for people: its label, otherwise the name or subject of its chat (J-11), otherwise the first line of its
+    first prompt (Y-8)."""
     waiting: int | None = None
-    """Approvals of it that wait for a person; None in the answer to a change, which does not count them."""
+    """Its pending approvals; None in the response to a change, which does not count them."""
     runner_id: str | None = None
     workspace: str | None = None
     workspace_access: WorkspaceAccess = "rw"
@@ -53,89 +54,89 @@ class Session(Resource, frozen=True, kw_only=True):
     output_tokens: int = 0
     total_tokens: int = 0
     cost_usd: float = 0.0
-    """What its agent says that it has cost, in US dollars; 0 for an agent that does not say."""
+    """Its cost in US dollars, as its agent reports; 0 for an agent that does not report it."""
     context_tokens: int | None = None
-    """How much of the model's window the conversation takes; None while it is not known."""
+    """How much of the model's window the conversation takes; None while it is unknown."""
     context_estimated: bool = False
     """Whether `context_tokens` is the gateway's estimate, and not what the agent reported."""
     context_window: int | None = None
-    """The model's window in tokens: by the config, by what the agent reports, else by the catalog (Z-1)."""
+    """The model's window in tokens: by the config, by the agent's report, otherwise by the catalog (Z-1)."""
     model: str | None = None
-    """The model in use: what its key picks, else what its agent reports."""
+    """The model in use: the key's choice, otherwise the agent's report."""
     compactions: int = 0
     frames: int = 0
     last_durable_seq: int = 0
     lost_frame_count: int = 0
     observed: bool = False
-    """Another gateway controls it: here it is shown, and takes no commands (D-5)."""
+    """Whether another gateway controls it: here it is shown, and accepts no commands (D-5)."""
     entry: dict[str, Any] = {}
-    """What its key carries, by the names of the session store: overrides, label, policy, who talks there (I-4)."""
+    """Its key's fields, by the names of the session store: overrides, label, policy, who talks there (I-4)."""
     controller: str | None = None
     """Id of the gateway that controls it."""
     holding: Holding | None = None
-    """How its agent is held, and what that rests on (H-10)."""
+    """How its agent is held, and the evidence (H-10)."""
     plan: PlanChanged | None = None
-    """Its agent's plan as it stands, and the turn that it is of; none in a list, nor in the answer to a change (J-14).
-    """
+    """Its agent's current plan, and the turn that it is of; none in a list, nor in the response to a change (J-14)."""
     settings: AgentSettings | None = None
-    """What its agent lets be chosen and what is set, as its runner reported it last; shown where the plan is (J-14)."""
+    """Its agent's available settings and their values, as its runner last reported them; shown together with the plan
+    (J-14)."""
 
 
 UsageDimension = Literal["day", "agent", "model", "session", "person"]
-"""What usage is kept apart by."""
+"""Dimensions by which usage is grouped."""
 
 
 class UsageFigures(Resource, frozen=True, kw_only=True):
-    """What agents reported to have used (J-13). `cost_usd` is a decimal string of US dollars; an agent that states no
-    cost adds none. `estimated_turns` are those whose agent died before it reported them: their figures are too low."""
+    """Usage that agents reported (J-13). `cost_usd` is a decimal string of US dollars; an agent that reports no cost
+    adds none. `estimated_turns` are those whose agent died before it reported them: their figures are too low."""
 
     turns: int
     estimated_turns: int
     input_tokens: int
     output_tokens: int
     total_tokens: int
-    """In and out, without what came from the model's cache."""
+    """Input and output, without tokens from the model's cache."""
     cache_read_tokens: int
     cache_write_tokens: int
     cost_usd: str
 
 
 class UsageItem(UsageFigures, frozen=True, kw_only=True):
-    """Usage of one day, agent, model, session or person, or of several of these together; what was not asked apart is
-    absent."""
+    """Usage of one day, agent, model, session or person, or of several of these together; dimensions that are not
+    grouped by are absent."""
 
     day: str | msgspec.UnsetType = msgspec.UNSET
     """Of UTC, as 2026-11-25."""
     agent_id: str | msgspec.UnsetType = msgspec.UNSET
     model: str | msgspec.UnsetType | None = msgspec.UNSET
-    """Null where it is not known."""
+    """Null if it is unknown."""
     session_id: str | msgspec.UnsetType = msgspec.UNSET
     person: str | msgspec.UnsetType | None = msgspec.UNSET
-    """Who gave the commands, as `user:ann`; the person who drives an agent, not the agent. Null for turns that belong
-    to no command."""
+    """Who submitted the commands, as `user:ann`; the person who drives an agent, not the agent. Null for turns that
+    belong to no command."""
 
 
 class UsageReport(Resource, frozen=True, kw_only=True):
-    """`GET /v1/usage`: what agents reported to have used, day by day in UTC, the last day included."""
+    """`GET /v1/usage`: usage that agents reported, day by day in UTC, the last day included."""
 
     first_day: str = msgspec.field(name="from")
     last_day: str = msgspec.field(name="to")
     by: list[UsageDimension]
     items: list[UsageItem]
     left_out: int
-    """Items beyond the limit, the smallest of the oldest days; `total` has them."""
+    """Items beyond the limit, the smallest of the oldest days; `total` includes them."""
     total: UsageFigures
 
 
 class Compaction(Resource, frozen=True, kw_only=True):
-    """A compaction that was asked for: `message_id` is the control frame that `session.compacted`, or
-    `session.error`, names in `metadata.in_reply_to` (T-6)."""
+    """A requested compaction: `message_id` is the control frame that `session.compacted`, or `session.error`, names in
+    `metadata.in_reply_to` (T-6)."""
 
     session_id: str
     request_id: str
     message_id: str
     cursor: str
-    """Where the session's stream goes on behind the request."""
+    """The position in the session's stream after the request."""
 
 
 class Node(Resource, frozen=True, kw_only=True):
@@ -151,14 +152,14 @@ class Node(Resource, frozen=True, kw_only=True):
     agents: list[dict[str, Any]] = []
     roots: list[str] = []
     software: str | None = None
-    """What it is, with its version; None from a runner that does not say (J-14)."""
+    """Its software and version; None from a runner that does not report it (J-14)."""
     system: str | None = None
-    """Its operating system, that one's release, and the machine."""
+    """Its operating system, with release, and the machine."""
     outbox_bytes: int | None = None
-    """What its outbox held at its last heartbeat that no gateway had acknowledged; None before the first one, and of
-    one that is attached to another gateway of the cluster."""
+    """The unacknowledged bytes in its outbox at its last heartbeat; None before the first one, and for one that is
+    attached to another gateway of the cluster."""
     clock_offset_ms: int | None = None
-    """How far its clock was ahead of the gateway's at its last heartbeat, the way of that included."""
+    """How far its clock was ahead of the gateway's at its last heartbeat, including the transit."""
 
 
 class Runner(Resource, frozen=True, kw_only=True):
