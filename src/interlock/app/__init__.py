@@ -1,1 +1,1 @@
-"""The composition root: the one room that names concrete backends. A process imports only the half that it is."""
+"""The composition root: the only package that names concrete backends. A process imports only its own half."""

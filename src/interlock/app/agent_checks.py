@@ -1,7 +1,8 @@
 """The runner's own checks (H-10): an agent that was never checked, or has changed since, is checked in the background.
 
-One at a time, at a low priority, each in a process of its own, so that no session waits for one. What a check saw is
-offered as soon as it is there; until then the agent is held as its table says, and "being checked" says why.
+One at a time, at a low priority, each in a process of its own, so that no session waits for one. The result is offered
+as soon as it is available; until then the agent is held as the table of known agents states, with the reason "being
+checked".
 """
 
 from __future__ import annotations
@@ -28,23 +29,23 @@ from interlock.protocol.hold import CHECKING, Holding
 from interlock.runner.agent_catalog import Offering
 
 LOOK_EVERY_S = 600.0
-"""An agent that changes while the runner runs is noticed within this."""
+"""An agent that changes while the runner runs is detected within this."""
 CHECK_TIMEOUT_S = 150.0
-"""One check; it ends by itself before that (`interlock.probe.check`)."""
+"""Timeout of one check; it ends by itself before that (`interlock.probe.check`)."""
 STOP_TIMEOUT_S = 10.0
 """After an interrupt a check ends its agent within this, or is killed."""
 MAX_TRIED = 256
-"""Agents, each as it was at one time, that are remembered as checked in vain."""
+"""Agents, each in one version, that are remembered as checked without a result."""
 NICE = 10
 STDERR_SHOWN_BYTES = 2_000
 
 RunCheck = Callable[[str], Awaitable[None]]
-"""Checks one agent of the config and keeps the record. Never raises for what the agent does."""
+"""Checks one agent of the config and stores the record. Never raises because of the agent's behaviour."""
 log = structlog.get_logger()
 
 
 class AgentChecks:
-    """Which agents of the config are to be checked, and how each is held meanwhile."""
+    """The agents of the config to check, and how each is held meanwhile."""
 
     def __init__(self, state: Path, environment: Mapping[str, str], run: RunCheck | None = None) -> None:
         self._state, self._environment = state, environment
@@ -56,13 +57,13 @@ class AgentChecks:
         self._changed = asyncio.Event()
 
     def offering(self, config: Config, roots: list[str]) -> Offering:
-        """What the runner offers by this config, with how each agent is held now."""
+        """Return the runner's offer for this config, with how each agent is held now."""
         self._agents, self._roots, self._enabled = config.agents, roots, config.runner.check_agents
         self._changed.set()
         return self._offering()
 
     async def keep(self, offer: Callable[[Offering], None]) -> None:
-        """Check what is to be checked, one after the other, and offer what was seen; until it is cancelled."""
+        """Check the due agents, one after the other, and offer the results, until cancelled."""
         while True:
             self._changed.clear()
             due = self._due()
@@ -91,7 +92,7 @@ class AgentChecks:
             log.info("agent_checked", agent=name, verdict=found.verdict, because=found.because, seconds=found.seconds)
 
     def _due(self) -> dict[str, str]:
-        """Agents that are to be checked, with the digest of each as it is now."""
+        """Return the agents to check, with the current digest of each."""
         if not self._enabled:
             return {}
         records = evidence.read(self._state)
@@ -106,7 +107,7 @@ class AgentChecks:
         return found
 
     def _can_check(self, spec: AgentSpec) -> bool:
-        """Whether the runner may start it by itself: it is there, and known to use the stand-in and nothing else."""
+        """Return whether the runner may start it by itself: it is installed, and known to use only the stand-in."""
         path = spec.env.get("PATH") or self._environment.get("PATH") or os.defpath
         return needs_check(spec) and is_known(spec.command) and shutil.which(spec.command, path=path) is not None
 
@@ -122,7 +123,7 @@ class AgentChecks:
 
 
 def in_own_process(state: Path) -> RunCheck:
-    """`interlock agents check NAME` of this state directory, as its user would run it."""
+    """Return a check that runs `interlock agents check NAME` of this state directory, as its user would."""
     async def run(name: str) -> None:
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "interlock", "agents", "check", name, "--json", "--state", str(state),
@@ -141,13 +142,13 @@ def in_own_process(state: Path) -> RunCheck:
 
 
 class CheckFailed(Exception):
-    """The check could not be made; the text is what it printed."""
+    """Raised if the check could not be made; the text is its output."""
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
     if process.returncode is not None:
         return
-    # An interrupt lets it end its agent; a kill would leave that to the agent's keeper.
+    # An interrupt lets it end its agent; a kill would leave that to the agent's supervisor.
     for number in (signal.SIGINT, signal.SIGKILL):
         with contextlib.suppress(ProcessLookupError):
             process.send_signal(number)

@@ -1,4 +1,4 @@
-"""The composition of a chat bridge: the service, the people with their keys, and what is kept over a restart."""
+"""The composition of a chat bridge: the service, the people with their keys, and the state that survives a restart."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from interlock.sdk.place import KeySource
 
 class Gate(NamedTuple):
     """The gateway: its URL, the key that the bridge reads with, which is the owner's on the gateway's own machine, and
-    its TLS context. The key of a login that ends is asked for at each request."""
+    its TLS context. The key of a login that expires is read at each request."""
 
     url: str
     key: str | KeySource
@@ -37,7 +37,7 @@ class Crowd(NamedTuple):
 
 
 async def run_bridge(bot: ChatService, crowd: Crowd, state: Path, config: Config, gate: Gate) -> None:
-    """Carry messages until SIGTERM or SIGINT, then close the service. Raises ConfigError, ChatRefused, OSError or
+    """Forward messages until SIGTERM or SIGINT, then close the service. Raises ConfigError, ChatRefused, OSError or
     ValueError, each with one sentence."""
     async with AsyncExitStack() as stack:
         stack.push_async_callback(bot.close)
@@ -57,7 +57,7 @@ async def run_bridge(bot: ChatService, crowd: Crowd, state: Path, config: Config
 
 
 async def _until_stopped(running: asyncio.Future[None]) -> None:
-    """Raises what the bridge raises."""
+    """Wait for the end; raises the bridge's exception."""
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):

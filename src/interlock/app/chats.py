@@ -1,4 +1,4 @@
-"""What the config says of chats, as the engine takes it (I-1, R-3)."""
+"""The config of chats in the engine's form (I-1, R-3)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def chat_settings(config: Config) -> ChatSettings:
 
 
 def host_zone() -> tzinfo:
-    """The host's own time zone: TZ, else /etc/localtime, else UTC."""
+    """Return the host's own time zone: TZ, otherwise /etc/localtime, otherwise UTC."""
     named = os.environ.get("TZ", "").removeprefix(":")
     try:
         if named:
@@ -44,6 +44,6 @@ def host_zone() -> tzinfo:
 
 
 def answering_agent(config: Config) -> str:
-    """Who answers where no one is named: the default agent, the config's one agent, else the one that is always
-    there."""
+    """Return the agent that answers if none is named: the default agent, the config's only agent, otherwise the
+    built-in one."""
     return config.session.default_agent or (next(iter(config.agents)) if len(config.agents) == 1 else "shell")

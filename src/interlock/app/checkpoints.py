@@ -1,4 +1,4 @@
-"""Where the gateway's checkpoints go: a file, and a bucket under an object lock where the config names one (U-3)."""
+"""The sinks of the gateway's checkpoints: a file, and a bucket under an object lock if the config names one (U-3)."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from interlock.protocol.extras import install
 
 
 def open_sink(state: Path, section: AuditSection, clock: Clock) -> CheckpointSink:
-    """Join the sinks. Raises ConfigError where the part that speaks S3 is not installed, or finds no region."""
+    """Join the sinks. Raises ConfigError if the S3 extra is not installed, or finds no region."""
     near = CheckpointFiles(state / CHECKPOINTS_NAME)
     if section.s3_bucket is None:
         return near
-    try:  # A heavy import that one in a hundred needs.
+    try:  # A large import that few gateways need.
         from interlock.backends.bucket import Bucket
         from interlock.backends.checkpoints.object_lock import Both, LockedCheckpoints
     except ModuleNotFoundError:

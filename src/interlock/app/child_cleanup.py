@@ -1,9 +1,9 @@
-"""End the processes that this one started if it is killed (A-4).
+"""Termination of this process's children if it is killed (A-4).
 
 A kill -9 runs no `finally`, so a small process waits beside this one. It holds the other end of a pipe; when that
-closes, its starter has ended, and it ends each process that was left to it and not taken back. A parent-death signal
-of Linux would not do: it is bound to the thread that forked, is lost when a program runs as another user, and exists
-nowhere else. `python -I -S child_cleanup.py` is that process; it imports only what starts within a few milliseconds.
+closes, its starter has ended, and it ends each registered process that was not unregistered. A parent-death signal of
+Linux would not do: it is bound to the thread that forked, is lost when a program runs as another user, and exists on
+Linux only. `python -I -S child_cleanup.py` is that process; it imports only what loads within a few milliseconds.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ GRACE_S = 10.0
 """From the signal that was chosen to SIGKILL."""
 POLL_S = 0.05
 _IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
-"""Ctrl-C and a service manager's SIGTERM are for those who end things in order."""
+"""Ctrl-C and a service manager's SIGTERM are handled by the processes that shut down in order."""
 
 _turn = threading.Lock()
 _keeper: subprocess.Popen[bytes] | None = None
@@ -33,13 +33,13 @@ def leave(pid: int, how: signal.Signals = signal.SIGKILL) -> None:
 
 
 def take_back(pid: int) -> None:
-    """Say that a child has ended: its number may soon be another's."""
+    """Unregister a child that has ended: its pid may be reused soon."""
     if _keeper is not None:
         _tell(b"back %d 0 0\n" % pid)
 
 
 def started(pid: int) -> int:
-    """Return when a process started, in clock ticks since boot; 0 if the system does not say."""
+    """Return when a process started, in clock ticks since boot; 0 if the system does not report it."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 - pathlib takes longer to import than this to run
             return int(file.read().rpartition(b")")[2].split()[19])
@@ -48,26 +48,26 @@ def started(pid: int) -> int:
 
 
 def _tell(line: bytes) -> None:
-    global _keeper  # One for a process, made when the first child is left to it.
+    global _keeper  # One per process, created when the first child is registered.
     with _turn:
         if _keeper is None or _keeper.poll() is not None:
             _keeper = subprocess.Popen([sys.executable, "-I", "-S", __file__], stdin=subprocess.PIPE,
                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
             atexit.register(_close, _keeper)
         assert _keeper.stdin is not None, "it was given a pipe"
-        # A line is shorter than PIPE_BUF: it is there as a whole or not at all.
+        # A line is shorter than PIPE_BUF, so it is written atomically.
         os.write(_keeper.stdin.fileno(), line)
 
 
 def _close(keeper: subprocess.Popen[bytes]) -> None:
-    """At this process's own end: what is still left is ended now."""
+    """End the remaining processes now, at this process's own end."""
     assert keeper.stdin is not None, "it was given a pipe"
     keeper.stdin.close()
     keeper.wait()
 
 
 class Left:
-    """One process that is to be ended. `since` is when it started: another process under its number is left alone."""
+    """A process to end. `since` is when it started: another process with its pid is not touched."""
 
     def __init__(self, pid: int, how: int, since: int) -> None:
         self._pid = pid
@@ -82,10 +82,10 @@ class Left:
                 self._gone = True
             except OSError:
                 self._handle = None
-        self._gone = self._gone or self._is_another()  # After the handle, which stays with its process.
+        self._gone = self._gone or self._is_another()  # After the handle, which stays bound to its process.
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close the handle."""
         if self._handle is not None:
             os.close(self._handle)
 
@@ -95,8 +95,8 @@ class Left:
             self._send(number)
 
     def is_there(self) -> bool:
-        """Whether it has not ended yet."""
-        if self._handle is not None:  # Also of one that no one has waited for this says that it ended.
+        """Return whether it has not ended yet."""
+        if self._handle is not None:  # This also reports the end of a process that was not waited for.
             self._gone = self._gone or has_ended(self._handle)
         else:
             self._send(0)
@@ -117,7 +117,7 @@ class Left:
                 os.kill(self._pid, number)
         except ProcessLookupError:
             self._gone = True
-        except PermissionError:  # Another's: it was never ours to end.
+        except PermissionError:  # Another process: it was never ours to end.
             self._gone = True
 
 
@@ -129,7 +129,7 @@ def has_ended(handle: int) -> bool:
 
 
 def main() -> None:
-    """Read which processes are left here until the starter has ended; then end them."""
+    """Read the registered processes until the starter has ended; then end them."""
     for number in _IGNORED:
         signal.signal(number, signal.SIG_IGN)
     left: dict[int, Left] = {}

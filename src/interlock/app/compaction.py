@@ -1,4 +1,4 @@
-"""What the config says of contexts, as the engine takes it (section 5 of the sessions)."""
+"""The config of contexts in the engine's form (section 5 of the sessions)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PLACE = "[compaction.beforeCompact]"
 
 
 def compaction_rules(config: Config) -> CompactionRules:
-    """Sizes, windows, and where a flush's date is meant."""
+    """Return sizes, windows, and the time zone of a flush's date."""
     section, defaults = config.compaction, config.defaults.compaction
     flush = defaults.memory_flush
     zone = config.session.time_zone
@@ -43,8 +43,8 @@ def compaction_hook(
     config: Config, state: Path, outgoing: Outgoing, clock: Clock, entropy: Entropy,
     environ: Mapping[str, str] = os.environ,
 ) -> HttpCompactionHook | None:
-    """The hook that is asked before each compaction; None where none is configured. Raises ConfigError where its secret
-    cannot be read or its URL leads where nothing goes."""
+    """Return the hook that is called before each compaction; None if none is configured. Raises ConfigError if its
+    secret cannot be read or its URL is not permitted."""
     section = config.compaction.before_compact
     if section is None:
         return None

@@ -10,16 +10,16 @@ DESCRIPTORS_WANTED = 65_536
 
 
 def raise_limit() -> int:
-    """Raise this process's soft limit of open files as far as its hard limit lets it, up to DESCRIPTORS_WANTED.
+    """Raise this process's soft limit of open files to its hard limit, at most to DESCRIPTORS_WANTED.
 
-    Returns the soft limit that there was before, 0 if there was none: what this process starts should get that one,
-    since a program that uses select(2) fails with more than 1,024 open files.
+    Returns the previous soft limit, 0 if there was none: child processes should get that one, since a program that uses
+    select(2) fails with more than 1,024 open files.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = DESCRIPTORS_WANTED if hard == resource.RLIM_INFINITY else min(hard, DESCRIPTORS_WANTED)
     if soft == resource.RLIM_INFINITY:
         return 0
     if soft < wanted:
-        with suppress(OSError, ValueError):  # macOS may refuse what its hard limit says.
+        with suppress(OSError, ValueError):  # macOS may refuse what its hard limit states.
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
     return soft

@@ -1,4 +1,5 @@
-"""The gateway's composition: SQLite, transcripts as files, policy from the config, REST and RAWP behind one door."""
+"""The gateway's composition: SQLite, transcripts as files, policy from the config, REST and RAWP behind one request
+guard."""
 
 from __future__ import annotations
 
@@ -61,13 +62,13 @@ if TYPE_CHECKING:
     from interlock.gateway.oidc.tokens import OidcIssuers
 
 ANNOUNCEMENT = "gateway.json"
-"""`{url, pid}` of the gateway that works on a state directory, for the verbs."""
+"""`{url, pid}` of the gateway that runs on a state directory, for the verbs."""
 """Directory below the state directory: bytes of files that travelled in sessions (E-5)."""
 LAST_WORDS_S = 3.0
-"""Timeout of a ledger that does not answer at the end. With what stops before, it is less than the timeout of a service
-manager."""
+"""Timeout of a ledger that does not answer at the end. With the preceding steps, it is less than the timeout of a
+service manager."""
 YOUNG_OBJECTS = 10_000
-"""New objects after which the cyclic collector looks at them: at most some megabytes wait for it."""
+"""New objects that trigger the cyclic collector: at most a few megabytes wait for it."""
 
 log = structlog.get_logger()
 
@@ -84,11 +85,11 @@ async def run_gateway(
     """Run a gateway on a state directory until SIGTERM or SIGINT.
 
     On SIGHUP policy, clocks, issuers, rates and redaction come from `reload`; if that raises ConfigError the old
-    settings stay, and it is logged.
+    settings stay in force, and it is logged.
 
     `ready` is called with the URL once it listens; the verbs read it from `<state>/gateway.json`. A token file pairs
-    the local runner (G-3). With `new_signing_key` the state's key may differ from the one that the gateways of a
-    shared ledger have signed with; none of them may be at work then. Raises AlreadyRunning, BindRefused, LedgerError,
+    the local runner (G-3). With `new_signing_key` the state's key may differ from the one that the gateways of a shared
+    ledger have signed with; none of them may be running then. Raises AlreadyRunning, BindRefused, LedgerError,
     KeyUnusable, each with one sentence.
     """
     stopping = _stop_on_signals()
@@ -118,7 +119,7 @@ async def run_gateway(
 
 
 def tune_collector() -> None:
-    """Run the cyclic collector seldom: what passes through a gateway is freed by its counts, and a run at every 700 new
+    """Run the cyclic collector rarely: reference counts free what passes through a gateway, and a run at every 700 new
     objects took a sixth of the time of a frame. Objects that exist at the start are never examined again."""
     gc.collect()
     gc.freeze()
@@ -128,7 +129,7 @@ def tune_collector() -> None:
 def _stop_on_signals() -> asyncio.Event:
     """Return an event that SIGINT and SIGTERM set, also before the server handles them itself.
 
-    uvicorn raises the signal that stopped it once more when it has stopped; then this only says again what is known.
+    uvicorn raises the signal that stopped it again when it has stopped; this has no further effect then.
     """
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -138,7 +139,7 @@ def _stop_on_signals() -> asyncio.Event:
 
 
 class _Gateway:
-    """The parts of one gateway, joined, from its start to its end."""
+    """The parts of one gateway, assembled, from its start to its end."""
 
     def __init__(
         self, state: Path, config: Config, stores: Stores, signer: CheckpointSigner, gateway_id: str
@@ -238,8 +239,8 @@ class _Gateway:
             (self._state / ANNOUNCEMENT).unlink(missing_ok=True)
 
     async def _last_words(self, *ending: asyncio.Task[None]) -> None:
-        """Sign the audit head and give back what was owned, while the ledger takes it: what is not said here the next
-        start says, and leases end by themselves."""
+        """Sign the audit head and release what was owned, while the ledger answers: the next start does what is not
+        done here, and leases expire by themselves."""
         try:
             async with asyncio.timeout(LAST_WORDS_S):
                 await asyncio.gather(*ending, return_exceptions=True)
@@ -267,7 +268,7 @@ class _Gateway:
         self._viewers.close()
 
     def _reload_on_hangup(self, reload: Callable[[], Config] | None, stopping: asyncio.Event) -> None:
-        """G-1: SIGHUP reads the config and the certificate again; a bad file keeps the old and says so."""
+        """Reload the config and the certificate on SIGHUP (G-1); a bad file keeps the old one, and is logged."""
         if reload is None:
             return
         turn = asyncio.Lock()
@@ -276,7 +277,7 @@ class _Gateway:
         async def take(config: Config, ways: Ways, issuers: OidcIssuers | None,
                        hooks: dict[str, ConfiguredHook], push: PushSettings | None) -> None:
             async with turn:
-                try:  # A policy that the audit log does not know of decides nothing (U-1).
+                try:  # A policy that is not in the audit log decides nothing (U-1).
                     await note_policy(self._ledger, self._clock, OWNER_TENANT, config.policy.in_force)
                 except LedgerError as error:
                     log.warning("config_not_reloaded", sentences=[str(error)])
@@ -321,7 +322,7 @@ class _Gateway:
         return OidcIssuers(config.oidc, outgoing, self._ledger, self._clock)
 
     def _redact_by(self, config: Config, ways: Ways) -> None:
-        """Redact whatever leaves by these rules from now on (K-4), also what goes out by the channels."""
+        """Apply these redaction rules from now on (K-4), including to the channels."""
         redact_by(config.redaction.rules)
         redact = Redaction(config.redaction.rules).text
         self._notifier.configure(ways.channels, redact)
@@ -332,7 +333,7 @@ class _Gateway:
         try:
             return checkpoint_line(await self._signer.sign_tenant(tenant_id))
         except (CheckpointRefused, OSError):
-            # If the log was rolled back or rewritten, what was signed before is the evidence, so it goes out.
+            # If the log was rolled back or rewritten, what was signed before is the evidence, so it is logged.
             return await self._signer.last_line(tenant_id)
 
 
@@ -363,18 +364,18 @@ def _cluster_place(section: GatewaySection, others: Others | None) -> ClusterPla
 
 
 def _address(section: GatewaySection) -> str:
-    """How `status` names this gateway among the others: by its machine, and its port unless the system chooses it."""
+    """Return this gateway's name in `status`: its machine, and its port unless the system chooses it."""
     return os.uname().nodename + (f":{section.port}" if section.port else "")
 
 
 def _near(host: str) -> str:
-    """How this machine itself reaches a listener: one on every address is reached on loopback."""
+    """Return the host by which this machine reaches a listener: one on every address is reached on loopback."""
     host = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(host, host)
     return f"[{host}]" if ":" in host else host
 
 
 def _announce(state: Path, url: str, cert: str | None) -> None:
-    """Say where the gateway listens, and by which certificate those on this machine know it."""
+    """Write the gateway's URL, and the certificate by which clients on this machine recognise it."""
     draft = state / (ANNOUNCEMENT + ".new")
     known_by = {"cert": str(Path(cert).expanduser().absolute())} if cert is not None else {}
     draft.write_bytes(msgspec.json.encode({"url": url, "pid": os.getpid(), **known_by}))

@@ -1,4 +1,4 @@
-"""What every agent of a state directory is kept from (H-15)."""
+"""The files that every agent of a state directory is denied (H-15)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ STAGED_NAME = "staged"
 
 
 def boxing_of(state: Path, home: Path | None = None) -> Boxing:
-    """Return what no agent is to reach: this state directory, and the usual one, if that is another. Tries the host's
+    """Return what no agent may access: this state directory, and the default one, if that is another. Tries the host's
     walls, in some 50 ms. `home` is the directory of the runner that stages changes below it; None stages none."""
     usual = platformdirs.user_state_path("interlock", appauthor=False)
     hidden = tuple(dict.fromkeys((str(state.resolve()), str(usual.resolve()))))

@@ -1,4 +1,4 @@
-"""Hooks and cron jobs of the config, as the gateway takes them (R-4)."""
+"""Hooks and cron jobs of the config in the gateway's form (R-4)."""
 
 from __future__ import annotations
 

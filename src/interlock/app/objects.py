@@ -1,4 +1,4 @@
-"""Where large things are kept: a directory of the state, or a bucket that several gateways share (E-5)."""
+"""The storage of large objects: a directory of the state, or a bucket that several gateways share (E-5)."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ OBJECTS_NAME = "objects"
 
 
 def open_objects(state: Path, section: ObjectsSection, entropy: Entropy) -> Objects:
-    """Open the store. What the directory had before there was a bucket stays readable there. Raises ObjectsError, and
-    ConfigError where the part that speaks S3 is not installed or finds no region."""
+    """Open the store. Objects in the directory from before there was a bucket stay readable. Raises ObjectsError, and
+    ConfigError if the S3 extra is not installed or finds no region."""
     directory = state / OBJECTS_NAME
     if section.s3_bucket is None:
         return DirectoryObjects(directory)

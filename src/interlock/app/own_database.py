@@ -1,4 +1,4 @@
-"""The database that `interlock up --cluster` keeps for a state directory, while it runs and while it does not."""
+"""The database that `interlock up --cluster` keeps for a state directory, whether it is running or not."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from interlock.app.own_servers import OWNER, start_postgres
 DIRECTORY = "cluster"
 """Below the state directory: what the gateways of `up --cluster` share."""
 GATEWAY_PREFIX = "gateway-"
-"""Before its number, the name of one gateway's own directory in there."""
+"""Prefix, before its number, of one gateway's own directory there."""
 DATA = "postgres"
 PORT_LINE, SOCKETS_LINE, STATUS_LINE = 3, 4, 7
 """Lines of `postmaster.pid`, from 0."""
 
 
 def database_place(state: Path) -> Path:
-    """Return where the database of a state directory lies, or would: in the state, but for root outside it, because
-    PostgreSQL then runs as `nobody`, who may not enter a state directory."""
+    """Return the path of a state directory's database: in the state, but for root outside it, because PostgreSQL then
+    runs as `nobody`, who may not enter a state directory."""
     if os.geteuid() != 0:
         return state / DIRECTORY
     name = hashlib.sha256(str(state.resolve()).encode()).hexdigest()[:16]
@@ -30,7 +30,7 @@ def database_place(state: Path) -> Path:
 
 
 def state_of_gateway(directory: Path) -> Path:
-    """Return the state directory that one gateway of `up --cluster` belongs to; any other directory as it is."""
+    """Return the state directory that one gateway of `up --cluster` belongs to; any other directory unchanged."""
     resolved = directory.resolve()
     shared = resolved.parent
     if resolved.name.startswith(GATEWAY_PREFIX) and shared.name == DIRECTORY and has_own_database(shared.parent):
@@ -39,7 +39,7 @@ def state_of_gateway(directory: Path) -> Path:
 
 
 def has_own_database(state: Path) -> bool:
-    """Whether `up --cluster` has made a database for this state directory, as the user who asks."""
+    """Return whether `up --cluster` has created a database for this state directory, as the current user."""
     place = database_place(state)
     if not (state / DIRECTORY).is_dir() or not (place / DATA / "PG_VERSION").exists():
         return False
@@ -48,7 +48,7 @@ def has_own_database(state: Path) -> bool:
 
 @contextmanager
 def own_database(state: Path) -> Generator[str]:
-    """Yield the address of that database; one that does not run is started, and stopped at the end. Raises
+    """Yield the address of that database; one that is not running is started, and stopped at the end. Raises
     ServerMissing."""
     place = database_place(state)
     if (running := _running(place / DATA)) is not None:
@@ -62,7 +62,7 @@ def own_database(state: Path) -> Generator[str]:
 
 
 def _running(data: Path) -> str | None:
-    """The address of the server that has this data open, if it is alive and takes connections."""
+    """Return the address of the server that has this data open, if it is alive and accepts connections."""
     try:
         lines = (data / "postmaster.pid").read_text().splitlines()
         os.kill(int(lines[0]), 0)

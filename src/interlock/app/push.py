@@ -1,4 +1,4 @@
-"""How browsers are notified, by the config: the contact, and the key that is derived from the gateway's own (J-18)."""
+"""The config of browser notifications: the contact, and the key that is derived from the gateway's own (J-18)."""
 
 from __future__ import annotations
 

@@ -26,8 +26,8 @@ OBJECTS_NAME = "objects"
 
 
 class Dialled(NamedTuple):
-    """One gateway: its URL (http, https, ws or wss), the token it gave, what it calls this runner, and which
-    certificates are trusted (None: the system's)."""
+    """A gateway to connect to: its URL (http, https, ws or wss), the token it issued, its name for this runner, and the
+    trusted certificates (None: the system's)."""
 
     url: str
     token: str
@@ -47,11 +47,10 @@ async def run_runner(
     """Run a runner of a state directory until SIGTERM or SIGINT.
 
     It dials every gateway of `dialled`, the one that it was paired with first in front (D-5). The outbox of the runner
-    that `up` pairs lies under `<state>/runner`; one that was paired has a directory of its own there, `home`, since
-    sessions belong to the runner that opened them. Without roots, in the config or here,
-    workspaces lie where it was started (A-1). On SIGHUP agents and roots come from `reload`; where that raises
-    ConfigError the old ones stay, and it is logged (G-1). Raises TokenRefused, UnsafeUrl, OutboxError, ObjectsError,
-    each with one sentence.
+    that `up` pairs is below `<state>/runner`; one that was paired has a directory of its own there, `home`, since
+    sessions belong to the runner that opened them. Without roots, in the config or here, workspaces are in its working
+    directory (A-1). On SIGHUP agents and roots come from `reload`; if that raises ConfigError the old ones stay, and it
+    is logged (G-1). Raises TokenRefused, UnsafeUrl, OutboxError, ObjectsError, each with one sentence.
     """
     checks = AgentChecks(state, os.environ)
 

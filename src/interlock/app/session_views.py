@@ -1,4 +1,4 @@
-"""Keeps `sessions.json` of each agent: written from the rows, read back where a person has edited it (N-1).
+"""`sessions.json` of each agent: written from the rows, read back after a person has edited it (N-1).
 
 It is written at most once a second and for at most 2 % of the time, on a thread, from pages of rows: an update of a
 session only marks its agent, and costs the same whether there are a hundred sessions or a hundred thousand.
@@ -32,46 +32,47 @@ from interlock.session.store_view import BadView, Differences, differences, read
 from interlock.session.view_marks import marked, marked_differences, revision_of
 
 TICK_S = 1.0
-"""Files are looked at this often, and written this often at most."""
+"""Interval at which files are checked, and minimum interval of writes."""
 REST = 49
 """Seconds of rest for each second of writing: at most 2 % of the time is spent on it."""
 EASE = 9
-"""After each page the thread sleeps for this multiple of the time that the page took: the acknowledgement of a frame
-must not wait for the view."""
+"""After each page the thread sleeps for this multiple of the page's duration: acknowledgements must not wait for the
+view."""
 PAGE_ROWS = 100
 LAST_S = 0.5
-"""A view that takes longer to write is not written once more at the end; it is at the next start."""
+"""A view that takes longer to write is not written at the end, but at the next start."""
 LOGGED = 20
 """Maximum sentences of one text in the log; the number of the others follows."""
 EDITOR = Principal(tenant_id=OWNER_TENANT, actor=Actor(type="user", id=NAME), role="owner", key_id="")
-"""Who may write in the state directory owns the gateway; the audit log says that it came by the file."""
+"""A person with write access to the state directory owns the gateway; the audit log records that the change came by the
+file."""
 
 log = structlog.get_logger("interlock.sessions")
 
 
 class _Agent(msgspec.Struct):
-    """The view of one agent as far as it is known."""
+    """The known state of one agent's view."""
 
     file: ViewFile
     known: FileVersion | None = None
-    """The state of the file whose text is taken, or was written here."""
+    """The version of the file whose text was applied, or was written here."""
     pending: FileVersion | None = None
-    """Another state that was seen once: an editor may still be writing."""
+    """Another version that was seen once: an editor may still be writing."""
     is_new: bool = True
 
 
 class _Taken(NamedTuple):
     text: bytes
     found: Differences | None
-    """None where the text is what was written."""
+    """None if the text is what was written."""
 
 
 class SessionViews:
-    """One task and, while it writes, one thread. `watch` is shown every decision of every lane."""
+    """One task and, while it writes, one thread. `watch` is called with every decision of every lane."""
 
     def __init__(self, state: Path, engine: Engine, clock: Clock,
                  stopwatch: Callable[[], float] = time.monotonic) -> None:
-        """`stopwatch` gives seconds: it measures what writing takes."""
+        """Create the views; `stopwatch` returns seconds: it measures the duration of writes."""
         self._root = state.absolute() / "agents"
         self._engine = engine
         self._clock = clock
@@ -87,11 +88,11 @@ class SessionViews:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin with what an earlier gateway left, and what was edited since."""
+        """Start with what an earlier gateway left, and what was edited since."""
         self._task = asyncio.create_task(self._run(), name="session views")
 
     async def stop(self) -> None:
-        """Write what is not written yet, unless that takes long, and end."""
+        """Write the pending views, unless that takes long, and stop."""
         self._stopping.set()
         self._ending.set()
         if self._task is not None:
@@ -99,7 +100,7 @@ class SessionViews:
             self._task = None
 
     async def look(self) -> None:
-        """Read back what was edited, and write what is due: what is done each second."""
+        """Read back edited views, and write due ones; called each second."""
         for agent_id in [*self._agents]:
             await self._look(agent_id, self._agents[agent_id])
         self._dirty |= {agent_id for tenant_id, agent_id in self._engine.lanes.take_changed()
@@ -108,7 +109,7 @@ class SessionViews:
             await self._write()
 
     async def find(self) -> None:
-        """Find the views that are there: what was edited while no gateway ran is taken by the next look."""
+        """Find the existing views: an edit from while no gateway ran is applied by the next look."""
         for agent_id in await asyncio.to_thread(self._found):
             self._dirty.add(agent_id)
             self._agents[agent_id] = self._agent(agent_id)
@@ -126,7 +127,7 @@ class SessionViews:
             await self._guarded()
 
     async def _guarded(self) -> None:
-        """The view is a convenience: what fails of it is said once, tried again, and stops nothing else."""
+        """Run a step of the view, which is a convenience: a failure is logged once, retried, and stops nothing else."""
         try:
             await self.look()
             self._trouble = ""
@@ -155,7 +156,7 @@ class SessionViews:
             agent.pending = None
         elif seen is None:
             agent.known, agent.is_new = None, False
-            self._dirty.add(agent_id)  # Who deletes it loses nothing.
+            self._dirty.add(agent_id)  # Deleting it loses nothing.
         elif agent.is_new or seen == agent.pending:
             await self._take(agent_id, agent, seen)
             agent.is_new = False
@@ -166,7 +167,7 @@ class SessionViews:
         try:
             taken = await asyncio.to_thread(_compared, agent.file)
         except FileNotFoundError:
-            return  # It went while it was read: the next look finds that.
+            return  # It was deleted while it was read: the next look finds that.
         except (BadView, ViewUnreadable) as bad:
             aside = await asyncio.to_thread(agent.file.set_aside, iso(self._clock.now_ms()).replace(":", "-"))
             agent.known = None
@@ -191,7 +192,7 @@ class SessionViews:
                 taken += 1
             except Problem as problem:
                 if problem.code == "Unavailable":
-                    raise  # Nothing is wrong with the text: it is taken at the next look.
+                    raise  # Nothing is wrong with the text: it is applied at the next look.
                 refused.append(f"{edit.key}: {problem.detail}")
         if taken:
             log.info(f"{NAME} was edited", agent_id=agent_id, entries=taken)
@@ -209,7 +210,7 @@ class SessionViews:
                 agent = self._agents.setdefault(agent_id, self._agent(agent_id))
                 waiting.add(agent_id)
                 if agent.is_new or agent.file.look() != agent.known:
-                    await self._look(agent_id, agent)  # A person's text is read before it is written over.
+                    await self._look(agent_id, agent)  # An edited text is read before it is overwritten.
                 if not agent.is_new and agent.pending is None:
                     spent_s += await self._write_one(agent_id, agent)
                 else:
@@ -234,7 +235,7 @@ class SessionViews:
 
 
 class _Pages:
-    """The entries of one agent, page by page, for a thread that writes them."""
+    """The entries of one agent, page by page, for the writing thread."""
 
     def __init__(self, engine: Engine, agent_id: str, directory: Path, revision: int, loop: asyncio.AbstractEventLoop,
                  ending: threading.Event, stopwatch: Callable[[], float]) -> None:
@@ -268,7 +269,7 @@ class _Pages:
 
 
 def _compared(file: ViewFile) -> _Taken:
-    """Hold what lies there to what was written. Raises BadView, Unreadable, OSError."""
+    """Compare the file with what was written. Raises BadView, ViewUnreadable, OSError."""
     text = file.read()
     last = file.last()
     if text in last:

@@ -1,9 +1,9 @@
-"""A state directory as one file, made while its gateway runs, and back (Y-15).
+"""Backup of a state directory to one file while its gateway runs, and its restoration (Y-15).
 
-The order is what makes the copy fit together. Checkpoints are copied before the ledger, so that none is signed over
-more than the copied ledger has. Transcripts and objects are copied after it: the ledger keeps each line until its
-transcript has it, so a later transcript lacks nothing. The runner's outbox is left out: agents do not outlive their
-runner, and a runner without its outbox says so when it connects (D-9).
+The order makes the copy consistent. Checkpoints are copied before the ledger, so that none covers more than the copied
+ledger has. Transcripts and objects are copied after it: the ledger stores each line until its transcript has it, so a
+later transcript lacks nothing. The runner's outbox is left out: agents do not outlive their runner, and a runner
+without its outbox reports that when it connects (D-9).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from interlock.protocol.clock import iso
 
 FORMAT = 1
 MANIFEST = "backup.json"
-"""The archive's first file: what else it holds, by digest."""
+"""The archive's first file: the list of the others, by digest."""
 BEFORE_LEDGER = ("gateway.key", "gateway.pub", "owner.key", "interlock.toml", "clock.json", "runner/token",
                  "audit/*.checkpoints")
 AFTER_LEDGER = ("agents/*/sessions/*", "objects/**/*")
@@ -46,7 +46,7 @@ COMPRESSION = 3
 
 
 class BackupRefused(Exception):
-    """Nothing was written; one sentence with the remedy."""
+    """Raised if nothing was written; one sentence with the remedy."""
 
 
 class BackedUpFile(msgspec.Struct, frozen=True):
@@ -68,7 +68,7 @@ class BackupManifest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BackupReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What was backed up, read or restored, and whether its ledger and audit log are whole."""
+    """What was backed up, read or restored, and whether its ledger and audit log are intact."""
 
     gateway_id: str
     made_at: str
@@ -84,8 +84,8 @@ class BackupReport(msgspec.Struct, frozen=True, kw_only=True):
 def write_backup(state: Path, archive: Path, now_ms: int, version: str) -> BackupReport:
     """Write a backup of a state directory, whose gateway may be running, and verify it as it will be restored.
 
-    The archive appears under its name when it is whole. It is also written if the ledger or the audit log is damaged:
-    `ok` of the report is False then. Raises BackupRefused, OSError.
+    The archive appears under its name when it is complete. It is also written if the ledger or the audit log is
+    damaged: `ok` of the report is False then. Raises BackupRefused, OSError.
     """
     _check_source(state, archive)
     with scratch_directory(archive.parent, ".interlock-backup-") as place:
@@ -121,7 +121,7 @@ def read_backup(archive: Path) -> BackupReport:
 
 
 def restore_backup(archive: Path, state: Path) -> BackupReport:
-    """Put a backup into a state directory that is absent or empty: all of it or nothing.
+    """Restore a backup to a state directory that is absent or empty, atomically.
 
     Raises BackupRefused, also if a file of the archive is damaged; OSError.
     """
@@ -170,7 +170,7 @@ def _copy(state: Path, copy: Path, patterns: tuple[str, ...]) -> None:
 
 
 def _place(copy: Path, path: str) -> Path:
-    """Return where a file goes; the directories above it are made, for their owner alone."""
+    """Return a file's destination; the directories above it are created, private to the owner."""
     place = copy
     for part in PurePosixPath(path).parts[:-1]:
         place = place / part
@@ -179,7 +179,7 @@ def _place(copy: Path, path: str) -> Path:
 
 
 def _copy_ledger(source: Path, target: Path) -> None:
-    """Copy the ledger as it is at one instant; its gateway goes on writing."""
+    """Copy the ledger at one instant, while its gateway continues to write."""
     try:
         with closing(connect(source, read_only=True)) as reading, closing(_database(target)) as writing:
             target.chmod(0o600)
@@ -233,7 +233,7 @@ def _member(name: str, size: int) -> tarfile.TarInfo:
 
 
 def _unpack(archive: Path, copy: Path) -> BackupReport:
-    """Unpack into `copy`, which is made, and verify. Raises BackupRefused."""
+    """Unpack into `copy`, which is created, and verify. Raises BackupRefused."""
     copy.mkdir(mode=0o700)
     try:
         with tarfile.open(archive, mode="r|gz") as tar:

@@ -1,4 +1,4 @@
-"""Where a gateway keeps everything: a file of its state, or a database that several gateways share, with their bus."""
+"""The stores of a gateway: a file of its state, or a database that several gateways share, with their bus."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from interlock.protocol.extras import install
 
 NATS = "interlock.backends.bus_nats"
 LOOK_S = 10.0
-"""The store's time is asked for so often: a machine's own runs a little too fast or too slow."""
+"""Interval at which the store's time is read: a machine's own clock drifts."""
 TRIES = 5
-"""Number of times that the clock is asked; the latest of the answers counts."""
+"""Number of reads of the clock; the latest of the answers counts."""
 log = structlog.get_logger("interlock.gateway")
 
 
@@ -46,14 +46,15 @@ class SharedLeases(Leases, Protocol):
 
 
 class Others(NamedTuple):
-    """What there is where several gateways share a ledger."""
+    """The shared parts if several gateways share a ledger."""
 
     leases: SharedLeases
     bus: Bus
 
 
 class Stores(NamedTuple):
-    """What a gateway works on. `clock` is the line of its deadlines, `shown` is the ledger's place, for people."""
+    """The stores that a gateway uses. `clock` is the line of its deadlines, `shown` is the ledger's address, for
+    people."""
 
     ledger: MeasuredLedger
     transcripts: TranscriptStore
@@ -61,7 +62,7 @@ class Stores(NamedTuple):
     shown: str
     others: Others | None
     wall: Clock
-    """The clock of the times that are stored and shown: this machine's, or of several gateways the ledger's."""
+    """The clock of the times that are stored and shown: this machine's, or in a cluster the ledger's."""
 
     async def close(self) -> None:
         """Close all of them; what was acknowledged is durable."""
@@ -76,33 +77,33 @@ class Stores(NamedTuple):
 
 
 class LedgerClock:
-    """Milliseconds since the epoch as the store counts them: gateways whose clocks are a minute apart agree (C-1)."""
+    """Milliseconds since the epoch by the store's clock: gateways whose clocks differ by a minute agree (C-1)."""
 
     def __init__(self, wall: Clock, sources: Sources | None = None) -> None:
-        """Until `start` the time is that of `wall`."""
+        """Create the clock; until `start` the time is that of `wall`."""
         self._leases: Leases | None = None
         self._sources: Sources = sources or Sources()
         self._offset_ms = wall.now_ms() - self._sources.since_boot_ms()
         self._task: asyncio.Task[None] | None = None
 
     async def start(self, leases: Leases) -> None:
-        """Ask the store for the time, and again every LOOK_S. Raises LedgerError."""
+        """Read the store's time, and again every LOOK_S. Raises LedgerError."""
         self._leases = leases
         await self.look()
         self._task = asyncio.create_task(self._look_on(), name="ledger clock")
 
     async def stop(self) -> None:
-        """Ask no more."""
+        """Stop reading."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def look(self) -> None:
-        """Ask for the time. Raises LedgerError.
+        """Read the time. Raises LedgerError.
 
-        An answer says no more than that the store's time was read before it arrived: how long it had waited on the way
-        there is not known. So the time is behind the store's by what the fastest answer took back, and never ahead: a
-        deadline may ring that much late, and not early."""
+        An answer only shows that the store's time was read before it arrived: how long it was under way is unknown. So
+        the time is behind the store's by the transit of the fastest answer, and never ahead: a deadline may be late by
+        that much, and never early."""
         assert self._leases is not None, "it was started"
         offsets = [await self._leases.now_ms() - self._sources.since_boot_ms() for _ in range(TRIES)]
         self._offset_ms = max(offsets)
@@ -116,16 +117,16 @@ class LedgerClock:
                 log.warning("ledger_time_not_had", error=str(error))
 
     def now_ms(self) -> int:
-        """The line's time."""
+        """Return the line's time."""
         return self._sources.since_boot_ms() + self._offset_ms
 
     def monotonic_ms(self) -> int:
-        """Milliseconds that never go back."""
+        """Return milliseconds that never decrease."""
         return self._sources.since_boot_ms()
 
 
 async def open_stores(state: Path, section: ClusterSection, wall: Clock) -> Stores:
-    """Open what the config names. Raises LedgerError, BusError, ConfigError, each with one sentence."""
+    """Open the stores of the config. Raises LedgerError, BusError, ConfigError, each with one sentence."""
     if section.store is None:
         if (moved := why_not_here(state)) is not None:
             raise LedgerError(moved)

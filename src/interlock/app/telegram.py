@@ -1,4 +1,4 @@
-"""Opens a Telegram bot as the config says, and carries its messages."""
+"""Open a Telegram bot by the config, and forward its messages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from interlock.ports.chat_service import Id
 
 
 async def run(state: Path, config: Config, gate: Gate) -> None:
-    """Carry messages until SIGTERM or SIGINT. Raises ConfigError, ChatRefused, OSError, ValueError, each with one
+    """Forward messages until SIGTERM or SIGINT. Raises ConfigError, ChatRefused, OSError, ValueError, each with one
     sentence."""
     section = config.telegram
     if section is None:

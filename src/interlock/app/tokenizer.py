@@ -1,4 +1,4 @@
-"""The tokenizer that counts tokens where it is installed, the extra `tokens` (Z-1)."""
+"""The tokenizer that counts tokens if it is installed, the extra `tokens` (Z-1)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from interlock.session.token_estimate import estimated_tokens
 from interlock.session.tokens import Counter, use_tokenizer
 
 MODULE = "toktok"
-"""Brings its ranks with it: nothing is fetched at run time."""
+"""Includes its ranks: nothing is downloaded at run time."""
 ENCODING = "o200k_base"
 PROBE = "한 word"
 
@@ -25,7 +25,7 @@ def prepare_tokenizer(*, at_once: bool = False) -> LateTokenizer | None:
 
     Its ranks take 60 MB and up to seconds to load, so a process that counts nothing does not load them (Y-18). A
     gateway of a cluster loads them at once, before it joins: the loading holds the interpreter, on a thread too, and a
-    gateway that renews no lease in that time is taken for dead.
+    gateway that does not renew its lease meanwhile is considered dead.
     """
     if find_spec(MODULE) is None:
         return None
@@ -37,7 +37,7 @@ def prepare_tokenizer(*, at_once: bool = False) -> LateTokenizer | None:
 
 
 class LateTokenizer:
-    """Estimates, loads the tokenizer on a thread at the first count, and gives its place to it."""
+    """Estimates, loads the tokenizer on a thread at the first count, and is replaced by it."""
 
     def __init__(self) -> None:
         self._loading = threading.Thread(target=_load, name="tokenizer", daemon=True)
@@ -73,7 +73,7 @@ def _counter() -> Counter:
     batch_count = importlib.import_module(MODULE).batch_count
 
     def count(text: str) -> int:
-        # Half a surrogate pair, as a file may hold it, is not text to the tokenizer.
+        # Half a surrogate pair, as a file may contain it, is not text to the tokenizer.
         return int(batch_count([text.encode("utf-8", "replace").decode()], ENCODING, threads=1)[0])
 
     return count

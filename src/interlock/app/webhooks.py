@@ -1,5 +1,4 @@
-"""The ways to approvers that the config names, webhooks and notices, each with its secret and its way out (P-8,
-O-11)."""
+"""The channels to approvers in the config, webhooks and notices, each with its secret and its transport (P-8, O-11)."""
 
 from __future__ import annotations
 

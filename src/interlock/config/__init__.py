@@ -1,4 +1,4 @@
-"""The one config file, `<state>/interlock.toml` (G-1), and where the state directory lies (G-2).
+"""The config file, `<state>/interlock.toml` (G-1), and the location of the state directory (G-2).
 
 Read by gateway, runner and command line. An unknown key is an error that names file, line and the nearest known key.
 """

@@ -1,4 +1,4 @@
-"""The tables of the config file that say the outcome of messages (I-1, R-1, R-4), with the names of the session
+"""The tables of the config file that determine the outcome of messages (I-1, R-1, R-4), with the names of the session
 store."""
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ class SessionSection(ChatSection, frozen=True, kw_only=True, rename="camel"):
     reset_by_type: dict[ResetKind, ResetRule] = {}
     reset_by_channel: dict[str, ResetRule] = {}
     idle_minutes: Annotated[int, msgspec.Meta(ge=1)] | None = None
-    """The old setting; `session.reset.idleMinutes` says it now."""
+    """The old setting; use `session.reset.idleMinutes`."""
     time_zone: str | None = None
-    """Where the daily hour is meant, such as `Europe/Berlin`; without it the host's own."""
+    """The time zone of the daily reset, such as `Europe/Berlin`; by default the host's own."""
     default_agent: str | None = None
-    """Who answers where no binding fits."""
+    """The agent that answers if no binding matches."""
     workspace: str | None = None
-    """Absolute on the runner; without it the runner's first root."""
+    """Absolute on the runner; by default the runner's first root."""
     models: list[str] = []
-    """What `/new MODEL` may name beside `provider/model`."""
+    """Models that `/new MODEL` accepts besides `provider/model`."""
     send_policy: SendPolicySection = SendPolicySection()
 
     def __post_init__(self) -> None:
@@ -67,14 +67,14 @@ class SessionSection(ChatSection, frozen=True, kw_only=True, rename="camel"):
 
 
 class SystemSection(ChatSection, frozen=True, kw_only=True):
-    """What a hook and a cron job have in common: whose they are, and where what they say goes."""
+    """Common keys of hooks and cron jobs: the tenant, and the destination of their messages."""
 
     agent: str | None = None
-    """Who is asked; without it `session.defaultAgent`."""
+    """The agent; by default `session.defaultAgent`."""
     key: str | None = None
-    """The session key; without it the hook or the job has its own."""
+    """The session key; by default the hook or the job has its own."""
     workspace: str | None = None
-    """Absolute on the runner; without it the runner's first root."""
+    """Absolute on the runner; by default the runner's first root."""
     tenant: str = "default"
 
     def __post_init__(self) -> None:
@@ -92,17 +92,17 @@ class SystemSection(ChatSection, frozen=True, kw_only=True):
 
 
 class HookSection(SystemSection, frozen=True, kw_only=True):
-    """`[hooks.NAME]`: a door that another program knocks at, and how it shows that it may (R-4)."""
+    """`[hooks.NAME]`: an address for another program's deliveries, and its authentication (R-4)."""
 
     auth: Literal["hmac", "standard", "token"] = "hmac"
-    """`hmac`: HMAC-SHA256 of the raw body in `signature_header`; `standard`: as Standard Webhooks says; `token`: the
-    secret itself, as a bearer or in `token_header`."""
+    """`hmac`: HMAC-SHA256 of the raw body in `signature_header`; `standard`: by Standard Webhooks; `token`: the secret
+    itself, as a bearer or in `token_header`."""
     secret_file: str | None = None
     secret_env: str | None = None
     signature_header: str = "X-Hub-Signature-256"
     token_header: str | None = None
     delivery_header: str | None = None
-    """What the sender numbers its deliveries with; one that comes again is answered again, and done once."""
+    """The header with the sender's number of a delivery; a repeated one is answered again, and done once."""
     message: str = "The hook {name} was called:\n\n{body}"
     """The prompt: `{name}`, `{delivery}`, `{body}`, and `{/a/b}` for a value in a body of JSON."""
 
@@ -117,13 +117,13 @@ class HookSection(SystemSection, frozen=True, kw_only=True):
 
 
 class CronSection(SystemSection, frozen=True, kw_only=True):
-    """`[cron.ID]`: a prompt that is sent to an agent again and again (R-4)."""
+    """`[cron.ID]`: a prompt that is sent to an agent repeatedly (R-4)."""
 
     schedule: str
     """Minute, hour, day, month, weekday."""
     message: Annotated[str, msgspec.Meta(min_length=1)]
     time_zone: str | None = None
-    """Without it `session.timeZone`, else the host's own."""
+    """By default `session.timeZone`, otherwise the host's own."""
     enabled: bool = True
 
     def __post_init__(self) -> None:

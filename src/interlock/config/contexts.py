@@ -1,5 +1,5 @@
-"""The tables of the config file that say how large a conversation may grow and what is done then (section 5 of the
-sessions), with the names that OpenClaw has for them."""
+"""The tables of the config file for the maximum size of a conversation and its compaction (section 5 of the sessions),
+with OpenClaw's names."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ PROMPT = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_PROMPT_CHARS)]
 
 
 class BeforeCompactSection(ChatSection, frozen=True, kw_only=True, rename="camel"):
-    """`compaction.beforeCompact`: who is asked before each compaction (Z-6), and the secret that signs the question."""
+    """`compaction.beforeCompact`: the hook called before each compaction (Z-6), and the secret that signs the
+    request."""
 
     url: str
     secret_file: str | None = None
@@ -79,7 +80,7 @@ class ContextPruningSection(ChatSection, frozen=True, kw_only=True, rename="came
 
 
 class DefaultsSection(ChatSection, frozen=True, kw_only=True, rename="camel"):
-    """`[agents.defaults]`: what holds for every agent whose context the gateway owns."""
+    """`[agents.defaults]`: settings for every agent whose context the gateway owns."""
 
     compaction: AgentCompactionSection = AgentCompactionSection()
     context_pruning: ContextPruningSection = ContextPruningSection()

@@ -1,4 +1,4 @@
-"""Where the state directory lies (G-2)."""
+"""The location of the state directory (G-2)."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ OURS = frozenset({"interlock.toml", "gateway.lock", "gateway.key", "owner.key", 
                   "cursors.json"})
 """A directory that has one of these is a state directory."""
 PLAIN = frozenset({"agents", "audit", "cluster", "logs", "objects", "runner", "lost+found", ".DS_Store"})
-"""What it may have besides, and a directory that was only just prepared, with nothing else: a container's volume."""
+"""Further entries of a state directory, and the only ones of a freshly prepared directory: a container's volume."""
 
 
 def state_directory(chosen: str | os.PathLike[str] | None = None, environment: Mapping[str, str] = os.environ) -> Path:
-    """Find the state directory: `--state`, `$INTERLOCK_STATE`, else the platform's own; made with mode 0700 (G-2).
+    """Return the state directory: `--state`, `$INTERLOCK_STATE`, otherwise the platform's own; created with mode 0700
+    (G-2).
 
-    One that others may look into is closed to them if it is a state directory or empty; whatever else it is, `/` for
-    one, keeps its mode. Raises ConfigError for that, for a file, and for a directory that is everybody's.
+    A directory that others may read is closed to them if it is a state directory or empty; any other, such as `/`,
+    keeps its mode. Raises ConfigError for that, for a file, and for a directory that anyone may write to.
     """
     named = chosen or environment.get("INTERLOCK_STATE")
     path = Path(named) if named else platformdirs.user_state_path("interlock", appauthor=False)

@@ -1,4 +1,4 @@
-"""When the config is read again: on SIGHUP, unless that says that the terminal is gone (G-1)."""
+"""Reloading of the config on SIGHUP, unless that means that the terminal was closed (G-1)."""
 
 from __future__ import annotations
 

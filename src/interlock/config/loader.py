@@ -1,4 +1,4 @@
-"""How the config file is read: every mistake is collected, with file, line and the nearest known key (G-1)."""
+"""Parsing of the config file: every mistake is collected, with file, line and the nearest known key (G-1)."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from interlock.protocol.identifiers import AGENT_ID
 _NAMED = {"agents": "not an agent id", "oidc": "not a name for an issuer", "webhooks": "not a name for a webhook",
           **dict.fromkeys(NOTICE_TABLES, "not a name for a notice"),
           "hooks": "not a name for a hook", "cron": "not an id for a cron job"}
-"""Tables whose members people name."""
+"""Tables whose members have names that people choose."""
 TYPE = re.compile(r"`([a-z |]+)`")
 TYPE_WORDS = {"object": "a table", "array": "a list", "str": "a text", "int": "a whole number", "float": "a number",
               "bool": "true or false"}
-"""What a config file's values are called, by the names of the library that checks them."""
+"""Names for a config file's values, by the names of the library that checks them."""
 DEFAULTS = "defaults"
-"""`[agents.defaults]` says what holds for all agents, and is not an agent."""
+"""`[agents.defaults]` applies to all agents, and is not an agent."""
 
 
 def load(path: Path) -> Config:
@@ -45,7 +45,7 @@ def load(path: Path) -> Config:
 
 
 def parse(text: str, file: str) -> Config:
-    """Read a config's text; `file` is how errors name it. Raises ConfigError."""
+    """Parse a config's text; `file` is its name in errors. Raises ConfigError."""
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -68,7 +68,7 @@ def parse(text: str, file: str) -> Config:
 
 
 def check(path: Path) -> list[str]:
-    """Return what is wrong with the config file, one sentence each; [] when it is good."""
+    """Return the mistakes of the config file, one sentence each; [] if there are none."""
     try:
         load(path)
     except ConfigError as error:
@@ -92,7 +92,7 @@ _Path = tuple[str | int, ...]
 
 
 def key_lines(text: str) -> dict[_Path, int]:
-    """Find the line (from 1) of each table and key; members of an array of tables are counted from 0."""
+    """Return the line (from 1) of each table and key; members of an array of tables are counted from 0."""
     lines: dict[_Path, int] = {}
     counts: dict[_Path, int] = {}
     table: _Path = ()
@@ -120,7 +120,7 @@ def _parts(dotted: str) -> _Path:
 
 
 def _resolved(path: _Path, counts: Mapping[_Path, int]) -> _Path:
-    """Put the index of the newest member behind each array of tables on the way."""
+    """Return the path with the index of the newest member after each array of tables."""
     out: _Path = ()
     for position, part in enumerate(path):
         out = (*out, part)
@@ -130,7 +130,7 @@ def _resolved(path: _Path, counts: Mapping[_Path, int]) -> _Path:
 
 
 class _Reader:
-    """Turns tables into structs and collects every mistake instead of stopping at the first."""
+    """Converts tables to structs and collects every mistake instead of stopping at the first."""
 
     def __init__(self, file: str, text: str) -> None:
         self.sentences: list[str] = []
@@ -147,7 +147,7 @@ class _Reader:
         self.sentences.append(f"{place}: {sentence}")
 
     def struct(self, kind: type[Any], table: object, path: _Path) -> Any | None:
-        """Read a table as a struct; None when it has mistakes, which are noted."""
+        """Read a table as a struct; None if it has mistakes, which are recorded."""
         if not isinstance(table, dict):
             self.mistake(path, f"{_name(path)} is a table, write it as [{_dotted(path)}].")
             return None

@@ -9,12 +9,12 @@ import msgspec
 from interlock.protocol.access import TENANT_ID
 
 NOTICE_TABLES = ("ntfy", "apprise")
-"""The tables of `Config` that hold a `NoticeSection` by name: a new kind of notice is named here."""
+"""The tables of `Config` that hold a `NoticeSection` by name: add a new kind of notice here."""
 CONTACT_CHARS = 256
 
 
 class NoticeSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What these tables have in common."""
+    """Common keys of these tables."""
 
     tenant: str = "default"
     details: bool = False
@@ -22,7 +22,7 @@ class NoticeSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     @property
     def variable(self) -> str | None:
-        """The variable of the gateway's environment that holds its secret, if one does."""
+        """Return the variable of the gateway's environment that holds its secret, if any."""
         return None
 
     def __post_init__(self) -> None:
@@ -53,7 +53,7 @@ class NtfySection(NoticeSection, frozen=True, kw_only=True):
 
     @property
     def variable(self) -> str | None:
-        """The variable that holds the access token."""
+        """Return the variable that holds the access token."""
         return self.token_env
 
     def __post_init__(self) -> None:
@@ -70,7 +70,7 @@ class AppriseSection(NoticeSection, frozen=True, kw_only=True):
 
     @property
     def variable(self) -> str | None:
-        """The variable that holds the URL."""
+        """Return the variable that holds the URL."""
         return self.url_env
 
     def __post_init__(self) -> None:

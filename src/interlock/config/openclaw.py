@@ -1,7 +1,8 @@
-"""What of OpenClaw's config has a meaning here: sessions, compaction, bindings, hooks and cron jobs (G-1).
+"""The parts of OpenClaw's config that have an equivalent here: sessions, compaction, bindings, hooks and cron jobs
+(G-1).
 
-What would mean something else here than it did there is left out, and said: a binding that is held to less than it was
-would take chats that were never meant for its agent.
+A setting that would mean something else here is left out, and reported: a binding with fewer conditions than before
+would match chats that were never meant for its agent.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from interlock.protocol.identifiers import AGENT_ID
 from interlock.session.chat_route import Binding
 
 TOKEN_FILE = "openclaw-hooks.secret"
-"""Where the token of the hooks is put, in the state directory."""
+"""Where the hooks' token is stored, in the state directory."""
 NO_MEANING = "has no meaning here"
 _ELSEWHERE = {
     "scope": "every chat has a session of its own", "resetTriggers": "/new and /reset are the words",
@@ -33,17 +34,18 @@ Table = dict[str, Any]
 
 
 class ImportedConfig(NamedTuple):
-    """`tables` as `interlock.toml` has them, what was taken by its name there, and what was left, with why."""
+    """The result of an import: `tables` in the form of `interlock.toml`, the imported keys by their names there, and
+    the omitted ones with the reason."""
 
     tables: Table
     taken: list[str]
     left: list[tuple[str, str]]
     token: str | None = None
-    """The hooks' token, to be put where `TOKEN_FILE` says."""
+    """The hooks' token, to be stored in `TOKEN_FILE`."""
 
 
 class _Reading:
-    """Collects what is taken and what is left."""
+    """Collects what is imported and what is left out."""
 
     def __init__(self) -> None:
         self.tables: Table = {}
@@ -52,7 +54,7 @@ class _Reading:
         self.token: str | None = None
 
     def put(self, path: str, table: tuple[str, ...], name: str, value: Any) -> None:
-        """Take a value from `path` into a table."""
+        """Copy a value from `path` to a table."""
         at = self.tables
         for part in table:
             at = at.setdefault(part, {})
@@ -60,11 +62,11 @@ class _Reading:
         self.taken.append(path)
 
     def leave(self, path: str, why: str = NO_MEANING) -> None:
-        """Leave a value out."""
+        """Record a value as left out."""
         self.left.append((path, why))
 
     def checked(self, path: str, kind: Any, value: Any) -> bool:
-        """Whether a value is what a section may hold; if not it is left, with why."""
+        """Return whether a value is valid for a section; if not it is left out, with the reason."""
         try:
             msgspec.convert(value, kind, strict=True)
         except msgspec.ValidationError as error:
@@ -74,7 +76,8 @@ class _Reading:
 
 
 def translate(source: Mapping[str, Any], jobs: Mapping[str, Any] | None = None) -> ImportedConfig:
-    """Read OpenClaw's config, and its file of cron jobs. Never raises: what cannot be read is left, and said."""
+    """Translate OpenClaw's config, and its file of cron jobs. Never raises: what cannot be read is left out, and
+    reported."""
     reading = _Reading()
     for name in source:
         if name not in _SECTIONS:
@@ -101,7 +104,7 @@ def _list(value: object) -> list[object]:
 
 
 def _section(reading: _Reading, path: str, kind: type, table: tuple[str, ...], values: Table) -> None:
-    """Take each value that the section has under the same name, if it is one it may hold."""
+    """Copy each value that the section has under the same name, if it is valid there."""
     known = {field.encode_name: field.type for field in msgspec.structs.fields(kind)}
     for name, value in values.items():
         if name not in known:
@@ -257,7 +260,7 @@ def _secret(token: str) -> dict[str, str] | None:
 
 
 def _template(text: object) -> str | None:
-    """Write `{{a.b[0]}}` as `{/a/b/0}`; "" where there is none, None for what cannot be said so."""
+    """Return `{{a.b[0]}}` as `{/a/b/0}`; "" if there is none, None for what has no equivalent."""
     if text is None:
         return ""
     if not isinstance(text, str):

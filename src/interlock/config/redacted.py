@@ -1,4 +1,4 @@
-"""The config as it is in force, written as TOML without its secrets."""
+"""The effective config, written as TOML without its secrets."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from interlock.config.toml_writer import value_toml
 _SECRET = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|AUTH)", re.IGNORECASE)
 
 _PASSWORD = re.compile(r"(//[^:/@?,]*:)[^/?,]*@")
-"""In the address of a database or a bus: from the colon behind a user's name to the last @ before the path."""
+"""In the address of a database or a bus: from the colon after a user's name to the last @ before the path."""
 _TOKEN = re.compile(r"((?:nats|tls)://)[^:/@?,]+@")
-"""In the address of a bus: what stands before the @ without a colon is a token."""
+"""In the address of a bus: what precedes the @ without a colon is a token."""
 _PASSWORD_PARAMETER = re.compile(r"([?&](?:ssl)?password=)[^&]*")
 
 
 def show(config: Config) -> str:
-    """Write the effective config as TOML, values of secret-looking environment variables left out."""
+    """Return the effective config as TOML, without values of secret-looking environment variables."""
     data = cast("dict[str, Any]", msgspec.to_builtins(config))
     lines: list[str] = []
     policy = cast("dict[str, Any]", data.pop("policy"))
@@ -76,20 +76,20 @@ def show(config: Config) -> str:
 
 
 def _without_secrets(table: Mapping[str, Any]) -> dict[str, Any]:
-    """Leave out the values of headers, and of variables whose names look secret."""
+    """Return a table without the values of headers, and of variables whose names look secret."""
     return {key: {name: "(redacted)" if key == "headers" or _SECRET.search(name) else one
                   for name, one in value.items()}
             if key in ("env", "headers") else value for key, value in table.items()}
 
 
 def _address(value: str) -> str:
-    """Write the address of a database or a bus without what logs in there."""
+    """Return the address of a database or a bus without its credentials."""
     shown = _PASSWORD.sub(r"\1(redacted)@", _TOKEN.sub(r"\1(redacted)@", value))
     return _PASSWORD_PARAMETER.sub(r"\1(redacted)", shown)
 
 
 def _host_alone(url: str) -> str:
-    """What stands before the host or follows it may be a secret: many receivers put their token there."""
+    """What precedes the host or follows it may be a secret: many receivers put their token there."""
     return re.sub(r"(https?://)(?:[^/?#]*@)?([^/?#]*).*", r"\1\2/(redacted)", url)
 
 

@@ -1,4 +1,4 @@
-"""The tables of the config file and what each key may be (G-1)."""
+"""The tables of the config file and the type of each key (G-1)."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from interlock.session.chat_route import Binding
 
 DEFAULT_PORT = 7420
 LONGEST_MS = 3_650 * 24 * 60 * 60 * 1000
-"""No clock of the config runs longer: an instant beyond all years could be kept nowhere."""
+"""Maximum of the config's durations: an instant beyond all years could not be stored."""
 LEAST_OUTBOX_BYTES = 64 * limits.KIB
-"""A smaller outbox would lose what a single answer says while the link is down."""
+"""A smaller outbox would lose part of a single answer while the link is down."""
 
 
 class ConfigSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -35,8 +35,8 @@ class ConfigSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class GatewaySection(ConfigSection, frozen=True, kw_only=True):
-    """`[gateway]`: where it listens and over what (L-2), the host names it answers for beside loopback, the browser
-    origins it allows."""
+    """`[gateway]`: its address and transport (L-2), the host names it accepts besides loopback, the browser origins it
+    allows."""
 
     host: str = "127.0.0.1"
     port: Annotated[int, msgspec.Meta(ge=0, le=65_535)] = DEFAULT_PORT
@@ -47,7 +47,7 @@ class GatewaySection(ConfigSection, frozen=True, kw_only=True):
     behind_proxy: bool = False
     trusted_proxies: list[str] = []
     buffer_policy: Literal["RING", "DROP", "NONE"] = "RING"
-    """What of a session's output a runner gives up while the link is down and its buffer is full (D-3)."""
+    """What a runner discards of a session's output while the link is down and its buffer is full (D-3)."""
 
     def __post_init__(self) -> None:
         if (self.tls_cert is None) != (self.tls_key is None):
@@ -70,7 +70,7 @@ class GatewaySection(ConfigSection, frozen=True, kw_only=True):
 
 
 class PolicySection(ConfigSection, frozen=True, kw_only=True):
-    """`[policy]`: the ordered rules of P-1, `[[policy.rules]]`, and ready-made ones behind them (Y-4)."""
+    """`[policy]`: the ordered rules of P-1, `[[policy.rules]]`, and ready-made ones after them (Y-4)."""
 
     use: list[Preset] = []
     on_unasked: Literal["cancel", "tell"] = "cancel"
@@ -81,7 +81,7 @@ class PolicySection(ConfigSection, frozen=True, kw_only=True):
 
     @property
     def in_force(self) -> list[Rule]:
-        """The file's own rules, then those of the presets that it uses."""
+        """Return the file's own rules, then those of the presets that it uses."""
         return [*self.rules, *rules_of(self.use)]
 
 
@@ -105,7 +105,7 @@ class LimitsSection(ConfigSection, frozen=True, kw_only=True):
 
 
 class RunnerSection(ConfigSection, frozen=True, kw_only=True):
-    """`[runner]`: the roots under which workspaces lie (A-1); empty means where it was started."""
+    """`[runner]`: the roots of workspaces (A-1); empty means the runner's working directory."""
 
     roots: list[str] = []
     outbox_bytes: Annotated[int, msgspec.Meta(ge=LEAST_OUTBOX_BYTES)] = limits.OUTBOX_BYTES
@@ -118,11 +118,11 @@ class RunnerSection(ConfigSection, frozen=True, kw_only=True):
 
 
 ALGORITHMS = frozenset({"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "Ed25519"})
-"""What a token may be signed with: public keys alone, so that none who can check can sign."""
+"""Permitted signature algorithms of tokens: public keys only, so that a verifier cannot sign."""
 
 
 class OidcSection(ConfigSection, frozen=True, kw_only=True):
-    """`[oidc.NAME]`: an issuer whose tokens are accepted, and what its claims mean here (K-1)."""
+    """`[oidc.NAME]`: an issuer whose tokens are accepted, and the meaning of its claims (K-1)."""
 
     issuer: str
     audience: Annotated[list[str], msgspec.Meta(min_length=1)]
@@ -158,7 +158,7 @@ class OidcSection(ConfigSection, frozen=True, kw_only=True):
 
 
 class RatesSection(ConfigSection, frozen=True, kw_only=True):
-    """`[rates]`: how often and how much (K-3); 0 means no limit."""
+    """`[rates]`: rate limits and quotas (K-3); 0 means no limit."""
 
     principal_a_minute: Annotated[int, msgspec.Meta(ge=0, le=10_000_000)] = 12_000
     principal_burst: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 2_000
@@ -182,7 +182,7 @@ class RedactionSection(ConfigSection, frozen=True, kw_only=True):
 
 
 class OutgoingSection(ConfigSection, frozen=True, kw_only=True):
-    """`[outgoing]`: networks inside that the gateway itself may ask, for issuers and webhooks."""
+    """`[outgoing]`: internal networks that the gateway itself may send requests to, for issuers and webhooks."""
 
     allow: list[str] = []
 
@@ -195,7 +195,7 @@ class OutgoingSection(ConfigSection, frozen=True, kw_only=True):
 
 
 class AuditSection(ConfigSection, frozen=True, kw_only=True):
-    """`[audit]`: a bucket under an object lock that keeps each signed checkpoint, beside the file (U-3)."""
+    """`[audit]`: a bucket under an object lock that stores each signed checkpoint, in addition to the file (U-3)."""
 
     s3_bucket: str | None = None
     s3_prefix: str = "interlock"
@@ -231,13 +231,13 @@ class ClusterSection(ConfigSection, frozen=True, kw_only=True):
 
 
 class RetentionSection(ConfigSection, frozen=True, kw_only=True):
-    """`[retention]`: how long frames, events and files are kept (G-5)."""
+    """`[retention]`: how long frames, events and files are stored (G-5)."""
 
     days: Annotated[int, msgspec.Meta(ge=0, le=36_500)] = limits.RETENTION_DAYS
 
 
 class MetricsSection(ConfigSection, frozen=True, kw_only=True):
-    """`[metrics]`: who reads `/metrics` without a credential."""
+    """`[metrics]`: networks that may read `/metrics` without a credential."""
 
     open_to: list[str] = []
 
@@ -250,7 +250,7 @@ class MetricsSection(ConfigSection, frozen=True, kw_only=True):
 
 
 class WebhookSection(ConfigSection, frozen=True, kw_only=True):
-    """`[webhooks.NAME]`: where approvers of a tenant are asked, and the secret that signs it (P-8)."""
+    """`[webhooks.NAME]`: a webhook that notifies approvers of a tenant, and the secret that signs it (P-8)."""
 
     url: str
     tenant: str = "default"

@@ -1,4 +1,4 @@
-"""URLs of services that a secret is sent to with each request."""
+"""URLs of services that receive a secret with each request."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from urllib.parse import urlsplit
 
 
 def check_service_url(name: str, url: str) -> None:
-    """Raises ValueError for a URL whose requests others on the network could read, or that another host than the one
-    which it seems to name would receive: it is https, or http to this host alone, and has no user name in it."""
+    """Raise ValueError for a URL whose requests others on the network could read, or that another host than the
+    apparent one would receive: it must be https, or http to this host only, without a user name."""
     try:
         parts = urlsplit(url)
         host = parts.hostname or ""
-        _ = parts.port  # It is read only when it is asked for.
+        _ = parts.port  # It is parsed only when it is accessed.
     except ValueError:
         raise ValueError(f"{name}: {url!r} is not a URL") from None
     if not host or "@" in parts.netloc or parts.scheme not in ("https", "http") or (

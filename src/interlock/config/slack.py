@@ -1,4 +1,4 @@
-"""The tables of the config file that connect a Slack app (O-12)."""
+"""The tables of the config file for a Slack app (O-12)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables of the config file that connect a Telegram bot."""
+"""The tables of the config file for a Telegram bot."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ API_URL = "https://api.telegram.org"
 
 
 class PersonSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`[telegram.people.ID]`: a person by their Telegram id, and the key that what they say and vote goes out under."""
+    """`[telegram.people.ID]`: a person by their Telegram id, and the key for their messages and votes."""
 
     key_file: str | None = None
     key_env: str | None = None
@@ -26,7 +26,7 @@ class PersonSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class TelegramSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`[telegram]`: a bot, who may write to it, and where approvals are asked."""
+    """`[telegram]`: a bot, the people who may write to it, and where approvals are shown."""
 
     token_file: str | None = None
     token_env: str | None = None

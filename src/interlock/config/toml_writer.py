@@ -1,4 +1,4 @@
-"""TOML out of plain values: what the imported config is written as (G-1)."""
+"""Writing of TOML from plain values, for the imported config (G-1)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def to_toml(data: Mapping[str, Any]) -> str:
-    """Write tables as tables, lists of tables at the top as arrays of tables, all else as values."""
+    """Return tables as TOML: lists of tables at the top as arrays of tables, all else as values."""
     lines = [line for key, value in data.items() if not _is_table(value) and not _is_tables(value)
              for line in (f"{_key(key)} = {value_toml(value)}",)]
     for key, value in data.items():
@@ -26,7 +26,7 @@ def to_toml(data: Mapping[str, Any]) -> str:
 
 
 def value_toml(value: object) -> str:
-    """Write a value on one line; tables inline, without what is None."""
+    """Return a value on one line; tables inline, without members that are None."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):

@@ -1,4 +1,4 @@
-"""The awaiting shell: it sends, reads and sleeps; what that leads to is decided in the flows."""
+"""The asynchronous shell: it sends, reads and sleeps; the flows decide."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class AsyncLink:
-    """One gateway, and how to reach it."""
+    """A gateway, and how to reach it."""
 
     def __init__(self, url: str | None, key: str | KeySource | None, retries: RetryPolicy, *, in_clear: bool,
                  tls: ssl.SSLContext | bool, transport: httpx2.AsyncBaseTransport | None,
@@ -38,7 +38,7 @@ class AsyncLink:
         self._http = httpx2.AsyncClient(
             timeout=httpx2.Timeout(flows.ANSWER_TIMEOUT_S, connect=flows.CONNECT_TIMEOUT_S),
             verify=self._place.certificates(tls),
-            # A proxy of the environment is for the world, never for this machine.
+            # A proxy in the environment is for other hosts, never for this machine.
             trust_env=not self._place.is_local, transport=transport,
         )
 
@@ -51,11 +51,11 @@ class AsyncLink:
         self._place = self._place._replace(url=url)
 
     async def answer(self, ask: RequestSpec[T]) -> T:
-        """Send one request, as often as that is safe. Raises InterlockError."""
+        """Send one request, and retry it as long as that is safe. Raises InterlockError."""
         return await self.drive(flows.exchange(ask.with_key(fresh_key()), self.retries))
 
     async def drive(self, flow: Flow[T]) -> T:
-        """Do what a flow wants until it has its result. Raises InterlockError."""
+        """Perform a flow's effects until it has its result. Raises InterlockError."""
         came: Any = None
         while True:
             try:
@@ -65,7 +65,7 @@ class AsyncLink:
             came = await self._done(effect, None)
 
     async def stream(self, flow: Flow[None]) -> AsyncGenerator[Any]:
-        """Do what a flow wants, and give what it gives. Raises InterlockError."""
+        """Perform a flow's effects, and yield its items. Raises InterlockError."""
         opened = _Opened()
         came: Any = None
         try:
@@ -109,7 +109,7 @@ class AsyncLink:
                 raise AssertionError(f"{effect} has no place here")
 
     async def _credential(self) -> str:
-        """Return the credential of the next request; what may ask an issuer for it does so in a thread."""
+        """Return the credential of the next request; a source that may call an issuer runs in a thread."""
         key = self._place.key
         return key if isinstance(key, str) else await asyncio.to_thread(key)
 
@@ -145,7 +145,7 @@ class AsyncLink:
 
 
 class _Opened:
-    """The one answer that a stream reads in."""
+    """The response that a stream is reading."""
 
     def __init__(self) -> None:
         self._response: httpx2.Response | None = None
@@ -221,8 +221,8 @@ def _cut(error: httpx2.RequestError) -> ConnectionCut:
 
 
 class AsyncWatch(Watched):
-    """Streams over one connection that reconnects by itself: say what to follow, then read it with `async for`. Where
-    that is left and resumed, it continues after what was given."""
+    """Streams over one connection that reconnects by itself: select streams, then read them with `async for`. A later
+    iteration continues after what was yielded."""
 
     def __init__(self, link: AsyncLink) -> None:
         super().__init__()

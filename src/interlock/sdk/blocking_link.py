@@ -1,4 +1,4 @@
-"""The blocking shell: it sends, reads and sleeps; what that leads to is decided in the flows."""
+"""The blocking shell: it sends, reads and sleeps; the flows decide."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class BlockingLink:
-    """One gateway, and how to reach it."""
+    """A gateway, and how to reach it."""
 
     def __init__(self, url: str | None, key: str | KeySource | None, retries: RetryPolicy, *, in_clear: bool,
                  tls: ssl.SSLContext | bool, transport: httpx2.BaseTransport | None) -> None:
@@ -33,7 +33,7 @@ class BlockingLink:
         self._http = httpx2.Client(
             timeout=httpx2.Timeout(flows.ANSWER_TIMEOUT_S, connect=flows.CONNECT_TIMEOUT_S),
             verify=self._place.certificates(tls),
-            # A proxy of the environment is for the world, never for this machine.
+            # A proxy in the environment is for other hosts, never for this machine.
             trust_env=not self._place.is_local, transport=transport,
         )
 
@@ -42,15 +42,15 @@ class BlockingLink:
         self._http.close()
 
     def answer(self, ask: RequestSpec[T]) -> T:
-        """Send one request, as often as that is safe. Raises InterlockError."""
+        """Send one request, and retry it as long as that is safe. Raises InterlockError."""
         return self.drive(flows.exchange(ask.with_key(fresh_key()), self.retries))
 
     def drive(self, flow: Flow[T]) -> T:
-        """Do what a flow wants until it has its result. Raises InterlockError."""
+        """Perform a flow's effects until it has its result. Raises InterlockError."""
         return flows.driven(flow, lambda effect: self._done(effect, None))
 
     def stream(self, flow: Flow[None]) -> Generator[Any]:
-        """Do what a flow wants, and give what it gives. Raises InterlockError."""
+        """Perform a flow's effects, and yield its items. Raises InterlockError."""
         opened = _Opened()
         came: Any = None
         try:
@@ -123,7 +123,7 @@ class BlockingLink:
 
 
 class _Opened:
-    """The one answer that a stream reads in."""
+    """The response that a stream is reading."""
 
     def __init__(self) -> None:
         self._response: httpx2.Response | None = None
@@ -198,8 +198,8 @@ def _cut(error: httpx2.RequestError) -> ConnectionCut:
 
 
 class BlockingWatch(Watched):
-    """Streams over one connection that reconnects by itself: say what to follow, then read it with `for`. Where that
-    is left and resumed, it continues after what was given."""
+    """Streams over one connection that reconnects by itself: select streams, then read them with `for`. A later
+    iteration continues after what was yielded."""
 
     def __init__(self, link: BlockingLink) -> None:
         super().__init__()

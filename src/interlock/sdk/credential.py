@@ -1,13 +1,14 @@
-"""How a credential travels: an API key or an issuer's token as a bearer, a login with a one-time code in two halves."""
+"""The transport of a credential: an API key or an issuer's token as a bearer, a login with a one-time code in two
+halves."""
 
 from __future__ import annotations
 
 LOGIN_PREFIX = "ilc_"
-"""Begins what a program keeps of a login with a code. It never travels so."""
+"""Prefix of a stored login with a code. It is never sent in this form."""
 
 
 def login_credential(half: str, cookie_name: str, cookie: str) -> str:
-    """Join the halves of a login, as `openBrowserSession` answers with them, into one text to keep (J-15)."""
+    """Join the halves of a login, as returned by `openBrowserSession`, into one text to store (J-15)."""
     return f"{LOGIN_PREFIX}{half}~{cookie_name}={cookie}"
 
 

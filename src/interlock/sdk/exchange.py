@@ -1,7 +1,7 @@
-"""One request and the outcome of it: sent, lost, asked to wait, sent again under the same key. Nothing here does it.
+"""A request and its outcome: sent, lost, delayed, resent under the same key. No I/O happens here.
 
-A *flow* is a generator that yields what it wants done (`Send`, `Rest`, `Now`, …) and receives the outcome. Thin shells
-do that, blocking or awaiting; what is decided is decided here once.
+A *flow* is a generator that yields the effects it wants (`Send`, `Rest`, `Now`, …) and receives their outcome. Thin
+shells perform them, blocking or awaiting; all decisions are made here, once.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ MAX_MESSAGE_BYTES = 16 * 1024 * 1024
 STREAM_SILENCE_S = 45.0
 """A stream that is silent for three keep-alives is dead (S-2)."""
 ATTEMPTS = 8
-"""A request is sent so often at most."""
+"""Maximum attempts of a request."""
 PAUSE_S = 0.25
 PAUSE_MAX_S = 5.0
 UPLOAD_BYTES = 1024 * 1024
 """A file is sent in pieces of this size."""
 RETRY_AFTER_MAX_S = 60.0
-"""A longer Retry-After is not waited for: the refusal is raised, with the delay that the gateway asked for."""
+"""A longer Retry-After is not waited for: the refusal is raised, with the delay that the gateway requested."""
 STREAM_GIVE_UP_S = 600.0
-"""A stream whose gateway is away for longer is given up."""
+"""A stream whose gateway is unreachable for longer is abandoned."""
 
 RETRYABLE_CODES = frozenset({"RateLimited", "Unavailable", "IdempotencyKeyInUse"})
-"""Refusals that say: nothing was changed, send the same again after a while (M-1, K-3)."""
+"""Refusals after which the same request can be sent again: nothing was changed (M-1, K-3)."""
 
 
 @dataclass(frozen=True)
 class RequestSpec(Generic[T_co]):
-    """One request as data. `read` makes the answer of its body."""
+    """A request as data. `read` parses its response's body."""
 
     method: str
     path: str
@@ -54,40 +54,40 @@ class RequestSpec(Generic[T_co]):
     query: Mapping[str, str] = field(default_factory=dict[str, str])
     body: bytes | None = None
     file: Path | None = None
-    """In place of `body`: it is sent piece by piece, from its beginning at each attempt."""
+    """Instead of `body`: it is sent piece by piece, from its beginning at each attempt."""
     content_type: str = "application/json"
     """Of `body` or `file`."""
     key: str | None = None
-    """The idempotency key; a change without one gets a fresh one, and keeps it over all attempts (M-1)."""
+    """The idempotency key; a change without one gets a new one, and keeps it over all attempts (M-1)."""
     keyed: bool = True
-    """Whether the gateway remembers a change by its key; one that it does not is never sent twice."""
+    """Whether the gateway stores a change by its key; otherwise the change is never sent twice."""
     accept: str = "application/json"
     last_event_id: str | None = None
     wait_s: int | None = None
     """How long the gateway may wait for the end before it answers (RFC 7240)."""
     also: frozenset[int] = frozenset()
-    """Statuses of 400 and more that are answers of `read`, and no refusals."""
+    """Statuses of 400 and more whose responses `read` parses, instead of refusals."""
 
     @property
     def changes(self) -> bool:
-        """Whether it changes something."""
+        """Return whether it changes something."""
         return self.method != "GET"
 
     @property
     def repeatable(self) -> bool:
-        """Whether it may be sent again although no one knows whether the first was taken."""
+        """Return whether it may be sent again although the outcome of the first attempt is unknown."""
         return not self.changes or (self.keyed and self.key is not None)
 
     def with_key(self, key: str) -> RequestSpec[T_co]:
-        """The same with a key, where it takes one and has none."""
+        """Return the same with a key, if it accepts one and has none."""
         return replace(self, key=key) if self.changes and self.keyed and self.key is None else self
 
     def with_query(self, **more: str) -> RequestSpec[T_co]:
-        """The same with further query parameters."""
+        """Return the same with further query parameters."""
         return replace(self, query={**self.query, **more})
 
     def headers(self, bearer: str) -> dict[str, str]:
-        """Its headers, with the credential."""
+        """Return its headers, with the credential."""
         fields = {**credential_headers(bearer), "Accept": self.accept}
         if self.body is not None or self.file is not None:
             fields["Content-Type"] = self.content_type
@@ -100,60 +100,60 @@ class RequestSpec(Generic[T_co]):
         return fields
 
 
-# --- what a flow wants done, and what it is given ---
+# --- effects of a flow, and their outcomes ---
 class Send(NamedTuple):
-    """Send it and read the whole answer: a Reply, or Cut."""
+    """Sends the request and reads the whole response: a Reply, or Cut."""
 
     ask: RequestSpec[Any]
 
 
 class Open(NamedTuple):
-    """Send it and leave the body unread: a Reply (whole where it is a refusal), or Cut."""
+    """Sends the request and leaves the body unread: a Reply (complete for a refusal), or Cut."""
 
     ask: RequestSpec[Any]
 
 
 class ReadMore(NamedTuple):
-    """Read on in what is open: bytes, b"" at its end, or Cut."""
+    """Continues to read the open response: bytes, b"" at its end, or Cut."""
 
 
 class Connect(NamedTuple):
-    """Open a WebSocket at this path: a Reply, whose status is 101 where it is open, or Cut."""
+    """Opens a WebSocket at this path: a Reply, whose status is 101 if it is open, or Cut."""
 
     path: str
 
 
 class SendMessage(NamedTuple):
-    """Send a message over it: None, or Cut."""
+    """Sends a message over it: None, or Cut."""
 
     text: str
 
 
 class ReceiveMessage(NamedTuple):
-    """Wait up to a timeout for a message: its text, None if none came, or Cut."""
+    """Waits up to a timeout for a message: its text, None if none arrived, or Cut."""
 
     seconds: float
 
 
 class Rest(NamedTuple):
-    """Do nothing for a number of seconds."""
+    """Does nothing for a number of seconds."""
 
     seconds: float
 
 
 class Now(NamedTuple):
-    """Return the monotonic clock, in seconds."""
+    """Returns the monotonic clock, in seconds."""
 
 
 class Call(NamedTuple):
-    """Call the reader's function, and await what it returns if that is to be awaited: its result."""
+    """Calls the reader's function, and awaits an awaitable result: its result."""
 
     function: Callable[[Any], Any]
     argument: Any
 
 
 class Give(NamedTuple):
-    """Pass this to any reader of the stream."""
+    """Yields this to the reader of the stream."""
 
     item: Any
 
@@ -163,7 +163,7 @@ Flow: TypeAlias = Generator[Effect, Any, T]
 
 
 class HttpReply(NamedTuple):
-    """An answer."""
+    """A response."""
 
     status: int
     body: bytes
@@ -172,15 +172,15 @@ class HttpReply(NamedTuple):
 
 
 class ConnectionCut(NamedTuple):
-    """No answer, or no more of it: the connection was refused, lost or silent for too long."""
+    """No response, or no more of it: the connection was refused, lost or silent for too long."""
 
     why: str
     broke_off: bool = False
-    """Whether there was a connection, and the answer that was awaited over it did not come, or not whole."""
+    """Whether there was a connection, and the response expected over it did not arrive, or not completely."""
 
 
 class RetryPolicy(NamedTuple):
-    """How often a request is sent again, and for how long a stream is reopened."""
+    """How many times a request is sent again, and for how long a stream is reopened."""
 
     attempts: int = ATTEMPTS
     stream_give_up_s: float = STREAM_GIVE_UP_S
@@ -188,7 +188,7 @@ class RetryPolicy(NamedTuple):
     """Returns 0 to 1: jitter, so that clients of one gateway do not all return at once."""
 
     def pause(self, attempt: int) -> float:
-        """Seconds before attempt number `attempt` + 1: exponential, bounded, with jitter."""
+        """Return the seconds before attempt number `attempt` + 1: exponential, bounded, with jitter."""
         return (0.5 + self.draw() / 2) * min(PAUSE_MAX_S, PAUSE_S * 2 ** min(attempt - 1, 16))
 
 
@@ -204,7 +204,7 @@ def driven(flow: Flow[T], done: Callable[[Effect], Any]) -> T:
 
 
 def exchange(ask: RequestSpec[T], retries: RetryPolicy) -> Flow[T]:
-    """Send until there is an answer. Raises InterlockError."""
+    """Send until there is a final response. Raises InterlockError."""
     attempt = 0
     while True:
         attempt += 1
@@ -218,10 +218,10 @@ def exchange(ask: RequestSpec[T], retries: RetryPolicy) -> Flow[T]:
 def retry_delay_s(
     ask: RequestSpec[Any], reply: HttpReply | ConnectionCut, attempt: int, retries: RetryPolicy
 ) -> float | None:
-    """Seconds after which the same is sent again, or None where this is the answer.
+    """Return the seconds after which the same is sent again, or None if this response is final.
 
-    Only what is safe is repeated: a lost connection where the key (or the method) makes a second one harmless, and
-    refusals that say that nothing was done. Any other failure is raised at once.
+    Only safe repetitions are made: after a lost connection if the key (or the method) makes a second one harmless, and
+    after refusals that state that nothing was done. Any other failure is raised at once.
     """
     if attempt >= retries.attempts:
         return None
@@ -243,13 +243,13 @@ def is_retryable(reply: HttpReply) -> bool:
     try:
         code = msgspec.json.decode(reply.body, type=_Code).code
     except (msgspec.DecodeError, UnicodeDecodeError):
-        # A proxy's page: 429 and 503 mean what HTTP says where it names the time.
+        # A proxy's page: 429 and 503 mean what HTTP defines if they state the time.
         return reply.status in (429, 503) and seconds(reply.retry_after) is not None
     return code in RETRYABLE_CODES
 
 
 def taken(ask: RequestSpec[T], reply: HttpReply | ConnectionCut) -> T:
-    """Understand the last answer. Raises InterlockError."""
+    """Parse the final response. Raises InterlockError."""
     if isinstance(reply, ConnectionCut):
         raise Unreachable(f"No gateway answers {ask.method} {ask.path}: {reply.why}")
     if not 200 <= reply.status < 300 and reply.status not in ask.also:

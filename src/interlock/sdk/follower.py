@@ -1,4 +1,4 @@
-"""Streams that take themselves up again, and downloads, as flows (S-1, S-2)."""
+"""Streams that resume by themselves, and downloads, as flows (S-1, S-2)."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ SSE = "text/event-stream"
 
 @dataclass(frozen=True)
 class StreamEvent(Generic[T]):
-    """One event. `cursor` names the place after it; None for what is not kept (heartbeats, deltas). `ref` is the
-    stream that it came in, where a watch follows several."""
+    """An event. `cursor` is the position after it; None for events that are not stored (heartbeats, deltas). `ref` is
+    its stream, if a watch follows several."""
 
     data: T
     event: str
@@ -44,7 +44,7 @@ class StreamEvent(Generic[T]):
 
 @dataclass(frozen=True)
 class Lost:
-    """The connection broke; it is being resumed."""
+    """The connection was lost; it is being resumed."""
 
     why: str
 
@@ -62,7 +62,7 @@ StreamItem: TypeAlias = StreamEvent[T] | Lost | Reattached
 
 @dataclass(frozen=True)
 class Following(Generic[T]):
-    """A stream as data: where it is, and how its events are read. `read` takes the event's name and its data."""
+    """A stream as data: its position, and how its events are parsed. `read` takes the event's name and its data."""
 
     path: str
     read: Callable[[str, bytes], T]
@@ -71,14 +71,15 @@ class Following(Generic[T]):
 
 
 def follow(asked: Following[Any], retries: RetryPolicy) -> Flow[None]:
-    """Yield what is received until the stream is over. Raises InterlockError: a refusal, or no answer for too long."""
+    """Yield what is received until the stream is over. Raises InterlockError: a refusal, or no response for too
+    long."""
     ask: RequestSpec[bytes] = RequestSpec("GET", asked.path, bytes, query=asked.query, accept=SSE,
                                           last_event_id=asked.since)
     away = Outage()
     while True:
         reply: HttpReply | ConnectionCut = yield Open(ask)
         if isinstance(reply, HttpReply) and reply.status == 204:
-            return  # All was said: a stream that has ended has nothing behind its last event (S-2).
+            return  # The stream is complete: nothing follows the last event of an ended stream (S-2).
         if away.since is not None:
             yield from away.report()
         if isinstance(reply, HttpReply) and reply.status < 400:
@@ -97,7 +98,7 @@ def follow(asked: Following[Any], retries: RetryPolicy) -> Flow[None]:
 
 
 class Outage:
-    """Since when, how often in vain, and whether the reader knows."""
+    """The state of an outage: its start, the failed attempts, and whether the reader was notified."""
 
     def __init__(self) -> None:
         self._attempts = 0
@@ -107,23 +108,22 @@ class Outage:
 
     @property
     def since(self) -> float | None:
-        """When it began; None while the connection is there."""
+        """Return when it began; None while connected."""
         return self._since
 
     def broke(self, why: str, *, received: bool) -> None:
-        """Note why a connection broke; an attempt was in vain if nothing was received over it."""
+        """Record why a connection was lost; an attempt failed if nothing was received over it."""
         self._attempts, self._why = 0 if received else self._attempts + 1, why
 
     def refused(self, reply: HttpReply | ConnectionCut) -> None:
-        """Count an attempt without a connection. Raises InterlockError for an answer that a repetition will not change.
-        """
+        """Count a failed attempt. Raises InterlockError for a response that a repetition will not change."""
         if isinstance(reply, HttpReply) and not is_retryable(reply):
             raise refusal(reply.status, reply.body, reply.retry_after)
         why = reply.why if isinstance(reply, ConnectionCut) else "the gateway asks to try again later"
         self.broke(why, received=False)
 
     def report(self) -> Flow[None]:
-        """Yield, once an outage, that the connection is lost."""
+        """Yield, once per outage, that the connection is lost."""
         if not self._reported:
             self._reported = True
             yield Give(Lost(self._why))
@@ -143,13 +143,13 @@ class Outage:
             yield Rest(max(asked_for or 0, retries.pause(self._attempts)))
 
     def back(self) -> None:
-        """End the outage: the connection is there again."""
+        """End the outage: the connection is back."""
         self._since = None
         self._reported = False
 
 
 class _Reader:
-    """Reads one connection of a stream to its end; `cursor` is that of the last durable event given out."""
+    """Reads one connection of a stream to its end; `cursor` is that of the last durable event yielded."""
 
     def __init__(self, read: Callable[[str, bytes], Any], cursor: str | None) -> None:
         self._read = read
@@ -182,7 +182,8 @@ def decoded(read: Callable[[str, bytes], Any], event: str, data: bytes) -> Any:
 
 
 def download(ask: RequestSpec[bytes], _retries: RetryPolicy) -> Flow[None]:
-    """Yield a long answer piece by piece. Raises InterlockError, also where it broke off: what came is not whole."""
+    """Yield a long response piece by piece. Raises InterlockError, also if it was interrupted: the received part is
+    incomplete."""
     reply: HttpReply | ConnectionCut = yield Open(ask)
     if isinstance(reply, ConnectionCut) or reply.status >= 400:
         taken(ask, reply)
@@ -196,7 +197,7 @@ def download(ask: RequestSpec[bytes], _retries: RetryPolicy) -> Flow[None]:
 
 
 class EventParser:
-    """Cuts bytes into events by the rules of server-sent events; pure."""
+    """Splits bytes into events by the rules of server-sent events; pure."""
 
     def __init__(self) -> None:
         self._rest = b""
@@ -206,7 +207,7 @@ class EventParser:
         self._size = 0
 
     def feed(self, chunk: bytes) -> Iterator[tuple[str | None, str, bytes]]:
-        """Take bytes; give the finished events as (id, event, data). Raises NotAGateway for one without end."""
+        """Process bytes; yields the complete events as (id, event, data). Raises NotAGateway for one without end."""
         *lines, self._rest = (self._rest + chunk).split(b"\n")
         for line in lines:
             found = self._line(line.removesuffix(b"\r"))

@@ -1,6 +1,6 @@
-"""How an operation becomes a method: its arguments are those of its ask, in both shells the same.
+"""Conversion of operations to methods: their parameters are those of their request, the same in both shells.
 
-One class of descriptors serves both: the link of a resource blocks or is awaited, and so what a method gives.
+One class of descriptors serves both: a resource's link blocks or is awaited, and so do the results of its methods.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LinkT = TypeVar("LinkT", bound="BlockingLink | AsyncLink")
 
 
 class ApiResource(Generic[LinkT]):
-    """A part of the API. What its methods give follows from its link: a `BlockingLink` answers, an `AsyncLink` is
+    """A part of the API. The results of its methods depend on its link: a `BlockingLink` returns, an `AsyncLink` is
     awaited."""
 
     def __init__(self, link: LinkT) -> None:
@@ -33,7 +33,7 @@ class ApiResource(Generic[LinkT]):
 
     @property
     def link(self) -> LinkT:
-        """The gateway that it asks."""
+        """Return the link to its gateway."""
         return self._link
 
 
@@ -47,7 +47,7 @@ class _Method(Generic[P, T]):
 
 
 class SingleRequest(_Method[P, T]):
-    """One request, one answer."""
+    """A method with one request and one response."""
 
     @overload
     def __get__(self, owner: Blocking, kind: type[Any] | None = None) -> Callable[P, T]: ...
@@ -64,7 +64,7 @@ class SingleRequest(_Method[P, T]):
 
 
 class Driven(Generic[P, T]):
-    """Several requests, one result. `begin` gives what makes the flow of the retries."""
+    """A method with several requests and one result. `begin` returns what makes the flow from the retries."""
 
     def __init__(self, begin: Callable[P, Callable[[RetryPolicy], Flow[T]]]) -> None:
         self.begin = begin
@@ -84,7 +84,7 @@ class Driven(Generic[P, T]):
 
 
 class ToEnd(Generic[P]):
-    """Submit, and wait for the end."""
+    """A method that submits, and waits for the end."""
 
     def __init__(self, ask: Callable[P, RequestSpec[Command]]) -> None:
         self.ask = ask
@@ -144,7 +144,7 @@ class EventMethod(Generic[P, T]):
 
 
 class Pieces(Generic[P]):
-    """A long answer, piece by piece."""
+    """A long response, piece by piece."""
 
     def __init__(self, ask: Callable[P, RequestSpec[bytes]]) -> None:
         self.ask = ask

@@ -28,7 +28,7 @@ from interlock.sdk.requests import commands, sessions
 from interlock.sdk.requests.sessions import View
 
 BREATH_S = 1.0
-"""What another thread or task asks of a watch is sent to the gateway after this time at the latest."""
+"""Maximum delay before a request of another thread or task to a watch is sent to the gateway."""
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,8 @@ _message = msgspec.json.Decoder(_Message)
 
 
 class Watched:
-    """What is followed, and how far each has been read. A stream is named by its `ref`: the id of what it tells of,
-    where none is given. Once every stream is over, so is the watch."""
+    """The followed streams, and how far each has been read. A stream is named by its `ref`: by default the id of its
+    object. Once every stream is over, so is the watch."""
 
     def __init__(self) -> None:
         self._streams: dict[str, Following[Any]] = {}
@@ -68,45 +68,45 @@ class Watched:
         self._asked: deque[dict[str, str]] = deque()
 
     def command(self, command_id: str, *, since: str | None = None, ref: str | None = None) -> str:
-        """Follow a command's status until it has ended, from behind the cursor `since`; the ref."""
+        """Follow a command's status until it has ended, from after the cursor `since`; returns the ref."""
         return self._add(ref or command_id, commands.follow(command_id, since=since))
 
     def session(self, session_id: str, *, since: str | None = None, view: View | None = None, ref: str | None = None
                 ) -> str:
-        """Follow a session's stream, deltas included; the ref."""
+        """Follow a session's stream, including deltas; returns the ref."""
         return self._add(ref or session_id, sessions.follow(session_id, since=since, view=view))
 
     def events(self, *, since: str | None = None, ref: str | None = None) -> str:
-        """Follow the tenant's feed; the ref."""
+        """Follow the tenant's feed; returns the ref."""
         return self._add(ref or "events", sessions.follow_events(since=since))
 
     def drop(self, ref: str) -> None:
-        """Follow a stream no more; nothing happens where it is not followed."""
+        """Stop following a stream; does nothing if it is not followed."""
         if self._streams.pop(ref, None) is not None:
             self._asked.append({"op": "unsubscribe", "ref": ref})
 
     def cursor(self, ref: str) -> str | None:
-        """Where to continue after what was given of a stream."""
+        """Return the cursor after what was yielded of a stream."""
         return self._cursors.get(ref)
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing is followed any more."""
+        """Return whether no stream is followed any more."""
         return not self._streams
 
     def begin_anew(self) -> None:
-        """A new connection knows nothing: everything is asked for from its cursor."""
+        """Start a new connection, which needs every stream requested from its cursor."""
         self._asked.clear()
         for ref in self._streams:
             self._ask(ref)
 
     def asks(self) -> Iterator[str]:
-        """Yield what is to be sent to the gateway."""
+        """Yield the messages to send to the gateway."""
         while self._asked:
             yield msgspec.json.encode(self._asked.popleft()).decode()
 
     def take(self, text: str) -> Iterator[StreamEvent[Any] | StreamEnd]:
-        """Read a message of the gateway; a cursor moves as its event is taken. Raises NotAGateway, and `Stopping`."""
+        """Parse a message of the gateway; a cursor advances with its event. Raises NotAGateway, and `Stopping`."""
         try:
             message = _message.decode(text)
         except (msgspec.DecodeError, UnicodeEncodeError) as error:
@@ -114,7 +114,7 @@ class Watched:
         ref = message.ref
         for one in message.events:
             if (stream := self._streams.get(ref)) is None:
-                return  # It was dropped, and this was on its way.
+                return  # It was dropped while this was under way.
             data = decoded(stream.read, one.event, bytes(one.data))
             self._cursors[ref] = one.id or self._cursors[ref]
             yield StreamEvent(data, one.event, one.id, ref)
@@ -141,12 +141,12 @@ class Watched:
 
 
 class Stopping(Exception):
-    """The gateway ends its streams; another will be there."""
+    """Raised if the gateway ends its streams because it stops; another will follow."""
 
 
 def watching(watched: Watched, retries: RetryPolicy) -> Flow[None]:
     """Yield what is received until every stream is over. Raises InterlockError: a refusal of the connection itself, or
-    no one there for too long."""
+    no gateway for too long."""
     away = Outage()
     while not watched.is_over:
         reply: HttpReply | ConnectionCut = yield Connect(STREAM_SOCKET)
@@ -165,7 +165,8 @@ def watching(watched: Watched, retries: RetryPolicy) -> Flow[None]:
 
 
 def _connection(watched: Watched) -> Flow[tuple[bool, str | None]]:
-    """Follow over one connection: whether anything was received, and why it broke, None where nothing is left."""
+    """Follow over one connection; returns whether anything was received, and why it was lost, None if nothing is
+    left."""
     watched.begin_anew()
     received = False
     while True:

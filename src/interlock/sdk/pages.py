@@ -40,12 +40,12 @@ def every(ask: RequestSpec[ListPage[ItemT_co]], retries: RetryPolicy) -> Flow[No
 
 
 def wait(command_id: str, *, within_s: float | None = None) -> Callable[[RetryPolicy], Flow[Command]]:
-    """Wait until a command has ended. Returns it as it then is. Raises StillRunning after `within_s`."""
+    """Wait until a command has ended. Returns its final state. Raises StillRunning after `within_s`."""
     return lambda retries: wait_for(command_id, within_s, retries)
 
 
 def wait_for(command_id: str, within_s: float | None, retries: RetryPolicy) -> Flow[Command]:
-    """Wait until the command has ended. Returns it as it then is. Raises StillRunning after `within_s`."""
+    """Wait until the command has ended. Returns its final state. Raises StillRunning after `within_s`."""
     began: float = yield Now()
     status = read(GET_STATUS, command_id)
     cursor: str | None = None

@@ -1,4 +1,4 @@
-"""Where a gateway is, and the key for it."""
+"""The address of a gateway, and its key."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ KEY_VARIABLE = "INTERLOCK_KEY"
 
 
 KeySource: TypeAlias = Callable[[], str]
-"""Returns the credential of the next request: one that is renewed in the meantime, as an issuer's token is."""
+"""Returns the credential of the next request: one that is renewed in the meantime, such as an issuer's token."""
 
 
 class GatewayAddress(NamedTuple):
-    """A checked URL without a trailing slash, and a key, or what returns it."""
+    """A checked URL without a trailing slash, and a key, or a function that returns it."""
 
     url: str
     key: str | KeySource
@@ -57,8 +57,8 @@ class GatewayAddress(NamedTuple):
 
 
 def trusting_none() -> ssl.SSLContext:
-    """Make a context that no certificate satisfies, for connections that are never encrypted: those in the clear to
-    this machine. To load the certificates that the system trusts takes longer than the request itself."""
+    """Return a context that no certificate satisfies, for connections that are never encrypted: unencrypted ones to
+    this machine. Loading the system's trusted certificates would take longer than the request itself."""
     return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
@@ -70,7 +70,7 @@ def _unverified() -> ssl.SSLContext:
 
 
 def unopened(error: Exception) -> HttpReply | ConnectionCut:
-    """Return why a WebSocket did not open: the gateway's refusal, or no one there. Raises what is neither."""
+    """Return why a WebSocket did not open: the gateway's refusal, or no gateway. Raises any other error."""
     from websockets.exceptions import InvalidStatus, WebSocketException
 
     if isinstance(error, InvalidStatus):
@@ -88,7 +88,7 @@ class SocketPlace(NamedTuple):
 
 
 def place(url: str | None, key: str | KeySource | None, *, in_clear: bool) -> GatewayAddress:
-    """Take what is given, else what the environment says. Raises ValueError with what to do."""
+    """Return the given address, otherwise that of the environment. Raises ValueError with the remedy."""
     url = url or os.environ.get(URL_VARIABLE)
     key = key or os.environ.get(KEY_VARIABLE)
     if not url or not key:
@@ -108,5 +108,5 @@ def place(url: str | None, key: str | KeySource | None, *, in_clear: bool) -> Ga
 
 
 def fresh_key() -> str:
-    """Make an idempotency key (M-1)."""
+    """Create an idempotency key (M-1)."""
     return "sdk-" + secrets.token_hex(16)

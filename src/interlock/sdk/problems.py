@@ -19,19 +19,19 @@ from interlock.protocol.problems import Place
 
 
 class InterlockError(Exception):
-    """Whatever this library raises."""
+    """The base of this library's exceptions."""
 
 
 class Unreachable(InterlockError):
-    """No one answered. With a change no one knows whether it was taken: send it again under the same key."""
+    """Raised if there is no response. Whether a change was made is unknown: send it again under the same key."""
 
 
 class NotAGateway(InterlockError):
-    """The answer is not that of a gateway: a proxy's page, another program, another version."""
+    """Raised if the response is not a gateway's: a proxy's page, another program, another version."""
 
 
 class StillRunning(InterlockError):
-    """A wait ran out and the command has not ended. The work continues."""
+    """Raised if a wait ran out and the command has not ended. The work continues."""
 
     def __init__(self, command_id: str, state: str) -> None:
         super().__init__(f"{command_id} is {state} still; wait again, or follow its status.")
@@ -40,9 +40,9 @@ class StillRunning(InterlockError):
 
 
 class Refused(InterlockError):
-    """A refusal (F-1). `errors` name the places that are wrong; `retry_after_s` is what the gateway asked for;
-    `location` is where what was asked for can be read, where it continues without an answer; `approval_id` names the
-    approval that ApprovalRequired waits for."""
+    """A refusal (F-1). `errors` names the invalid places; `retry_after_s` is the delay that the gateway requested;
+    `location` is where the result can be read, if work continues without a response; `approval_id` names the approval
+    that ApprovalRequired waits for."""
 
     code: ClassVar[str] = ""
 
@@ -62,7 +62,7 @@ class Refused(InterlockError):
 
 
 class ProblemBody(msgspec.Struct, frozen=True, kw_only=True):
-    """problem+json as it came; unknown members are left out (RFC 9457)."""
+    """problem+json as received; unknown members are ignored (RFC 9457)."""
 
     code: str
     status: int = 0
@@ -77,7 +77,7 @@ class ProblemBody(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Unauthorized(Refused):
-    """The key is missing, wrong, revoked or over."""
+    """The key is missing, wrong, revoked or expired."""
 
     code = "Unauthorized"
 
@@ -89,13 +89,13 @@ class Forbidden(Refused):
 
 
 class ApprovalRequired(Refused):
-    """Policy asks for an approval of something that does not wait for one."""
+    """Policy requires an approval for an operation that does not wait for one."""
 
     code = "ApprovalRequired"
 
 
 class InvalidPayload(Refused):
-    """The request is not of the form asked for; `errors` names the places."""
+    """The request is malformed; `errors` names the places."""
 
     code = "InvalidPayload"
 
@@ -107,7 +107,7 @@ class UnsupportedCapability(Refused):
 
 
 class RateLimited(Refused):
-    """Too many requests, also after the waits that were asked for."""
+    """Too many requests, also after the requested waits."""
 
     code = "RateLimited"
 
@@ -137,7 +137,7 @@ class Conflict(Refused):
 
 
 class IdempotencyKeyInUse(Refused):
-    """A request with this key is being answered still."""
+    """A request with this key is still being answered."""
 
     code = "IdempotencyKeyInUse"
 
@@ -161,25 +161,25 @@ class InternalError(Refused):
 
 
 class UpstreamError(Refused):
-    """Something that the gateway asked failed: an issuer, a webhook."""
+    """A service that the gateway called failed: an issuer, a webhook."""
 
     code = "UpstreamError"
 
 
 class NotFound(Refused):
-    """There is nothing by that name, or nothing of this tenant."""
+    """There is no such object, or not in this tenant."""
 
     code = "NotFound"
 
 
 class CursorExpired(Refused):
-    """What follows the cursor is no longer kept; begin again without one."""
+    """What follows the cursor is no longer stored; start again without one."""
 
     code = "CursorExpired"
 
 
 class Unavailable(Refused):
-    """The gateway could not do it now, also after waiting."""
+    """The gateway could not do it now, also after retries."""
 
     code = "Unavailable"
 
@@ -209,13 +209,13 @@ class PayloadTooLarge(Refused):
 
 
 class UnsupportedMediaType(Refused):
-    """The body is of a type not taken there."""
+    """The body is of a type that is not accepted there."""
 
     code = "UnsupportedMediaType"
 
 
 class MisdirectedRequest(Refused):
-    """The gateway does not answer for that host name, or the tenant was moved to another cluster."""
+    """The gateway does not accept that host name, or the tenant was moved to another cluster."""
 
     code = "MisdirectedRequest"
 
@@ -227,7 +227,7 @@ _decoder = msgspec.json.Decoder(ProblemBody)
 
 
 def refusal(status: int, body: bytes, retry_after: str | None, location: str | None = None) -> InterlockError:
-    """Make the exception of an answer that is none of 2xx."""
+    """Return the exception for a response outside 2xx."""
     try:
         fields = _decoder.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -243,6 +243,6 @@ def seconds(retry_after: str | None) -> float | None:
 
 
 def for_people(hint: str, retry_after_s: float | None) -> str:
-    """Say how long to wait in a hint that names `Retry-After`: a person at a terminal sees no headers."""
+    """Return a hint that names `Retry-After` with the time to wait: a person at a terminal sees no headers."""
     wait = "a few seconds" if retry_after_s is None else f"{retry_after_s:.0f} s"
     return hint.replace("after `Retry-After`", f"in {wait}").replace("for `Retry-After`", wait)

@@ -24,15 +24,15 @@ from interlock.sdk.requests import approvals
 from interlock.sdk.requests.base import read
 
 DRAIN_S = 10.0
-"""How long the last frames of a command that has ended are awaited."""
+"""How long to wait for the last frames of an ended command."""
 DECIDED = frozenset({"Conflict", "NotFound"})
-"""Codes of a vote that came too late: somebody else has decided."""
+"""Codes of a vote that came too late: another approver has decided."""
 _frame = msgspec.json.Decoder(dict[str, Any])
 
 
 @dataclass(frozen=True)
 class AgentTextPart:
-    """A piece of what the agent writes, in order and each once. `thinking` if it is the agent's reasoning."""
+    """A piece of the agent's text, in order and each once. `thinking` if it is the agent's reasoning."""
 
     text: str
     thinking: bool = False
@@ -119,7 +119,7 @@ class PromptTarget(TypedDict, total=False):
 
 
 Decision: TypeAlias = bool | str | None
-"""True allows, False denies, a text answers a question, None leaves it to somebody else."""
+"""True allows, False denies, a text answers a question, None leaves it to another approver."""
 OnApproval: TypeAlias = Callable[[Approval], Decision | Awaitable[Decision]]
 
 
@@ -159,7 +159,7 @@ def prompt_stream(ask: RequestSpec[Command], on_approval: OnApproval | None, ret
 
 
 def _present(ask: RequestSpec[Command], retries: RetryPolicy) -> Flow[str | None]:
-    """The cursor at the present end of the prompt's session; None if it has none yet."""
+    """Return the cursor at the present end of the prompt's session; None if it has none yet."""
     target = msgspec.json.decode(ask.body or b"{}", type=CommandBody).target
     session_id = target.session_id
     if session_id is None and target.session_key is not None:
@@ -172,7 +172,7 @@ def _present(ask: RequestSpec[Command], retries: RetryPolicy) -> Flow[str | None
 
 
 def _asked(changed: _Changed, on_approval: OnApproval | None, retries: RetryPolicy) -> Flow[ApprovalPart]:
-    """Read an approval, have `on_approval` decide it if it is pending, and return it as it is then."""
+    """Read an approval, have `on_approval` decide it if it is pending, and return its new state."""
     approval = yield from exchange(approvals.show(changed.approval_id), retries)
     if approval.state != "pending" or on_approval is None:
         return ApprovalPart(approval)
@@ -193,13 +193,13 @@ def _vote(approval: Approval, decision: bool | str) -> RequestSpec[Approval]:
         return approvals.answer(approval.id, decision if isinstance(decision, str) else None)
     if decision is not True:
         return approvals.deny(approval.id, comment=decision if isinstance(decision, str) else None)
-    # The digest of the bytes that were handed over, not the one that the gateway states of them.
+    # The digest of the received bytes, not the one that the gateway states.
     shown = approval.subject if isinstance(approval.subject, msgspec.Raw) else approval.input
     return approvals.grant(approval.id, digest=hashlib.sha256(bytes(shown)).hexdigest())
 
 
 def _drained(parts: _Parts, effect: Effect) -> Flow[bool]:
-    """Return whether the frames of the ended command are all there, or do not come."""
+    """Return whether the frames of the ended command have all arrived, or will not arrive."""
     if parts.turn_id is None or parts.turn_id in parts.ended_turns:
         return True
     if not isinstance(effect, ReceiveMessage):
@@ -209,7 +209,7 @@ def _drained(parts: _Parts, effect: Effect) -> Flow[bool]:
 
 
 class _Changed(NamedTuple):
-    """An approval of which only the id is known: it waits, or was decided."""
+    """An approval of which only the id is known: it is pending, or was decided."""
 
     approval_id: str
 
@@ -224,7 +224,7 @@ class _Parts:
         self.turn_id: str | None = None
         self.ended_turns = set[str]()
         self._is_own = False
-        """Whether the frames that come now are of this prompt: its session may have worked on others before."""
+        """Whether the current frames belong to this prompt: its session may have worked on others before."""
         self._passed: dict[str, int] = {}
 
     def of(self, item: Any) -> Iterator[PromptPart | _Changed]:

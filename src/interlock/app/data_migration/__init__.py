@@ -1,1 +1,1 @@
-"""Moving a ledger and its transcripts between a state directory and PostgreSQL, either way: all of it or nothing."""
+"""Moving a ledger and its transcripts between a state directory and PostgreSQL, in either direction, atomically."""

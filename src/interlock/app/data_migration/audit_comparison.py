@@ -1,4 +1,4 @@
-"""Every audit record of either side, checked: the file's as a chain, both sides' byte by byte against each other."""
+"""Verification of both sides' audit records: the file's as a chain, both sides' byte by byte against each other."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from interlock.protocol.records import AuditRecord
 
 
 class End(NamedTuple):
-    """How many records a log has, the hash of the last, and one of all that is in them and beside them."""
+    """The number of a log's records, the hash of the last, and one over all of them with the data beside them."""
 
     records: int
     last_hash: str
@@ -31,7 +31,7 @@ class _Digest:
         self._hash = hashlib.sha256()
 
     def take(self, records: Iterable[AuditRecord]) -> Iterator[AuditRecord]:
-        """Pass records on."""
+        """Yield records unchanged."""
         for record in records:
             personal = sorted(record.personal.items())
             for part in (str(record.seq).encode(), record.hash.encode(), record.body, repr(personal).encode()):
@@ -48,7 +48,7 @@ def file_ends(source: SqliteDatabase) -> dict[str, End]:
     for tenant in rows.tenants():
         digest, noted = _Digest(), rows.head(tenant)
         report = verify_records(digest.take(rows.records(tenant)), None)
-        # The checkpoints stay where they are, with the key that signed them: they say nothing about a move.
+        # The checkpoints stay where they are, with the key that signed them: they are not affected by a move.
         if not report.ok and report.kind is not Tampering.HEAD_MISSING:
             raise MoveRefused(f"The audit log of {tenant} was changed, so nothing was moved: {report.message}")
         if noted != (report.records, report.last_hash):
@@ -58,12 +58,12 @@ def file_ends(source: SqliteDatabase) -> dict[str, End]:
 
 
 async def database_ends(connection: PostgresConnection) -> dict[str, End]:
-    """Go through the logs in PostgreSQL, in the transaction that is open."""
+    """Read the logs in PostgreSQL, in the open transaction."""
     return {given(name): await database_end(connection, name) for (name,) in await connection.fetch(TENANTS)}
 
 
 async def database_end(connection: PostgresConnection, name: str) -> End:
-    """Go through one tenant's log in PostgreSQL, in the transaction that is open. `name` is as the database has it."""
+    """Read one tenant's log in PostgreSQL, in the open transaction. `name` is as stored in the database."""
     digest = _Digest()
     after = int(await connection.fetchval(FIRST, name))
     while page := await connection.fetch(queries.AUDIT_AFTER, name, after, PAGE):
@@ -74,7 +74,7 @@ async def database_end(connection: PostgresConnection, name: str) -> End:
 
 
 def file_end(source: SqliteDatabase, tenant_id: str) -> End:
-    """Go through one tenant's log in a file."""
+    """Read one tenant's log in a file."""
     rows, digest = AuditRows(source), _Digest()
     for _ in digest.take(rows.records(tenant_id)):
         pass
@@ -82,7 +82,7 @@ def file_end(source: SqliteDatabase, tenant_id: str) -> End:
 
 
 def agree(source: dict[str, End], target: dict[str, End]) -> int:
-    """Compare both sides; gives the sum of records. Raises MoveRefused."""
+    """Compare both sides; returns the total of records. Raises MoveRefused."""
     wrong = sorted(name for name in {*source, *target} if source.get(name) != target.get(name))
     if wrong:
         raise MoveRefused(f"The audit log of {', '.join(wrong)} did not arrive as it was, so nothing was moved.")

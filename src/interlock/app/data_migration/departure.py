@@ -1,7 +1,7 @@
 """The mark on a state directory whose ledger is in a database: a gateway without that database is refused.
 
-Without it, a gateway that is started as before would begin an empty ledger with an id of its own, and every runner
-would be refused by it.
+Without it, a gateway that is started as before would create an empty ledger with a new id, and every runner would be
+refused by it.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from interlock.config import FILE_NAME
 
 MARK_NAME = f"{LEDGER_NAME}.moved"
 MOVED_PATTERN = f"{LEDGER_NAME}.moved-*"
-"""What a move leaves of the file. A directory from which a ledger was moved before marks were made has this alone."""
+"""The renamed file that a move leaves. A directory from which a ledger was moved before marks existed has only this."""
 
 
 class DepartureMark(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the ledger is: the database's address without its password, and whether the move was completed."""
+    """The location of the ledger: the database's address without its password, and whether the move was completed."""
 
     to: str
     stage: Literal["committing", "moved"]
 
 
 def mark(state: Path, to: str, stage: Literal["committing", "moved"]) -> None:
-    """Mark a state directory, whole or not at all."""
+    """Mark a state directory, atomically."""
     draft = state / f"{MARK_NAME}.new"
     draft.write_bytes(msgspec.json.encode(DepartureMark(to=to, stage=stage)))
     draft.chmod(0o600)
@@ -40,7 +40,7 @@ def unmark(state: Path) -> None:
 
 
 def why_not_here(state: Path) -> str | None:
-    """Return the sentence that refuses a gateway on this directory's own ledger; None if it may work on it."""
+    """Return the sentence that refuses a gateway on this directory's own ledger; None if it may run on it."""
     found = _read(state)
     if (state / LEDGER_NAME).exists():
         if found is None or found.stage == "moved":

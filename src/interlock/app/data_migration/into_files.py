@@ -1,4 +1,4 @@
-"""From a database into a state directory: made beside, checked, and put in place at the end."""
+"""From a database to a state directory: created beside it, verified, and put in place at the end."""
 
 from __future__ import annotations
 
@@ -34,9 +34,10 @@ from interlock.ports.clock import Clock
 from interlock.ports.ledger import LedgerError
 
 DRAFT = "moving"
-"""Directory below the state directory where all is made first; one that is there was left by a move that broke off."""
+"""Directory below the state directory where everything is created first; an existing one was left by an interrupted
+move."""
 READY = "ready.json"
-"""Stands there once all is made and checked."""
+"""Exists once everything is created and verified."""
 PAGE = 500
 _ALIVE = "SELECT count(*) FROM instance WHERE expires_ms > interlock_now_ms()"
 _KEPT_NAME = re.compile(r"[A-Za-z0-9._:-]+")
@@ -56,7 +57,7 @@ async def move_into_files(state: Path, dsn: str, clock: Clock) -> MigrationRepor
                               "directory with --state.")
         draft.mkdir(mode=0o700, exist_ok=True)
         moved = await _move(state, draft, dsn, clock)
-        # From here on the database says that its ledger is here; what breaks off is gone on with by the next call.
+        # From here on the database states that its ledger is here; an interrupted move is continued by the next call.
         _place(draft, state)
         return moved
     finally:
@@ -72,7 +73,7 @@ async def _move(state: Path, draft: Path, dsn: str, clock: Clock) -> MigrationRe
     try:
         await migrate(connection, dsn)
         await connection.execute(BEGIN_READING.replace("READ ONLY", "READ WRITE"))
-        # No gateway starts there meanwhile: it would write what is then not moved.
+        # No gateway starts there meanwhile: it would write data that is then not moved.
         await connection.execute("LOCK TABLE store IN ACCESS EXCLUSIVE MODE")
         before = await _before(connection, state, draft, dsn)
         if before is not None:
@@ -103,14 +104,13 @@ async def _move(state: Path, draft: Path, dsn: str, clock: Clock) -> MigrationRe
 
 
 async def _before(connection: PostgresConnection, state: Path, draft: Path, dsn: str) -> MigrationReport | None:
-    """Return what an earlier call has moved, all but its last step; refuse what is not to be moved. Raises
-    MoveRefused."""
+    """Return what an earlier call has moved, all but its last step; refuse what cannot be moved. Raises MoveRefused."""
     ready = draft / READY
     marked = await connection.fetchval("SELECT value FROM store WHERE name = $1", MOVED)
     if ready.exists() and marked == str(state):
         return msgspec.json.decode(ready.read_bytes(), type=MigrationReport)
     if ready.exists():
-        _fresh(draft)  # It was made of another database.
+        _fresh(draft)  # It was created from another database.
         if _has_transcripts(state):
             raise MoveRefused(f"{state} has transcripts already, so nothing was moved: name an empty directory with "
                               "--state.")
@@ -175,7 +175,7 @@ async def _copy_transcripts(connection: PostgresConnection, draft: Path, clock: 
 
 
 def _place(draft: Path, state: Path) -> None:
-    """Put everything where it belongs, the ledger last: without it nothing else is looked at."""
+    """Move everything into place, the ledger last: without it nothing else is used."""
     _join(draft / "agents", state / "agents")
     if (draft / LEDGER_NAME).exists():
         unmark(state)
@@ -184,7 +184,7 @@ def _place(draft: Path, state: Path) -> None:
 
 
 def _join(source: Path, target: Path) -> None:
-    """Put directories where some of that name may be, which hold no transcript."""
+    """Merge directories into existing ones of that name, which hold no transcript."""
     for path in sorted(source.rglob("*")):
         place = target / path.relative_to(source)
         if path.is_dir():

@@ -1,4 +1,4 @@
-"""From a state directory into an empty database, in one transaction: it is there as a whole, or nothing of it is."""
+"""From a state directory to an empty database, in one transaction."""
 
 from __future__ import annotations
 
@@ -66,11 +66,11 @@ async def _move(source: SqliteDatabase, state: Path, dsn: str, clock: Clock, lef
     try:
         await migrate(connection, dsn)
         await connection.execute("BEGIN")
-        # Anyone who starts a gateway there meanwhile waits, and then finds this ledger.
+        # A gateway that is started there meanwhile waits, and then finds this ledger.
         await connection.execute("LOCK TABLE store IN ACCESS EXCLUSIVE MODE")
         gateway_id = str(source.execute("SELECT value FROM store WHERE name = 'gateway_id'").get)
         if await connection.fetchval("SELECT value FROM store WHERE name = 'gateway_id'") == gateway_id:
-            counts = _counted(source)  # A move that broke off before its last step: what is there is looked at again.
+            counts = _counted(source)  # A move that was interrupted before its last step: the result is verified again.
         else:
             await _refuse_full(connection, dsn)
             await connection.execute("DELETE FROM store")
@@ -81,8 +81,8 @@ async def _move(source: SqliteDatabase, state: Path, dsn: str, clock: Clock, lef
         records = agree(ends, await database_ends(connection))
         transcripts = await connection.fetchval("SELECT count(*) FROM transcript")
         lines = await connection.fetchval("SELECT count(*) FROM transcript_line")
-        # Whether a commit that breaks off took place is known to the database alone: until this is called again, no
-        # gateway works on the file.
+        # Whether an interrupted commit took place is known to the database only: until this is called again, no gateway
+        # runs on the file.
         mark(state, shown(dsn), "committing")
         await connection.execute("COMMIT")
     except (MoveRefused, LedgerError):
@@ -140,7 +140,7 @@ async def copy_rows(connection: PostgresConnection, name: str, columns: tuple[st
 
 
 async def _copy_transcripts(source: SqliteDatabase, connection: PostgresConnection, state: Path, clock: Clock) -> None:
-    """Copy what the files have, then what waits for them."""
+    """Copy the files' entries, then the lines that wait for them."""
     sessions = {row[0]: row[1:] for row in source.execute(
         "SELECT session_id, agent_id, workspace, created_ms FROM session").fetchall()}
     await copy_transcripts(source, connection, state, clock, sessions, transcript_files(state))
@@ -149,8 +149,8 @@ async def _copy_transcripts(source: SqliteDatabase, connection: PostgresConnecti
 async def copy_transcripts(source: SqliteDatabase, connection: PostgresConnection, state: Path, clock: Clock,
                            sessions: dict[str, tuple[Any, ...]], there: dict[str, Path],
                            only: Collection[str] | None = None) -> None:
-    """Copy transcripts: `there` are their files by session, and `sessions` has agent, workspace and begin of each;
-    with `only`, those of no other session."""
+    """Copy transcripts: `there` are their files by session, and `sessions` has agent, workspace and start of each; with
+    `only`, just those sessions."""
     files = TranscriptFiles(state, clock)
     waiting: dict[str, list[tuple[str, bytes]]] = {}
     for session_id, entry_id, line in source.execute(
@@ -191,7 +191,7 @@ async def _copy_transcript(connection: PostgresConnection, session_id: str, agen
 
 
 def _modern(lines: list[bytes]) -> list[bytes]:
-    """A transcript of version 1 or 2 as it would be when something is next appended to it (X-2)."""
+    """Return a transcript of version 1 or 2 as it would be converted when it is next appended to (X-2)."""
     first = read_object(lines[0]) if lines else None
     if first is None or first.get("type") != "session" or version_of(first) >= VERSION:
         return lines

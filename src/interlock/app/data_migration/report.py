@@ -1,4 +1,4 @@
-"""What a move has moved, and what stopped it."""
+"""The result of a move, or the reason that stopped it."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ ANOTHER = "Name another cluster with --to; what is in this one stays as it is."
 
 
 class MoveRefused(Exception):
-    """Nothing was moved; one sentence with the remedy."""
+    """Raised if nothing was moved; one sentence with the remedy."""
 
 
 class MigrationReport(msgspec.Struct, frozen=True, kw_only=True):
-    """Rows by table, entries of transcripts, and the audit records that were checked on the other side."""
+    """Rows by table, entries of transcripts, and the audit records that were verified at the destination."""
 
     gateway_id: str
     rows: dict[str, int]
@@ -21,11 +21,11 @@ class MigrationReport(msgspec.Struct, frozen=True, kw_only=True):
     transcript_lines: int
     audit_records: int
     left: str
-    """Where the old ledger is now; nothing works on it any more."""
+    """The old ledger's present path; nothing uses it any more."""
 
 
 class TenantReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What a move of one tenant has moved, or with `dry_run` would move."""
+    """The result of moving one tenant, or with `dry_run` the plan."""
 
     tenant_id: str
     source: str
@@ -34,13 +34,14 @@ class TenantReport(msgspec.Struct, frozen=True, kw_only=True):
     """The destination's."""
     rows: dict[str, int]
     objects: int
-    """Stored files that its rows name: they are copied apart from the ledger."""
+    """Stored files that its rows refer to: they are copied separately from the ledger."""
     audit_records: int
     audit_root: str
     """The root of the tree over those records (RFC 6962), in hex: the same on both sides."""
     dry_run: bool = False
     closed_ms: int | None = None
-    """For how long the tenant was closed on its way, if gateways worked meanwhile; 0 if an earlier call closed it."""
+    """How long the tenant was closed during the move, if gateways were running meanwhile; 0 if an earlier call closed
+    it."""
 
 
 def compared(source: dict[str, int], target: dict[str, int]) -> None:

@@ -1,4 +1,4 @@
-"""How the rows of the ledger's file and those of PostgreSQL correspond: one line for each table."""
+"""The mapping between rows of the ledger's file and those of PostgreSQL: one line per table."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STREAM_BITS = 32
 
 class MigratedTable(NamedTuple):
     """`name` is the same on both sides. Columns with the same name and meaning are `columns`; `there` are further ones
-    of PostgreSQL, which `make` gives from a row of the file and `back` takes away. `order` is that of the file."""
+    of PostgreSQL, which `make` derives from a row of the file and `back` removes. `order` is that of the file."""
 
     name: str
     columns: tuple[str, ...]
@@ -27,7 +27,7 @@ class MigratedTable(NamedTuple):
     make: Callable[[Row], Row] = lambda row: row
     back: Callable[[Row], Row] = lambda row: row
     counter: str = ""
-    """The column that PostgreSQL counts by itself, to go on behind what was moved."""
+    """The column that PostgreSQL counts by itself, to continue after the moved rows."""
 
 
 class _Created(msgspec.Struct):
@@ -73,7 +73,8 @@ def _without_last(row: Row) -> Row:
 
 
 def _of_entity(entity: Entity[Any]) -> MigratedTable:
-    """Return how an entity's rows correspond: as declared, with the columns of PostgreSQL alone made from the body."""
+    """Return the mapping of an entity's rows: as declared, with PostgreSQL's additional columns derived from the
+    body."""
     place = ("place",) if entity.ordered else ()
     both = entity.columns_in("sqlite")
     only = [column for column in entity.columns_in("postgres") if column not in both]
@@ -104,7 +105,7 @@ TABLES = (
     MigratedTable("command",
                   ("place", "id", "tenant_id", "session_id", "state", "agent_id", "actor_id", "ended_ms", "type",
                               "body"), "place", ("created_ms",), _command_there, _without_last, "place"),
-    # Behind sessions and commands: PostgreSQL finds the tenant of a stream by them, and that of an event by its stream.
+    # After sessions and commands: PostgreSQL finds the tenant of a stream by them, and that of an event by its stream.
     MigratedTable("stream", ("id", "name", "head"), "id", counter="id"),
     MigratedTable("event", ("place", *_EVENT), "place", ("stream_id", "n", *_EVENT), _event_there, _event_here),
     MigratedTable("approval", ("place", "id", "tenant_id", "session_id", "state", "body"), "place", counter="place"),
@@ -121,19 +122,19 @@ TABLES = (
                   _personal_there, _personal_here),
 )
 NOT_MOVED = ("instance", "runner_link", "transcript_pending")
-"""Who works on the ledger now, and lines on their way to a file: those go into the transcripts themselves."""
+"""The ledger's current users, and lines that wait for a file: those go to the transcripts themselves."""
 
 
 def columns_there(table: MigratedTable) -> tuple[str, ...]:
-    """Name PostgreSQL's columns."""
+    """Return PostgreSQL's columns."""
     return table.there if table.there and table.there[-1] in table.columns else (*table.columns, *table.there)
 
 
 def row_there(table: MigratedTable, row: Row) -> Row:
-    """Make a row of PostgreSQL of one of the file."""
+    """Convert a row of the file to one of PostgreSQL."""
     return tuple(held(one) if isinstance(one, str) else one for one in table.make(tuple(row)))
 
 
 def row_here(table: MigratedTable, row: Row) -> Row:
-    """Make a row of the file of one of PostgreSQL."""
+    """Convert a row of PostgreSQL to one of the file."""
     return table.back(tuple(given(one) if isinstance(one, str) else one for one in row))

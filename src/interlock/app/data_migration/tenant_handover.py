@@ -1,9 +1,10 @@
-"""Moving a tenant between two clusters whose gateways work on: it is closed for a moment, and nothing is lost (K-1).
+"""Moving a tenant between two clusters whose gateways keep running: it is closed for a moment, and nothing is lost
+(K-1).
 
-The tenant is copied while it works, and what has changed meanwhile is copied again. Then it is handed over: frozen at
-the source, the rest copied and compared, open at the destination. Commits, in this order: frozen, the copy (closed),
-named at the source as moved, open at the destination. A hand-over that takes longer than announced is given up by the
-source's gateways themselves; one that was killed is completed, or begun again, by the same call.
+The tenant is copied while it is in use, and the changes since are copied again. Then it is handed over: frozen at the
+source, the rest copied and compared, open at the destination. Commits, in this order: frozen, the copy (closed), the
+move recorded at the source, open at the destination. A hand-over that takes longer than announced is abandoned by the
+source's gateways themselves; one that was killed is completed, or restarted, by the same call.
 """
 
 from __future__ import annotations
@@ -49,12 +50,12 @@ from interlock.protocol.access import OWNER_TENANT
 from interlock.protocol.records import TenantRecord
 
 HANDOVER_MS = 30_000
-"""Maximum time for which a tenant is closed; after it the source's gateways open it again by themselves."""
+"""Maximum time for which a tenant is closed; after it the source's gateways reopen it by themselves."""
 ACKNOWLEDGE_S = 10.0
-"""Gateways that live and do not go by a step within this end the hand-over."""
+"""Live gateways that do not acknowledge a step within this end the hand-over."""
 ANNOUNCED_MS = 3_600_000
 QUICK_S = 0.5
-"""A pass that takes no longer may be the last before the hand-over."""
+"""A pass within this time may be the last before the hand-over."""
 PASSES = 8
 """Passes after which the tenant is handed over, however long the last one took."""
 LOOK_S = 0.02
@@ -69,7 +70,8 @@ WHERE session_id IN (SELECT session_id FROM session WHERE tenant_id = $1)
 
 
 class HandoverOrder(NamedTuple):
-    """What is moved: a tenant from the database `source` of a cluster whose public key and checkpoints `state` has."""
+    """The order to move a tenant from the database `source` of a cluster whose public key and checkpoints are in
+    `state`."""
 
     source: str
     state: Path
@@ -86,7 +88,7 @@ class _Side(NamedTuple):
 
 
 async def hand_over(asked: HandoverOrder, clock: Clock, *, dry_run: bool = False) -> TenantReport:
-    """Move a tenant that works. Raises MoveRefused, LedgerError; then it is open at the source, as before."""
+    """Move a tenant in use. Raises MoveRefused, LedgerError; then it is open at the source, as before."""
     source = await _open(asked.source, clock)
     try:
         target = await _open(asked.to.dsn, clock)
@@ -136,7 +138,7 @@ class TenantHandover:
         self._id = "m_" + os.urandom(8).hex()
 
     async def run(self, *, dry_run: bool) -> TenantReport:
-        """Move, or complete what an earlier call has begun."""
+        """Move, or complete what an earlier call has started."""
         tenant = await self._source.ledger.tenant(self._name)
         if tenant is None or self._name == OWNER_TENANT:
             raise MoveRefused(f"The tenant {self._name} is the owner's own and cannot be moved alone."
@@ -148,7 +150,7 @@ class TenantHandover:
         if dry_run:
             copy = TenantCopy(self._source.connection, self._target.connection, self._name)
             return await self._report(await copy.counts(self._source.connection), dry_run=True)
-        if tenant.moving is not None:  # By a call that was killed: it would be opened at its deadline anyway.
+        if tenant.moving is not None:  # By a call that was killed: it would be reopened at its deadline anyway.
             await self._source.ledger.transact(partial(tenant_moves.thaw, tenant_id=self._name, move_id=tenant.moving))
         try:
             return await self._move()
@@ -171,7 +173,7 @@ class TenantHandover:
             report = await self._arrive(copy)
             await depart(self)
         except BaseException as error:
-            # If it is not held by this move any more, it departed, or its gateways have opened it.
+            # If this move does not hold it any more, it departed, or its gateways have reopened it.
             stays = await self._source.ledger.transact(
                 partial(tenant_moves.thaw, tenant_id=self._name, move_id=self._id))
             there = await self._source.ledger.tenant(self._name)
@@ -210,7 +212,7 @@ class TenantHandover:
         return copy
 
     async def _arrive(self, copy: TenantCopy) -> TenantReport:
-        """Copy what has changed since, compare both sides, and have the destination's gateways read it."""
+        """Copy the changes since, compare both sides, and have the destination's gateways read it."""
         target, name = self._target.connection, held(self._name)
         await copy.run(last=True)
         report = await self._report(await copy.counts(target))
@@ -232,20 +234,20 @@ class TenantHandover:
         return report
 
     async def depart(self) -> None:
-        """Name the new place at the source."""
+        """Record the new address at the source."""
         await self._source.ledger.transact(partial(
             tenant_moves.depart, tenant_id=self._name, move_id=self._id, place=self._asked.to.place,
             gateway_id=self._target.gateway_id))
 
     async def open_there(self, report: TenantReport) -> None:
-        """Accept the tenant at the destination. Nothing is done if that was done before."""
+        """Accept the tenant at the destination. Does nothing if that was done before."""
         there = await self._target.ledger.tenant(self._name)
         if there is not None and there.moving is not None:
             await self._target.ledger.transact(partial(tenant_moves.open_here, tenant_id=self._name,
                                                        move_id=there.moving, source=report.source))
 
     async def _complete(self, tenant: TenantRecord) -> TenantReport:
-        """Go on with a move that the source has named already."""
+        """Continue a move that the source has recorded already."""
         if tenant.moved_to != self._asked.to.place:
             raise MoveRefused(f"{tenant.moved} To complete that move, name the same place.")
         report = await self._reported()
@@ -277,7 +279,7 @@ class TenantHandover:
             await side.ledger.transact(partial(tenant_moves.forget, tenant_id=self._name))
 
     async def _acknowledged(self, side: _Side, step: MoveStep) -> None:
-        """Wait until each live gateway goes by a step. Raises TimeoutError with the sentence."""
+        """Wait until each live gateway has acknowledged a step. Raises TimeoutError with the sentence."""
         until_s = time.monotonic() + ACKNOWLEDGE_S
         while missing := await tenant_moves.unacknowledged(side.connection, self._name, self._id, step):
             if time.monotonic() > until_s:
@@ -287,12 +289,12 @@ class TenantHandover:
 
 
 async def commit_copy(connection: PostgresConnection) -> None:
-    """Make the copy durable; it is closed."""
+    """Make the copy durable; the tenant is closed in it."""
     await connection.execute("COMMIT")
 
 
 async def depart(move: TenantHandover) -> None:
-    """Make the source name the new place."""
+    """Record the new address at the source."""
     await move.depart()
 
 

@@ -1,8 +1,8 @@
-"""Moving one tenant into a cluster that has others: its rows and its audit chain as they are.
+"""Moving one tenant to a cluster that has others: its rows and its audit chain unchanged.
 
-Three commits, in this order: the source is marked (from then on it refuses the tenant and names the new place), the
-destination has all rows (with the tenant suspended there), the destination accepts the tenant. A move that broke off
-between any two of them is completed by the same call; at no time do both accept the tenant.
+Three commits, in this order: the source is marked (from then on it refuses the tenant and names the new address), the
+destination has all rows (with the tenant suspended there), the destination accepts the tenant. A move that was
+interrupted between any two of them is completed by the same call; at no time do both accept the tenant.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from interlock.protocol.clock import iso
 from interlock.protocol.records import AuditDraft, TenantRecord
 
 MOVED_IN_FACT = "tenant_moved_in/"
-"""With a tenant behind it, the name of the destination's fact that holds the report of the move."""
+"""Followed by a tenant, the name of the destination's fact that holds the report of the move."""
 _HAS_TENANT = """
 SELECT EXISTS (SELECT FROM tenant WHERE tenant_id = $1) OR EXISTS (SELECT FROM audit_head WHERE tenant_id = $1)
     OR EXISTS (SELECT FROM session WHERE tenant_id = $1) OR EXISTS (SELECT FROM api_key WHERE tenant_id = $1)
@@ -57,11 +57,11 @@ _PUT_FACT = "INSERT INTO store (name, value) VALUES ($1, $2)"
 
 
 class Destination(NamedTuple):
-    """The cluster that a tenant is moved into."""
+    """The cluster that a tenant is moved to."""
 
     dsn: str
     place: str
-    """What the source says to people and runners: the address of a gateway there."""
+    """The address that the source names to people and runners: that of a gateway there."""
     key: Ed25519PrivateKey
     """Its gateways' signing key."""
 
@@ -143,7 +143,7 @@ async def verify_source(ledger: Ledger, state: Path, store: str | None, tenant: 
 
 
 async def _plan(move: _Move, *, dry_run: bool) -> TenantReport:
-    """Count what there is to move. Raises MoveRefused."""
+    """Count the data to move. Raises MoveRefused."""
     source, name = move.source, move.tenant.tenant_id
     at_work = await source.at_work(name)
     if any(at_work):
@@ -244,7 +244,7 @@ async def _write(connection: PostgresConnection, table: MigratedTable, columns: 
 
 
 async def _put_standing(move: _Move, connection: PostgresConnection, report: TenantReport) -> None:
-    """Write the tenant's row, suspended, the checkpoint that the destination goes on from, and the report."""
+    """Write the tenant's row, suspended, the checkpoint that the destination continues from, and the report."""
     name = move.tenant.tenant_id
     suspended = msgspec.structs.replace(move.tenant, suspended=True, moved_to=None)
     await connection.execute("INSERT INTO tenant (tenant_id, body) VALUES ($1, $2)", name,
@@ -255,14 +255,14 @@ async def _put_standing(move: _Move, connection: PostgresConnection, report: Ten
 
 
 def moved_checkpoint(to: Destination, report: TenantReport) -> bytes:
-    """Return the checkpoint that the destination goes on from, signed with its key."""
+    """Return the checkpoint that the destination continues from, signed with its key."""
     signed = sign_checkpoint(to.key, origin_of(report.gateway_id, report.tenant_id), report.audit_records,
                              bytes.fromhex(report.audit_root))
     return checkpoint_line(signed)
 
 
 async def mark_source(move: _Move) -> None:
-    """Make the source refuse the tenant and name the new place: the first of the three commits. Nothing is done if an
+    """Make the source refuse the tenant and name the new address: the first of the three commits. Does nothing if an
     earlier call has done it."""
     if move.tenant.moved_to is None:
         marked = msgspec.structs.replace(move.tenant, moved_to=move.to.place)
@@ -271,8 +271,8 @@ async def mark_source(move: _Move) -> None:
 
 
 async def open_at_destination(move: _Move, report: TenantReport) -> None:
-    """Accept the tenant at the destination: the third of the three commits. Nothing is done if an earlier call has
-    done it."""
+    """Accept the tenant at the destination: the third of the three commits. Does nothing if an earlier call has done
+    it."""
     name = report.tenant_id
     there = await move.ledger.tenant(name)
     owners = await RowAudit(move.ledger, move.clock).register(OWNER_TENANT)
@@ -309,7 +309,7 @@ def _record(move: _Move, tenant: TenantRecord, step: str, other: str) -> AuditAp
 
 
 def verify_at_destination(to: Destination, report: TenantReport) -> None:
-    """Verify the whole chain where it is now, against the destination's checkpoint. Raises MoveRefused."""
+    """Verify the whole chain at the destination, against its checkpoint. Raises MoveRefused."""
     with audit_rows(read_settings(to.dsn)) as rows:
         found = verify_records(rows.records(report.tenant_id), moved_checkpoint(to, report), to.key.public_key())
     if not found.ok:

@@ -1,7 +1,7 @@
-"""Copying a tenant from a database that is worked on: all of it, then again and again what has changed since.
+"""Copying a tenant from a database in use: all of it, then repeatedly the changes since.
 
-Each pass reads one snapshot. What an earlier one has not seen was written by a transaction that is not older than the
-oldest one which was open then: PostgreSQL keeps the number of that transaction with each row.
+Each pass reads one snapshot. A row that an earlier pass did not see was written by a transaction that is not older than
+the oldest one open then: PostgreSQL stores the number of that transaction with each row.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ WHERE indrelid = $1::text::regclass AND indisprimary
 _HEAD = "SELECT count, last_hash, peaks FROM audit_head WHERE tenant_id = $1"
 _TAIL = "SELECT seq, hash, body FROM audit WHERE tenant_id = $1 AND seq > $2 ORDER BY seq"
 _STAYS = ("audit", "audit_node", "audit_head", "audit_personal")
-"""What is left of a tenant that was here before is gone on with: a log is never deleted."""
+"""Remains of a tenant that was here before are continued: a log is never deleted."""
 _APPENDED = ("audit", "audit_personal")
 
 
 class CopiedTable(NamedTuple):
-    """A table, the columns that are copied, and which of its rows are the tenant's."""
+    """A table, the columns that are copied, and the condition for the tenant's rows."""
 
     name: str
     columns: tuple[str, ...]
@@ -63,11 +63,11 @@ def _tables() -> list[CopiedTable]:
 
 TABLES = _tables()
 _EMPTIED = sorted(TABLES, key=lambda table: table.name in ("session", "command"))
-"""The order in which rows are removed: others are a tenant's by its sessions and commands."""
+"""The order in which rows are deleted: others belong to a tenant by its sessions and commands."""
 
 
 class TenantCopy:
-    """Copies one tenant between two connections. All that it writes is one transaction of `target`, which is open."""
+    """Copies one tenant between two connections. All its writes are one open transaction of `target`."""
 
     def __init__(self, source: PostgresConnection, target: PostgresConnection, tenant_id: str) -> None:
         self._source = source
@@ -81,7 +81,8 @@ class TenantCopy:
         self._keys: dict[str, list[str]] = {}
 
     async def clear(self) -> None:
-        """Remove what is left of the tenant from before it was moved away. Raises MoveRefused if its log went on."""
+        """Delete the remains of the tenant from before it was moved away. Raises MoveRefused if its log was
+        continued."""
         head = await self._target.fetchrow(_HEAD, self._tenant_id)
         if head is not None and head[0]:
             known = await self._source.fetchval("SELECT hash FROM audit WHERE tenant_id = $1 AND seq = $2",
@@ -185,7 +186,7 @@ class TenantCopy:
         return count
 
     async def _merge(self, table: CopiedTable, rows: AsyncIterator[Row]) -> int:
-        """Write rows, in the place of those with the same key. Raises MoveRefused if one is another tenant's."""
+        """Write rows, replacing those with the same key. Raises MoveRefused if one is another tenant's."""
         draft, columns = f"moving_{table.name}", ", ".join(table.columns)
         await self._target.execute(f"CREATE TEMP TABLE IF NOT EXISTS {draft} ON COMMIT DROP AS "
                                    f"SELECT {columns} FROM {table.name} WITH NO DATA")
@@ -205,7 +206,7 @@ class TenantCopy:
         return count
 
     async def _remove(self, table: CopiedTable) -> None:
-        """Remove what is no more at the source. That is rare, and so is looked for by its number first."""
+        """Delete what no longer exists at the source. That is rare, so only the count is compared first."""
         if table.name in _STAYS and table.name != "audit_personal":
             return
         asked = f"SELECT count(*) FROM {table.name} WHERE {table.where}"
@@ -235,6 +236,6 @@ class TenantCopy:
     async def _key(self, name: str) -> list[str]:
         if name not in self._keys:
             found = [row[0] for row in await self._target.fetch(_KEYS, name)]
-            # In the order in which rows have them: that of a stream stands first.
+            # In the order in which rows have them: that of a stream is first.
             self._keys[name] = sorted(found, key=lambda one: one != "stream_id")
         return self._keys[name]

@@ -1,4 +1,5 @@
-"""Which rows of each table are a tenant's. What names no tenant is found by its session, its command or its name."""
+"""The condition for a tenant's rows in each table. A row without a tenant is found by its session, its command or its
+name."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ _WHERE = {
     "idempotency": f"command_id IN ({_COMMANDS})",
 }
 NOT_MOVED_WITH_TENANT = frozenset({"tenant", "pairing", "browser_login"})
-"""The tenant's own row is made at the destination; codes and browser sessions are those of the source's gateway."""
+"""The tenant's own row is created at the destination; codes and browser sessions are those of the source's gateway."""
 TENANT_TABLES = tuple(table for table in TABLES if table.name not in NOT_MOVED_WITH_TENANT)
 TRANSCRIPTS = {"transcript": ("session_id", "kept", "agent_id", "lines"),
                "transcript_line": ("session_id", "kept", "n", "entry_id", "line")}

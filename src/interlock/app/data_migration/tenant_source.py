@@ -1,4 +1,4 @@
-"""Where a tenant is moved from: a state directory's file, or a database, while no gateway works on either."""
+"""The source of a tenant's move: a state directory's file, or a database, while no gateway uses it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _ALIVE = "SELECT count(*) FROM instance WHERE expires_ms > interlock_now_ms()"
 
 
 class TenantSource(Protocol):
-    """The ledger that has the tenant; nothing else writes it."""
+    """The ledger that has the tenant; no other program writes to it."""
 
     ledger: Ledger
     gateway_id: str
@@ -46,7 +46,7 @@ class TenantSource(Protocol):
     """The database's address, None for a file."""
 
     def rows(self, table: MigratedTable, tenant_id: str) -> AsyncIterator[Row]:
-        """Return a tenant's rows as PostgreSQL has them, in their order."""
+        """Return a tenant's rows in PostgreSQL's form, in order."""
         ...
 
     async def count(self, table: MigratedTable, tenant_id: str) -> int: ...
@@ -146,7 +146,7 @@ class DatabaseSource(TenantSource):
 
 
 async def at_work(dsn: str) -> bool:
-    """Whether gateways work on the ledger of a database. Raises LedgerError."""
+    """Return whether gateways use the ledger of a database. Raises LedgerError."""
     connection = await first_connection(read_settings(dsn))
     try:
         return bool(await connection.fetchval(HAS_INSTANCES) and await connection.fetchval(_ALIVE))
