@@ -10,7 +10,7 @@ from typing import NoReturn
 __all__ = ["main"]
 
 INTERRUPTED = 130
-"""As `Exit` has it, which is not read yet."""
+"""As in `Exit`, which is not imported yet."""
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
@@ -19,7 +19,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
         _open_what_is_closed()
         sys.exit(_run(list(sys.argv[1:] if argv is None else argv)))
     except KeyboardInterrupt:
-        sys.exit(INTERRUPTED)  # While the first modules are read; later `dispatch` takes it.
+        sys.exit(INTERRUPTED)  # While the first modules are imported; later `dispatch` handles it.
 
 
 def _run(words: list[str]) -> int:
@@ -36,12 +36,12 @@ def _run(words: list[str]) -> int:
 
 
 def _open_what_is_closed() -> None:
-    """A standard stream that anyone who started this closed leads nowhere: else the first file or socket that is opened
-    would take its number, and be written what is meant for people."""
+    """Open closed standard streams to /dev/null: otherwise the first opened file or socket would get their number, and
+    receive output meant for people."""
     for number in range(3):
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # Takes the lowest number that is free, which is this one.
+            os.open(os.devnull, os.O_RDWR)  # Gets the lowest free number, which is this one.
             name, mode = (("stdin", "r"), ("stdout", "w"), ("stderr", "w"))[number]
             setattr(sys, name, open(number, mode, closefd=False))  # noqa: SIM115 - open as long as we are

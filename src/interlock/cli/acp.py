@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from interlock.sdk import AsyncInterlock
 
 RECONNECT_MAX_S = 24 * 3600.0
-"""An editor stays open over a night; a gateway that comes back within this time is followed again."""
+"""An editor stays open over a night; a gateway that returns within this time is followed again."""
 
 
 def acp(

@@ -76,7 +76,7 @@ def add(name: str, /, *,
 
 
 class _Change(NamedTuple):
-    """The config file, and what it is to hold."""
+    """The config file, and its new content."""
 
     file: Path
     text: str
@@ -106,7 +106,7 @@ def _check(name: str, spec: AgentSpec, where: Where) -> evidence.Evidence:
     state = writable(where.directory())
     from interlock.app.hidden_paths import boxing_of
 
-    # The model stand-in is imported by this verb alone.
+    # Only this verb imports the model stand-in.
     from interlock.probe.check import StandInUnavailable
     from interlock.probe.check import check as run_check
 
@@ -160,7 +160,8 @@ def _known(name: str) -> KnownAgent:
 
 
 def _change(known: KnownAgent, where: Where) -> _Change:
-    """The config with the agent's table at its end. Raises Trouble where the file or the result is not valid."""
+    """Return the config with the agent's table added at its end. Raises Trouble if the file or the result is not
+    valid."""
     file = where.directory() / config.FILE_NAME
     before = file.read_text("utf-8-sig") if file.exists() else ""
     if known.agent_id in load_config(where).agents:

@@ -71,19 +71,19 @@ def agents(*, json: Json = False, where: Here = NOWHERE) -> int:
 
 
 def how_held(name: str, spec: AgentSpec, state: Path) -> str:
-    """How a configured agent is held, and what that rests on (H-10): "asks (checked 2026-11-22, v1.52.0)"."""
+    """Return how a configured agent is held, and the evidence (H-10): "asks (checked 2026-11-22, v1.52.0)"."""
     found = evidence.read(state).get(name)
     return phrase(holding_of(spec, found, digest_of(spec, os.environ) if found is not None else ""))
 
 
 def _claimed(one: Mapping[str, Any]) -> str:
-    """How an agent is held by what its runner says of it."""
+    """Return how an agent is held according to its runner."""
     offer = msgspec.convert(one.get("holding"), Holding | None)
     return phrase(offer) if offer is not None else "command" if one.get("permission") == "never" else "asks"
 
 
 async def _offers(where: Where) -> tuple[list[dict[str, Any]], str | None]:
-    """What the runners offer, and why it could not be asked where it could not."""
+    """Return the runners' offers, and the reason if the gateway could not be reached."""
     try:
         async with GatewayLink(where) as link:
             nodes = (await link.ask(read(LIST_NODES))).nodes

@@ -1,4 +1,4 @@
-"""The API key that a verb sends: of the environment, else the owner's of a state directory (K-1)."""
+"""The API key that a verb sends: of the environment, otherwise the owner's of a state directory (K-1)."""
 
 from __future__ import annotations
 

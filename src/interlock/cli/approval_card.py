@@ -1,6 +1,6 @@
-"""An approval as it is drawn at a terminal: our rows at the margin, the request's rows always indented (H-4, Y-2).
+"""An approval as drawn at a terminal: Interlock's rows at the margin, the request's rows always indented (H-4, Y-2).
 
-A request that does not fit one page is drawn page by page, and a reader knows at each moment how much of it was shown.
+A request that does not fit one page is drawn page by page, and the reader always sees how much of it was shown.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _COLOURS: dict[Style, str] = {"place": "cyan", "note": "bold"}
 
 
 class CardRow(NamedTuple):
-    """One row of the terminal; `ours` is at the margin, the rest is the request's."""
+    """A row of the terminal; `ours` is at the margin, the rest is the request's."""
 
     text: str
     style: Style = "plain"
@@ -67,23 +67,23 @@ class CardReading:
 
     @property
     def whole(self) -> bool:
-        """Whether nothing of the request is left to show."""
+        """Return whether nothing of the request is left to show."""
         return self._at >= len(self._rows)
 
     @property
     def progress(self) -> str:
-        """How much was shown."""
+        """Return how much was shown."""
         return f"shown {self._at} of {len(self._rows)} lines"
 
     def next_rows(self) -> list[CardRow]:
-        """Return what is shown next: the head with the first page, one more page, the foot with the last one."""
+        """Return the next rows: the head with the first page, one more page, the foot with the last one."""
         head = self._head() if self._at == 0 else []
         page = self._rows[self._at:self._at + self._page]
         self._at += len(page)
         return [*head, *page, *(self._foot(short=True) if self.whole else [])]
 
     def one_page(self) -> list[CardRow]:
-        """Return the card with no more than the first page of the request, and how the rest is read."""
+        """Return the card with at most the first page of the request, and how to read the rest."""
         rows = self.next_rows()
         if self.whole:
             return rows
@@ -123,7 +123,7 @@ class CardReading:
         return [*self._ours(ruled), *self._made_keys(), *self._chats(), *self._ours(f"  sha256 {approval.digest}")]
 
     def _chats(self) -> list[CardRow]:
-        """Name the chats where it waits, too, by the word of the bridges (J-5)."""
+        """Return the chats where it also waits, according to the bridges (J-5)."""
         named = [f"{card.service} ({one_line(card.chat, NAME_CHARS)})" for card in self._approval.cards]
         if not named:
             return []
@@ -131,7 +131,7 @@ class CardReading:
         return self._ours(f"  posted in {', '.join(named[:SHOWN_CHATS])}{left} as well")
 
     def _made_keys(self) -> list[CardRow]:
-        """Return which votes the one who asked could have cast, and which of them would not count."""
+        """Return which votes the requester could have cast, and which of them would not count."""
         approval, rows = self._approval, list[CardRow]()
         if approval.require_independent:
             rows += self._ours("  no vote counts by a key that the one who asked has made, nor two by keys that one "
@@ -148,13 +148,13 @@ class CardReading:
         return rows
 
     def _ours(self, text: str, style: Style = "plain") -> list[CardRow]:
-        # A word that is wider than a row is cut, since its tail would stand at the margin as if we had written it.
+        # A word that is wider than a row is cut, since its rest would be at the margin as if it were Interlock's.
         first, *more = (piece for row in word_rows(text, self._width - 2, "") for piece in cut(row, self._width - 2))
         return [CardRow(first, style, ours=True), *(CardRow(f"  {row.lstrip()}", style, ours=True) for row in more)]
 
 
 def card(approval: Approval, *, width: int | None = None) -> str:
-    """Write the whole card without colours."""
+    """Return the whole card without colours."""
     return "\n".join(row.text for row in CardReading(approval, width).all_rows())
 
 
@@ -169,7 +169,7 @@ def show_result(rows: list[CardRow]) -> None:
 
 
 def json_of(approval: Approval) -> str:
-    """Lay out what the digest covers as JSON, every character of it visible, with the whole digest."""
+    """Return what the digest covers as JSON, every character of it visible, with the whole digest."""
     raw = bytes(approval.subject) if isinstance(approval.subject, msgspec.Raw) else bytes(approval.input)
     try:
         text = msgspec.json.format(raw, indent=2).decode("utf-8", "backslashreplace")
@@ -186,12 +186,12 @@ def show_json(approval: Approval) -> None:
 
 
 def grants(approval: Approval) -> int:
-    """Count the yeses that hold now: those that were withdrawn do not."""
+    """Return the number of yes votes that were not withdrawn."""
     return sum(1 for vote in approval.votes if vote.decision == "grant" and vote.withdrawn_at is None)
 
 
 def _needs_title(approval: Approval, lines: list[CardLine]) -> bool:
-    """Whether the request's own lines do not name the act, or are too many to see it at a glance. A diff of one file
+    """Return whether the request's own lines do not name the action, or are too many for a glance. A diff of one file
     names that file itself."""
     bare = approval.verb is not None or approval.budget is not None
     glance = DIFFED_FROM if _names_its_file(lines) else TITLED_FROM
@@ -204,7 +204,7 @@ def _names_its_file(lines: Sequence[CardLine]) -> bool:
 
 
 def _without_lone_hunk(lines: list[CardLine]) -> list[CardLine]:
-    """Leave out the line numbers of a diff of one hunk that begins with the first line: they say nothing."""
+    """Return the lines without the line numbers of a diff of one hunk that begins with the first line."""
     hunks = [at for at, line in enumerate(lines) if line.style == "place" and line.text.startswith("@@ ")]
     if hunks != [1] or not _names_its_file(lines) or not lines[1].text.startswith(FIRST_LINE):
         return lines
@@ -228,7 +228,7 @@ def _wrapped(line: CardLine, spans: tuple[ColourSpan, ...], width: int) -> list[
     for piece in cut(line.text, width - len(INDENT)):
         before = CONTINUED if at else INDENT
         own = shifted(spans, at, at + len(piece), len(before))
-        if at and spans and line.style in SIGN:  # A row that continues has no sign of its own.
+        if at and spans and line.style in SIGN:  # A continued row has no sign of its own.
             own = (ColourSpan(0, len(before), SIGN[line.style]), *own)
         rows.append(CardRow(before + piece, line.style, spans=own))
         at += len(piece)

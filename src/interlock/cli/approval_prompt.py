@@ -1,4 +1,4 @@
-"""An approval at the terminal: what is asked, shown whole, and the answer of the person who sits there (section 3)."""
+"""An approval at the terminal: the complete question, and the answer of the person there (section 3)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from interlock.protocol.resources import Approval, Decision
 from interlock.sdk.requests.base import read
 
 Answering = Literal["ask", "yes", "elsewhere"]
-"""How approvals are answered here: asked at the terminal, granted by `--yes`, or left to another place."""
+"""How approvals are answered: asked at the terminal, granted by `--yes`, or left to another surface."""
 LINE_BYTES = 4_096
 QUIET_S = 0.3
 REASON_MARGIN_S = 5.0
@@ -44,28 +44,27 @@ _WIDTHS = {"exact": "exactly this", "program": "this program and first word", "b
 
 
 class Answers(Protocol):
-    """Where a person's answers come from."""
+    """The source of a person's answers."""
 
     async def line(self, question: str = "") -> str | None:
-        """Ask, and wait for one line, without its end; None when no more will come. A wait that is cancelled loses
-        nothing."""
+        """Ask, and wait for one line, without its end; None at the end of the input. A cancelled wait loses nothing."""
         ...
 
 
 class TerminalAnswers:
-    """Reads lines from a terminal without a thread, so that a question decided elsewhere can be taken back."""
+    """Reads lines from a terminal without a thread, so that a question decided elsewhere can be withdrawn."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self._rest = b""
 
     async def line(self, question: str = "") -> str | None:
-        """Write the question, and wait for a line. The question's row ends, also if no line comes.
+        """Write the question, and wait for a line. The question's row ends, also without a line.
 
-        What was typed before the question is discarded: it does not answer what its person had not seen (Y-3).
+        Input typed before the question is discarded: it does not answer what its person had not seen (Y-3).
 
-        If something else is written meanwhile, such as a notice or the output of another tool, the question is written
-        again below it once nothing more has come for `QUIET_S`.
+        If other output is written meanwhile, such as a notice or the output of another tool, the question is written
+        again below it once there was none for `QUIET_S`.
         """
         if not question:
             return await self._line()
@@ -91,7 +90,7 @@ class TerminalAnswers:
         return line
 
     def _discard_typed(self) -> None:
-        with suppress(termios.error):  # Into a pipe nothing is typed too early.
+        with suppress(termios.error):  # Input from a pipe is never typed too early.
             termios.tcflush(self._descriptor, termios.TCIFLUSH)
             self._rest = b""
 
@@ -132,7 +131,7 @@ async def terminal_answers() -> AsyncGenerator[Answers | None]:
 
 
 async def say_remembered(link: GatewayLink, approval: Approval) -> None:
-    """Show the rule that a vote left behind, and how it is taken back (A-9)."""
+    """Show the rule that a vote created, and how to revoke it (A-9)."""
     if approval.remembered is None:
         return
     answer = await link.ask(read(LIST_REMEMBERED_RULES))
@@ -159,7 +158,7 @@ def decided(approval: Approval) -> str:
 
 
 def decision_style(approval: Approval) -> tuple[str, str]:
-    """Return the colour of a decision, and the word of `decided` that has it."""
+    """Return the colour of a decision, and the word of `decided` that gets it."""
     allowed = approval.state in ("granted", "consumed")
     if approval.kind == "question" and (allowed or approval.state == "denied"):
         return ("green" if allowed else "bold"), ("answered" if approval.answer is not None else "declined")
@@ -215,7 +214,7 @@ async def answer_question(link: GatewayLink, asked: Approval, text: str | None) 
 
 
 def more_to_read(reading: CardReading) -> str:
-    """The question below a page that is not the last one."""
+    """Return the question below a page that is not the last one."""
     return f"{reading.progress}. Enter = next page, n = no, {UNREAD} = allow it without the rest, ? = as JSON: "
 
 
@@ -225,7 +224,7 @@ def not_read(reading: CardReading) -> str:
 
 
 def unread_comment(reading: CardReading) -> str:
-    """What the vote records if a person did not read the whole request (H-4)."""
+    """Return what the vote records if a person did not read the whole request (H-4)."""
     return f"not read to the end: {reading.progress}"
 
 
@@ -234,7 +233,7 @@ def _remembering(scope: str, width: str) -> dict[str, Any]:
 
 
 class ApprovalPrompt:
-    """Answers approvals as they come, in the way that was chosen."""
+    """Answers approvals as they arrive, in the selected way."""
 
     def __init__(self, link: GatewayLink, how: Answering, answers: Answers | None,
                  seen: SeenApprovals | None = None) -> None:
@@ -312,20 +311,20 @@ class ApprovalPrompt:
             self._seen.add([approval.id])
 
     def _may_always(self, approval: Approval) -> bool:
-        """One person's always can replace a plain yes of one person, and nothing else (A-9). A yes to files that
-        configure an agent is remembered by itself (H-13)."""
+        """Return whether an "always" is possible: one person's can replace a plain yes of one person, and nothing else
+        (A-9). A yes to files that configure an agent is remembered by itself (H-13)."""
         plain = approval.required == 1 and not approval.groups and not approval.signed and approval.self_approval
         return plain and not approval.require_independent and not approval.dangerous and approval.kind == "permission" \
             and not approval.workspace_files
 
     async def _agreed(self, approval: Approval, scope: str, answers: Answers) -> dict[str, Any] | None:
-        """Show the rule before it is saved, in each width that fits the call; None if the person goes back."""
+        """Show the rule before it is saved, in each width that fits the call; None if the person returns."""
         try:
             shown = await self._link.ask(read(PROPOSE_RULE, approval.id, scope=scope))
         except Trouble as trouble:
             if trouble.code == "Unreachable":
                 raise
-            say(trouble.sentence)  # It cannot be remembered; the question itself stands.
+            say(trouble.sentence)  # It cannot be remembered; the question stays open.
             return None
         if len(shown.widths) < 2:
             width = shown.widths[0].width if shown.widths else "exact"
@@ -375,7 +374,7 @@ class ApprovalPrompt:
                     "waiting for somebody else,")
             elif trouble.code != "Conflict":
                 raise
-            return False  # Left to others; or decided elsewhere meanwhile, and the status says who did.
+            return False  # Left to others; or decided elsewhere meanwhile, and the status states by whom.
         if after.state == "pending":
             say(f"your vote counts: {grants(after)} of {after.required} needed", "green", "counts:")
             return False

@@ -58,7 +58,7 @@ def attach(
 
 
 async def _command_of(link: GatewayLink, text: str) -> Command:
-    """The command of that name, or the newest of the session of that name."""
+    """Return the command of that name, or the newest of the session of that name."""
     try:
         return await _execute(link, await short_ids.command(link, text))
     except Trouble as trouble:
@@ -80,7 +80,7 @@ async def _command_of(link: GatewayLink, text: str) -> Command:
 
 
 async def _execute(link: GatewayLink, command: Command) -> Command:
-    """What a cancel aims at is what is followed."""
+    """Return the command to follow: the target of a cancel."""
     if command.type != "execute" and command.target.command_id is not None:
         return await link.read(GET_COMMAND.at(command.target.command_id), Command)
     return command

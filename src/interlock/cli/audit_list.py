@@ -1,4 +1,4 @@
-"""`interlock audit list` and `audit show`: finding a record of the log, and reading one (Y-9, U-5)."""
+"""`interlock audit list` and `audit show`: search of the log's records, and reading one (Y-9, U-5)."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ from interlock.sdk.requests import audit
 
 SHOWN = 50
 LIST_MAX = 10_000
-"""The most that one call shows."""
+"""Maximum number of records of one call."""
 PAGE = 500
 ACTS_MAX = 100
-"""Approvals whose act a list of one day names."""
+"""Maximum number of approvals whose action a list of one day names."""
 DAY = Layout(text=("WHAT", "ABOUT", "WHO"), extra=("ABOUT",), drop=("STEP", "ACTION"))
 COLUMNS = Layout(text=("ABOUT", "WHO"), drop=("ABOUT", "WHEN"))
 DIGEST = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{52}\b")
@@ -134,7 +134,7 @@ async def _acts(link: GatewayLink, records: Iterable[dict[str, Any]]) -> dict[st
     named = dict.fromkeys(str(one["approval_id"]) for one in records if one.get("approval_id"))
     found = dict[str, str]()
     for approval_id in [*named][:ACTS_MAX]:
-        with suppress(Trouble):  # It is gone, or an auditor may not read it: the record itself says the rest.
+        with suppress(Trouble):  # It was deleted, or an auditor may not read it: the record itself has the rest.
             found[approval_id] = title_of_approval(await link.read(GET_APPROVAL.at(approval_id), Approval))
     return found
 
@@ -152,7 +152,7 @@ def _row(seq: int, record: dict[str, Any]) -> list[str]:
 
 
 def _clock(at: str) -> str:
-    """The time of day of an ISO instant in this machine's zone."""
+    """Return the time of day of an ISO instant in this machine's zone."""
     return datetime.fromtimestamp(parse_iso(at) / 1000, UTC).astimezone().strftime("%H:%M:%S")
 
 

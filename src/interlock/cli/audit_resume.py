@@ -50,7 +50,7 @@ def resume(
 
 
 def _is_accepted(now: SigningState, offered: str) -> bool:
-    """Show what there is to accept, and ask. Raises Trouble if no one can answer."""
+    """Show what is to be accepted, and ask. Raises Trouble if no one can answer."""
     say(f"the audit log cannot be signed: {one_line(now.unsigned or '', 1_000)}")
     for one in now.kept:
         say(f"kept in the {one.where}: a checkpoint of {count(one.size, 'record')}, root {one.root}")

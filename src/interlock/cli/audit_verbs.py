@@ -123,7 +123,7 @@ def erase(
 
 
 async def _erase(link: GatewayLink, records: tuple[int, ...], who: str | None) -> int:
-    """Erase in as many requests as it takes; how many records had personal data. Raises Trouble."""
+    """Erase in as many requests as necessary; returns how many records had personal data. Raises Trouble."""
     erased = 0
     for first in range(0, max(1, len(records)), ERASED_AT_ONCE):
         has_more = True

@@ -1,6 +1,6 @@
-"""One address before several gateways of this machine: each connection goes to one that answers (C-4).
+"""One address before several gateways of this machine: each connection goes to a live one (C-4).
 
-For trying a cluster and for its tests; where people rely on one, a load balancer of their own stands there.
+For trying a cluster and for its tests; in production use a load balancer.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 LOOK_S = 0.5
-"""Each gateway is asked so often whether it still answers."""
+"""Interval of probes of each gateway."""
 PROBE_TIMEOUT_S = 1.0
-"""One that takes longer is taken for dead until it answers again: its connections are cut, new ones go elsewhere."""
+"""Timeout of a probe: a slower gateway is considered dead until it answers again; its connections are closed, new ones
+go elsewhere."""
 CHUNK_BYTES = 65_536
 BACKLOG = 512
 LINGER_S = 2.0
@@ -23,7 +24,7 @@ ASKED = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 
 
 class _Behind:
-    """One gateway, and the connections that lead to it."""
+    """A gateway, and its connections."""
 
     def __init__(self, port: int) -> None:
         self.port = port
@@ -31,7 +32,7 @@ class _Behind:
         self.ends: set[socket.socket] = set()
 
     async def ask(self, *, speaks_tls: bool) -> None:
-        """Look whether it answers; one that does not loses its connections."""
+        """Probe it; if it does not answer, its connections are closed."""
         try:
             async with asyncio.timeout(PROBE_TIMEOUT_S):
                 reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
@@ -49,7 +50,7 @@ class _Behind:
         self.answers = True
 
     def cut(self) -> None:
-        """Cut every connection that leads to it; who passes on there sees it as an end."""
+        """Close every connection to it; forwarding tasks see that as an end."""
         for end in self.ends:
             _reset(end)
 
@@ -65,7 +66,7 @@ class Balancer:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self, port: int) -> int:
-        """Listen; 0 takes a free port. Returns the port. Raises OSError."""
+        """Listen; 0 selects a free port. Returns the port. Raises OSError."""
         self._listener = socket.create_server(("127.0.0.1", port), backlog=BACKLOG)
         self._listener.setblocking(False)
         self._tasks = {asyncio.create_task(self._look(), name="balancer"),
@@ -73,7 +74,7 @@ class Balancer:
         return int(self._listener.getsockname()[1])
 
     async def stop(self) -> None:
-        """Take no more, and cut what there is."""
+        """Stop accepting, and close the connections."""
         for behind in self._behind:
             behind.cut()
         for task in list(self._tasks):
@@ -87,7 +88,7 @@ class Balancer:
         while True:
             try:
                 here, _ = await loop.sock_accept(listener)
-            except OSError:  # Out of descriptors: those that end give some back.
+            except OSError:  # Out of descriptors: ending connections release some.
                 await asyncio.sleep(LOOK_S)
                 continue
             here.setblocking(False)
@@ -119,7 +120,8 @@ class Balancer:
                     return
 
     def _in_turn(self) -> list[_Behind]:
-        """Those that answer, beginning with the next one; the others last, for all may only be slow."""
+        """Return the gateways in round-robin order, those that failed their last probe at the end: they may only be
+        slow."""
         self._next += 1
         at = self._next % len(self._behind)
         turned = self._behind[at:] + self._behind[:at]
@@ -127,8 +129,8 @@ class Balancer:
 
 
 async def _pass_on(source: socket.socket, target: socket.socket) -> None:
-    """Pass bytes on until their end, and then the end. These are bare sockets, since what lies in one that was reset
-    can still be read from it, and may be the gateway's last words."""
+    """Forward bytes until their end, and then the end. These are bare sockets, since buffered data of a reset
+    connection can still be read from it, and may be the gateway's last output."""
     loop = asyncio.get_running_loop()
     with suppress(OSError):
         while chunk := await loop.sock_recv(source, CHUNK_BYTES):
@@ -138,8 +140,8 @@ async def _pass_on(source: socket.socket, target: socket.socket) -> None:
 
 
 async def _pass_on_and_hear_out(source: socket.socket, target: socket.socket) -> None:
-    """When the gateway reads no more, drain the client: to close on unread input would reset the connection and lose
-    the answer that the client has not read yet."""
+    """Drain the client after the gateway stopped reading: closing with unread input would reset the connection and lose
+    a response that the client has not read yet."""
     await _pass_on(source, target)
     loop = asyncio.get_running_loop()
     with suppress(OSError, TimeoutError):

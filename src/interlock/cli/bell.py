@@ -1,4 +1,4 @@
-"""Calling for a person when something waits for an answer: the terminal's bell, and a desktop notice (Y-6)."""
+"""Notification of a person when something waits for an answer: the terminal's bell, and a desktop notice (Y-6)."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _MULTIPLEXERS = ("TMUX", "STY")
 
 
 def ring(notice: str) -> None:
-    """Ring the bell of the terminal at standard error, and have it show `notice`, a text of our own, if it is known to
-    understand that. Does nothing without a terminal, or if INTERLOCK_BELL is off."""
+    """Ring the bell of the terminal at standard error, and have it show `notice`, a text of Interlock's own, if it is
+    known to support that. Does nothing without a terminal, or if INTERLOCK_BELL is off."""
     if is_terminal(sys.stderr):
         write(sys.stderr, signal_of(notice, os.environ), safe=True)
 
@@ -29,7 +29,7 @@ def signal_of(notice: str, environment: Mapping[str, str]) -> str:
     if term in ("", "dumb") or environment.get(VARIABLE, "").strip().lower() in OFF:
         return ""
     if any(environment.get(name) for name in _MULTIPLEXERS):
-        return "\a"  # They pass a bell on, and may show a sequence that they do not know.
+        return "\a"  # They forward a bell, and may print an unknown sequence.
     if term in _OSC_9_TERMS or environment.get("TERM_PROGRAM") in _OSC_9_PROGRAMS:
         return f"\x1b]9;{notice}\x1b\\\a"
     return f"\x1b]777;notify;Interlock;{notice}\x1b\\\a" if term.startswith(_OSC_777_TERMS) else "\a"

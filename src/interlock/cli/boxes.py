@@ -1,4 +1,4 @@
-"""How the boxes that runners start agents in are described to people (H-18)."""
+"""Descriptions of the boxes that runners start agents in (H-18)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from interlock.protocol.box import phrase as phrase_box
 
 
 def box_of(offered: Mapping[str, Any]) -> Box | None:
-    """Return the box that a runner says it starts an agent in."""
+    """Return the box that a runner reports for starting an agent."""
     return msgspec.convert(offered.get("box"), Box | None)
 
 

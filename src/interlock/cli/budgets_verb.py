@@ -1,4 +1,4 @@
-"""`interlock budgets`: what the budgets allow, and what today has used of them (P-7)."""
+"""`interlock budgets`: the budgets' limits, and today's usage (P-7)."""
 
 from __future__ import annotations
 

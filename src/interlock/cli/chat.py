@@ -1,4 +1,5 @@
-"""`interlock chat`: a conversation at the terminal, by the same door as every other chat's (R-4, V-1, Y-7)."""
+"""`interlock chat`: a conversation at the terminal, through the same operation as every other chat's (R-4, V-1,
+Y-7)."""
 
 from __future__ import annotations
 
@@ -80,19 +81,19 @@ def chat(
 
 
 class LineSource(Protocol):
-    """Where lines come from."""
+    """A source of lines."""
 
     async def line(self) -> str | None:
-        """Wait for one line; None when no more will come."""
+        """Wait for one line; None at the end of the input."""
         ...
 
     def show_question(self, question: str | None) -> None:
-        """Show that the next line answers a question; None when none is asked any more."""
+        """Show that the next line answers a question; None when there is no question any more."""
         ...
 
 
 class LineReader(Answers):
-    """One reader of a source with two kinds of lines: answers while a question is open, messages else."""
+    """A reader of a source with two kinds of lines: answers while a question is open, messages otherwise."""
 
     def __init__(self, source: LineSource) -> None:
         self._source = source
@@ -113,7 +114,7 @@ class LineReader(Answers):
             self._source.show_question(None)
 
     async def read(self) -> None:
-        """Read until no more will come."""
+        """Read until the end of the input."""
         while not self.ended:
             line = await self._source.line()
             self.ended = line is None
@@ -133,7 +134,7 @@ class PipedLines:
         return line.rstrip("\r\n") if line else None
 
     def show_question(self, question: str | None) -> None:
-        """No one is asked through a pipe."""
+        """Do nothing: questions are not asked through a pipe."""
 
 
 class PlainLines:
@@ -188,7 +189,8 @@ class _Talk:
     """A conversation from its first line to its end."""
 
     def __init__(self, where: Where, key: str | None, how: Answering, agent_id: str | None = None) -> None:
-        """`agent_id` is the agent that was named; None for the one that answers in this person's chats."""
+        """Create the conversation; `agent_id` is the named agent; None for the one that answers in this person's
+        chats."""
         self._agent_id = agent_id
         self._where = where
         self._key = key
@@ -202,8 +204,8 @@ class _Talk:
         self._status: int = ExitStatus.DONE
 
     async def run(self) -> int:
-        """Talk until the person leaves, which is a success; piped in, until the last command has ended, whose exit
-        status it is."""
+        """Run until the person leaves, which is a success; with piped input, until the last command has ended, whose
+        exit status it is."""
         async with GatewayLink(self._where) as link:
             await self._check_offered(link)
             source, output = self._source()
@@ -212,8 +214,8 @@ class _Talk:
                 return await self._run(link)
 
     async def _check_offered(self, link: GatewayLink) -> None:
-        """Refuse an agent that no runner offers before anything is read: the first message may be long in coming, or
-        never come. A session that is there takes messages for later. Raises Trouble."""
+        """Refuse an agent that no runner offers before anything is read: the first message may take long to arrive, or
+        never do. An existing session accepts messages for later. Raises Trouble."""
         agent_id, key = self._agent_id, self._key
         if agent_id is None or key is None:
             return
@@ -319,7 +321,7 @@ class _Talk:
         return _Shown() if self._is_person else nullcontext()
 
     async def _send(self, link: GatewayLink, text: str) -> None:
-        # Without a message_id: the request's own key is what makes it count once.
+        # Without a message_id: the request's own key makes it count once.
         body: dict[str, Any] = {"channel": CHANNEL, "chat_type": "direct", "sender": _user(), "text": text}
         if self._key is not None:
             body["session_key"] = self._key

@@ -1,4 +1,4 @@
-"""The processes that `up` starts: kept alive within bounds, and ended with their starter (G-3)."""
+"""The processes that `up` starts: restarted within limits, and ended with their starter (G-3)."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from interlock.cli.verb_error import Trouble
 from interlock.protocol.limits import KIB, MIB
 
 STOP_GRACE_S = 25.0
-"""SIGTERM to SIGKILL: above what a runner gives its agents."""
+"""Time from SIGTERM to SIGKILL: longer than a runner's for its agents."""
 RESTART_DELAY_S = 0.25
 RESTART_DELAY_MAX_S = 10.0
 DEATHS_MAX = 6
 DEATHS_WINDOW_S = 60.0
-"""A process that dies so often within this is not started again."""
+"""A process that dies too many times within this is not restarted."""
 LOG_MAX_BYTES = 16 * MIB
-"""A log that is longer when `up` starts is put aside as `.1`."""
+"""A longer log is renamed to `.1` when `up` starts."""
 TAIL_BYTES = 16 * KIB
 
 
 class SupervisedChild(Protocol):
-    """What is started again when it ends."""
+    """A child that is restarted when it ends."""
 
     name: str
     log: Path
 
     async def wait(self) -> int:
-        """Wait for its end; its exit status, negative for a signal."""
+        """Wait for its end; returns its exit status, negative for a signal."""
         ...
 
     async def start(self) -> None:
@@ -68,7 +68,7 @@ class Deaths:
 
 
 class Child:
-    """One process: how it is started, and its log."""
+    """A process: its command, and its log."""
 
     def __init__(self, name: str, arguments: Callable[[], list[str]], log: Path, stop_grace_s: float = STOP_GRACE_S
                  ) -> None:
@@ -85,7 +85,7 @@ class Child:
 
     @property
     def is_running(self) -> bool:
-        """Whether it was started and has not ended."""
+        """Return whether it was started and has not ended."""
         return self._process is not None and self._process.returncode is None
 
     async def start(self) -> None:
@@ -94,19 +94,19 @@ class Child:
         try:
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable, "-m", "interlock", *self._arguments(), "--with-parent",
-                # Its end is ours: when `up` dies in whatever way, this pipe closes and the child ends, too.
+                # Its end is bound to ours: when `up` dies in any way, this pipe closes and the child ends, too.
                 stdin=asyncio.subprocess.PIPE, stdout=log, stderr=log, start_new_session=True,
             )
         finally:
             os.close(log)
 
     async def wait(self) -> int:
-        """Wait for its end; its exit status, negative for a signal."""
+        """Wait for its end; returns its exit status, negative for a signal."""
         assert self._process is not None
         return await self._process.wait()
 
     async def stop(self) -> None:
-        """End it: SIGTERM, and after its grace SIGKILL. Waits until it is gone."""
+        """End it: SIGTERM, and after its grace SIGKILL. Waits for its end."""
         process = self._process
         if process is None or process.returncode is not None:
             return
@@ -120,7 +120,7 @@ class Child:
             await process.wait()
 
     def hang_up(self) -> None:
-        """Make the process read the config again (G-1)."""
+        """Make the process reload the config (G-1)."""
         if self._process is not None and self._process.returncode is None:
             with suppress(ProcessLookupError):
                 self._process.send_signal(signal.SIGHUP)
@@ -132,7 +132,7 @@ class Child:
                 os.killpg(self._process.pid, signal.SIGKILL)
 
     def last_words(self) -> str:
-        """The error that its log ends with, or its last line."""
+        """Return the error that its log ends with, or its last line."""
         return last_words(self.log)
 
 
@@ -144,7 +144,7 @@ def last_words(log: Path) -> str:
 
 
 async def keep_alive(child: SupervisedChild, final: int | None = None) -> None:
-    """Start a child again whenever it ends, and say so. Runs until it is cancelled, or the child has ended with the
+    """Restart a child whenever it ends, with a message. Runs until it is cancelled, or the child has ended with the
     status that is `final`. Raises Trouble."""
     deaths = Deaths(child.name, child.log)
     while (status := await child.wait()) != final:
@@ -156,7 +156,8 @@ async def keep_alive(child: SupervisedChild, final: int | None = None) -> None:
 
 
 async def keep_apart(child: Child) -> None:
-    """Do the same for a child that the others do without: where it dies too often, that is said, and it stays ended."""
+    """Do the same for a child that is not essential: if it dies too often, a message is printed, and it is not
+    restarted."""
     try:
         await keep_alive(child)
     except Trouble as trouble:
@@ -175,7 +176,7 @@ def ending(status: int) -> str:
 
 
 def prepare_log(log: Path) -> None:
-    """Make the log's directory, and put a long log aside."""
+    """Create the log's directory, and rename a long log."""
     log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with suppress(FileNotFoundError):
         if log.stat().st_size > LOG_MAX_BYTES:

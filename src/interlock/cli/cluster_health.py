@@ -22,7 +22,7 @@ def cluster_lines(cluster: ClusterHealth) -> Iterator[str]:
 
 
 def shared_server(server: SharedServer) -> str:
-    """Show PostgreSQL or NATS: where it is, its version and latency, or what its absence stops."""
+    """Return a description of PostgreSQL or NATS: its address, version and latency, or what its absence stops."""
     if server.trouble is not None:
         return one_line(server.trouble, SENTENCE_CHARS)
     return f"{one_line(server.where)} · {one_line(server.version or '')} · {server.latency_ms:.1f} ms"

@@ -157,7 +157,7 @@ class _Table:
 
 
 def _beginning(text: str, width: int) -> str:
-    """The longest beginning of a text that takes at most `width` cells."""
+    """Return the longest prefix of a text that takes at most `width` cells."""
     used = 0
     for at, character in enumerate(text):
         used += _cells(character)

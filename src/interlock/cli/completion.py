@@ -27,7 +27,7 @@ from interlock.protocol.api.sessions import LIST_SESSIONS
 ASK_S = 1.0
 """A Tab that finds no gateway within this completes no ids, silently."""
 MOST = 200
-"""Ids that are offered at once; who has more types a character."""
+"""Maximum number of offered ids; with more, type a further character."""
 
 BASH = """\
 # Completion of interlock for bash.
@@ -138,7 +138,7 @@ def _give(script: str, path: Path, next_: str, *, print_: bool, install: bool) -
 
 def complete(words: list[str]) -> int:
     """Print the completions of the last word, one a line. Never fails, and prints nothing else."""
-    # Whatever is wrong, a Tab must not disturb the line that is being typed.
+    # Whatever is wrong, Tab must not disturb the line that is being typed.
     with contextlib.suppress(Exception):
         for one in candidates(words or [""]):
             result(one)
@@ -171,7 +171,7 @@ _MANY = frozenset({"approve", "deny", "cancel"})
 
 
 def _begin(text: str, offered: list[str]) -> list[str]:
-    """Those that begin so; an id also by what follows its prefix, as the verbs take it."""
+    """Return those that begin so; an id also by what follows its prefix, as the verbs accept it."""
     fitting = [one for one in offered if one.startswith(text)]
     return fitting or [one for one in offered if one.partition("_")[2].startswith(text)]
 
@@ -182,7 +182,7 @@ def _options(path: list[str]) -> list[str]:
     app: App = build()
     for name in path:
         app = app[name]
-    while not app.default_command and app.name and path[-1] in app:  # A group that says the rest itself.
+    while not app.default_command and app.name and path[-1] in app:  # A group that completes the rest itself.
         app = app[path[-1]]
     found = [name for argument in app.assemble_argument_collection() for name in argument.names
              if name.startswith("--") and argument.parameter.show is not False]
@@ -191,7 +191,7 @@ def _options(path: list[str]) -> list[str]:
 
 
 def _asked(asking: Coroutine[Any, Any, list[str]]) -> list[str]:
-    """What the gateway says, or nothing: verbs are offered all the same."""
+    """Return the gateway's ids, or none: verbs are offered nevertheless."""
     try:
         return asyncio.run(asking)
     except (Trouble, TimeoutError):

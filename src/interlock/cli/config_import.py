@@ -24,7 +24,7 @@ from interlock.config.toml_writer import to_toml
 MAX_BYTES = 1024 * 1024
 """A file that is longer is not a config."""
 JOBS = Path("cron/jobs.json")
-"""Where OpenClaw keeps its cron jobs, beside its config."""
+"""The location of OpenClaw's cron jobs, beside its config."""
 
 
 def import_(
@@ -104,7 +104,7 @@ def _joined(path: Path, found: ImportedConfig, *, replace: bool) -> str:
 
 
 def _overlap(present: dict[str, Any], tables: dict[str, Any]) -> list[str]:
-    """Tables that are in both: of agents, hooks and cron jobs each by itself, else as a whole."""
+    """Return the tables that are in both: of agents, hooks and cron jobs each separately, otherwise as a whole."""
     apart = {"agents", "hooks", "cron"}
     whole = [name for name in tables if name in present and name not in apart]
     return whole + [f"{table}.{name}" for table in apart & tables.keys() & present.keys()
@@ -120,7 +120,7 @@ def _merged(present: dict[str, Any], tables: dict[str, Any]) -> dict[str, Any]:
 
 
 def _write(path: Path, text: str, found: ImportedConfig) -> Path | None:
-    """Put it in place as a whole, with a copy of what was there. Raises Trouble."""
+    """Replace the file atomically, with a copy of the previous one. Raises Trouble."""
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -148,7 +148,7 @@ def _put_token(path: Path, token: str) -> None:
 
 
 def _remark(text: str, found: ImportedConfig) -> None:
-    """Say what else it needs to work."""
+    """Print what else it needs to work."""
     loaded = config.parse(text, "")
     named = {binding.agent for binding in loaded.bindings}
     named |= {one.agent for one in (*loaded.hooks.values(), *loaded.cron.values()) if one.agent}

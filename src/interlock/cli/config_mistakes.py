@@ -1,4 +1,4 @@
-"""What is wrong with a config, as far as it can be seen before anybody works by it (G-1)."""
+"""Mistakes of a config, as far as they can be found before it is used (G-1)."""
 
 from __future__ import annotations
 
