@@ -1,4 +1,5 @@
-"""A client of A2A is notified of a task by one POST, signed with the gateway's key as Standard Webhooks says (O-9)."""
+"""Notification of an A2A client about a task by one POST, signed with the gateway's key according to Standard Webhooks
+(O-9)."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from interlock.protocol.records import TaskPush
 
 TIMEOUT_S = 10.0
 ANSWER_BYTES = 65_536
-"""What comes back is not looked at; more than this is a refusal."""
+"""The response is not read; a longer one is a refusal."""
 GONE = 410
 """The receiver wants no more of these."""
 PUBLIC_PREFIX = "whpk_"
@@ -23,8 +24,8 @@ TOKEN_HEADER = "x-a2a-notification-token"
 
 
 class TaskPushSender:
-    """Sends notifications. `key` is the gateway's; they are signed with one that is derived from it, so that nothing
-    that a client has signed here is ever a word of the gateway's own log."""
+    """Sends notifications. `key` is the gateway's; they are signed with one that is derived from it, so that a text
+    signed for a client is never valid in the gateway's own log."""
 
     def __init__(self, key: Ed25519PrivateKey, outgoing: Outgoing) -> None:
         seed = key.private_bytes(Encoding.Raw, PrivateFormat.Raw, NoEncryption())
@@ -33,14 +34,14 @@ class TaskPushSender:
         self._outgoing = outgoing
         public = self._key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
         self.public_key = PUBLIC_PREFIX + base64.b64encode(public).decode()
-        """What receivers check signatures with."""
+        """The key with which receivers verify signatures."""
 
     def configure(self, outgoing: Outgoing) -> None:
         """Send by `outgoing` from now on."""
         self._outgoing = outgoing
 
     def check(self, url: str) -> None:
-        """Check where a client wants to be notified. Raises UrlRefused."""
+        """Check the address for a client's notifications. Raises UrlRefused."""
         self._outgoing.check(url)
 
     async def send(self, push: TaskPush, message_id: str, at_ms: int, body: bytes) -> None:

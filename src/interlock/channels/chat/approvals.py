@@ -165,7 +165,7 @@ class Approvals:
         return False
 
     async def _send_card(self, approval_id: str, asked: AskedQuestion, chat: Id) -> None:
-        """Send a card as the approval stands now, for the chat may have been to wait."""
+        """Send a card with the approval's current state, since the chat may have had to wait."""
         try:
             approval = await self._approval(approval_id)
             card = None if approval is None else question(

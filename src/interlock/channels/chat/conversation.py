@@ -1,7 +1,7 @@
-"""A session's replies on their way to a chat: each block of text once it is closed, then how the command ended.
+"""A session's replies for a chat: each block of text once it is closed, then how the command ended.
 
-The session's delivered view is followed, so what silence keeps back never comes here (Q-1). A message is queued for its
-chat in the same write as the cursor behind it: a bridge that starts again continues from there.
+The session's delivered view is followed, so silent text never arrives here (Q-1). A message is queued for its chat in
+the same write as the cursor after it: a restarted bridge continues from there.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from interlock.session.entry import Verbosity, verbosity
 TYPING_S = 4.0
 """The Bot API shows typing for five seconds."""
 AGAIN_S = 5.0
-"""A gateway that could not be reached for long is asked again after this."""
+"""Delay before a gateway that was unreachable for long is tried again."""
 
 STOP_S = 5.0
 
@@ -36,7 +36,7 @@ log = structlog.get_logger("interlock.chat")
 
 
 class _Frame(msgspec.Struct):
-    """What of a frame matters here."""
+    """The fields of a frame that are used here."""
 
     type: str
     payload: dict[str, Any] = {}
@@ -47,8 +47,8 @@ _frame = msgspec.json.Decoder(_Frame)
 
 
 class HandOvers:
-    """Messages on their way to the gateway. A prompt may show in a session's stream before the answer that names its
-    command is here: anyone who sees a prompt that no one awaits looks again when what was on its way has arrived."""
+    """Messages being sent to the gateway. A prompt may appear in a session's stream before the response that names its
+    command has arrived: a reader that finds an unawaited prompt checks again after these requests have completed."""
 
     def __init__(self) -> None:
         self._open: dict[tuple[Id, Id], asyncio.Event] = {}
@@ -65,13 +65,13 @@ class HandOvers:
             done.set()
 
     async def settled(self) -> None:
-        """Wait for those that are on their way now."""
+        """Wait for the current requests."""
         for done in list(self._open.values()):
             await done.wait()
 
 
 class Conversation:
-    """One session. `place` is its part of the file, `save` makes it durable, together with what is queued in `replies`;
+    """A session. `place` is its part of the file, `save` makes it durable, together with what is queued in `replies`;
     `over` is called when nothing is awaited."""
 
     def __init__(self, session_id: str, place: FollowedSession, gateway: AsyncInterlock, bot: ChatService,
@@ -85,7 +85,7 @@ class Conversation:
         self._save = save
         self._over = over
         self._lock = asyncio.Lock()
-        """Held while an event is handled: anyone who ends the following ends it between two events."""
+        """Held while an event is handled: the stream is stopped only between two events."""
         self._following: asyncio.Task[None] | None = None
         self._waiting: dict[str, asyncio.Task[None]] = {}
         self._typing: asyncio.Task[None] | None = None
@@ -93,14 +93,14 @@ class Conversation:
         self._detail: Verbosity = "off"
 
     def expect(self, command_id: str, spot: Spot, message_id: Id) -> None:
-        """Send a command's replies to a spot; that it is awaited is durable when this returns. Raises OSError."""
+        """Send a command's replies to a spot; the expectation is durable when this returns. Raises OSError."""
         if command_id not in self._place.commands:
             self._place.commands[command_id] = Awaited(spot, message_id)
             self._save()
         self.go_on()
 
     def go_on(self) -> None:
-        """Follow what is awaited."""
+        """Follow the awaited commands."""
         if self._following is None:
             self._following = asyncio.create_task(self._follow())
         for command_id in self._place.commands:
@@ -108,7 +108,7 @@ class Conversation:
                 self._waiting[command_id] = asyncio.create_task(self._await_end(command_id))
 
     async def stop(self) -> None:
-        """End between two messages, unless a full queue keeps one waiting; the next start sends the rest."""
+        """Stop between two messages, unless a full queue keeps one waiting; the next start sends the rest."""
         with suppress(TimeoutError):
             async with asyncio.timeout(STOP_S):
                 await self._lock.acquire()
@@ -125,7 +125,7 @@ class Conversation:
                         async with self._lock:
                             await self._take(item.data, item.cursor)
             except CursorExpired:
-                self._place.since = None  # What is no longer kept was sent, or is in the transcript.
+                self._place.since = None  # What is no longer stored was sent, or is in the transcript.
             except InterlockError as error:
                 log.warning("session_not_followed", session_id=self._session_id, error=str(error))
                 await asyncio.sleep(AGAIN_S)
@@ -163,7 +163,7 @@ class Conversation:
         self._save()
 
     def _restart(self) -> None:
-        """Follow on from where the pages ended, or not at all where nothing is awaited any more."""
+        """Continue from where the pages ended, or stop if nothing is awaited any more."""
         if self._following is not None:
             self._following.cancel()
             self._following = None
@@ -173,7 +173,8 @@ class Conversation:
             self._over(self._session_id)
 
     async def _take(self, event: FrameEvent, cursor: str | None) -> None:
-        """Queue one event for its chat; what is durable moves the cursor, and what is queued moves it on the disk."""
+        """Queue one event for its chat; a durable event advances the cursor, and a queued message advances it on
+        disk."""
         said = False
         if event.kind in ("C", "M") and event.frame is not msgspec.UNSET:
             said = await self._tell(_frame.decode(event.frame))
@@ -220,7 +221,7 @@ class Conversation:
         return False
 
     async def _look_how(self) -> None:
-        """How much the session's `verboseLevel` wants sent (I-4)."""
+        """Read how much the session's `verboseLevel` wants sent (I-4)."""
         with suppress(InterlockError):
             session = await self._gateway.sessions.get(self._session_id)
             self._detail = verbosity(session.entry.get("verboseLevel"), "off")
@@ -235,7 +236,8 @@ class Conversation:
         self._replies.post(awaited.spot, text)
 
     def _type(self, awaited: Awaited) -> None:
-        """Show typing, if none is under way: its chat may be slow, and the session's other chats do not wait for it."""
+        """Show typing, if no request for it is under way: its chat may be slow, and the session's other chats do not
+        wait for it."""
         now = asyncio.get_running_loop().time()
         if now - self._typed_at >= TYPING_S and (self._typing is None or self._typing.done()):
             self._typed_at = now

@@ -96,7 +96,7 @@ def decided(approval: Approval, title: str) -> str:
 
 
 def not_counted(approval: Approval) -> str:
-    """Return why a press on a card that waits for nothing, or is no card of the approval, decides nothing."""
+    """Return why a press on a card decides nothing: the approval is not pending, or the card is not its own."""
     if approval.state == "pending":
         return "This card does not belong to a waiting approval, so nothing was decided. Decide on the newest card, " \
                f"or with: interlock approve {approval.id}"

@@ -26,7 +26,7 @@ first, and are read from their beginning when they continue."""
 
 
 class Awaited(msgspec.Struct):
-    """A command whose replies go to a spot. `prompt_id` and `turn_id` are those that its frames have shown last."""
+    """A command whose replies are sent to a spot. `prompt_id` and `turn_id` are the last ones in its frames."""
 
     spot: Spot
     message_id: Id
@@ -35,7 +35,7 @@ class Awaited(msgspec.Struct):
 
 
 class FollowedSession(msgspec.Struct):
-    """A session that is followed: the cursor behind what was sent of it, and what is awaited there."""
+    """A followed session: the cursor after what was sent of it, and its awaited commands."""
 
     since: str | None = None
     commands: dict[str, Awaited] = {}
@@ -44,16 +44,16 @@ class FollowedSession(msgspec.Struct):
 
 
 class AskedQuestion(msgspec.Struct):
-    """A question as chats show it."""
+    """A question as shown in chats."""
 
     title: str
     messages: list[tuple[Spot, Id]] = []
     chats: list[Id] = []
-    """Those of the config that have a message of it."""
+    """The configured chats that have a message of it."""
     waiting: list[Id] = []
-    """Those of the config that are to have one still."""
+    """The configured chats that have yet to receive one."""
     outcome: str | None = None
-    """What its messages are replaced with, once it is decided."""
+    """The text that replaces its messages, once it is decided."""
 
 
 class UnsentReply(msgspec.Struct):
@@ -78,7 +78,7 @@ class QueuedMessage(msgspec.Struct):
 
 
 class Places(msgspec.Struct):
-    """All of it. `feed` is the cursor of the tenant's feed."""
+    """The complete state. `feed` is the cursor of the tenant's feed."""
 
     sessions: dict[str, FollowedSession] = {}
     asked: dict[str, AskedQuestion] = {}
@@ -86,11 +86,11 @@ class Places(msgspec.Struct):
     threads: dict[str, Id] = {}
     """By `chat session`, the message that its thread hangs on, for a service whose cards are collected in threads."""
     undelivered: dict[str, str] = {}
-    """Approvals that wait and could not be shown in any chat, each with the reason."""
+    """Pending approvals that could not be shown in any chat, each with the reason."""
     ended: str | None = None
     """Why the service ended the bridge, such as a token that was revoked; None once it has connected again."""
     unsent: list[UnsentReply] = []
-    """Messages that wait for their chats, those of one chat in their order."""
+    """Messages that wait for their chats, in order per chat."""
     inbox: list[QueuedMessage] = []
     """Messages that wait for the gateway, those of one chat in their order."""
 
@@ -99,7 +99,7 @@ class PlacesFile:
     """The file, mode 0600; written aside, flushed and renamed."""
 
     def __init__(self, path: Path) -> None:
-        """Raises OSError where it cannot be read, ValueError where it is not what was written."""
+        """Read the file. Raises OSError if it cannot be read, ValueError if it is invalid."""
         self._path = path
         try:
             self.now = msgspec.json.decode(path.read_bytes(), type=Places)

@@ -70,8 +70,8 @@ class _RawUpdate(TelegramObject):
 
 
 class _GetRawUpdates(GetUpdates):
-    """`getUpdates`, whose updates are read one by one: for one of a kind that it does not know the library rejects all
-    of them, which would come again for ever."""
+    """`getUpdates`, whose updates are parsed one by one: the library rejects all of them because of one of an unknown
+    kind, and they would be received again forever."""
 
     __returning__ = list[_RawUpdate]
 
@@ -102,7 +102,7 @@ class TelegramBot(ChatService):
         return self._me.username or str(self._me.id)
 
     async def receive(self) -> list[ChatMessage | ButtonPress]:
-        """Fetch updates; that confirms those before its offset. One that cannot be read is logged and passed over."""
+        """Fetch updates; that confirms those before its offset. An unreadable one is logged and skipped."""
         me = self._me or await self._retrying(self._bot.get_me)
         while True:
             offset = None if self._last is None else self._last + 1
@@ -181,9 +181,9 @@ class TelegramBot(ChatService):
                 raise ChatRefused("Another program receives this bot's messages; only one can.") from None
             except (TelegramNetworkError, TelegramServerError) as error:
                 log.warning("telegram_unreachable", error=self._redacted(error), again_in_s=pause_s)
-            except ClientDecodeError:  # A proxy on the way, or a server in trouble, answers with a page of its own.
+            except ClientDecodeError:  # A proxy, or a failing server, answers with a page of its own.
                 log.warning("telegram_unreachable", error="an answer that is not the Bot API's", again_in_s=pause_s)
-            except aiohttp.ClientResponseError as error:  # Of a file, whose address holds the token.
+            except aiohttp.ClientResponseError as error:  # Of a file, whose address contains the token.
                 if error.status < SERVER_ERROR:
                     raise ChatRefused(f"Telegram refused: status {error.status}.") from None
                 log.warning("telegram_unreachable", error=f"status {error.status}", again_in_s=pause_s)
