@@ -12,6 +12,7 @@ pytestmark = pytest.mark.long
 HOLD_S = 2.0
 
 
+@pytest.mark.on_cluster
 @pytest.mark.req("A-5", "P-6", "A-7")
 @pytest.mark.parametrize("decision", ["grant", "deny"])
 def test_a_real_agent_is_held_at_a_tool_call(goose: ThirdParty, decision: str) -> None:

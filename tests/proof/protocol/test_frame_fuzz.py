@@ -12,6 +12,7 @@ from proof.protocol.frame_fuzz import fuzz
 FRAMES = 300
 
 
+@pytest.mark.on_cluster
 @pytest.mark.req("E-1", "E-3", "W-1", "W-2", "D-6")
 @pytest.mark.parametrize("towards", ["gateway", "runner"])
 def test_mutated_frames_cost_neither_link_nor_session(tmp_path: Path, towards: str) -> None:

@@ -27,6 +27,7 @@ FAILPOINTS = 2
 FORKERS = 5
 
 
+@pytest.mark.on_cluster
 @pytest.mark.req("D-6", "D-7", "C-4", "D-1", "S-3", "A-4", "U-2")
 def test_nothing_is_lost_by_kill_9_of_either_side(tmp_path: Path) -> None:
     seed = random.SystemRandom().randrange(2**32)
@@ -84,6 +85,7 @@ def test_the_invariants_hold_wherever_a_process_dies_beside_a_commit_an_acknowle
     assert seen.deaths.total() == 2 * FAILPOINTS
 
 
+@pytest.mark.on_cluster
 @pytest.mark.req("A-4")
 def test_nothing_is_left_of_agents_that_fork_away_when_their_runner_is_killed(tmp_path: Path) -> None:
     seed = random.SystemRandom().randrange(2**32)
@@ -94,6 +96,7 @@ def test_nothing_is_left_of_agents_that_fork_away_when_their_runner_is_killed(tm
     assert seen.kills == 1
 
 
+@pytest.mark.on_cluster
 @pytest.mark.req("O-3", "O-6")
 def test_each_prompt_of_an_editor_ends_once_and_whole_through_kills_of_the_gateway(tmp_path: Path) -> None:
     seed = random.SystemRandom().randrange(2**32)

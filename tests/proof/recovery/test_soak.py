@@ -14,6 +14,7 @@ pytestmark = pytest.mark.long
 STREAMS = 20
 
 
+@pytest.mark.on_cluster
 @pytest.mark.req("S-1", "S-3", "G-3")
 def test_streams_that_were_open_at_a_sigterm_go_on_where_they_were(tmp_path: Path) -> None:
     seen = stop_and_resume(tmp_path, STREAMS, sessions=2)

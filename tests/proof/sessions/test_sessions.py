@@ -22,6 +22,7 @@ RACES = 60
 TIMERS = 30
 
 
+@pytest.mark.on_cluster
 @pytest.mark.req("S-1", "S-2", "S-4")
 def test_a_stream_cut_at_every_position_is_resumed_in_four_ways_to_read_it(tmp_path: Path) -> None:
     seed = random.SystemRandom().randrange(2**32)
@@ -32,6 +33,7 @@ def test_a_stream_cut_at_every_position_is_resumed_in_four_ways_to_read_it(tmp_p
     assert set(seen.cuts.values()) == {RESUMED_EVENTS + 1}
 
 
+@pytest.mark.on_cluster
 @pytest.mark.req("S-3", "S-4")
 def test_a_crowd_of_viewers_is_shown_all_that_is_said(tmp_path: Path) -> None:
     seen = fan_out(tmp_path, viewers=CROWD, frozen=0, a_second=50, measured_s=1.0)
@@ -39,6 +41,7 @@ def test_a_crowd_of_viewers_is_shown_all_that_is_said(tmp_path: Path) -> None:
     assert seen.alone.things > seen.said / 2
 
 
+@pytest.mark.on_cluster
 @pytest.mark.req("D-1", "D-2", "D-3", "D-4", "E-3", "L-2", "L-5")
 def test_a_bad_network_costs_no_frame_that_is_not_counted(tmp_path: Path) -> None:
     seed = random.SystemRandom().randrange(2**32)
