@@ -143,31 +143,58 @@ def test_a_link_that_leads_nowhere_fails_the_build(repository: Path, tmp_path: P
     assert "nowhere" in done.stdout
 
 
+def built(repository: Path, into: Path) -> Path:
+    """Run the program on another repository; returns where it wrote the site."""
+    script = ("import importlib.util, pathlib, sys\n"
+              f"spec = importlib.util.spec_from_file_location('site_of_pages', {str(PROGRAM)!r})\n"
+              "site = importlib.util.module_from_spec(spec); spec.loader.exec_module(site)\n"
+              "site.REPOSITORY = pathlib.Path(sys.argv.pop(1))\n"
+              "sys.exit(site.main())\n")
+    done = subprocess.run([sys.executable, "-c", script, str(repository), "--into", str(into)],
+                          capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return into
+
+
 @pytest.mark.long
 @pytest.mark.needs("mkdocs")
-def test_the_site_is_built_with_a_search_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, str(PROGRAM), "--into", str(tmp_path / "site")], capture_output=True,
-                          text=True, check=False)
+def test_a_site_without_a_version_is_the_directory_itself_and_has_no_menu(repository: Path, tmp_path: Path) -> None:
+    site = built(repository, tmp_path / "site")
+    page = (site / "docs/how-to/begin.html").read_text("utf-8")
+    assert '"provider": "mike"' not in page
+    assert not LOADED.search(page.replace('<link rel="canonical"', ""))
+    assert not (site / "versions.json").exists()
+
+
+@pytest.fixture(scope="module")
+def whole_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of one version of the site with its pictures."""
+    into = tmp_path_factory.mktemp("site")
+    done = subprocess.run([sys.executable, str(PROGRAM), "--into", str(into), "--version", "0.1.0", "--pictures"],
+                          capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    pages = list((tmp_path / "site").rglob("*.html"))
+    return into
+
+
+@pytest.mark.long
+@pytest.mark.needs("mkdocs")
+def test_the_site_is_built_with_a_search_and_loads_nothing_from_elsewhere(whole_site: Path) -> None:
+    pages = list((whole_site / "0.1.0").rglob("*.html"))
     assert len(pages) > 100
     for page in pages:
         text = page.read_text("utf-8")
         assert not LOADED.search(text.replace('<link rel="canonical"', "")), page
         assert 'class="mermaid"' not in text, "its theme would load what draws it from another host"
-    index = json.loads((tmp_path / "site/search/search_index.json").read_text("utf-8"))
+    index = json.loads((whole_site / "0.1.0/search/search_index.json").read_text("utf-8"))
     assert any("RUNNER_RESTARTED" in one["text"] for one in index["docs"])
 
 
 @pytest.mark.long
 @pytest.mark.needs("mkdocs")
-def test_a_version_with_pictures_has_a_menu_that_reads_the_list_beside_it(tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, str(PROGRAM), "--into", str(tmp_path), "--version", "0.1.0", "--pictures"],
-                          capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert json.loads((tmp_path / "versions.json").read_text())[0]["version"] == "0.1.0"
-    page = (tmp_path / "0.1.0/docs/pictures.html").read_text("utf-8")
+def test_a_version_with_pictures_has_a_menu_that_reads_the_list_beside_it(whole_site: Path) -> None:
+    assert json.loads((whole_site / "versions.json").read_text())[0]["version"] == "0.1.0"
+    page = (whole_site / "0.1.0/docs/pictures.html").read_text("utf-8")
     assert '"provider": "mike"' in page
     assert not LOADED.search(page)
     assert page.count("<img") == len(SITE.CAPTIONS)
-    assert "interlock status" in (tmp_path / "0.1.0/docs/pictures/status-80.svg").read_text("utf-8")
+    assert "interlock status" in (whole_site / "0.1.0/docs/pictures/status-80.svg").read_text("utf-8")
