@@ -6,7 +6,7 @@ Spots, messages and people are identified by the service's own ids: numbers for 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from interlock.protocol.inbound import Attachment, InboundBody
@@ -46,16 +46,20 @@ class ChatMessage(NamedTuple):
     channel: str = "telegram"
     in_thread: bool = False
     """Whether the spot's topic is a thread, which has a session of its own even in a direct chat."""
+    first_chat_id: Id | None = None
+    """The id that its chat had before it moved, which still names its session; None if it has not moved."""
 
     def body(self, account_id: str, attachments: list[Attachment]) -> InboundBody:
         """Return the message as the body of `POST /v1/inbound` (R-4)."""
-        chat, topic, user = str(self.spot.chat_id), self.spot.topic_id, str(self.user_id)
+        chat, topic, user = str(self.first_chat_id or self.spot.chat_id), self.spot.topic_id, str(self.user_id)
+        # A chat that has moved numbers its messages from the start.
+        number = str(self.message_id) if self.first_chat_id is None else f"{self.spot.chat_id}:{self.message_id}"
         return InboundBody(
             channel=self.channel, chat_type="direct" if self.direct else "group", account_id=account_id,
             peer=user if self.direct else None, group_id=None if self.direct else chat,
             topic_id=None if topic is None or self.in_thread else str(topic),
             thread_id=str(topic) if topic is not None and self.in_thread else None, sender=user, text=self.text,
-            attachments=attachments, message_id=str(self.message_id), subject=self.title,
+            attachments=attachments, message_id=number, subject=self.title,
         )
 
 
@@ -102,6 +106,27 @@ class BotRejected(ChatRefused):
     ones."""
 
 
+class ChatMoves(NamedTuple):
+    """Chats whose id has changed, each with the id before and after; `save` makes them durable."""
+
+    pairs: list[tuple[Id, Id]]
+    save: Callable[[], None]
+
+    def current(self, chat_id: Id) -> Id:
+        """Return the id that a chat has now."""
+        return next((after for before, after in self.pairs if before == chat_id), chat_id)
+
+    def first(self, chat_id: Id) -> Id | None:
+        """Return the id that a chat had before it moved, or None if it has not moved."""
+        return next((before for before, after in self.pairs if after == chat_id), None)
+
+    def add(self, before: Id, after: Id) -> None:
+        """Note that a chat has moved, durably. Raises OSError."""
+        if (before, after) not in self.pairs:
+            self.pairs.append((before, after))
+            self.save()
+
+
 class ChatService(Protocol):
     """Guarantees: each method waits for as long as the service requires, and retries while the service is unreachable,
     so it ends with a result or with ChatRefused, which is BotRejected if the credentials are not valid. Calls for
@@ -112,6 +137,10 @@ class ChatService(Protocol):
     name: str
     """The channel part of its sessions' keys, such as `telegram`."""
     limits: ChatLimits
+
+    def keep_moves(self, moves: ChatMoves) -> None:
+        """Use these moves, and add further ones, if a chat of the service can get another id."""
+        return
 
     async def connect(self) -> str:
         """Log in; returns the bot's account. Raises BotRejected."""

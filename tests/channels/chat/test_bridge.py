@@ -217,6 +217,33 @@ async def test_a_message_that_the_last_start_may_have_sent_is_awaited_by_those_w
         await asyncio.gather(running_one, return_exceptions=True)
 
 
+class MovingChat(BusyChat):
+    """A service whose chat 1 becomes the chat 2 when its first card is sent."""
+
+    async def send(self, spot: Spot, text: str, *, answers: Id | None = None, buttons: Sequence[Button] = ()) -> Id:
+        return await super().send(Spot(2), text, answers=answers, buttons=buttons)
+
+    async def open_chat(self, chat_id: Id) -> Id:
+        return 2 if self.delivered else chat_id
+
+
+async def test_a_press_counts_on_a_card_that_was_sent_while_its_chat_moved(tmp_path: Path) -> None:
+    async with running(30.0) as gateway, AsyncInterlock(gateway.base, "ilk_default_owner") as key:
+        await hold(gateway, "apr_1")
+        bot = MovingChat()
+        place = PlacesFile(tmp_path / "places.json")
+        bridge = Bridge(bot, key, place, Settings({PERSON: key}, [1], str))
+        running_one = asyncio.ensure_future(bridge.run())
+        await bot.until(lambda: bool(bot.texts(2)))
+        async with asyncio.timeout(PATIENCE_S):
+            while not place.now.asked["apr_1"].messages:
+                await asyncio.sleep(0)
+        assert await bridge._approvals.pressed(
+            ButtonPress("press", PERSON, f"d:apr_1:{DIGEST[:DIGEST_SHOWN]}", Spot(2), 1)) == "Denied."
+        running_one.cancel()
+        await asyncio.gather(running_one, return_exceptions=True)
+
+
 class RevokedChat(PaperChat):
     """A service that rejects the bot's token."""
 

@@ -9,7 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from bot_api.server import TOKEN, BotApi, bot_api
-from interlock.ports.chat_service import ChatRefused, FileWanted, Spot
+from interlock.ports.chat_service import ChatMoves, ChatRefused, FileWanted, Spot
 from lazily import lazily
 
 bots = lazily("interlock.channels.telegram.bot")
@@ -70,3 +70,40 @@ async def test_a_file_that_is_gone_is_refused_and_one_that_cannot_be_had_now_is_
     with capture_logs() as logged:
         assert await bot.fetch(WANTED, 10) == b"abc"
     assert [one["error"] for one in logged] == ["status 502"]
+
+
+OLD, NEW = -100, -1001
+MOVED = ("sendmessage", 400, "Bad Request: group chat was upgraded to a supergroup chat", {"migrate_to_chat_id": NEW})
+
+
+async def test_a_group_that_became_a_supergroup_is_written_to_under_its_new_id(api: BotApi, bot: Any) -> None:
+    """Each message to the old id was refused, for ever."""
+    saved: list[int] = []
+    moves = ChatMoves([], lambda: saved.append(1))
+    bot.keep_moves(moves)
+    api.refusals = [MOVED]
+    number = await bot.send(Spot(OLD), "made", answers=3)
+    assert (api.said(NEW), api.said(OLD), moves.pairs, len(saved)) == (["made"], [], [(OLD, NEW)], 1)
+    assert await bot.open_chat(OLD) == NEW
+    await bot.send(Spot(OLD), "and more")
+    await bot.edit(Spot(OLD), number, "of another message")
+    assert api.said(NEW) == ["made", "and more"]
+    await bot.edit(Spot(NEW), number, "decided")
+    assert api.said(NEW) == ["decided", "and more"]
+
+
+@pytest.mark.parametrize("told", ["to", "from"])
+async def test_the_messages_of_a_group_that_became_a_supergroup_continue_its_session(
+    api: BotApi, bot: Any, told: str
+) -> None:
+    """It began another one, and a message with a number of the old group would have counted as its repetition."""
+    bot.keep_moves(ChatMoves([], lambda: None))
+    await api.write(OLD, 7, "@interlock_bot before", group=True)
+    before = (await bot.receive())[0].body("bot", [])
+    where, note = (OLD, {"migrate_to_chat_id": NEW}) if told == "to" else (NEW, {"migrate_from_chat_id": OLD})
+    await api.write(where, 7, "", group=True, **note)
+    await api.write(NEW, 7, "@interlock_bot after", group=True)
+    message = (await bot.receive())[0]
+    after = message._replace(message_id=int(before.message_id or "0")).body("bot", [])
+    assert (message.spot, after.group_id, before.group_id) == (Spot(NEW), str(OLD), str(OLD))
+    assert after.idempotency_key != before.idempotency_key

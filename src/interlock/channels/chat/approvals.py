@@ -231,7 +231,7 @@ class Approvals:
         sent = self._sending[chat_id, approval.id] = asyncio.Event()
         try:
             spot = await self._spot(chat_id, approval)
-            asked.messages.append((spot, await self._show(spot, card)))
+            asked.messages.append(await self._show_there(configured, spot, card))
         except BotRejected:  # The card is sent by the next start, with a valid token.
             raise
         except ChatRefused as refusal:
@@ -249,6 +249,11 @@ class Approvals:
         self._rejected[approval.id] = str(refusal)
         log.warning("card_rejected", chat_id=chat_id, approval=approval.id, error=str(refusal))
 
+    async def _show_there(self, chat_id: Id, spot: Spot, card: Question) -> tuple[Spot, Id]:
+        """Send a card and return its message, in the chat as presses state it: it may have moved meanwhile."""
+        number = await self._show(spot, card)
+        return spot._replace(chat_id=await self._bot.open_chat(chat_id)), number
+
     async def _show(self, spot: Spot, card: Question) -> Id:
         for text in card.messages[:-1]:
             await self._bot.send(spot, text)
@@ -258,7 +263,8 @@ class Approvals:
         """Send the short card outside of threads; return False if that is rejected, too."""
         spot = Spot(chat_id)
         try:
-            asked.messages.append((spot, await self._show(spot, short_question(approval, self._redact, link))))
+            card = short_question(approval, self._redact, link)
+            asked.messages.append(await self._show_there(chat_id, spot, card))
         except BotRejected:
             raise
         except ChatRefused as refusal:

@@ -16,7 +16,15 @@ from interlock.channels.chat.message_queues import MessageQueues
 from interlock.channels.chat.messages import HELP, refused
 from interlock.channels.chat.places import FollowedSession, PlacesFile, QueuedMessage
 from interlock.channels.chat.replies import Replies
-from interlock.ports.chat_service import BotRejected, ButtonPress, ChatMessage, ChatRefused, ChatService, Id
+from interlock.ports.chat_service import (
+    BotRejected,
+    ButtonPress,
+    ChatMessage,
+    ChatMoves,
+    ChatRefused,
+    ChatService,
+    Id,
+)
 from interlock.protocol.inbound import Attachment
 from interlock.protocol.limits import MAX_INLINE_BINARY_BYTES
 from interlock.sdk import AsyncInterlock
@@ -71,6 +79,7 @@ class Bridge:
             raise
 
     async def _run(self) -> None:
+        self._bot.keep_moves(ChatMoves(self._file.now.moved, self._file.save))
         self._account = await self._bot.connect()
         if self._file.now.ended is not None:
             self._file.now.ended = None

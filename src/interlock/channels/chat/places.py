@@ -89,6 +89,8 @@ class Places(msgspec.Struct):
     """Pending approvals that could not be shown in any chat, each with the reason."""
     ended: str | None = None
     """Why the service ended the bridge, such as a token that was revoked; None once it has connected again."""
+    moved: list[tuple[Id, Id]] = []
+    """Chats whose id has changed, each with the id before and after."""
     unsent: list[UnsentReply] = []
     """Messages that wait for their chats, in order per chat."""
     inbox: list[QueuedMessage] = []

@@ -17,6 +17,7 @@ from aiogram.exceptions import (
     ClientDecodeError,
     TelegramAPIError,
     TelegramConflictError,
+    TelegramMigrateToChat,
     TelegramNetworkError,
     TelegramRetryAfter,
     TelegramServerError,
@@ -34,13 +35,14 @@ from aiogram.types import (
 )
 from pydantic import ValidationError
 
-from interlock.channels.telegram.updates import LIMITS, Listening, read_update
+from interlock.channels.telegram.updates import LIMITS, Listening, move_of, read_update
 from interlock.ports.chat_service import (
     BotRejected,
     Button,
     ButtonPress,
     ChatLimits,
     ChatMessage,
+    ChatMoves,
     ChatRefused,
     ChatService,
     FileWanted,
@@ -93,6 +95,10 @@ class TelegramBot(ChatService):
         self._listening: Listening = listening
         self._me: User | None = None
         self._last: int | None = None
+        self._moves = ChatMoves([], lambda: None)
+
+    def keep_moves(self, moves: ChatMoves) -> None:
+        self._moves = moves
 
     async def close(self) -> None:
         await self._bot.session.close()
@@ -112,10 +118,18 @@ class TelegramBot(ChatService):
                 lambda wanted=wanted: self._bot(wanted, request_timeout=POLL_S + int(ANSWER_TIMEOUT_S)))
             if updates:
                 self._last = updates[-1].update_id
-            read = [read_update(update, me, self._listening) for update in map(self._update, updates) if update]
+            read = [self._read(update, me) for update in map(self._update, updates) if update]
             found = [item for item in read if item is not None]
             if found:
                 return found
+
+    def _read(self, update: Update, me: User) -> ChatMessage | ButtonPress | None:
+        if (move := move_of(update)) is not None:
+            self._moves.add(*move)
+        item = read_update(update, me, self._listening)
+        if not isinstance(item, ChatMessage):
+            return item
+        return item._replace(first_chat_id=self._moves.first(item.spot.chat_id))
 
     def _update(self, raw: _RawUpdate) -> Update | None:
         try:
@@ -125,18 +139,30 @@ class TelegramBot(ChatService):
             return None
 
     async def open_chat(self, chat_id: Id) -> Id:
-        """Return the number of the person, which is that of the direct chat."""
-        return chat_id
+        """Return the number of the person, which is that of the direct chat, or the current number of a group."""
+        return self._moves.current(chat_id)
 
     async def send(self, spot: Spot, text: str, *, answers: Id | None = None, buttons: Sequence[Button] = ()) -> Id:
+        try:
+            return await self._send(spot, text, answers, buttons)
+        except TelegramMigrateToChat as moved:
+            self._moves.add(spot.chat_id, moved.migrate_to_chat_id)
+            return await self._send(spot, text, answers, buttons)
+
+    async def _send(self, spot: Spot, text: str, answers: Id | None, buttons: Sequence[Button]) -> Id:
+        chat = self._moves.current(spot.chat_id)
+        if chat != spot.chat_id:
+            answers = None  # The number of a message in the old chat is that of another message in the new one.
         sent = await self._retrying(lambda: self._bot.send_message(
-            spot.chat_id, text, message_thread_id=None if spot.topic_id is None else int(spot.topic_id),
+            chat, text, message_thread_id=None if spot.topic_id is None else int(spot.topic_id),
             reply_markup=_keyboard(buttons), link_preview_options=LinkPreviewOptions(is_disabled=True),
             reply_parameters=None if answers is None else ReplyParameters(
                 message_id=int(answers), allow_sending_without_reply=True)))
         return sent.message_id
 
     async def edit(self, spot: Spot, message_id: Id, text: str) -> None:
+        if self._moves.current(spot.chat_id) != spot.chat_id:
+            return  # Messages of a chat that has moved cannot be edited.
         try:
             await self._retrying(lambda: self._bot.edit_message_text(text, chat_id=spot.chat_id,
                                                                       message_id=int(message_id)))
@@ -144,11 +170,14 @@ class TelegramBot(ChatService):
             raise
         except ChatRefused as refused:
             log.info("message_not_edited", chat_id=spot.chat_id, error=str(refused))
+        except TelegramMigrateToChat as moved:
+            self._moves.add(spot.chat_id, moved.migrate_to_chat_id)
 
     async def show_typing(self, spot: Spot) -> None:
         with suppress(TelegramAPIError, ClientDecodeError):
             await self._bot.send_chat_action(
-                spot.chat_id, "typing", message_thread_id=None if spot.topic_id is None else int(spot.topic_id))
+                self._moves.current(spot.chat_id), "typing",
+                message_thread_id=None if spot.topic_id is None else int(spot.topic_id))
 
     async def answer_press(self, press: ButtonPress, text: str) -> None:
         with suppress(ChatRefused):
@@ -189,6 +218,8 @@ class TelegramBot(ChatService):
                 log.warning("telegram_unreachable", error=f"status {error.status}", again_in_s=pause_s)
             except (aiohttp.ClientError, TimeoutError) as error:
                 log.warning("telegram_unreachable", error=type(error).__name__, again_in_s=pause_s)
+            except TelegramMigrateToChat:  # Of the methods that name a chat.
+                raise
             except TelegramAPIError as error:
                 raise ChatRefused(f"Telegram refused: {self._redacted(error)}") from None
             await asyncio.sleep(pause_s)

@@ -37,6 +37,16 @@ def read_update(update: Update, me: User, listening: Listening) -> ChatMessage |
                 None if direct else message.chat.title, replied.message_id if to_me and replied else None, files)
 
 
+def move_of(update: Update) -> tuple[int, int] | None:
+    """Return the id of a group before and after it became a supergroup; None for any other update."""
+    message = update.message
+    if message is None:
+        return None
+    if message.migrate_to_chat_id is not None:
+        return message.chat.id, message.migrate_to_chat_id
+    return None if message.migrate_from_chat_id is None else (message.migrate_from_chat_id, message.chat.id)
+
+
 def _addressed(text: str, username: str) -> tuple[str, bool]:
     """Remove the bot's own name from a text: `/new@bot x` becomes `/new x`; a leading mention addresses the bot."""
     name = f"@{username}".lower()
