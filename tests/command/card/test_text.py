@@ -28,6 +28,8 @@ pytestmark = pytest.mark.req("P-2", "H-4")
     ("etc\u2215passwd\u2044x", "etc<U+2215>passwd<U+2044>x"),
     ("\U000e0072\U000e006d", "<U+E0072><U+E006D>"),
     ("\ud800x", "<U+D800>x"),
+    ("a\ufe0fb\u034fc\u180bd", "a<U+FE0F>b<U+034F>c<U+180B>d"),
+    ("build\U000e0100\U000e01ef", "build<U+E0100><U+E01EF>"),
     ("ok" + " " * 500 + "; rm -rf ~", "ok<500 spaces>; rm -rf ~"),
 ])  # fmt: skip
 def test_what_deceives_is_made_visible(hostile: str, shown: str) -> None:

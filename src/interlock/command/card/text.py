@@ -16,6 +16,8 @@ _LOOKALIKES = frozenset({"ARMENIAN", "CHEROKEE", "COPTIC", "CYRILLIC", "GREEK", 
 """Scripts whose letters can be mistaken for Latin ones when both occur in one word."""
 _BLANKS = frozenset("\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
 """Letters and symbols that are drawn as blanks."""
+_IGNORABLE = re.compile("[\u034f\u180b-\u180d\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef]")
+"""Marks that are not drawn: the grapheme joiner, and the variation selectors, which name one form of a character."""
 _HIDDEN = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs"})
 """General categories that are not drawn, or drawn as a blank."""
 _WORD = re.compile(r"\w+")
@@ -44,7 +46,7 @@ def one_line(text: str, limit: int) -> str:
 def _drawn(one: str) -> str:
     if one in "\n\t":
         return one
-    if unicodedata.category(one) in _HIDDEN or one in _BLANKS or _passes_for_ascii(one):
+    if unicodedata.category(one) in _HIDDEN or one in _BLANKS or _IGNORABLE.match(one) or _passes_for_ascii(one):
         return f"<U+{ord(one):04X}>"
     return one
 
