@@ -22,6 +22,14 @@ export interface SentFile {
   isWhole: boolean;
 }
 
+/** An entry of a transcript, as far as it is shown. */
+export interface Entry {
+  id: string;
+  timestamp: string;
+  summary?: string;
+  message?: {role: string; content?: string | Record<string, unknown>[]; toolCallId?: string; isError?: boolean};
+}
+
 export type Block =
   | {kind: 'text' | 'thinking'; id: string; text: string}
   | {kind: 'prompt'; id: string; text: string; files: SentFile[]}
@@ -134,6 +142,33 @@ export class Blocks {
     this.settings ??= older.settings;
     this.front += before.length - moved.size;
     this.changes += 1;
+  }
+
+  /** Put what the session began with, which is in no frame of it, in front of all that is here. */
+  takeEntries(entries: readonly Entry[]): void {
+    const before = new Blocks();
+    for (const entry of entries) before.entry(entry);
+    for (const block of before.all) this.byId.set(block.id, block);
+    this.all = [...before.all, ...this.all];
+    this.front += before.all.length;
+    this.changes += 1;
+  }
+
+  private entry({id, summary, message}: Entry): void {
+    const content = message?.content ?? summary ?? '';
+    const parts = typeof content === 'string' ? [{type: 'text', text: content}] : content;
+    const words = parts.map((part) => part.type === 'text' ? text(part.text) : '').filter((one) => one !== '').join('\n');
+    if (message?.role === 'toolResult') {
+      const tool = this.tool(text(message.toolCallId));
+      [tool.output, tool.state] = [words, message.isError === true ? 'error' : 'ok'];
+    } else if (words !== '') {
+      this.add(message?.role === 'user' ? {kind: 'prompt', id: `entry ${id}`, text: words, files: []} : {kind: 'text', id: `entry ${id}`, text: words});
+    }
+    for (const part of parts as Record<string, unknown>[]) {
+      if (part.type !== 'toolCall') continue;
+      const tool = this.tool(text(part.id));
+      [tool.name, tool.input, tool.state] = [text(part.name), part.arguments, 'ok'];
+    }
   }
 
   take(event: FrameEvent): void {
