@@ -313,6 +313,11 @@ async def test_an_older_gateway_begins_a_session_and_its_stream_in_one_statement
 
 
 OLD_ROWS = {
+    "control": "INSERT INTO control SELECT 'S' || n % 3, n, '', '' FROM generate_series(1, 30) AS n",
+    "file": "INSERT INTO file (session_id, transfer_id, objects, body) "
+            "SELECT 'S' || n % 3, n::text, '{}', '' FROM generate_series(1, 30) AS n",
+    "idempotency": "INSERT INTO idempotency SELECT n::text, '', 200, '', 0, 'cmd_' || n % 3, '' "
+                   "FROM generate_series(1, 30) AS n",
     "stream": "INSERT INTO stream (name, head) SELECT 's/S' || n % 3, 9 FROM generate_series(0, 2) AS n",
     "event": "INSERT INTO event SELECT (SELECT min(id) FROM stream) + n % 3, n, '', 0, '', '' "
              "FROM generate_series(1, 30) AS n",
@@ -323,18 +328,19 @@ OLD_ROWS = {
                        "FROM generate_series(1, 30) AS n",
     "lane": "INSERT INTO lane (name, epoch) SELECT 'S' || n % 3, 1 FROM generate_series(0, 2) AS n",
 }
-"""Rows of the sessions S0, S1 and S2, as a program of schema 16 has written them."""
-LARGE = ("event", "transcript_line", "transcript_pending", "transcript")
+"""Rows of the sessions S0, S1 and S2, as a program of schema 14 has written them."""
+LARGE = ("control", "file", "idempotency", "event", "transcript_line", "transcript_pending", "transcript")
 
 
-async def of_schema_16(url: str, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Fill a database of schema 16 with OLD_ROWS; returns a connection to it."""
+async def of_schema_14(url: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Fill a database of schema 14 with OLD_ROWS; returns a connection to it."""
     connection = await asyncpg.connect(url)
     with monkeypatch.context() as patch:
-        patch.setattr(schema, "migrations", lambda: migrations()[:16])
+        patch.setattr(schema, "migrations", lambda: migrations()[:14])
         await migrate(connection, url)
     for number in range(3):
         await connection.execute(SESSION, f"S{number}", f"t{number}")
+        await connection.execute(PUT_OLD_COMMAND, f"cmd_{number}", f"t{number}")
     for sql in OLD_ROWS.values():
         await connection.execute(sql)
     return connection
@@ -349,21 +355,22 @@ async def tenants(connection: Any) -> dict[str, dict[str, int]]:
 FILLED = {table: {f"t{number}": 10 if table in LARGE else 1 for number in range(3)} for table in OLD_ROWS}
 
 
+@pytest.mark.parametrize("table", LARGE)
 async def test_a_column_of_a_large_table_is_filled_in_batches_beside_an_older_gateway(
-        empty_database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        table: str, empty_database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each transaction fills FILL_ROWS rows at the most, and between two of them others write to the table."""
-    connection, beside = await of_schema_16(empty_database, monkeypatch), await asyncpg.connect(empty_database)
+    connection, beside = await of_schema_14(empty_database, monkeypatch), await asyncpg.connect(empty_database)
     monkeypatch.setattr(schema, "FILL_ROWS", 4)
     execute, filled = asyncpg.Connection.execute, list[int]()
 
     async def committed(self: Any, sql: str, *values: Any, timeout: float | None = None) -> str:
         done = await execute(self, sql, *values, timeout=timeout)
         if self is connection and sql == "COMMIT":
-            added = await beside.fetchval("SELECT count(*) FROM information_schema.columns WHERE table_name = 'event' "
-                                          "AND column_name = 'tenant_id'")
+            added = await beside.fetchval("SELECT count(*) FROM information_schema.columns WHERE table_name = $1 "
+                                          "AND column_name = 'tenant_id'", table)
             if added:
-                filled.append(await beside.fetchval("SELECT count(*) FROM event WHERE tenant_id <> ''"))
-                await beside.execute("UPDATE stream SET head = head + 1; LOCK TABLE event IN ROW EXCLUSIVE MODE")
+                filled.append(await beside.fetchval(f"SELECT count(*) FROM {table} WHERE tenant_id <> ''"))
+                await beside.execute(f"UPDATE stream SET head = head + 1; LOCK TABLE {table} IN ROW EXCLUSIVE MODE")
         return done
 
     monkeypatch.setattr(asyncpg.Connection, "execute", committed)
@@ -379,7 +386,7 @@ async def test_a_column_of_a_large_table_is_filled_in_batches_beside_an_older_ga
 async def test_a_migration_that_was_killed_between_two_batches_is_gone_on_with(
         empty_database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """At whichever commit it ends, the next gateway brings it to the same end."""
-    connection = await of_schema_16(empty_database, monkeypatch)
+    connection = await of_schema_14(empty_database, monkeypatch)
     monkeypatch.setattr(schema, "FILL_ROWS", 7)
     execute, commits, deaths = asyncpg.Connection.execute, 0, 0
 
@@ -411,7 +418,7 @@ async def test_a_migration_that_was_killed_between_two_batches_is_gone_on_with(
 
 async def test_gateways_that_start_at_once_fill_the_same_columns(
         empty_database: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    connection = await of_schema_16(empty_database, monkeypatch)
+    connection = await of_schema_14(empty_database, monkeypatch)
     monkeypatch.setattr(schema, "FILL_ROWS", 3)
     gateways = [await asyncpg.connect(empty_database) for _ in range(3)]
     await asyncio.gather(*(migrate(gateway, empty_database) for gateway in gateways))
