@@ -29,7 +29,7 @@ PATIENCE_MS = 30_000
 LEAST_ROUNDS = 3
 
 
-class Crowd:
+class ChatMembers:
     """All viewers of one server, read by one loop."""
 
     def __init__(self, process: Listening, key: str) -> None:
@@ -78,11 +78,11 @@ def fan_out(scale: Scale) -> list[Line]:
     with contextlib.ExitStack() as stack:
         name = stack.enter_context(
             tempfile.TemporaryDirectory(prefix="interlock-bench-", dir=os.environ.get("INTERLOCK_BENCH_DIR")))
-        crowds = dict[str, Crowd]()
+        crowds = dict[str, ChatMembers]()
         for kind in ("bare", "sse"):
             process = stack.enter_context(listening("benchmarks.control_plane.fan_out_process", kind, name))
             key = Path(name) / f"{kind}.key"
-            crowds[kind] = Crowd(process, key.read_text("ascii") if key.exists() else "none")
+            crowds[kind] = ChatMembers(process, key.read_text("ascii") if key.exists() else "none")
             stack.callback(crowds[kind].close)
         end, rounds = time.perf_counter() + scale.seconds, 0
         while rounds < LEAST_ROUNDS or time.perf_counter() < end:

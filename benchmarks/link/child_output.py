@@ -23,7 +23,7 @@ from interlock.runner.interactions import Interactions, LivePresence, Waits
 from interlock.runner.outflow import FLUSH_BYTES
 from interlock.runner.process import AgentProcess
 from interlock.runner.state import TurnState
-from interlock.runner.turn_writer import TurnScribe
+from interlock.runner.turn_writer import StoredTurnWriter
 
 LINE = b"x" * 119 + b"\n"
 WRITER = """
@@ -70,7 +70,7 @@ async def _through(folder: Path, size: int, *, durable: bool) -> float:
     async with offline_session(folder if durable else None) as (journal, outflow):
         env = environment(os.environ, session_id=journal.session_id, workspace=folder, runner_id="bench")
         process = await AgentProcess.start([sys.executable, "-I", "-S", "-c", WRITER, str(size)], env, folder)
-        scribe = TurnScribe(journal, TurnState("t", "p", 0), Interactions(journal, LivePresence(), Waits()))
+        turn_writer = StoredTurnWriter(journal, TurnState("t", "p", 0), Interactions(journal, LivePresence(), Waits()))
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         first, came, start = 0, 0, 0.0
         try:
@@ -79,8 +79,8 @@ async def _through(folder: Path, size: int, *, durable: bool) -> float:
                     start = time.perf_counter()  # As for `os.read`: the child's own start does not count.
                     first = len(chunk)
                 came += len(chunk)
-                await scribe.text(decoder.decode(chunk))
-            await journal.write(*await scribe.finish("the end"))
+                await turn_writer.text(decoder.decode(chunk))
+            await journal.write(*await turn_writer.finish("the end"))
             await outflow.flushed()
             seconds = time.perf_counter() - start
         finally:

@@ -70,7 +70,7 @@ async def _reattach(folder: Path, port: int, token: str, session_id: str, turn_i
     flowing = asyncio.create_task(outflow.run())
     link = GatewayConnector(url=f"ws://127.0.0.1:{port}/rawp", token=token, outbox=outbox, objects=MemoryObjects(),
                             outflow=outflow,
-                            hello=hello, control=control, vouch=list, clock=clock, entropy=os.urandom)
+                            hello=hello, control=control, live_agents=list, clock=clock, entropy=os.urandom)
     start = time.perf_counter()
     linking = asyncio.create_task(link.run())
     try:

@@ -164,7 +164,7 @@ class VotingGateway:
         kind = dice.choice(sorted(kinds))
         return kind, *kinds[kind]
 
-    async def standing(self, approval: dict[str, Any]) -> tuple[str, int]:
+    async def state_and_votes(self, approval: dict[str, Any]) -> tuple[str, int]:
         """The approval's state and its votes, as the ledger has them."""
         record = await self.inside.ledger.approval(approval["id"], approval["tenant_id"])
         assert record is not None
@@ -187,12 +187,12 @@ class VotingGateway:
         path = f"/v1/approvals/{self.one['id']}/grants"
         for _ in range(2):
             answer = await self.inside.ask(self.ann.token, "POST", path, json=grant)
-            if answer.status_code != 200 or await self.standing(self.one) != ("pending", 1):
-                return f"an honest vote: {answer.status_code} {answer.text} {await self.standing(self.one)}"
+            if answer.status_code != 200 or await self.state_and_votes(self.one) != ("pending", 1):
+                return f"an honest vote: {answer.status_code} {answer.text} {await self.state_and_votes(self.one)}"
         self.honest += 1
         self.one, self.two = await self.waiting(), self.one
         replayed = await self.inside.ask(self.ann.token, "POST", f"/v1/approvals/{self.one['id']}/grants", json=grant)
-        if replayed.is_success or await self.standing(self.one) != ("pending", 0):
+        if replayed.is_success or await self.state_and_votes(self.one) != ("pending", 0):
             return f"a replayed signature: {replayed.status_code}"
         return None
 
@@ -221,7 +221,7 @@ async def trial(seed: int, votes: int) -> dict[str, Any]:
                                                 headers={"Content-Type": "application/json"})
                 refused, shown = 400 <= answer.status_code < 500, f"{answer.status_code} {answer.text}"
             kinds[kind] += 1
-            state = await voting.standing(voting.one)
+            state = await voting.state_and_votes(voting.one)
             if state != ("pending", 0):
                 counted += 1
                 voting.one = await voting.waiting()

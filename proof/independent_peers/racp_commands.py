@@ -177,7 +177,7 @@ async def a_key_is_needed(stage: Stage) -> str:
 
 # --- status ---
 
-async def vouch(at: Turn) -> None:
+async def send_heartbeat(at: Turn) -> None:
     """Have the client vouch for its agent."""
     await at.client.send_frame(profile.made("x-interlock.heartbeat", {"agents": [
         {"session_id": at.client.session_id, "agent_id": at.client.agent_id, "state": "running",
@@ -203,7 +203,7 @@ async def _use_tools(at: Turn, kind: str, stage: str) -> None:
 async def status_events_have_the_form(stage: Stage) -> str:
     async with turn(stage) as at:
         streaming = asyncio.create_task(at.person.stream(f"/commands/{at.command['id']}/status"))
-        await vouch(at)
+        await send_heartbeat(at)
         await at.client.say(at.turn_id, "hello")
         for wanted, kind in (("retrieval", "search"), ("tool", "execute")):
             await _use_tools(at, kind, wanted)
@@ -226,7 +226,7 @@ async def status_events_have_the_form(stage: Stage) -> str:
 async def a_heartbeat_has_the_form(stage: Stage) -> str:
     async with turn(stage) as at:
         streaming = asyncio.create_task(at.person.stream(f"/commands/{at.command['id']}/status"))
-        await vouch(at)
+        await send_heartbeat(at)
         await asyncio.sleep(HEARTBEAT_S)
         await at.client.end(at.turn_id)
         state(await at.ended(), "succeeded")

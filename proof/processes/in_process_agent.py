@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 from typing import ClassVar
 
-from interlock.ports.agent import AgentPrompt, AgentStart, ProcessExit, Scribe, Started, TurnOutcome
+from interlock.ports.agent import AgentPrompt, AgentStart, ProcessExit, Started, TurnOutcome, TurnWriter
 from interlock.ports.process import Spawn
 from interlock.protocol.payloads import Features
 
@@ -35,7 +35,7 @@ class InnerAgent:
         self._workspace = opening.workspace
         return Started(Features(adapter_type="process", permission="asks"), "Inner")
 
-    async def prompt(self, prompt: AgentPrompt, scribe: Scribe) -> TurnOutcome:
+    async def prompt(self, prompt: AgentPrompt, turn_writer: TurnWriter) -> TurnOutcome:
         """Append the name; hold the turn if that is asked."""
         name, *how = " ".join(str(block.get("text", "")) for block in prompt.content).split()
         self._cancelled.clear()
@@ -47,7 +47,7 @@ class InnerAgent:
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
             for one in ends:
                 one.cancel()
-        await scribe.text(f"{name} done\n")
+        await turn_writer.text(f"{name} done\n")
         return TurnOutcome("cancelled" if self._cancelled.is_set() else "end_turn")
 
     def _release(self) -> asyncio.Event:

@@ -125,7 +125,7 @@ def fan_out(place: Path, viewers: int, frozen: int, a_second: int, measured_s: f
     stack = Stack(place, f'\n[agents.ticker]\nadapter = "dps"\ncommand = "{sys.executable}"\n'
                          f'args = ["-I", "-S", "{script}"]\n', fork_server)
     watching: subprocess.Popen[bytes] | None = None
-    standing: list[Reader] = []
+    frozen_readers: list[Reader] = []
     try:
         stack.up()
         session_id = _say(stack, 1, 1)  # A first turn, so that there is a session to watch.
@@ -141,12 +141,12 @@ def fan_out(place: Path, viewers: int, frozen: int, a_second: int, measured_s: f
         if not frozen:
             return Findings(viewers, 0, said, alone, alone, 0, 0.0, (descriptors[0], descriptors[0], descriptors[0]))
         since = _newest(stack, path)
-        standing.extend(_one_more(stack, f"{path}?since={since}") for _ in range(frozen))
-        _read_along(standing)
+        frozen_readers.extend(_one_more(stack, f"{path}?since={since}") for _ in range(frozen))
+        _read_along(frozen_readers)
         began = time.monotonic()
         descriptors.append(_descriptors(gateway))
         beside = _measure(log, measured_s, gateway, watching.pid)
-        cut = _until_cut(standing, began)
+        cut = _until_cut(frozen_readers, began)
         after_s = time.monotonic() - began
         stack.until(lambda: _descriptors(gateway) <= descriptors[0] + 2) if cut == frozen else None
         return Findings(viewers, frozen, said, alone, beside, cut, after_s,
@@ -155,7 +155,7 @@ def fan_out(place: Path, viewers: int, frozen: int, a_second: int, measured_s: f
         if watching is not None:
             watching.kill()
             watching.wait()
-        for one in standing:
+        for one in frozen_readers:
             one.socket.close()
         stack.down()
         fork_server.close()

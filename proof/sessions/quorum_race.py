@@ -24,15 +24,15 @@ TWO = RuleSet([Rule(name="two", effect="ask", tool="shell", required=REQUIRED, d
 
 def earned(log: list[dict[str, Any]]) -> str:
     """Count votes as a plain reader of the log would: what the first decisive one decided, or "pending"."""
-    standing: dict[str, str] = {}
+    votes: dict[str, str] = {}
     for record in log:
         if record["action"] == "withdraw":
-            standing.pop(record["who"]["id"], None)
+            votes.pop(record["who"]["id"], None)
         elif record["action"] == "vote":
-            standing[record["who"]["id"]] = record["meta"]["decision"]
-            if list(standing.values()).count("deny") >= REQUIRED:
+            votes[record["who"]["id"]] = record["meta"]["decision"]
+            if list(votes.values()).count("deny") >= REQUIRED:
                 return "denied"
-            if list(standing.values()).count("grant") >= REQUIRED:
+            if list(votes.values()).count("grant") >= REQUIRED:
                 return "granted"
     return "pending"
 

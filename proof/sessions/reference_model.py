@@ -24,7 +24,7 @@ from interlock.protocol import payloads as p
 from interlock.protocol.envelope import DPS_VERSION
 from interlock.protocol.limits import LARGEST_SEQ
 from interlock.protocol.problems import Problem
-from interlock.protocol.resources import ApprovalWish, Target
+from interlock.protocol.resources import ApprovalRequirement, Target
 from proof import REPOSITORY
 
 RUNS, STEPS = 1_000, 50
@@ -120,7 +120,7 @@ class Conversation(RuleBasedStateMachine):
     @rule(asks=SELDOM)
     def execute(self, asks: bool) -> None:
         target = Target(session_id=self.session_id) if self.session_id else Target(agent_id="shell")
-        wish = ApprovalWish(required=1) if asks else None
+        wish = ApprovalRequirement(required=1) if asks else None
         command = self.wait(self.table.execute(target=target, approval=wish))
         self.commands.append(command)
         self.session_id = command.target.session_id

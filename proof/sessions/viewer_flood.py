@@ -55,7 +55,7 @@ class Findings(NamedTuple):
         return found
 
 
-class Crowd:
+class ChatMembers:
     """Sockets that each ask for a stream, read by a thread of their own; what they are answered is counted."""
 
     def __init__(self, port: int, asks: bytes, streams: int) -> None:
@@ -98,7 +98,7 @@ def crowded(place: Path, streams: int, history: int, measured_s: float, allowed:
                          f'args = ["-I", "-S", "{script}"]\n'
                          + (f"[rates]\nprincipal_streams = {allowed}\n" if allowed is not None else ""),
                   on_file=True)  # The limit and the memory are of one gateway.
-    crowd: Crowd | None = None
+    crowd: ChatMembers | None = None
     try:
         stack.up()
         gateway = stack.processes["gateway"].pid
@@ -107,7 +107,7 @@ def crowded(place: Path, streams: int, history: int, measured_s: float, allowed:
         before = _resident_mib(gateway)
         key = stack.post("/v1/keys", {"principal": {"type": "user", "id": "watcher"}, "roles": ["viewer"]},
                          "proof-streams-key-of-the-watcher").json()["key"]
-        crowd = Crowd(stack.port, request(f"/v1/sessions/{session_id}/frames", f"Bearer {key}"), streams)
+        crowd = ChatMembers(stack.port, request(f"/v1/sessions/{session_id}/frames", f"Bearer {key}"), streams)
         peak = _Peak(gateway)
         beside_s = _commands(stack, session_id, measured_s, "beside")
         statuses, sent = Counter(crowd.statuses), crowd.bytes

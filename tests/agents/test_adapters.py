@@ -161,7 +161,7 @@ async def test_a_process_that_fails_is_told_of(process: str, said: str, code: st
         assert (error.error_code, error.severity) == (code, "fatal")
         assert scene.text() == "so"
         await scene.next("session.closed")
-        assert scene.sessions.vouch() == []
+        assert scene.sessions.live_agents() == []
 
 
 @pytest.mark.req("A-4", "T-3")

@@ -68,7 +68,7 @@ async def talk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: list[str 
     script = Script({"POST /v1/inbound": list(answers)})
     monkeypatch.setattr(chat, "PipedLines", lambda: Typed(*lines))
     monkeypatch.setattr(chat, "GatewayLink", lambda _where: link_to(script, tmp_path))
-    done = await asyncio.wait_for(chat._Talk(chat.Where(state=tmp_path), "agent:shell:main", "ask").run(), 10)
+    done = await asyncio.wait_for(chat._Chat(chat.Where(state=tmp_path), "agent:shell:main", "ask").run(), 10)
     return done, script
 
 
@@ -112,7 +112,7 @@ async def test_an_agent_that_no_runner_offers_is_refused_before_a_line_is_read(
     monkeypatch.setattr(chat, "GatewayLink", lambda _where: link_to(script, tmp_path))
     typed = Typed(None)
     monkeypatch.setattr(chat, "PipedLines", lambda: typed)
-    talking = chat._Talk(chat.Where(state=tmp_path), "agent:goose:main", "ask", "goose")
+    talking = chat._Chat(chat.Where(state=tmp_path), "agent:goose:main", "ask", "goose")
     with pytest.raises(Trouble, match="no runner that is online offers agent goose") as trouble:
         await asyncio.wait_for(talking.run(), 10)
     assert trouble.value.status == ExitStatus.CONFLICT
@@ -133,5 +133,5 @@ async def test_an_agent_that_is_offered_or_has_a_session_is_talked_with(
     monkeypatch.setattr(chat, "GatewayLink", lambda _where: link_to(script, tmp_path))
     monkeypatch.setattr(chat, "PipedLines", lambda: Typed(None))
     for agent in ("shell", "goose"):
-        talking = chat._Talk(chat.Where(state=tmp_path), f"agent:{agent}:main", "ask", agent)
+        talking = chat._Chat(chat.Where(state=tmp_path), f"agent:{agent}:main", "ask", agent)
         assert await asyncio.wait_for(talking.run(), 10) == ExitStatus.DONE

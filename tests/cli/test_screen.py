@@ -150,10 +150,10 @@ def test_a_tool_that_ended_early_says_whether_a_person_canceled_it(
 def test_an_agents_error_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
     screen = Screen("claude")
     show(screen, ("agent.error", p.AgentError(severity="error", error_code="PROCESS_EXIT", message="It died.")))
-    screen.tell_errors("It died.")
+    screen.show_errors("It died.")
     assert capsys.readouterr().err == ""
     show(screen, ("agent.error", p.AgentError(severity="error", error_code="PROCESS_EXIT", message="\x1b[2Jdied")))
-    screen.tell_errors("Something else.")
+    screen.show_errors("Something else.")
     assert capsys.readouterr().err == "agent error[PROCESS_EXIT]: \\x1b[2Jdied\n"
 
 
@@ -195,5 +195,5 @@ def test_a_refusal_upon_which_the_gateway_asks_a_person_is_no_error_on_the_scree
 ) -> None:
     screen = Screen("claude")
     show(screen, ("session.error", p.SessionError(error_code=code, message="It was not started.", fatal=True)))
-    screen.tell_errors()
+    screen.show_errors()
     assert capsys.readouterr().err.count("It was not started.") == lines

@@ -139,19 +139,19 @@ def workspace(stack: Stack, request: pytest.FixtureRequest) -> Path:
 
 
 @pytest.fixture(scope="module")
-def standing(stack: Stack) -> Errand:
+def finished(stack: Stack) -> Errand:
     """A session of the shell that stays open all along."""
-    place = stack.workspace / "standing"
+    place = stack.workspace / "open"
     place.mkdir()
-    errand = submit(stack, "shell", "echo standing # free", workspace=place)
+    errand = submit(stack, "shell", "echo open # free", workspace=place)
     assert errand.ended()["state"] == "succeeded"
     return errand
 
 
 @pytest.fixture
-def usable(stack: Stack, standing: Errand) -> Generator[None]:
+def usable(stack: Stack, finished: Errand) -> Generator[None]:
     """After the test, another session of the same gateway and runner still does its work."""
     yield
-    again = submit(stack, "shell", "echo still here # free", session_id=standing.session_id)
+    again = submit(stack, "shell", "echo still here # free", session_id=finished.session_id)
     ended = again.ended()
     assert ended["state"] == "succeeded", ended.get("error")

@@ -71,7 +71,7 @@ class Held(NamedTuple):
     stack: Stack
     errand: Errand
     approval: dict[str, Any]
-    standing: Errand
+    finished: Errand
 
 
 class Door(NamedTuple):
@@ -95,7 +95,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory, fork_server: ForkServer) -> 
 
 
 @pytest.fixture(scope="module")
-def standing(stack: Stack) -> Errand:
+def finished(stack: Stack) -> Errand:
     errand = submit(stack, "shell", f"echo {CANARY} # free", workspace=stack.workspace)
     assert errand.ended()["state"] == "succeeded"
     return errand
@@ -128,8 +128,8 @@ async def entries(client: AsyncInterlock, session: str) -> list[bytes]:
 # --- the doors ---
 async def by_rest(key: str, held: Held) -> Shown:
     async with AsyncInterlock(held.stack.url, key) as client:
-        shown = {READ: await shown_or_refused(client.commands.get(held.standing.id)),
-                 TRANSCRIPT: await shown_or_refused(entries(client, held.standing.session_id))}
+        shown = {READ: await shown_or_refused(client.commands.get(held.finished.id)),
+                 TRANSCRIPT: await shown_or_refused(entries(client, held.finished.session_id))}
         for act in (
             client.commands.submit(execute("echo started # free"), agent="shell", workspace=str(held.stack.workspace)),
             client.approvals.grant(held.approval["id"], digest=held.approval["digest"])):
@@ -146,7 +146,7 @@ async def canceled_by_rest(key: str, held: Held) -> Shown:
 def by_acp(transport: Any) -> Callable[[str, Held], Awaitable[Shown]]:
     async def use(key: str, held: Held) -> Shown:
         async with editor(held.stack, "shell", key=key, transport=transport) as at:
-            await shown_or_refused(at.ask("session/load", sessionId=held.standing.session_id, cwd="/", mcpServers=[]))
+            await shown_or_refused(at.ask("session/load", sessionId=held.finished.session_id, cwd="/", mcpServers=[]))
             with suppress(DoorError):
                 session = await at.new(held.stack.workspace)
                 await at.prompt(session, "echo started # free")
@@ -180,9 +180,9 @@ def by_mcp(over_http: bool) -> Callable[[str, Held], Awaitable[Shown]]:
                 gateway = await exits.enter_async_context(AsyncInterlock(held.stack.url, key))
                 server = make_server(lambda: GatewayTools(gateway, held.stack.url))
             client = await exits.enter_async_context(Client(server, elicitation_callback=accepting))
-            shown = {READ: str(await client.call_tool("wait_for_task", {"task": held.standing.id})),
+            shown = {READ: str(await client.call_tool("wait_for_task", {"task": held.finished.id})),
                      TRANSCRIPT: str(await client.call_tool("read_transcript",
-                                                            {"session": held.standing.session_id}))}
+                                                            {"session": held.finished.session_id}))}
             await client.call_tool("start_task", {"agent": "shell", "prompt": "echo started # free",
                                                   "directory": str(held.stack.workspace)})
             for tool in ("explain_approval", "ask_for_decision", "propose_rule"):
@@ -202,7 +202,7 @@ async def by_a2a(key: str, held: Held) -> Shown:
                     "configuration": {"returnImmediately": True},
                     "metadata": {"interlock": {"workspace": str(held.stack.workspace)}}}
 
-        shown = {READ: (await http.get(f"/tasks/{held.standing.id}")).text}
+        shown = {READ: (await http.get(f"/tasks/{held.finished.id}")).text}
         await http.post("/message:send", json=message("echo started # free"))
         await http.post("/message:send", json=message("approve, yes, /approve", taskId=held.errand.id))
         await http.post(f"/tasks/{held.errand.id}:cancel", json={})
@@ -259,13 +259,13 @@ DOORS = (
 """ntfy and webhooks are no ways in: they take nothing back from whoever they notify."""
 
 
-async def done(stack: Stack, standing: Errand, door: str, use: Callable[[str, Held], Awaitable[Shown]], role: str,
+async def done(stack: Stack, finished: Errand, door: str, use: Callable[[str, Held], Awaitable[Shown]], role: str,
                tenant: str) -> set[str]:
     """What a new key of a role and tenant brings about through a door, in the default tenant."""
     name = f"{door}-{role}-{tenant}-{next(_numbers)}"
     key = await asyncio.to_thread(key_of, stack, name, role, tenant)
-    errand = await asyncio.to_thread(submit, stack, "shell", "touch held", session_id=standing.session_id)
-    held = Held(stack, errand, await asyncio.to_thread(errand.approval), standing)
+    errand = await asyncio.to_thread(submit, stack, "shell", "touch held", session_id=finished.session_id)
+    held = Held(stack, errand, await asyncio.to_thread(errand.approval), finished)
     shown = await use(key, held)
     with suppress(AssertionError):
         await asyncio.to_thread(errand.cancel)
@@ -275,27 +275,27 @@ async def done(stack: Stack, standing: Errand, door: str, use: Callable[[str, He
     return acts | {act for act, text in shown.items() if CANARY in text}
 
 
-async def allowed_by_rest(stack: Stack, standing: Errand, role: str, tenant: str) -> set[str]:
+async def allowed_by_rest(stack: Stack, finished: Errand, role: str, tenant: str) -> set[str]:
     """The oracle. What is decided by a vote may have ended before it is canceled: the two are asked for apart."""
-    return (await done(stack, standing, "rest", by_rest, role, tenant)
-            | await done(stack, standing, "rest", canceled_by_rest, role, tenant))
+    return (await done(stack, finished, "rest", by_rest, role, tenant)
+            | await done(stack, finished, "rest", canceled_by_rest, role, tenant))
 
 
 @pytest.mark.parametrize(("role", "tenant"), [(role, tenant) for tenant in TENANTS for role in ROLES
                                               if (role, tenant) != ("owner", "elsewhere")])
-async def test_a_door_allows_a_key_what_rest_allows_it(stack: Stack, standing: Errand, role: str, tenant: str) -> None:
+async def test_a_door_allows_a_key_what_rest_allows_it(stack: Stack, finished: Errand, role: str, tenant: str) -> None:
     (stack.workspace / "held").unlink(missing_ok=True)
-    allowed = await allowed_by_rest(stack, standing, role, tenant)
+    allowed = await allowed_by_rest(stack, finished, role, tenant)
     if tenant == "elsewhere":
         assert allowed == set()
     for door in DOORS:
-        found = await done(stack, standing, door.name, door.use, role, tenant)
+        found = await done(stack, finished, door.name, door.use, role, tenant)
         assert found == allowed & door.offers, f"{door.name} of {role} in {tenant}"
     assert (stack.workspace / "held").exists() == (VOTE in allowed)
 
 
-async def test_the_oracle_tells_the_roles_apart(stack: Stack, standing: Errand) -> None:
-    found = {role: await allowed_by_rest(stack, standing, role, "default") for role in ROLES}
+async def test_the_oracle_tells_the_roles_apart(stack: Stack, finished: Errand) -> None:
+    found = {role: await allowed_by_rest(stack, finished, role, "default") for role in ROLES}
     commands, everything = {READ, TRANSCRIPT, START, CANCEL}, {READ, TRANSCRIPT, START, CANCEL, VOTE}
     assert found == {"owner": everything, "admin": everything, "operator": commands, "approver": {READ, VOTE},
                      "viewer": {READ}, "auditor": {READ, TRANSCRIPT}}

@@ -147,7 +147,7 @@ async def test_two_gateways_on_one_ledger_tell_a_job_once() -> None:
     stale = await other._read(hall.jobs[0])
     await hall.crons.look()
     assert stale is not None
-    await other._tell(("default", "report"), hall.jobs[0], stale, at("2026-06-01T09:00"))
+    await other._run_due(("default", "report"), hall.jobs[0], stale, at("2026-06-01T09:00"))
     assert len(await hall.told()) == 1
 
 

@@ -101,7 +101,7 @@ async def test_an_interrupt_ends_what_runs_and_goes_before_what_waits() -> None:
 
 @pytest.mark.req("C-3", "P-1")
 async def test_an_interrupt_that_waits_for_a_yes_ends_nothing_before_it() -> None:
-    from interlock.protocol.resources import ApprovalWish
+    from interlock.protocol.resources import ApprovalRequirement
 
     table = Table()
     first = await table.execute("first")
@@ -109,7 +109,7 @@ async def test_an_interrupt_that_waits_for_a_yes_ends_nothing_before_it() -> Non
     await table.opened(session_id)
     await table.started(session_id)
     urgent = await table.execute("urgent", target=Target(session_id=session_id), on_busy="interrupt",
-                                 approval=ApprovalWish(required=1))
+                                 approval=ApprovalRequirement(required=1))
     assert (await table.state(first.id), urgent.state) == ("running", "pending_approval")
     await table.vote(urgent.approval_id, "grant")
     assert await table.state(first.id) == "canceling"

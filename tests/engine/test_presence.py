@@ -58,7 +58,7 @@ def test_a_runner_is_online_busy_and_offline_as_its_link_and_heartbeats_tell() -
     assert presence.node(RECORD).status == "online"
     for state, shown in (("idle", "online"), ("running", "busy"), ("waiting_approval", "busy"), ("paused", "busy"),
                          ("terminated", "online")):
-        presence.vouch("r1", live(state), 3_000)
+        presence.take_heartbeat("r1", live(state), 3_000)
         node = presence.node(RECORD)
         assert (node.status, node.active_sessions_count, node.last_seen) == (shown, 1, "1970-01-01T00:00:03.000Z")
     assert (node.device_name, node.capabilities, node.roots) == ("box", ["acp"], ["/w"])
@@ -71,10 +71,10 @@ def test_a_runner_is_online_busy_and_offline_as_its_link_and_heartbeats_tell() -
 def test_a_heartbeat_replaces_what_the_one_before_it_vouched_for() -> None:
     presence = RunnerPresence()
     present = presence.arrive(Present(RECORD, hello("shell"), 0))
-    presence.vouch("r1", live("running", "s1"), 0)
-    presence.vouch("r1", live("running", "s2"), 0)
+    presence.take_heartbeat("r1", live("running", "s1"), 0)
+    presence.take_heartbeat("r1", live("running", "s2"), 0)
     assert set(present.live) == {"s2"}
-    presence.vouch("nobody", live("running"), 0)
+    presence.take_heartbeat("nobody", live("running"), 0)
     assert presence.get("nobody") is None
 
 
@@ -184,9 +184,10 @@ def test_a_runner_says_what_it_is_and_its_heartbeat_how_its_outbox_and_clock_are
     present.connect(wire)
     node = presence.node(RECORD)
     assert (node.software, len(node.system or ""), node.outbox_bytes) == ("interlock 9.9.9", FACT_CHARS, None)
-    presence.vouch("r1", msgspec.structs.replace(live("idle"), outbox_bytes=70), 3_000, "1970-01-01T00:00:02.500Z")
+    presence.take_heartbeat("r1", msgspec.structs.replace(live("idle"), outbox_bytes=70), 3_000,
+                            "1970-01-01T00:00:02.500Z")
     assert (presence.node(RECORD).outbox_bytes, presence.node(RECORD).clock_offset_ms) == (70, -500)
-    presence.vouch("r1", live("idle"), 4_000, "at noon")
+    presence.take_heartbeat("r1", live("idle"), 4_000, "at noon")
     assert (presence.node(RECORD).outbox_bytes, presence.node(RECORD).clock_offset_ms) == (None, -500)
     assert presence.detach("r1", wire, 5_000)
     assert presence.node(RECORD).clock_offset_ms is None

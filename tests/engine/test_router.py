@@ -14,7 +14,7 @@ from interlock.engine.router import RETURN_MS, RETURN_RETRY_S, START_MS
 from interlock.ports.ledger import Put, WriteBatch
 from interlock.protocol import payloads as p
 from interlock.protocol.problems import Problem
-from interlock.protocol.resources import Actor, ApprovalWish, CommandBody, Target
+from interlock.protocol.resources import Actor, ApprovalRequirement, CommandBody, Target
 
 pytestmark = pytest.mark.anyio
 
@@ -241,7 +241,7 @@ async def test_what_an_order_or_an_execute_cannot_have_is_refused_and_not_passed
     table = Table()
     command = await table.execute()
     for kind in ("pause", "resume", "cancel"):
-        body = CommandBody(type=kind, target=Target(command_id=command.id), approval=ApprovalWish())  # type: ignore[arg-type]
+        body = CommandBody(type=kind, target=Target(command_id=command.id), approval=ApprovalRequirement())  # type: ignore[arg-type]
         with pytest.raises(Problem, match="/approval"):
             await table.engine.submit(OWNER, body, remember)
     with pytest.raises(Problem, match="/target/command_id"):

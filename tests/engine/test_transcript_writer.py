@@ -22,7 +22,7 @@ from interlock.backends.memory.ledger import MemoryLedger
 from interlock.backends.memory.transcripts import MemoryTranscripts
 from interlock.backends.sqlite.ledger import open_ledger
 from interlock.engine import transcript_writer
-from interlock.engine.bridge.inputs.runner import AgentVouched
+from interlock.engine.bridge.inputs.runner import AgentReported
 from interlock.engine.bridge.links import SILENT_HEARTBEATS
 from interlock.engine.transcript_writer import TranscriptWriter
 from interlock.ports.ledger import Full, PutSession, PutTranscript, Receipt, WriteBatch
@@ -214,7 +214,7 @@ async def test_an_agent_that_is_lost_keeps_what_it_said() -> None:
     await table.started(session_id)
     await table.say(session_id, "agent.text.done", p.TextDone(turn_id="t1", block_id="b1", text="half"))
     for _ in range(SILENT_HEARTBEATS):
-        await (await table.lane(session_id)).call(AgentVouched(False))
+        await (await table.lane(session_id)).call(AgentReported(False))
     message = next(entry["message"] for entry in entries_of(await pending(table)) if entry["type"] == "message"
                    and entry["message"]["role"] == "assistant")
     assert (message["content"][0]["text"], message["stopReason"]) == ("half", "error")

@@ -31,7 +31,7 @@ class Parts:
             clock=self.clock, facts=SimpleNamespace(state_dir=str(state)), cluster=None,
             signing=SimpleNamespace(stalled=self.stalled),
             metrics=SimpleNamespace(ready=SimpleNamespace(set=self.gauge.append)),
-            desk=SimpleNamespace(ledger=self, standing=lambda: SimpleNamespace(up=self.up),
+            desk=SimpleNamespace(ledger=self, engine_status=lambda: SimpleNamespace(up=self.up),
                                  drains=SimpleNamespace(of=lambda _tenant: [])))
         self.ready = Ready(self.front)
 

@@ -13,7 +13,7 @@ from interlock.backends.bus_local.bus import Hub, LocalBus
 from interlock.backends.bus_nats.bus import open_bus
 from interlock.backends.bus_nats.places import read_places
 from interlock.ports import bus as port
-from interlock.ports.bus import AnswerFailed, Bus, BusError, BusTimeout, NobodyThere
+from interlock.ports.bus import AnswerFailed, Bus, BusError, BusTimeout, NoResponder
 
 pytestmark = pytest.mark.anyio
 Join = Callable[[], Awaitable[Bus]]
@@ -198,12 +198,12 @@ async def test_where_several_serve_one_is_asked(join: Join) -> None:
 
 async def test_nobody_there_is_said_at_once(join: Join) -> None:
     bus = await join()
-    with pytest.raises(NobodyThere):
+    with pytest.raises(NoResponder):
         await bus.request("nobody", b"", 60_000)
     served = await bus.serve("x", echo)
     await bus.request("x", b"", 5_000)
     await served.end()
-    with pytest.raises(NobodyThere):
+    with pytest.raises(NoResponder):
         await bus.request("x", b"", 60_000)
 
 

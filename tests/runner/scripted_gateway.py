@@ -162,9 +162,9 @@ class Runner:
         self.failure: Exception | None = None
         self.features: list[str] = []
         self.link = GatewayConnector(url=url, token=TOKEN, outbox=outbox, objects=MemoryObjects(), outflow=self.outflow,
-                                     hello=self._hello, control=self._control, vouch=self._vouch, clock=self.clock,
-                                     entropy=entropy,
-                                     on_state=self.states.put_nowait, pace=pace, look=self._look)
+                                     hello=self._hello, control=self._control, live_agents=self._live_agents,
+                                     clock=self.clock, entropy=entropy, on_state=self.states.put_nowait, pace=pace,
+                                     look=self._look)
         self.running: asyncio.Task[None] | None = None
 
     async def _hello(self, gateway_id: str) -> p.Hello:
@@ -183,7 +183,7 @@ class Runner:
         await self.hold.wait()
         return p.WorkspaceChanges(request_id=asked.request_id, session_id=asked.session_id, branch="work")
 
-    def _vouch(self) -> list[p.LiveAgent]:
+    def _live_agents(self) -> list[p.LiveAgent]:
         return [p.LiveAgent(session_id=SESSION, agent_id="shell", state="running")]
 
     async def state(self, kind: str) -> LinkState:

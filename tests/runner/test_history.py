@@ -134,4 +134,4 @@ def test_a_session_falls_behind_when_the_queue_is_full_and_a_new_one_begins_so()
     other = changed().session_id or ""
     fresh = Sending(lambda: None)
     fresh.offer([StoredFrame(other, 1, "m", "agent.error", b"raw")])
-    assert (fresh.behind(), fresh.lanes[other].owes_history, fresh.sent_seq(other)) == (other, False, 0)
+    assert (fresh.behind(), fresh.lanes[other].needs_history, fresh.sent_seq(other)) == (other, False, 0)

@@ -16,7 +16,7 @@ from interlock.runner.interactions import Interactions, InteractionVerdict, Live
 from interlock.runner.journal import Journal
 from interlock.runner.outflow import Outflow
 from interlock.runner.state import SessionState, TurnState
-from interlock.runner.turn_writer import TurnScribe
+from interlock.runner.turn_writer import StoredTurnWriter
 from runner.stage import StillClock
 
 pytestmark = pytest.mark.anyio
@@ -33,7 +33,7 @@ class Scene(NamedTuple):
     outflow: Outflow
     journal: Journal
     interactions: Interactions
-    scribe: TurnScribe
+    turn_writer: StoredTurnWriter
 
     async def kinds(self) -> list[str]:
         return [stored.frame_type for stored in await self.outbox.frames("s", 0, 1 << 30)]
@@ -55,14 +55,14 @@ async def scene() -> AsyncIterator[Scene]:
     turn = TurnState("t", "p", 0)
     journal = Journal("s", SessionState(turn=turn), outflow, StillClock(), secrets.token_bytes)
     interactions = Interactions(journal, LivePresence(live=True), Waits())
-    yield Scene(outbox, outflow, journal, interactions, TurnScribe(journal, turn, interactions))
+    yield Scene(outbox, outflow, journal, interactions, StoredTurnWriter(journal, turn, interactions))
     flowing.cancel()
     await asyncio.gather(flowing, return_exceptions=True)
 
 
 @pytest.mark.req("A-5")
 async def test_the_yes_is_in_the_outbox_before_the_agent_hears_it(scene: Scene) -> None:
-    asking = asyncio.create_task(scene.scribe.ask(QUESTION))
+    asking = asyncio.create_task(scene.turn_writer.ask(QUESTION))
     interaction_id = await scene.open_interaction()
     async with scene.outflow.still:
         # Nothing is written while this is held, so no yes may be heard either.
@@ -78,7 +78,7 @@ async def test_the_yes_is_in_the_outbox_before_the_agent_hears_it(scene: Scene) 
 
 @pytest.mark.req("A-5")
 async def test_a_yes_that_cannot_be_written_is_a_no(scene: Scene) -> None:
-    asking = asyncio.create_task(scene.scribe.ask(QUESTION))
+    asking = asyncio.create_task(scene.turn_writer.ask(QUESTION))
     interaction_id = await scene.open_interaction()
     await scene.outbox.close()
     scene.interactions.respond(p.InteractionResponse(interaction_id=interaction_id, decision="allow", by="ada"))
@@ -88,7 +88,7 @@ async def test_a_yes_that_cannot_be_written_is_a_no(scene: Scene) -> None:
 
 @pytest.mark.req("A-5")
 async def test_a_changed_input_that_cannot_be_passed_on_is_a_no(scene: Scene) -> None:
-    asking = asyncio.create_task(scene.scribe.ask(QUESTION))
+    asking = asyncio.create_task(scene.turn_writer.ask(QUESTION))
     interaction_id = await scene.open_interaction()
     scene.interactions.respond(p.InteractionResponse(
         interaction_id=interaction_id, decision="allow", by="ada", updated_input={"command": "ls"}))
@@ -97,21 +97,21 @@ async def test_a_changed_input_that_cannot_be_passed_on_is_a_no(scene: Scene) ->
 
 @pytest.mark.req("A-5", "T-3")
 async def test_the_turns_end_is_a_no_that_stands_before_it(scene: Scene) -> None:
-    asking = asyncio.create_task(scene.scribe.ask(QUESTION))
+    asking = asyncio.create_task(scene.turn_writer.ask(QUESTION))
     interaction_id = await scene.open_interaction()
-    writes = await scene.scribe.finish("cancelled")
+    writes = await scene.turn_writer.finish("cancelled")
     await scene.journal.write(*writes)
     assert not (await asking).allow
     assert not scene.interactions.respond(
         p.InteractionResponse(interaction_id=interaction_id, decision="allow", by="ada"))
     await scene.outflow.flushed()
     assert (await scene.kinds())[-2:] == ["x-interlock.interaction.resolved", "tool.invoke.result"]
-    assert not (await scene.scribe.ask(QUESTION)).allow
+    assert not (await scene.turn_writer.ask(QUESTION)).allow
 
 
 @pytest.mark.req("A-5")
 async def test_a_question_that_nobody_asks_any_more_is_void(scene: Scene) -> None:
-    asking = asyncio.create_task(scene.scribe.ask(QUESTION))
+    asking = asyncio.create_task(scene.turn_writer.ask(QUESTION))
     interaction_id = await scene.open_interaction()
     asking.cancel()
     await asyncio.gather(asking, return_exceptions=True)
@@ -163,7 +163,7 @@ async def test_a_turn_that_ends_while_links_are_followed_leaves_no_question_behi
 async def test_the_agent_receives_who_or_which_rule_denied_it_and_why(
     scene: Scene, by: str, message: str | None, heard: str
 ) -> None:
-    asking = asyncio.create_task(scene.scribe.ask(QUESTION))
+    asking = asyncio.create_task(scene.turn_writer.ask(QUESTION))
     interaction_id = await scene.open_interaction()
     scene.interactions.respond(
         p.InteractionResponse(interaction_id=interaction_id, decision="deny", by=by, message=message))
@@ -179,14 +179,14 @@ async def test_an_answer_in_words_is_no_yes_to_the_tool_that_asked(
 ) -> None:
     turn = scene.journal.state.turn
     assert turn is not None
-    scribe = TurnScribe(scene.journal, turn, scene.interactions, asks=True)
+    turn_writer = StoredTurnWriter(scene.journal, turn, scene.interactions, asks=True)
     asked = QUESTION._replace(wants="QUESTION", kind=kind, input_json=b'{"question":"Which?"}', options=[])
-    asking = asyncio.create_task(scribe.ask(asked))
+    asking = asyncio.create_task(turn_writer.ask(asked))
     interaction_id = await scene.open_interaction()
     scene.interactions.respond(p.InteractionResponse(
         interaction_id=interaction_id, decision="allow", by="ada", answer="this"))
     assert (await asking).text == "this"
-    await scribe.tool_runs("call", raw)
+    await turn_writer.tool_runs("call", raw)
     await scene.outflow.flushed()
     said = b"".join([stored.raw for stored in await scene.outbox.frames("s", 0, 1 << 30)])
     assert (b"ran a tool without asking" in said) == reported

@@ -18,7 +18,7 @@ from interlock.runner.interactions import Interactions, Waits
 from interlock.runner.journal import Journal
 from interlock.runner.session_context import SessionTimeouts
 from interlock.runner.state import SessionState, TurnState
-from interlock.runner.turn_writer import TurnScribe
+from interlock.runner.turn_writer import StoredTurnWriter
 from runner.stage import Stage, StillClock, misbehaving, raw_input, stage
 
 pytestmark = pytest.mark.anyio
@@ -216,7 +216,7 @@ async def test_an_idle_agent_is_closed(tmp_path: Path) -> None:
     async with stage(tmp_path, timeouts=SessionTimeouts(idle_s=0.05)) as scene:
         await scene.open("bad")
         assert "idle for too long" in (await ended(scene)).reason
-        assert scene.sessions.vouch() == []
+        assert scene.sessions.live_agents() == []
 
 
 @pytest.mark.req("A-7")
@@ -241,9 +241,9 @@ async def test_the_shell_agent_asks_runs_and_streams(tmp_path: Path) -> None:
 @pytest.mark.req("E-5")
 async def test_an_input_too_large_to_show_is_denied(tmp_path: Path) -> None:
     async with stage(tmp_path) as scene:
-        scribe, journal = await a_scribe(scene)
+        turn_writer, journal = await a_scribe(scene)
         big = b'"' + b"x" * 300_000 + b'"'
-        answer = await scribe.ask(AgentQuestion("call", "write", "Write", big, [Option("y", "Yes", "allow_once")]))
+        answer = await turn_writer.ask(AgentQuestion("call", "write", "Write", big, [Option("y", "Yes", "allow_once")]))
         assert (answer.allow, answer.option_id) == (False, None)
         await journal.durable()
         told = raw_input(scene.all("tool.invoke.request")[0])
@@ -252,7 +252,7 @@ async def test_an_input_too_large_to_show_is_denied(tmp_path: Path) -> None:
         assert scene.all("agent.interaction.request") == []
 
 
-async def a_scribe(scene: Stage) -> tuple[TurnScribe, Journal]:
+async def a_scribe(scene: Stage) -> tuple[StoredTurnWriter, Journal]:
     """A turn that no agent drives."""
     await scene.outbox.open_session(scene.session_id, 0, b"")
     turn = TurnState(str(uuid.uuid4()), "p", 0)
@@ -260,7 +260,7 @@ async def a_scribe(scene: Stage) -> tuple[TurnScribe, Journal]:
     start = journal.frame("session.turn.start", p.TurnStart(turn_id=turn.turn_id, turn_index=0), {"prompt_id": "p"})
     opened = journal.frame("session.capabilities", p.Capabilities(dps_version="x", features={}))
     await journal.write(opened, start)
-    return TurnScribe(journal, turn, Interactions(journal, scene.presence, Waits())), journal
+    return StoredTurnWriter(journal, turn, Interactions(journal, scene.presence, Waits())), journal
 
 
 @pytest.mark.req("D-3")

@@ -74,17 +74,17 @@ async def test_a_frame_that_waits_while_its_session_is_forgotten_is_acted_on(tmp
         await scene.outbox.ack(scene.session_id, closed.seq or 0, closed.message_id, 0)
         await asyncio.gather(scene.sessions.forget_over(), scene.open("bad"))
         await scene.next("session.capabilities")
-        assert [one.agent_id for one in scene.sessions.vouch()] == ["bad"]
+        assert [one.agent_id for one in scene.sessions.live_agents()] == ["bad"]
 
 
 @pytest.mark.req("L-5")
 async def test_the_runner_vouches_for_living_agents_only(tmp_path: Path) -> None:
     async with stage(tmp_path) as scene:
-        assert scene.sessions.vouch() == []
+        assert scene.sessions.live_agents() == []
         await scene.open("bad")
         await scene.prompt("wait")
         start = await scene.next("session.turn.start")
-        (vouched,) = scene.sessions.vouch()
-        assert (vouched.agent_id, vouched.state, vouched.turn_id) == ("bad", "running", start.payload.turn_id)
+        (reported,) = scene.sessions.live_agents()
+        assert (reported.agent_id, reported.state, reported.turn_id) == ("bad", "running", start.payload.turn_id)
         (told,) = await scene.sessions.hello_sessions()
         assert (told.turn_id, told.prompt_id) == (start.payload.turn_id, start.metadata["prompt_id"])

@@ -16,7 +16,7 @@ from interlock.runner.endings import usage
 from interlock.runner.interactions import Interactions, LivePresence
 from interlock.runner.journal import Journal
 from interlock.runner.state import SessionState, TurnState
-from interlock.runner.turn_writer import TurnScribe
+from interlock.runner.turn_writer import StoredTurnWriter
 from runner.stage import NOW_MS, PATIENT, StillClock
 
 pytestmark = pytest.mark.anyio
@@ -42,25 +42,25 @@ class Kept:
         return
 
 
-def beginning(kept: Kept) -> tuple[Journal, TurnScribe]:
+def beginning(kept: Kept) -> tuple[Journal, StoredTurnWriter]:
     journal = Journal("s-1", SessionState(), kept, StillClock(), secrets.token_bytes)
     turn = journal.state.turn = TurnState(journal.new_uuid(), "p-1", NOW_MS)
-    return journal, TurnScribe(journal, turn, Interactions(journal, LivePresence(), PATIENT))
+    return journal, StoredTurnWriter(journal, turn, Interactions(journal, LivePresence(), PATIENT))
 
 
 @pytest.mark.req("T-2", "P-7")
 async def test_running_totals_go_with_a_finished_block_where_they_are_news_and_no_cost_is_counted_twice() -> None:
     kept = Kept()
-    journal, scribe = beginning(kept)
+    journal, turn_writer = beginning(kept)
     journal.state.cost_usd = 1.0
-    await scribe.text("one")
-    await scribe.usage(TurnUsage(input_tokens=10, output_tokens=5, cost_usd=0.25))
-    await scribe.tool_request("t1", "shell", b"{}")
-    await scribe.tool_result("t1", "ok", "text", "")  # Nothing new was told.
-    await scribe.usage(TurnUsage(context_used=7))  # That alone is not worth a frame.
-    await scribe.usage(TurnUsage(output_tokens=9, cost_usd=0.5))
-    await scribe.text("two")
-    await scribe.tool_request("t2", "shell", b"{}")
+    await turn_writer.text("one")
+    await turn_writer.usage(TurnUsage(input_tokens=10, output_tokens=5, cost_usd=0.25))
+    await turn_writer.tool_request("t1", "shell", b"{}")
+    await turn_writer.tool_result("t1", "ok", "text", "")  # Nothing new was told.
+    await turn_writer.usage(TurnUsage(context_used=7))  # That alone is not worth a frame.
+    await turn_writer.usage(TurnUsage(output_tokens=9, cost_usd=0.5))
+    await turn_writer.text("two")
+    await turn_writer.tool_request("t2", "shell", b"{}")
     turn = journal.state.turn
     assert turn is not None
     last = usage(journal, turn.turn_id, TurnUsage(input_tokens=10, output_tokens=9, cost_usd=0.75), crashed=False)
@@ -73,19 +73,19 @@ async def test_running_totals_go_with_a_finished_block_where_they_are_news_and_n
 @pytest.mark.req("S-5")
 async def test_progress_is_told_by_whole_percents() -> None:
     kept = Kept()
-    _, scribe = beginning(kept)
+    _, turn_writer = beginning(kept)
     for percent in (0.0, 0.4, 33.4, 33.3, 120.0, 100.0, -5.0):
-        await scribe.progress(percent)
+        await turn_writer.progress(percent)
     assert [frame.payload.percent for frame in kept.frames] == [0, 33, 100, 0]
 
 
 @pytest.mark.req("J-14")
 async def test_a_plan_is_written_where_it_is_news_and_no_larger_than_a_frame_takes() -> None:
     kept = Kept()
-    _, scribe = beginning(kept)
+    _, turn_writer = beginning(kept)
     step = p.PlanStep(content="look", status="in_progress")
     for steps in ([step], [step], [step, p.PlanStep(content="x" * 10_000 + "\ud800")] + [step] * 200, []):
-        await scribe.plan(steps)
+        await turn_writer.plan(steps)
     told = [frame.payload for frame in kept.frames]
     assert [(len(plan.steps), plan.left_out) for plan in told] == [(1, 0), (PLAN_STEPS_MAX, 102), (0, 0)]
     assert len(told[1].steps[1].content) == PLAN_STEP_CHARS
@@ -97,14 +97,14 @@ async def test_a_subagents_frames_tell_through_whom_they_came() -> None:
     kept = Kept()
     journal = Journal("s-1", SessionState(), kept, StillClock(), secrets.token_bytes)
     turn = TurnState(journal.new_uuid(), "p-1", NOW_MS)
-    scribe = TurnScribe(journal, turn, Interactions(journal, LivePresence(), PATIENT))
-    await scribe.tool_request("t1", "Task", b'{"subagent_type": "Explore", "prompt": "look"}')
-    await scribe.tool_request("t2", "Agent", b'{"prompt": "look deeper"}', parent_invocation_id="t1")
-    await scribe.tool_request("t3", "Grep", b"[]", parent_invocation_id="t2", kind="search")
-    await scribe.tool_output("t3", "stdout", "a.py")
-    await scribe.tool_result("t3", "ok", "text", None)
-    await scribe.tool_request("t4", "Grep", b"{}", parent_invocation_id="unknown")
-    await scribe.tool_result("t1", "ok", "agent_result", "found")
+    turn_writer = StoredTurnWriter(journal, turn, Interactions(journal, LivePresence(), PATIENT))
+    await turn_writer.tool_request("t1", "Task", b'{"subagent_type": "Explore", "prompt": "look"}')
+    await turn_writer.tool_request("t2", "Agent", b'{"prompt": "look deeper"}', parent_invocation_id="t1")
+    await turn_writer.tool_request("t3", "Grep", b"[]", parent_invocation_id="t2", kind="search")
+    await turn_writer.tool_output("t3", "stdout", "a.py")
+    await turn_writer.tool_result("t3", "ok", "text", None)
+    await turn_writer.tool_request("t4", "Grep", b"{}", parent_invocation_id="unknown")
+    await turn_writer.tool_result("t1", "ok", "agent_result", "found")
     explore = {"agent_id": "Explore", "invocation_id": "t1"}
     deeper = [explore, {"agent_id": "Agent", "invocation_id": "t2"}]
     told = [(f.type.rpartition(".")[2], f.payload.invocation_id, f.metadata) for f in kept.frames]
@@ -122,24 +122,24 @@ async def test_a_subagents_frames_tell_through_whom_they_came() -> None:
 @pytest.mark.req("Z-5")
 async def test_text_of_a_silent_turn_says_so_of_itself() -> None:
     kept = Kept()
-    journal, scribe = beginning(kept)
+    journal, turn_writer = beginning(kept)
     assert journal.state.turn is not None
-    await scribe.text("aloud")
+    await turn_writer.text("aloud")
     journal.state.turn.silent = True
-    await scribe.text(", then not")
-    await scribe.finish("done")
+    await turn_writer.text(", then not")
+    await turn_writer.finish("done")
     assert [frame.metadata for frame in kept.frames if frame.type == "agent.text.delta"] == [{}, {"silent": True}]
 
 
 @pytest.mark.req("Z-5")
 async def test_tools_of_a_silent_turn_say_so_of_themselves() -> None:
     kept = Kept()
-    journal, scribe = beginning(kept)
+    journal, turn_writer = beginning(kept)
     assert journal.state.turn is not None
     journal.state.turn.silent = True
-    await scribe.tool_request("t1", "write", b"{}")
-    await scribe.tool_output("t1", "stdout", "done")
-    await scribe.tool_result("t1", "ok", "text", "done")
+    await turn_writer.tool_request("t1", "write", b"{}")
+    await turn_writer.tool_output("t1", "stdout", "done")
+    await turn_writer.tool_result("t1", "ok", "text", "done")
     assert [(frame.type, frame.metadata) for frame in kept.frames] == [
         (f"tool.invoke.{what}", {"silent": True}) for what in ("request", "stream", "result")]
 
@@ -147,12 +147,12 @@ async def test_tools_of_a_silent_turn_say_so_of_themselves() -> None:
 @pytest.mark.req("Z-5", "E-5")
 async def test_files_of_a_silent_turn_say_so_of_themselves() -> None:
     kept = Kept()
-    journal, scribe = beginning(kept)
+    journal, turn_writer = beginning(kept)
     assert journal.state.turn is not None
     journal.state.turn.silent = True
-    await scribe.file(GivenFile("note.md", "text/markdown", b"what must last"))
-    await scribe.tool_request("t1", "write", b"{}")
-    await scribe.file(GivenFile("drawn.svg", "image/svg+xml", b"<svg/>"), "t1")
+    await turn_writer.file(GivenFile("note.md", "text/markdown", b"what must last"))
+    await turn_writer.tool_request("t1", "write", b"{}")
+    await turn_writer.file(GivenFile("drawn.svg", "image/svg+xml", b"<svg/>"), "t1")
     files = [frame.metadata for frame in kept.frames if frame.type == "agent.file.transfer"]
     assert files == [{"silent": True}, {"silent": True, "invocation_id": "t1"}]
 
@@ -160,19 +160,19 @@ async def test_files_of_a_silent_turn_say_so_of_themselves() -> None:
 @pytest.mark.req("T-4", "E-5")
 async def test_a_call_that_fails_because_its_turn_was_cancelled_is_cancelled() -> None:
     kept = Kept()
-    _, scribe = beginning(kept)
+    _, turn_writer = beginning(kept)
     options = [Option("yes", "Yes", "allow_once"), Option("no", "No", "reject_once")]
     for name in ("failed", "runs", "ended"):
-        await scribe.tool_request(name, "shell", b"{}")
-    await scribe.tool_result("failed", "error", "text", "exited with 1")
-    asking = asyncio.create_task(scribe.ask(AgentQuestion("waits", "shell", "ls", b"{}", options, "execute")))
+        await turn_writer.tool_request(name, "shell", b"{}")
+    await turn_writer.tool_result("failed", "error", "text", "exited with 1")
+    asking = asyncio.create_task(turn_writer.ask(AgentQuestion("waits", "shell", "ls", b"{}", options, "execute")))
     while not any(frame.type == "agent.interaction.request" for frame in kept.frames):
         await asyncio.sleep(0)
-    await scribe.cancel("The turn was cancelled.")
+    await turn_writer.cancel("The turn was cancelled.")
     assert not (await asking).allow
-    await scribe.tool_result("waits", "error", "text", "canceled before it ran")
-    await scribe.tool_result("runs", "error", "text", "ended by SIGTERM")
-    await scribe.tool_result("ended", "ok", "text", "done")
+    await turn_writer.tool_result("waits", "error", "text", "canceled before it ran")
+    await turn_writer.tool_result("runs", "error", "text", "ended by SIGTERM")
+    await turn_writer.tool_result("ended", "ok", "text", "done")
     results = {frame.payload.invocation_id: frame.payload.status for frame in kept.frames
                if frame.type == "tool.invoke.result"}
     assert results == {"failed": "error", "waits": "cancelled", "runs": "cancelled", "ended": "ok"}
@@ -181,9 +181,9 @@ async def test_a_call_that_fails_because_its_turn_was_cancelled_is_cancelled() -
 @pytest.mark.req("T-4", "P-6")
 async def test_a_call_that_was_denied_before_the_cancel_stays_denied() -> None:
     kept = Kept()
-    journal, scribe = beginning(kept)
+    journal, turn_writer = beginning(kept)
     # Without a way to allow it once, it is denied at once.
-    await scribe.ask(AgentQuestion("c", "shell", "ls", b"{}", [], "execute"))
-    await scribe.cancel("The turn was cancelled.")
-    await journal.write(*await scribe.finish("cancelled"))
+    await turn_writer.ask(AgentQuestion("c", "shell", "ls", b"{}", [], "execute"))
+    await turn_writer.cancel("The turn was cancelled.")
+    await journal.write(*await turn_writer.finish("cancelled"))
     assert kept.frames[-1].payload.status == "denied"

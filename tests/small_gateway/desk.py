@@ -304,7 +304,7 @@ class SmallDesk:
         draft = AuditDraft(tenant_id="default", at=iso(NOW), who={"id": "owner", "role": "owner"}, action="enqueue")
         await self.commit([AuditAppend(draft) for _ in range(count)])
 
-    def standing(self) -> EngineStatus:
+    def engine_status(self) -> EngineStatus:
         return EngineStatus(self.up, [2, 3], 1)
 
     def heartbeat(self, record: CommandRecord) -> Heartbeat | None:

@@ -29,14 +29,14 @@ class Gate(NamedTuple):
     tls: ssl.SSLContext | None = None
 
 
-class Crowd(NamedTuple):
+class ChatMembers(NamedTuple):
     """The people of a service, by its ids, and the chats where approvals are shown; None: each person's own."""
 
     people: Mapping[Id, PersonSection]
-    asking: Sequence[Id] | None
+    approval_chats: Sequence[Id] | None
 
 
-async def run_bridge(bot: ChatService, crowd: Crowd, state: Path, config: Config, gate: Gate) -> None:
+async def run_bridge(bot: ChatService, members: ChatMembers, state: Path, config: Config, gate: Gate) -> None:
     """Forward messages until SIGTERM or SIGINT, then close the service. Raises ConfigError, ChatRefused, OSError or
     ValueError, each with one sentence."""
     async with AsyncExitStack() as stack:
@@ -49,9 +49,9 @@ async def run_bridge(bot: ChatService, crowd: Crowd, state: Path, config: Config
             return api
 
         people = {name: client(_key(f"{bot.name}.people.{name}", person, state, gate))
-                  for name, person in crowd.people.items()}
+                  for name, person in members.people.items()}
         bridge = Bridge(bot, client(gate.key), places, Settings(
-            people, crowd.asking if crowd.asking is not None else list(crowd.people),
+            people, members.approval_chats if members.approval_chats is not None else list(members.people),
             Redaction(config.redaction.rules).text, config.gateway.public_url()))
         await _until_stopped(asyncio.ensure_future(bridge.run()))
 

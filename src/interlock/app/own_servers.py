@@ -75,9 +75,9 @@ class OwnServer:
                 return process
             _end(process, signal.SIGKILL)
             child_cleanup.take_back(process.pid)
-            said = self.log.read_text(errors="replace").strip()[-500:] if self.log.exists() else ""
-            if OLD_CHILDREN not in said or time.monotonic() > deadline:
-                raise ServerMissing(f"A server did not start; see {self.log}: {said}")
+            log_end = self.log.read_text(errors="replace").strip()[-500:] if self.log.exists() else ""
+            if OLD_CHILDREN not in log_end or time.monotonic() > deadline:
+                raise ServerMissing(f"A server did not start; see {self.log}: {log_end}")
             time.sleep(POLL_S)
 
     @property

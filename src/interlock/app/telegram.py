@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from interlock.app.chat_bridge import Crowd, Gate, run_bridge, secret
+from interlock.app.chat_bridge import ChatMembers, Gate, run_bridge, secret
 from interlock.channels.telegram.bot import TelegramBot
 from interlock.config import Config, ConfigError, PersonSection
 from interlock.ports.chat_service import Id
@@ -19,4 +19,4 @@ async def run(state: Path, config: Config, gate: Gate) -> None:
     token = secret("telegram", state, section.token_file, section.token_env, "token")
     people: dict[Id, PersonSection] = {int(name): person for name, person in section.people.items()}
     bot = TelegramBot(token, section.api_url, section.groups)
-    await run_bridge(bot, Crowd(people, section.ask), state, config, gate)
+    await run_bridge(bot, ChatMembers(people, section.ask), state, config, gate)

@@ -74,7 +74,7 @@ def chat(
         raise usage(f"{agent!r} is not an agent's id.", "List the agents with: interlock agents")
     key = canonical(session or "main", agent or "shell") if agent is not None else session
     try:
-        return asyncio.run(_Talk(where, key, "elsewhere" if no_input else "ask", agent).run())
+        return asyncio.run(_Chat(where, key, "elsewhere" if no_input else "ask", agent).run())
     except KeyboardInterrupt:
         say("\nwhat runs continues; see it with: interlock attach @last")
         return ExitStatus.INTERRUPTED
@@ -178,14 +178,14 @@ class _Working:
     def status(self) -> str:
         if self._command is None or self._screen is None:
             return ""
-        standing = f"{self._screen.standing()} {span(time.monotonic() - self._since_s)}"
-        parts = [self._command.target.agent_id or "", standing,
+        status_word = f"{self._screen.status_word()} {span(time.monotonic() - self._since_s)}"
+        parts = [self._command.target.agent_id or "", status_word,
                  f"{self._screen.tokens:,} tokens" if self._screen.tokens else "", self._screen.current_tool(),
                  "Ctrl-C ends the turn"]
         return one_line(" · ".join(part for part in parts if part), 200)
 
 
-class _Talk:
+class _Chat:
     """A conversation from its first line to its end."""
 
     def __init__(self, where: Where, key: str | None, how: Answering, agent_id: str | None = None) -> None:

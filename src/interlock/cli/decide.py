@@ -256,17 +256,17 @@ async def decide(
             if not agreed:
                 say(f"left open: {approval.id}", "bold", "left open:")
                 return None
-            said = " · ".join(text for text in (comment, unread) if text) or None
+            full_comment = " · ".join(text for text in (comment, unread) if text) or None
             signed = await signer.sign(link, approval, decision) if signer is not None else {}
             try:
-                after = await vote(link, approval, decision, said, {**more, **signed})
+                after = await vote(link, approval, decision, full_comment, {**more, **signed})
             except Trouble as trouble:
                 if trouble.code != "Conflict":
                     raise
                 now = await link.read(GET_APPROVAL.at(approval.id), Approval)
                 raise trouble if now.state == "pending" else _too_late(now) from None
             if not json:
-                print_sentence(_said(after))
+                print_sentence(_outcome(after))
                 await say_remembered(link, after)
             return after
 
@@ -380,7 +380,7 @@ async def _withdraw(ids: tuple[str, ...], where: Where, *, json: bool) -> int:
         return await _each([await short_ids.approval(link, text) for text in ids], withdrawn, "approvals", json=json)
 
 
-def _said(approval: Approval) -> str:
+def _outcome(approval: Approval) -> str:
     if approval.state != "pending":
         return decided(approval)
     return f"approval {approval.id}: your vote counts, {grants(approval)} of {approval.required} needed"

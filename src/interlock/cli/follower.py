@@ -82,7 +82,7 @@ class Follower:
                 if ended.turn_id is not None or ended.started_at is not None:
                     await asyncio.wait([frames], timeout=DRAIN_S)
                 frames.cancel()
-            self._screen.tell_errors(ended.error.message if ended.error is not None else None)
+            self._screen.show_errors(ended.error.message if ended.error is not None else None)
             return ended
         except BaseExceptionGroup as group_error:
             raise group_error.exceptions[0] from None

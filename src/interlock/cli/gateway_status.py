@@ -11,7 +11,7 @@ from interlock.cli.ledger_gaps import restored_lines
 from interlock.cli.options import Json
 from interlock.cli.place import NOWHERE, Here
 from interlock.cli.runner_line import runner_line, up_is_starting
-from interlock.cli.session_list import context, standing
+from interlock.cli.session_list import context, state_text
 from interlock.cli.terminal import one_line, print_sentence
 from interlock.cli.verb_answer import VerbAnswer, answered
 from interlock.protocol.answers import Status
@@ -52,7 +52,7 @@ def status_lines(now: Status, newest: list[Session], url: str, *, starting: bool
         tokens = f"{one.total_tokens:,} tokens" + (f", context {context(one)}" if one.context_tokens else "")
         name = one_line(one.session_key)
         known_by = name if one.session_id in name else f"{name} · {one.session_id}"
-        yield f"last session     {known_by} · {standing(one)} · {tokens}"
+        yield f"last session     {known_by} · {state_text(one)} · {tokens}"
     if now.unsigned is not None:
         yield f"audit log        cannot be signed, so no new task is taken: {one_line(now.unsigned, 1_000)}"
     for line in restored_lines(now.restored) if now.restored is not None else ():

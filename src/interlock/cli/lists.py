@@ -34,7 +34,7 @@ from interlock.protocol.api.approvals import GET_APPROVAL, GET_APPROVAL_INPUT, L
 from interlock.protocol.api.commands import GET_COMMAND, LIST_COMMANDS
 from interlock.protocol.api.sessions import GET_SESSION, LIST_SESSIONS
 from interlock.protocol.limits import PAGE_MAX
-from interlock.protocol.resources import Approval, ApprovalState, Command, CommandState, Session, SessionStanding
+from interlock.protocol.resources import Approval, ApprovalState, Command, CommandState, Session, SessionActivity
 from interlock.sdk.exchange import RequestSpec
 from interlock.sdk.requests.base import document, read
 
@@ -147,7 +147,7 @@ def sessions(
 ) -> int:
     """List sessions, or show one."""
     _check_limit(limit)
-    _check_state(only, get_args(SessionStanding))
+    _check_state(only, get_args(SessionActivity))
     if active is not None and active < 1:
         raise usage(f"--active {active} shows nothing.", "Give a number of minutes from 1.")
     asked = _given(active=str(active) if active is not None else None, waiting="true" if waiting else None, state=only,

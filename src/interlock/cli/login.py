@@ -120,14 +120,14 @@ def logout(
     if not context.credential:
         say(f"you are logged out of {context.name} already", "dim")
         return ExitStatus.DONE
-    said = _ended(context, place)
+    outcome = _ended(context, place)
     with contexts.changing(place):
         found = contexts.read(place)
         if (now := found.find(context.name)) is not None:
             bare = msgspec.structs.replace(now, credential="", ends_ms=None, renew_ms=None, renewal=None)
             contexts.write(place, found.with_(bare))
     print_sentence(f"logged out of {context.name}")
-    say(said, "dim")
+    say(outcome, "dim")
     return ExitStatus.DONE
 
 

@@ -151,7 +151,7 @@ class Screen:
         """Take the state that the command is in now (CommandState)."""
         self._state = state
 
-    def standing(self) -> str:
+    def status_word(self) -> str:
         """Return what the command does, in a word: `working`, or the state in which it waits."""
         return "working" if self._state in AT_WORK else self._state.replace("_", " ")
 
@@ -346,8 +346,8 @@ class Screen:
         if result.status != "ok":
             # Here, or by the terminal that left off; where outputs are not shown, the failure's is.
             shown = (streamed is not None or earlier > 0) and (self._is_shell or self._detail == "full")
-            said = one_line(result.output) if isinstance(result.output, str) and not shown else ""
-            why = f": {said}" if said else ""
+            already_shown = one_line(result.output) if isinstance(result.output, str) and not shown else ""
+            why = f": {already_shown}" if already_shown else ""
             ended = "was canceled" if result.status == "cancelled" and self._is_canceled else _ENDED[result.status]
             self.remark(f"✗ {name} {ended}{why}", "red", f"✗ {name}")
         elif not self._is_shell:
@@ -377,11 +377,11 @@ class Screen:
             return  # The gateway asks, and sends the prompt again; if nothing comes of it, the command's end says so.
         self._errors.append((error.message, f"session error[{error.error_code}]: {error.message}"))
 
-    def tell_errors(self, said: str | None = None) -> None:
+    def show_errors(self, already_shown: str | None = None) -> None:
         """Show the errors of agent and session up to the one that the command's own last line says: what follows
         that one is its consequence."""
         for message, line in self._errors:
-            if message == said:
+            if message == already_shown:
                 break
             self.remark(line, "red", line.partition("]:")[0] + "]:")
         self._errors.clear()

@@ -25,7 +25,7 @@ def session_table(found: Sequence[Session], width: int | None) -> str:
     short = {one: one for one in ids} if width is None else unique_beginnings(ids)
     shown = {
         "ID": [short[one] for one in ids],
-        "STATE": [standing(one) for one in found],
+        "STATE": [state_text(one) for one in found],
         "AGE": [age(one.updated_at) for one in found],
         "TITLE": [title(one, short[one.session_id]) for one in found],
         "CONTEXT": [context(one) for one in found],
@@ -49,7 +49,7 @@ def title(session: Session, short_id: str) -> str:
     return one_line(session.title, None) if session.title else _key(session, short_id)
 
 
-def standing(session: Session) -> str:
+def state_text(session: Session) -> str:
     """Return a session's state, and who controls it if that is another gateway."""
     state = "waiting for you" if session.state in WAITING else session.state.replace("_", " ")
     return f"{state}, observed (gateway {one_line(session.controller or '?')})" if session.observed else state

@@ -20,7 +20,7 @@ from interlock.sdk.requests.base import read
 
 TENANTS = ListTable[TenantList](
     header=("TENANT", "NAME", "STATE", "MADE"),
-    rows=lambda answer: [[one.tenant_id, one.name, _standing(one), ago(one.created_at)] for one in answer.tenants],
+    rows=lambda answer: [[one.tenant_id, one.name, _state(one), ago(one.created_at)] for one in answer.tenants],
     layout=Layout(text=("NAME",), drop=("MADE",)))
 Id = Annotated[str, Parameter(name="TENANT", help="The tenant's id: a-z, 0-9 and -.")]
 
@@ -58,7 +58,7 @@ def restore(tenant: Id, /, *, json: Json = False, where: Here = NOWHERE) -> int:
                         json=json)
 
 
-def _standing(tenant: Tenant) -> str:
+def _state(tenant: Tenant) -> str:
     if tenant.moved_to is not None:
         return f"moved to {one_line(tenant.moved_to)}"
     return "suspended" if tenant.suspended else "good"

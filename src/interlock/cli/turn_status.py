@@ -18,7 +18,7 @@ EVERY_S = 1.0
 def status_line(screen: Screen, seconds: float) -> str:
     """Return the parts that are known: time, tokens of the turn, and the tool that runs, else what the command does."""
     tokens = f"{screen.tokens:,} tokens" if screen.tokens else ""
-    return " · ".join(part for part in (span(seconds), tokens, screen.current_tool() or screen.standing()) if part)
+    return " · ".join(part for part in (span(seconds), tokens, screen.current_tool() or screen.status_word()) if part)
 
 
 @asynccontextmanager

@@ -86,5 +86,6 @@ def seconds_from_now(moment: str) -> float:
 def rule_line(rule: Mapping[str, Any], limit: int | None = RULE_CHARS) -> str:
     """A rule of policy in one line, as the config would write it, its name and where it comes from left out."""
     left_out = {"name", "source", "effect"}
-    said = [f"{name} = {msgspec.json.encode(value).decode()}" for name, value in rule.items() if name not in left_out]
-    return one_line(f"{rule.get('effect', '?')} where " + (", ".join(said) or "anything"), limit)
+    conditions = [f"{name} = {msgspec.json.encode(value).decode()}"
+                  for name, value in rule.items() if name not in left_out]
+    return one_line(f"{rule.get('effect', '?')} where " + (", ".join(conditions) or "anything"), limit)

@@ -67,7 +67,7 @@ def moved(approval: Approval, to: ApprovalState, **changes: object) -> Approval:
     return msgspec.structs.replace(approval, state=to, **({} if to == "pending" else {"cards": []}), **changes)
 
 
-def standing(approval: Approval) -> list[Vote]:
+def counted_votes(approval: Approval) -> list[Vote]:
     """Return the votes that were not withdrawn (P-3)."""
     return [vote for vote in approval.votes if vote.withdrawn_at is None]
 
@@ -80,7 +80,7 @@ def check(approval: Approval, ballot: Ballot) -> Vote | None:
     something else, and a voter who is not entitled receives an error.
     """
     voter = named(ballot.driver or ballot.by)
-    earlier = next((vote for vote in standing(approval) if (vote.driver or vote.by) == voter), None)
+    earlier = next((vote for vote in counted_votes(approval) if (vote.driver or vote.by) == voter), None)
     if earlier is not None and (earlier.decision, earlier.option_id) == (ballot.decision, ballot.option_id):
         return earlier
     if approval.state != "pending":
@@ -107,8 +107,8 @@ def count(approval: Approval, ballot: Ballot) -> BallotOutcome:
                 driver=None if ballot.driver is None else named(ballot.driver), option_id=ballot.option_id,
                 key_made_by=_asker_who_made_the_key(approval, ballot), key_makers=list(ballot.key_makers))
     voted = msgspec.structs.replace(approval, votes=[*approval.votes, vote])
-    grants = [vote for vote in standing(voted) if vote.decision == "grant"]
-    denials = len(standing(voted)) - len(grants)
+    grants = [vote for vote in counted_votes(voted) if vote.decision == "grant"]
+    denials = len(counted_votes(voted)) - len(grants)
     if denials >= voted.deny_threshold:
         return BallotOutcome(_decided(voted, "denied", vote), "denied")
     if len(grants) >= voted.required and all(
@@ -122,7 +122,7 @@ def withdraw(approval: Approval, by: Actor, at: str) -> Approval:
     """Withdraw a vote that has decided nothing yet (P-3). Raises Problem Conflict."""
     if approval.state != "pending":
         raise Problem("Conflict", too_late(approval, "nothing was taken back"))
-    mine = next((vote for vote in standing(approval) if vote.by == named(by)), None)
+    mine = next((vote for vote in counted_votes(approval) if vote.by == named(by)), None)
     if mine is None:
         raise Problem("Conflict", f"{named(by)} has no vote on approval {approval.id} to take back")
     taken = msgspec.structs.replace(mine, withdrawn_at=at)
@@ -169,7 +169,7 @@ class SharedVoter(NamedTuple):
 
 def shared_votes(approval: Approval) -> list[SharedVoter]:
     """Return every pair of votes for the same decision that one person could have cast (H-5)."""
-    votes = standing(approval)
+    votes = counted_votes(approval)
     return [found for place, vote in enumerate(votes) for earlier in votes[:place]
             if (found := _in_common(earlier, vote)) is not None]
 
@@ -178,7 +178,7 @@ def _shared(approval: Approval, ballot: Ballot) -> SharedVoter | None:
     """Return a vote for the same decision that one person could have cast in addition to this ballot."""
     vote = Vote(by=named(ballot.by), at=ballot.at, decision=ballot.decision, method="acl",
                 driver=None if ballot.driver is None else named(ballot.driver), key_makers=list(ballot.key_makers))
-    return next(filter(None, (_in_common(earlier, vote) for earlier in standing(approval))), None)
+    return next(filter(None, (_in_common(earlier, vote) for earlier in counted_votes(approval))), None)
 
 
 def _in_common(first: Vote, second: Vote) -> SharedVoter | None:
@@ -206,14 +206,14 @@ def _check_option(approval: Approval, ballot: Ballot) -> None:
     if ballot.option_id not in fitting:
         raise malformed("/option_id", f"the agent offers no such option to {ballot.decision} with; it offers: "
                         f"{', '.join(fitting) or 'none'}")
-    for vote in standing(approval):
+    for vote in counted_votes(approval):
         if vote.decision == ballot.decision and vote.option_id not in (None, ballot.option_id):
             raise Problem("Conflict", f"{vote.by} has named option {vote.option_id} on approval {approval.id}",
                           hint="Name the same one, or none.")
 
 
 def _decided(approval: Approval, to: ApprovalState, vote: Vote) -> Approval:
-    options = (one.option_id for one in standing(approval) if one.decision == vote.decision)
+    options = (one.option_id for one in counted_votes(approval) if one.decision == vote.decision)
     return moved(approval, to, decided_at=vote.at, decided_by=vote.by, comment=vote.comment,
                  option_id=next(filter(None, options), None))
 

@@ -163,10 +163,10 @@ class _Check:
         if body.action == "redact":
             self._redacted[place] = lines_.redacted_by(body.meta)
 
-    def _check_closed(self, vouched: int) -> None:
-        """Check that each missing value is documented as erased by one of the first `vouched` records (U-4)."""
-        said = set[int]().union(*(named for place, named in self._redacted.items() if place <= vouched))
-        for place in sorted(self._closed.keys() - said):
+    def _check_closed(self, covered: int) -> None:
+        """Check that each missing value is documented as erased by one of the first `covered` records (U-4)."""
+        declared = set[int]().union(*(named for place, named in self._redacted.items() if place <= covered))
+        for place in sorted(self._closed.keys() - declared):
             unsigned = any(place in named for named in self._redacted.values())
             raise _Found(Tampering.PERSONAL_MISSING, place, f"The {self._closed[place]} of record {place} is gone, and "
                          f"no {'signed ' if unsigned else ''}record says that it was erased.")

@@ -96,6 +96,6 @@ class _Personal:
         return (body.prev == prev and body.tenant_id == tenant_id
                 and all(opens(committed.get(name, ""), name, *value) for name, value in opened.items()))
 
-    def is_accounted_for(self, vouched: int) -> bool:
-        """Return whether every missing value is documented as erased by one of the first `vouched` records."""
-        return self.closed <= set[int]().union(*(named for at, named in self._redacted.items() if at <= vouched))
+    def is_accounted_for(self, covered: int) -> bool:
+        """Return whether every missing value is documented as erased by one of the first `covered` records."""
+        return self.closed <= set[int]().union(*(named for at, named in self._redacted.items() if at <= covered))

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from interlock.command.approval import named, standing
+from interlock.command.approval import counted_votes, named
 from interlock.command.audit import leaf_hash
 from interlock.command.machine import STATES
 from interlock.protocol.access import named_roles
@@ -130,7 +130,7 @@ def _changed_votes(approval: Approval, own: Sequence[SealedFields]) -> str | Non
         elif one.action == "withdraw":
             cast.pop(one.who["id"], None)
     recorded = {by: (one.meta.get("decision"), one.who["role"], one.meta.get("key_id")) for by, one in cast.items()}
-    votes = standing(approval)
+    votes = counted_votes(approval)
     if len(votes) != len(recorded) or {one.by: (one.decision, one.role, one.key_id) for one in votes} != recorded:
         return "its votes are not the recorded ones"
     drivers = {by: one.meta["driver"] for by, one in cast.items() if "driver" in one.meta}

@@ -112,15 +112,15 @@ def read(remembered: RememberedRule) -> Rule:
     be parsed any more denies the whole tool: without it, calls that a person has denied would be allowed. Raises
     ValueError if not even the tool is in it.
     """
-    said = remembered.rule
-    if said.get("effect") == "allow" and "until" not in said:
+    fields = remembered.rule
+    if fields.get("effect") == "allow" and "until" not in fields:
         raise Unsafe(f"remembered rule {remembered.id} does not say where and how long it holds")
     try:
-        rule = msgspec.convert(said, Rule)
+        rule = msgspec.convert(fields, Rule)
     except msgspec.ValidationError as error:
-        if said.get("effect") == "allow":
+        if fields.get("effect") == "allow":
             raise Unsafe(f"remembered rule {remembered.id}: {error}") from None
-        kept = {name: said[name] for name in _WHOM if name in said}
+        kept = {name: fields[name] for name in _WHOM if name in fields}
         try:
             rule = msgspec.convert(kept, Rule)
         except msgspec.ValidationError:
@@ -168,9 +168,9 @@ def _input_fields(match: RuleMatch, subject: PolicySubject) -> dict[str, Any]:
         if fields is None:
             raise malformed("/remember/match/width", f"{match.width} does not fit this call; exact does")
         return fields
-    said = {"command": match.command, "words": match.words, "path": match.path}
-    if match.any_input or any(value is not None for value in said.values()):
-        return said
+    fields = {"command": match.command, "words": match.words, "path": match.path}
+    if match.any_input or any(value is not None for value in fields.values()):
+        return fields
     return _this_input(subject)
 
 

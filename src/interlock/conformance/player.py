@@ -12,7 +12,7 @@ from typing import Any
 from interlock.conformance import steps as s
 from interlock.conformance.hands import Hand, HandFailed
 from interlock.conformance.links import DialRefused, FrameLink, LinkSource, NoLink
-from interlock.conformance.sides import ConversationBroken, Side, Talk, of_link
+from interlock.conformance.sides import ConversationBroken, Exchange, Side, of_link
 from interlock.protocol.frames import Class, InvalidFrame, decode, frame_class
 from interlock.protocol.identifiers import uuid4
 
@@ -235,8 +235,8 @@ class Player:
         if self._line is not None and not self._line.closed.done():
             return
         await self._connect(s.RefusedLink())
-        talk = Talk(self._send_frame, self._expect, self._kept, self._in, self._out)
-        self._out = await self._side.join(talk, step)
+        exchange = Exchange(self._send_frame, self._expect, self._kept, self._in, self._out)
+        self._out = await self._side.join(exchange, step)
 
     async def _cut(self) -> None:
         if self._line is not None:

@@ -35,7 +35,7 @@ class Made(NamedTuple):
     uses: int = 0
 
 
-class Talk(NamedTuple):
+class Exchange(NamedTuple):
     """The player's part in an opening. `received` and `sent` are the last numbers of the session, in each direction."""
 
     send: Callable[[s.SendFrame], Awaitable[None]]
@@ -57,7 +57,7 @@ class Side(Protocol):
         """Return the values that a conversation knows from its start."""
         ...
 
-    async def join(self, talk: Talk, step: s.Join) -> int:
+    async def join(self, exchange: Exchange, step: s.Join) -> int:
         """Exchange hello and welcome; return our last number that the other side has. Raises ConversationBroken."""
         ...
 
@@ -93,13 +93,13 @@ class AsRunner:
     def begin(self) -> Kept:
         return {"turn": uuid4(secrets.token_bytes(16))}
 
-    async def join(self, talk: Talk, step: s.Join) -> int:
-        session = talk.kept["session"]
-        control_seq = talk.received if step.control_seq is None else step.control_seq
+    async def join(self, exchange: Exchange, step: s.Join) -> int:
+        session = exchange.kept["session"]
+        control_seq = exchange.received if step.control_seq is None else step.control_seq
         listed = [] if session is None else [{
-            "session_id": session, "last_seq_sent": talk.sent, "control_seq": control_seq, "state": "running"}]
-        await talk.send(s.SendFrame("x-interlock.hello", {**self._hello(), "sessions": listed}))
-        welcome = await talk.expect(s.ExpectFrame("x-interlock.welcome", next_=True))
+            "session_id": session, "last_seq_sent": exchange.sent, "control_seq": control_seq, "state": "running"}]
+        await exchange.send(s.SendFrame("x-interlock.hello", {**self._hello(), "sessions": listed}))
+        welcome = await exchange.expect(s.ExpectFrame("x-interlock.welcome", next_=True))
         sessions: list[Frame] = s.part_of(welcome, "payload.sessions") or []
         durable: int = next((one["last_durable_seq"] for one in sessions if one["session_id"] == session), 0)
         if step.durable is not None and durable != step.durable:
@@ -165,17 +165,17 @@ class AsGateway:
         fresh = {name: uuid4(secrets.token_bytes(16)) for name in ("session", "prompt", "other")}
         return {**fresh, "agent": self._agent, "text": self._text}
 
-    async def join(self, talk: Talk, step: s.Join) -> int:
-        hello = await talk.expect(s.ExpectFrame("x-interlock.hello", next_=True))
-        session = talk.kept["session"]
+    async def join(self, exchange: Exchange, step: s.Join) -> int:
+        hello = await exchange.expect(s.ExpectFrame("x-interlock.hello", next_=True))
+        session = exchange.kept["session"]
         listed: list[Frame] = s.part_of(hello, "payload.sessions") or []
-        ours = talk.received if step.durable is None else step.durable
+        ours = exchange.received if step.durable is None else step.durable
         durable = [{"session_id": one["session_id"],
                     "last_durable_seq": ours if one["session_id"] == session else one["last_seq_sent"]}
                    for one in listed]
         limits = {"max_frame_bytes": MAX_FRAME_BYTES, "max_message_bytes": MAX_MESSAGE_BYTES, "ack_frames": ACK_FRAMES,
                   "ack_delay_ms": ACK_DELAY_MS, "heartbeat_interval_ms": HEARTBEAT_INTERVAL_MS}
-        await talk.send(s.SendFrame("x-interlock.welcome", {
+        await exchange.send(s.SendFrame("x-interlock.welcome", {
             "version": DPS_VERSION, "link_id": uuid4(secrets.token_bytes(16)), "gateway_id": self._gateway_id,
             "limits": limits, "sessions": durable}))
         return next((one["control_seq"] for one in listed if one["session_id"] == session), 0)

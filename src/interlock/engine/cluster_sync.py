@@ -15,7 +15,7 @@ import msgspec
 
 from interlock.engine.bridge.tenant_lane import is_tenant_lane
 from interlock.engine.cluster.cluster import Cluster, Holder
-from interlock.engine.cluster.heartbeats import Knows, OthersBeats, OwnBeats
+from interlock.engine.cluster.heartbeats import NoteReceiver, OthersBeats, OwnBeats
 from interlock.engine.cluster.takeover import Clocked
 from interlock.engine.drains import Drains
 from interlock.engine.lanes import Lanes
@@ -75,10 +75,10 @@ class ClusterPeers(Holder):
         cluster.on_hint("runners", self._runners_changed)
         presence, clock = engine.presence, engine.clock
         self._beats = OwnBeats(lambda: cluster.instance_id, partial(cluster.hint, "beats"), clock.now_ms)
-        self._others = OthersBeats(Knows(presence.again_elsewhere, presence.vouched_elsewhere),
+        self._others = OthersBeats(NoteReceiver(presence.unchanged_elsewhere, presence.changed_elsewhere),
                                    lambda instance_id: cluster.hint("beats_wanted", instance_id.encode()),
                                    clock.monotonic_ms)
-        cluster.on_hint("beats", self._heard_beats)
+        cluster.on_hint("beats", self._receive_beats)
         cluster.on_hint("beats_wanted", self._asked_for_beats)
 
     # --- called by the cluster ---
@@ -131,13 +131,13 @@ class ClusterPeers(Holder):
     async def detach(self, present: Present) -> None:
         """Record that its link has closed. Raises LedgerError."""
         record = present.record
-        self._beats.left(record.runner_id, present.link_id)
+        self._beats.drop_link(record.runner_id, present.link_id)
         await self.cluster.detach(record.tenant_id, record.runner_id, present.link_id)
         self._hint(RunnerLocation(record.runner_id, record.tenant_id, "", present.link_id, b""))
 
-    def vouched(self, present: Present, heartbeat: RunnerHeartbeat) -> None:
+    def add_heartbeat(self, present: Present, heartbeat: RunnerHeartbeat) -> None:
         """Publish the agents that it has reported."""
-        self._beats.take(present.record.runner_id, present.link_id, heartbeat.agents)
+        self._beats.add(present.record.runner_id, present.link_id, heartbeat.agents)
 
     async def look_at_runners(self) -> None:
         """Read which runners are attached anywhere. Raises LedgerError."""
@@ -184,10 +184,10 @@ class ClusterPeers(Holder):
             self._on_replaced(row.runner_id)
         await self._let_go_of([row.runner_id])
 
-    def _heard_beats(self, body: bytes) -> None:
+    def _receive_beats(self, body: bytes) -> None:
         if body:
-            self._others.hear(body)
+            self._others.receive(body)
 
     def _asked_for_beats(self, body: bytes) -> None:
         if body == self.cluster.instance_id.encode():
-            self._beats.tell_everything()
+            self._beats.send_all_in_full()

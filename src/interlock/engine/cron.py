@@ -60,12 +60,12 @@ class CronJob(NamedTuple):
         return f"cron/{self.tenant_id}/{self.id}"
 
     @property
-    def said(self) -> str:
+    def schedule_text(self) -> str:
         """Return the schedule with its zone: if this changes, earlier due times are not missed."""
         return f"{self.schedule} {self.zone_name}"
 
 
-class _Standing(msgspec.Struct, frozen=True, omit_defaults=True):
+class _JobState(msgspec.Struct, frozen=True, omit_defaults=True):
     """A job's durable state."""
 
     schedule: str
@@ -81,7 +81,7 @@ class _Standing(msgspec.Struct, frozen=True, omit_defaults=True):
     missed_ms: int | None = None
 
 
-_standing = msgspec.json.Decoder(_Standing)
+_job_states = msgspec.json.Decoder(_JobState)
 
 
 class Crons:
@@ -139,10 +139,10 @@ class Crons:
         if job is None:
             raise Problem("NotFound", f"There is no cron job {job_id}.", hint="List them with `interlock cron list`.")
         async with self._turn:
-            standing = await self._read(job) or self._anew(job)
+            state = await self._read(job) or self._new_state(job)
 
             def writes(received: Received) -> list[LedgerWrite]:
-                ran = self._ran(standing, received, standing.settled_ms)
+                ran = self._ran(state, received, state.settled_ms)
                 return [PutIdempotency(remember(received)), _put(job, ran)]
 
             return await self._chats.system(principal, _message(job), writes)
@@ -165,22 +165,22 @@ class Crons:
         return min(LOOK_S, (min(due, default=now_ms + int(LOOK_S * 1000)) - now_ms) / 1000)
 
     async def _settle(self, place: tuple[str, str], job: CronJob) -> None:
-        standing = await self._read(job)
-        if standing is None and not await self._room.leads(DUTY):
+        state = await self._read(job)
+        if state is None and not await self._room.leads(DUTY):
             return
-        if standing is None:
-            await self._ledger.commit(WriteBatch([_put(job, self._anew(job))]))
+        if state is None:
+            await self._ledger.commit(WriteBatch([_put(job, self._new_state(job))]))
             return
         now_ms = self._wall.now_ms()
-        newest = newest_due(job.schedule, job.zone, max(standing.settled_ms, now_ms - GRACE_MS), now_ms)
+        newest = newest_due(job.schedule, job.zone, max(state.settled_ms, now_ms - GRACE_MS), now_ms)
         before_ms = newest if newest is not None else now_ms - GRACE_MS + 1
-        missed = how_often(job.schedule, job.zone, standing.settled_ms, before_ms, COUNTED)
+        missed = how_often(job.schedule, job.zone, state.settled_ms, before_ms, COUNTED)
         if missed and await self._room.leads(DUTY):
-            standing = await self._tell_missed(place, job, standing, missed, before_ms - 1)
+            state = await self._record_missed(place, job, state, missed, before_ms - 1)
         if newest is not None:
-            await self._tell(place, job, standing, newest)
+            await self._run_due(place, job, state, newest)
 
-    async def _tell(self, place: tuple[str, str], job: CronJob, standing: _Standing, due_ms: int) -> None:
+    async def _run_due(self, place: tuple[str, str], job: CronJob, state: _JobState, due_ms: int) -> None:
         """Submit the job's message to the agent; the command and the job's state are one transaction."""
         principal = Principal(tenant_id=job.tenant_id, actor=Actor(type="agent", id=f"cron:{job.id}"), role="operator",
                               key_id="")
@@ -190,7 +190,7 @@ class Crons:
         def writes(received: Received) -> list[LedgerWrite]:
             # If two gateways share the ledger, this row refuses the second.
             kept = msgspec.structs.replace(once, command_id=received.command_id)
-            return [PutIdempotency(kept), _put(job, self._ran(standing, received, due_ms))]
+            return [PutIdempotency(kept), _put(job, self._ran(state, received, due_ms))]
 
         try:
             received = await self._chats.system(principal, _message(job), writes)
@@ -204,20 +204,20 @@ class Crons:
                 return
             log.warning("cron_refused", job=job.id, due=iso(due_ms), reason=problem.detail)
             await self._ledger.commit(WriteBatch([_put(job, msgspec.structs.replace(
-                standing, settled_ms=due_ms, error=problem.detail))]))
+                state, settled_ms=due_ms, error=problem.detail))]))
         else:
             log.info("cron_told", job=job.id, due=iso(due_ms), session_id=received.session_id,
                      command_id=received.command_id)
         self._waiting.pop(place, None)
 
-    async def _tell_missed(
-        self, place: tuple[str, str], job: CronJob, standing: _Standing, count: int, until_ms: int
-    ) -> _Standing:
+    async def _record_missed(
+        self, place: tuple[str, str], job: CronJob, state: _JobState, count: int, until_ms: int
+    ) -> _JobState:
         """Report that a job was due and nothing ran: in the log, in the audit log, and in its listing."""
         why = self._waiting.pop(place, "") or "no gateway ran"
-        now = msgspec.structs.replace(standing, settled_ms=until_ms, missed=standing.missed + count,
+        now = msgspec.structs.replace(state, settled_ms=until_ms, missed=state.missed + count,
                                       missed_ms=until_ms, error=why)
-        meta = {"job": job.id, "count": count, "after": iso(standing.settled_ms), "until": iso(until_ms)}
+        meta = {"job": job.id, "count": count, "after": iso(state.settled_ms), "until": iso(until_ms)}
         draft = AuditDraft(tenant_id=job.tenant_id, at=iso(self._wall.now_ms()), who=SYSTEM, action="cron_missed",
                            meta=meta, personal={"reason": why})
         await self._ledger.commit(WriteBatch([_put(job, now), AuditAppend(draft)]))
@@ -225,29 +225,29 @@ class Crons:
         return now
 
     # --- standings ---
-    async def _read(self, job: CronJob) -> _Standing | None:
+    async def _read(self, job: CronJob) -> _JobState | None:
         """Return the job's state; None if the job, or its schedule, is new."""
         kept = await self._ledger.fact(job.fact)
-        standing = _standing.decode(kept) if kept is not None else None
-        return standing if standing is not None and standing.schedule == job.said else None
+        state = _job_states.decode(kept) if kept is not None else None
+        return state if state is not None and state.schedule == job.schedule_text else None
 
-    def _anew(self, job: CronJob) -> _Standing:
-        return _Standing(job.said, self._wall.now_ms())
+    def _new_state(self, job: CronJob) -> _JobState:
+        return _JobState(job.schedule_text, self._wall.now_ms())
 
-    def _ran(self, standing: _Standing, received: Received, settled_ms: int) -> _Standing:
-        return msgspec.structs.replace(standing, settled_ms=settled_ms, ran_ms=self._wall.now_ms(), error="",
+    def _ran(self, state: _JobState, received: Received, settled_ms: int) -> _JobState:
+        return msgspec.structs.replace(state, settled_ms=settled_ms, ran_ms=self._wall.now_ms(), error="",
                                        session_id=received.session_id, command_id=received.command_id)
 
     async def _shown(self, job: CronJob) -> CronJobShown:
-        standing = await self._read(job) or self._anew(job)
-        due_ms = next_due(job.schedule, job.zone, max(standing.settled_ms, self._wall.now_ms()))
-        why = self._waiting.get((job.tenant_id, job.id)) or standing.error
+        state = await self._read(job) or self._new_state(job)
+        due_ms = next_due(job.schedule, job.zone, max(state.settled_ms, self._wall.now_ms()))
+        why = self._waiting.get((job.tenant_id, job.id)) or state.error
         return CronJobShown(
             id=job.id, agent_id=job.agent_id, session_key=job.key, schedule=job.schedule, time_zone=job.zone_name,
             message=job.text, enabled=job.enabled, next_at=iso(due_ms) if due_ms is not None and job.enabled else None,
-            last_at=iso(standing.ran_ms) if standing.ran_ms is not None else None, session_id=standing.session_id,
-            command_id=standing.command_id, missed=standing.missed,
-            missed_at=iso(standing.missed_ms) if standing.missed_ms is not None else None, error=why or None,
+            last_at=iso(state.ran_ms) if state.ran_ms is not None else None, session_id=state.session_id,
+            command_id=state.command_id, missed=state.missed,
+            missed_at=iso(state.missed_ms) if state.missed_ms is not None else None, error=why or None,
         )
 
 
@@ -255,5 +255,5 @@ def _message(job: CronJob) -> SystemMessage:
     return SystemMessage(job.key, job.agent_id, job.text, "cron", job.workspace)
 
 
-def _put(job: CronJob, standing: _Standing) -> PutFact:
-    return PutFact(job.fact, msgspec.json.encode(standing).decode())
+def _put(job: CronJob, state: _JobState) -> PutFact:
+    return PutFact(job.fact, msgspec.json.encode(state).decode())

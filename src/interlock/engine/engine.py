@@ -350,7 +350,7 @@ class Engine:
         """Return whether its lanes accept jobs: it has started, and has not begun to stop."""
         return self._up
 
-    def standing(self) -> EngineStatus:
+    def engine_status(self) -> EngineStatus:
         """Return its current status."""
         return EngineStatus(self._up, [len(shell.inbox) for shell in self.lanes.live()], self.presence.online())
 

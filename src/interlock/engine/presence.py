@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from interlock.engine.cluster.heartbeats import Vouched
+from interlock.engine.cluster.heartbeats import ReportedAgents
 from interlock.engine.inputs import LaneRunnerLink
 from interlock.ports.leases import RunnerLocation as LinkRow
 from interlock.protocol.clock import iso, parse_iso
@@ -45,7 +45,7 @@ class Present:
         self.instance_id = ""
         """The gateway that it is attached to, if that is another one."""
         self.link_id = link_id
-        self.has_vouched = False
+        self.has_reported = False
         """Whether a heartbeat was received from there since its link became known."""
         self._arriving: asyncio.Event | None = None
 
@@ -174,7 +174,8 @@ class RunnerPresence:
             if self._has_newer(found):
                 return
             if before is not None and is_known and before.last_seen_ms > found.last_seen_ms:
-                found.last_seen_ms, found.live, found.has_vouched = before.last_seen_ms, before.live, before.has_vouched
+                found.last_seen_ms, found.live = before.last_seen_ms, before.live
+                found.has_reported = before.has_reported
             self._keep_elsewhere(found)
 
     def learn_one(self, row: LinkRow) -> bool:
@@ -216,22 +217,22 @@ class RunnerPresence:
         present.instance_id, present.live = "", {}
         self._left[runner_id] = present
 
-    def vouched_elsewhere(self, vouched: Vouched, at_ms: int) -> bool:
+    def changed_elsewhere(self, reported: ReportedAgents, at_ms: int) -> bool:
         """Record a heartbeat at another gateway. False if its link is unknown, and not replaced by one here."""
-        present = self._elsewhere.get(vouched.runner_id)
-        if present is None or present.link_id != vouched.link_id:
-            return self.link_of(vouched.runner_id) is not None
-        present.last_seen_ms, present.has_vouched = at_ms, True
-        present.live = {agent.session_id: agent for agent in vouched.agents}
+        present = self._elsewhere.get(reported.runner_id)
+        if present is None or present.link_id != reported.link_id:
+            return self.link_of(reported.runner_id) is not None
+        present.last_seen_ms, present.has_reported = at_ms, True
+        present.live = {agent.session_id: agent for agent in reported.agents}
         return True
 
-    def again_elsewhere(self, runner_id: str, instance_id: str, at_ms: int) -> bool:
+    def unchanged_elsewhere(self, runner_id: str, instance_id: str, at_ms: int) -> bool:
         """Record an unchanged heartbeat at another gateway. False if the earlier one is unknown."""
         present = self._elsewhere.get(runner_id)
         if present is None or present.instance_id != instance_id:
             return self.link_of(runner_id) is not None
         present.last_seen_ms = at_ms
-        return present.has_vouched
+        return present.has_reported
 
     def bounded(self, runner_id: str, number: int) -> int:
         """Return the effective number of a hello: at most LINK_JUMP above the largest that is known. A client with the
@@ -325,7 +326,7 @@ class RunnerPresence:
         found = [self._present[one] for one in self._runners(tenant_id, runner_id) if one in self._present]
         return [present for present in found if present.record.tenant_id == tenant_id]
 
-    def vouch(self, runner_id: str, heartbeat: RunnerHeartbeat, at_ms: int, written_at: str = "") -> None:
+    def take_heartbeat(self, runner_id: str, heartbeat: RunnerHeartbeat, at_ms: int, written_at: str = "") -> None:
         """Record a heartbeat, and the time at which the runner wrote it by its own clock."""
         present = self._present.get(runner_id)
         if present is not None:

@@ -51,9 +51,9 @@ class RecordedState:
             case "control.session.open":
                 self._opening = message_id
             case "session.capabilities":
-                said = msgspec.json.decode(payload, type=p.Capabilities)
-                self.asks = said.features.get("permission") == "asks" and not self.fell
-                self._box = said.box if metadata.get("in_reply_to") == self._opening else None
+                capabilities = msgspec.json.decode(payload, type=p.Capabilities)
+                self.asks = capabilities.features.get("permission") == "asks" and not self.fell
+                self._box = capabilities.box if metadata.get("in_reply_to") == self._opening else None
             case "session.closed":
                 self._box = None
             case "x-interlock.asking.changed":

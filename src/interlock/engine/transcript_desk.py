@@ -173,8 +173,8 @@ class TranscriptDesk:
         if label is not None and not 0 < len(label.strip()) <= tree_edits.MAX_LABEL_CHARS:
             raise _wrong("/label", f"a label has 1 to {tree_edits.MAX_LABEL_CHARS} characters; null takes it away")
         label = label.strip() if label is not None else None
-        said = {"entry_id": entry_id, "label": label}
-        added = await self._add(EntryAdded("label", principal, said, entry_id, label), record, remember)
+        changes = {"entry_id": entry_id, "label": label}
+        added = await self._add(EntryAdded("label", principal, changes, entry_id, label), record, remember)
         if (await self.tree(record)).labels().get(entry_id) != label:
             raise Problem("Unavailable", f"the label of {entry_id} cannot be seen in the transcript yet")
         return added
@@ -182,8 +182,8 @@ class TranscriptDesk:
     async def branch(self, principal: Principal, record: SessionRecord, entry_id: str, summary: str | None,
                      remember: Callable[[Added], IdempotencyRecord]) -> Added:
         """Continue from an earlier entry: what is appended next is below it (X-6)."""
-        said = {"entry_id": entry_id, **({"summary": summary} if summary is not None else {})}
-        added = await self._add(EntryAdded("branch", principal, said, entry_id, summary), record, remember)
+        changes = {"entry_id": entry_id, **({"summary": summary} if summary is not None else {})}
+        added = await self._add(EntryAdded("branch", principal, changes, entry_id, summary), record, remember)
         tree = await self.tree(record)
         place = tree.place(added.entry_id)
         if place is None or tree.nodes[place].parent_id != entry_id:

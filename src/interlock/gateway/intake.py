@@ -12,7 +12,7 @@ from starlette.types import Receive
 
 from interlock.engine.bridge.inputs import LaneInput
 from interlock.engine.bridge.inputs.runner import (
-    AgentVouched,
+    AgentReported,
     ControlsConfirmed,
     GapGivenUp,
     HistoryBegun,
@@ -325,15 +325,15 @@ class Intake:
             await shell.inbox.room()
 
     def _heartbeat(self, heartbeat: p.RunnerHeartbeat, written_at: str) -> None:
-        self._engine.presence.vouch(self._runner_id, heartbeat, self._engine.clock.now_ms(), written_at)
+        self._engine.presence.take_heartbeat(self._runner_id, heartbeat, self._engine.clock.now_ms(), written_at)
         self.on_heartbeat(self._present, heartbeat)
-        vouched = {agent.session_id: agent for agent in heartbeat.agents}
+        live_agents = {agent.session_id: agent for agent in heartbeat.agents}
         for shell in self._engine.lanes.of_runners(self._runner_id):
             state = shell.lane.state
-            live = vouched.get(state.session_id)
+            live = live_agents.get(state.session_id)
             if state.active is not None or (live is not None and (state.lost_turn or state.orphan is not None)):
                 turn_id = live.turn_id if live is not None else None
-                shell.send(AgentVouched(live is not None, turn_id))
+                shell.send(AgentReported(live is not None, turn_id))
 
 
 class Closing(Exception):

@@ -99,15 +99,16 @@ class Rates:
         refused one is counted against no other bucket."""
         now = self._clock.monotonic_ms() if now_ms is None else now_ms
         own = f"{principal.tenant_id}/{principal.actor.type}:{principal.actor.id}"
-        standings: list[BucketLevel] = []
+        bucket_levels: list[BucketLevel] = []
         for buckets, name in ((self._principals, own), (self._tenants, principal.tenant_id)):
             if not buckets.limit.a_minute:
                 continue
-            standing = buckets.take(name, now)
-            standings.append(standing)
-            if standing.left < 0:
-                raise _limited(standing, f"Too many requests of this {buckets.limit.name}.", _headers(standings))
-        return _headers(standings)
+            bucket_level = buckets.take(name, now)
+            bucket_levels.append(bucket_level)
+            if bucket_level.left < 0:
+                raise _limited(bucket_level, f"Too many requests of this {buckets.limit.name}.",
+                               _headers(bucket_levels))
+        return _headers(bucket_levels)
 
     def is_refusing(self, source: str) -> bool:
         """Return whether more credentials of an address were refused than `refused_a_minute`."""
@@ -119,9 +120,9 @@ class Rates:
         were too many of them; a good credential is never counted here, so none is locked out."""
         if not self._refused.limit.a_minute:
             return
-        standing = self._refused.take(network(source), self._clock.monotonic_ms())
-        if standing.left < 0:
-            raise _limited(standing, "Too many refused credentials came from there.", _headers([standing]))
+        bucket_level = self._refused.take(network(source), self._clock.monotonic_ms())
+        if bucket_level.left < 0:
+            raise _limited(bucket_level, "Too many refused credentials came from there.", _headers([bucket_level]))
 
 
 def _limits(section: RatesSection) -> tuple[Limit, Limit, Limit]:
@@ -141,16 +142,16 @@ def network(source: str) -> str:
     return source
 
 
-def _limited(standing: BucketLevel, sentence: str, headers: dict[str, str]) -> Problem:
-    retry_s = max(1, math.ceil(standing.wait_ms / 1000))
+def _limited(bucket_level: BucketLevel, sentence: str, headers: dict[str, str]) -> Problem:
+    retry_s = max(1, math.ceil(bucket_level.wait_ms / 1000))
     return Problem("RateLimited", sentence, headers={**headers, "Retry-After": str(retry_s)})
 
 
-def _headers(standings: list[BucketLevel]) -> dict[str, str]:
-    if not standings:
+def _headers(bucket_levels: list[BucketLevel]) -> dict[str, str]:
+    if not bucket_levels:
         return {}
     policies, levels = list[str](), list[str]()
-    for limit, left, wait_ms in standings:
+    for limit, left, wait_ms in bucket_levels:
         policies.append(_policy(limit))
         levels.append(f'"{limit.name}";r={max(0, left)};t={max(1, -(-wait_ms // 1000))}')
     return {"RateLimit-Policy": ", ".join(policies), "RateLimit": ", ".join(levels)}

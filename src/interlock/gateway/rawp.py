@@ -229,7 +229,7 @@ class RawpEndpoint:
             intake = Intake(self._engine, present, inflow, partial(self._observe, present),
                             partial(self._take_refused, runner.runner_id))
             if self._peers is not None:
-                intake.on_heartbeat.connect(self._peers.vouched)
+                intake.on_heartbeat.connect(self._peers.add_heartbeat)
             taking = intake.run(receive, batches=outflow.batch)
             if (ended := await outflow.shut_out_in(taking)) is not None:
                 raise Closing(*ended)

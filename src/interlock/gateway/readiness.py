@@ -37,7 +37,7 @@ class Ready:
     async def look(self) -> Readiness:
         """Return the readiness. A drain does not affect it: running work is still to be read and answered."""
         writes = await self._writes()
-        up = self._front.desk.standing().up
+        up = self._front.desk.engine_status().up
         signs = not self._front.signing.stalled
         ready = Readiness(ok=writes and up and signs, ledger="writes" if writes else "refuses",
                           lanes="up" if up else "down", audit="signs" if signs else "refuses",

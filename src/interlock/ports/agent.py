@@ -266,7 +266,7 @@ class GivenFile(NamedTuple):
     data: bytes
 
 
-class Scribe(Protocol):
+class TurnWriter(Protocol):
     """The writer of a turn for an adapter. Calls return when the runner can accept more: an adapter that awaits them is
     slowed to the outbox's rate (D-3), and must not read from its agent meanwhile."""
 
@@ -369,7 +369,7 @@ class Agent(Protocol):
         """Start the agent. Raises AgentStartFailed."""
         ...
 
-    async def prompt(self, prompt: AgentPrompt, scribe: Scribe) -> TurnOutcome: ...
+    async def prompt(self, prompt: AgentPrompt, turn_writer: TurnWriter) -> TurnOutcome: ...
 
     async def cancel(self) -> None:
         """Ask the agent to stop the running prompt; returns at once."""

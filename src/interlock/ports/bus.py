@@ -15,7 +15,7 @@ MAX_NOTE_BYTES = 1_000_000
 MAX_REQUEST_BYTES = 16 * 1024 * 1024
 """A body of a request or an answer larger than this is refused with BusError: the largest REST request fits."""
 UNDER_WAY = 1_024
-"""Requests that one `serve` answers at the same time; a further one is refused, and its sender gets NobodyThere."""
+"""Requests that one `serve` answers at the same time; a further one is refused, and its sender gets NoResponder."""
 
 _TOKEN = r"[A-Za-z0-9_:@=/+~-]+"
 _EXACT = re.compile(rf"{_TOKEN}(\.{_TOKEN})*")
@@ -30,12 +30,12 @@ class BusTimeout(BusError):
     """Raised if no answer arrived in time. The request may have been carried out all the same."""
 
 
-class NobodyThere(BusError):
+class NoResponder(BusError):
     """Raised if no responder is subscribed to this subject, or this gateway is disconnected from the bus. The request
     was not carried out."""
 
 
-class CutOff(NobodyThere):
+class CutOff(NoResponder):
     """Raised if this gateway is disconnected from the bus, whether or not others serve the subject. `where` is the
     bus's address for people."""
 
@@ -103,7 +103,7 @@ class Bus(Protocol):
         ...
 
     async def request(self, subject: str, body: bytes, timeout_ms: int) -> bytes:
-        """Send a request to a responder of a subject. Raises NobodyThere (CutOff), BusTimeout, LostOver, AnswerFailed,
+        """Send a request to a responder of a subject. Raises NoResponder (CutOff), BusTimeout, LostOver, AnswerFailed,
         BusError."""
         ...
 

@@ -18,8 +18,8 @@ _TASK = b"[[tool:"
 
 
 class Witness:
-    """The scribe of one turn. `happened` returns whether the effect of the step is there, `effect` are the parts that
-    an input must contain to show it."""
+    """The turn writer of one turn. `happened` returns whether the effect of the step is there, `effect` are the parts
+    that an input must contain to show it."""
 
     def __init__(self, allow: bool, happened: Callable[[], bool], delegating: bool = False,
                  effect: tuple[bytes, ...] = ()) -> None:

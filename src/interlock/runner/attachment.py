@@ -65,14 +65,14 @@ class LinkSession:
     """Drives one link. `run` never returns: it raises LinkBroken, ConnectionClosed, or the error of a task."""
 
     def __init__(self, socket: ClientConnection, *, gateway_id: str, outbox: Outbox, outflow: Outflow, inbound: Inbound,
-                 vouch: Callable[[], list[LiveAgent]], clock: Clock, entropy: Entropy, heartbeat_s: float,
+                 live_agents: Callable[[], list[LiveAgent]], clock: Clock, entropy: Entropy, heartbeat_s: float,
                  ack_delay_s: float, note: Callable[[str], None], batch: bool = False, look: Look = no_look) -> None:
         self._socket = socket
         self._gateway_id = gateway_id
         self._outbox = outbox
         self._outflow = outflow
         self._inbound = inbound
-        self._vouch = vouch
+        self._live_agents = live_agents
         self._clock = clock
         self._entropy = entropy
         self._heartbeat_s = heartbeat_s
@@ -146,7 +146,7 @@ class LinkSession:
             frames += page
             if sum(len(frame.raw) for frame in page) < PAGE_BYTES // 2:
                 break
-            if not lane.owes_history:
+            if not lane.needs_history:
                 # One page at a time: the next is read once the socket has accepted this one.
                 self._push_frames(lane, frames)
                 return
@@ -162,7 +162,7 @@ class LinkSession:
         now = iso(self._clock.now_ms())
         deltas = merged_deltas(await self._outbox.pieces(session_id), self._outflow.template, lane.ends, self._new_id,
                                now)
-        if lane.owes_history:
+        if lane.needs_history:
             row = row._replace(bytes_peak=max(row.bytes_peak, self._peaks.pop(session_id, 0)))
             plan = plan_history(row, lane.seq or 0, frames, [delta.raw for delta in deltas])
             for number, part in enumerate(plan.parts):
@@ -188,7 +188,7 @@ class LinkSession:
         while True:
             await asyncio.sleep(self._heartbeat_s)
             self._sending.urge(self._link_frame("x-interlock.heartbeat", RunnerHeartbeat(
-                agents=self._vouch(), outbox_bytes=self._outflow.kept_bytes)))
+                agents=self._live_agents(), outbox_bytes=self._outflow.kept_bytes)))
 
     # --- from the gateway ---
     async def _receive(self) -> None:

@@ -106,7 +106,7 @@ class Gateways:
             url=pairing.url, token=pairing.token, outbox=self._outbox, objects=self._objects,
             outflow=self._outflow,
             hello=lambda known: self._hello(pairing, known), control=self._sessions.control,
-            vouch=self._sessions.vouch, clock=self._clock, entropy=self._entropy,
+            live_agents=self._sessions.live_agents, clock=self._clock, entropy=self._entropy,
             on_state=lambda state: self._changed(pairing, state), tls=pairing.tls, name=pairing.runner_id,
             gateway_id=gateway_id, primary=primary, pace=self._pace, look=self._look,
             taken=lambda named: any(one.attached and one.gateway_id == named for one in self._links if one is not link),

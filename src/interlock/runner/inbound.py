@@ -156,27 +156,27 @@ class Inbound:
             self.failed.exception()
         self.failed.cancel()
 
-    async def _is_next(self, came: StoredControl) -> bool:
+    async def _is_next(self, frame: StoredControl) -> bool:
         """Return whether the frame continues its session; False if it is stored already. Raises ControlGap."""
-        row = await self._outbox.session(came.session_id, self._gateway_id)
-        have = self._reached.get(came.session_id)
+        row = await self._outbox.session(frame.session_id, self._gateway_id)
+        have = self._reached.get(frame.session_id)
         if have is None:
             if row is None or (row.control_seq == 0 and row.controller not in ("", self._gateway_id)):
                 # A runner that never knew the session, or lost its outbox, continues at the gateway's number (D-6).
-                self._gaps.pop(came.session_id, None)
+                self._gaps.pop(frame.session_id, None)
                 return True
             have = row.control_seq
-        if came.seq <= have:
+        if frame.seq <= have:
             return False
-        if came.seq == have + 1:
-            self._gaps.pop(came.session_id, None)
+        if frame.seq == have + 1:
+            self._gaps.pop(frame.session_id, None)
             return True
-        gap = (have, came.seq)
-        if self._gaps.get(came.session_id) == gap:
-            raise _Repeated(f"Control frame {came.seq} came after {have} once more: the gateway has lost what lies "
+        gap = (have, frame.seq)
+        if self._gaps.get(frame.session_id) == gap:
+            raise _Repeated(f"Control frame {frame.seq} came after {have} once more: the gateway has lost what lies "
                             "between, so the session is closed.")
-        self._gaps[came.session_id] = gap
-        raise ControlGap(f"Control frame {came.seq} of session {came.session_id} came after {have}.")
+        self._gaps[frame.session_id] = gap
+        raise ControlGap(f"Control frame {frame.seq} of session {frame.session_id} came after {have}.")
 
     async def _refuse(self, wire: Wire, raw: bytes, error: InvalidFrame) -> StoredControl | str:
         """Answer an invalid frame with `session.error` (E-1). A numbered one counts as stored (D-7)."""

@@ -144,7 +144,7 @@ class Interactions:
         return bool(self._pending)
 
     @property
-    def standing(self) -> p.AgentState:
+    def agent_state(self) -> p.AgentState:
         """The agent's state as far as questions decide it: waiting for approval, for input, for nothing, or paused."""
         if self.stopped:
             return "paused"
@@ -186,7 +186,7 @@ class Interactions:
             self._pending[pending.interaction_id] = pending
             try:
                 # During a pause this question is the boundary at which the agent stops (C-6).
-                await self._journal.write(self._request(pending), *self._journal.state_changed(self.standing))
+                await self._journal.write(self._request(pending), *self._journal.state_changed(self.agent_state))
             except BaseException:
                 self._pending.pop(pending.interaction_id, None)
                 raise
@@ -206,7 +206,7 @@ class Interactions:
 
     async def _resolve(self, interaction_id: str, verdict: InteractionVerdict) -> None:
         del self._pending[interaction_id]
-        states = [] if self.stopped else self._journal.state_changed(self.standing)
+        states = [] if self.stopped else self._journal.state_changed(self.agent_state)
         await self._journal.write(self._resolved(interaction_id, verdict), *states)
 
     async def _wait(self, pending: _Pending) -> InteractionVerdict:

@@ -104,7 +104,7 @@ class GatewayConnector:
     """
 
     def __init__(self, *, url: str, token: str, outbox: Outbox, objects: Objects, outflow: Outflow,
-                 hello: Callable[[str], Awaitable[Hello]], control: Control, vouch: Callable[[], list[LiveAgent]],
+                 hello: Callable[[str], Awaitable[Hello]], control: Control, live_agents: Callable[[], list[LiveAgent]],
                  clock: Clock, entropy: Entropy, on_state: Callable[[LinkState], None] | None = None,
                  pace: LinkIntervals = NORMAL_PACE, tls: ssl.SSLContext | None = None, name: str = "",
                  gateway_id: str = "", primary: bool = True, taken: Callable[[str], bool] = lambda _: False,
@@ -117,7 +117,7 @@ class GatewayConnector:
         self._outflow = outflow
         self._hello = hello
         self._control = control
-        self._vouch = vouch
+        self._live_agents = live_agents
         self._clock = clock
         self._entropy = entropy
         self._on_state = on_state
@@ -247,7 +247,7 @@ class GatewayConnector:
         self._report("attached", f"The runner is attached to its gateway at {self._host}.")
         attachment = self._attachment = LinkSession(
             socket, gateway_id=self.gateway_id, outbox=self._outbox, outflow=self._outflow, inbound=inbound,
-            vouch=self._vouch, clock=self._clock, entropy=self._entropy, heartbeat_s=self._pace.heartbeat_s,
+            live_agents=self._live_agents, clock=self._clock, entropy=self._entropy, heartbeat_s=self._pace.heartbeat_s,
             ack_delay_s=self._pace.ack_delay_s,
             note=lambda sentence: self._report("notice", sentence),
             batch=BATCH in hello.features and BATCH in welcome.features, look=self._look,

@@ -20,16 +20,16 @@ class SessionQueue:
     """One session on one link.
 
     A `live` session sends what is offered. Otherwise offers are dropped, and the session is read from the outbox after
-    `seq` (None: after the gateway's acknowledgement), as history if it `owes_history`. `ends` has the sent length of
+    `seq` (None: after the gateway's acknowledgement), as history if it `needs_history`. `ends` has the sent length of
     each open block.
     """
 
-    __slots__ = ("ends", "live", "owes_history", "seq")
+    __slots__ = ("ends", "live", "needs_history", "seq")
 
-    def __init__(self, seq: int | None, owes_history: bool) -> None:
+    def __init__(self, seq: int | None, needs_history: bool) -> None:
         self.seq = seq
         self.live = False
-        self.owes_history = owes_history
+        self.needs_history = needs_history
         self.ends: dict[str, int] = {}
 
     def reach(self, seq: int) -> None:
@@ -50,7 +50,7 @@ class Sending:
 
     def expect(self, session_id: str, after: int) -> None:
         """Add a session of the hello: its history comes first (D-2)."""
-        self.lanes[session_id] = SessionQueue(after, owes_history=True)
+        self.lanes[session_id] = SessionQueue(after, needs_history=True)
         self._wake()
 
     def offer(self, offers: Sequence[Offer]) -> None:
@@ -58,7 +58,7 @@ class Sending:
         for offer in offers:
             lane = self.lanes.get(offer.session_id)
             if lane is None:
-                lane = self.lanes[offer.session_id] = SessionQueue(None, owes_history=False)
+                lane = self.lanes[offer.session_id] = SessionQueue(None, needs_history=False)
             if lane.live and self._queued > self._queue_bytes:
                 lane.live = False
             self._take(lane, offer)
@@ -80,7 +80,7 @@ class Sending:
     def forget(self, session_id: str) -> None:
         """Drop an ended session; a history that it still owes is sent all the same."""
         lane = self.lanes.get(session_id)
-        if lane is not None and not lane.owes_history:
+        if lane is not None and not lane.needs_history:
             del self.lanes[session_id]
 
     def push(self, message: Message, size: int = 0) -> None:
@@ -129,12 +129,12 @@ class Sending:
 
     def behind(self) -> str | None:
         """Return a session to read from the outbox: those that owe their history first."""
-        waiting = [(not lane.owes_history, name) for name, lane in self.lanes.items() if not lane.live]
+        waiting = [(not lane.needs_history, name) for name, lane in self.lanes.items() if not lane.live]
         return min(waiting)[1] if waiting else None
 
     def go_live(self, lane: SessionQueue, seq: int, deltas: Sequence[TransientDelta]) -> None:
         """Make a session live, once everything up to `seq` and these deltas are queued."""
-        lane.seq, lane.live, lane.owes_history = seq, True, False
+        lane.seq, lane.live, lane.needs_history = seq, True, False
         for delta in deltas:
             lane.ends[delta.block] = delta.end
 

@@ -198,7 +198,7 @@ class RunnerSessions:
         return await self._reader.look(asked, session.state if session is not None else SessionState(
             agent_id=asked.agent_id, workspace=asked.workspace, access=asked.workspace_access))
 
-    def vouch(self) -> list[p.LiveAgent]:
+    def live_agents(self) -> list[p.LiveAgent]:
         """Return every agent that is up (L-5)."""
         return [
             p.LiveAgent(

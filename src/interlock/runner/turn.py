@@ -18,7 +18,7 @@ from interlock.runner.programs import KIND, TOOL
 from interlock.runner.session_context import SessionTimeouts
 from interlock.runner.staged.turns import StagedTurns
 from interlock.runner.state import TurnState
-from interlock.runner.turn_writer import TurnScribe, merge_usage
+from interlock.runner.turn_writer import StoredTurnWriter, merge_usage
 
 STANDING: frozenset[AgentState] = frozenset({"paused", "waiting_approval", "waiting_input"})
 """States in which a person is waited for and the timeout's clock stops (C-1)."""
@@ -44,7 +44,7 @@ class RunnerTurn:
         self._staged = staged
         self._lands = lands
         self.overflow = Overflow(journal, turn.turn_id)
-        self._scribe = TurnScribe(journal, turn, interactions, self.overflow, asks=asks)
+        self._turn_writer = StoredTurnWriter(journal, turn, interactions, self.overflow, asks=asks)
         self._cancelled = asyncio.Event()
         self._reason = ""
         self._by_runner = False
@@ -66,18 +66,18 @@ class RunnerTurn:
 
     async def announce_program(self, invocation_id: str, input_json: bytes, title: str) -> None:
         """Write the start of a held program as a tool call (H-16)."""
-        await self._scribe.tool_request(invocation_id, TOOL, input_json, title, kind=KIND)
+        await self._turn_writer.tool_request(invocation_id, TOOL, input_json, title, kind=KIND)
 
     async def ask_program(self, question: AgentQuestion) -> InteractionAnswer:
         """Ask whether a held program may start; after a cancel none may."""
         if self._cancelled.is_set():
             return InteractionAnswer(False, None, "The turn was cancelled.")
-        return await self._scribe.ask_program(question)
+        return await self._turn_writer.ask_program(question)
 
     async def end_program(self, invocation_id: str, output: str | None, *, started: bool) -> None:
         """Write that a program has ended, or was not started."""
-        status = "ok" if started else "error"  # The scribe turns that into `denied`.
-        await self._scribe.tool_result(invocation_id, status, "text" if output else "empty", output)
+        status = "ok" if started else "error"  # The turn writer turns that into `denied`.
+        await self._turn_writer.tool_result(invocation_id, status, "text" if output else "empty", output)
 
     async def may_go_on(self) -> None:
         """Between two turns of a query, wait while the agent is to pause (C-6), until a cancel."""
@@ -106,7 +106,7 @@ class RunnerTurn:
         return await self._end(outcome)
 
     async def _drive(self, prompt: AgentPrompt) -> TurnOutcome:
-        asking = asyncio.create_task(self._agent.prompt(prompt, self._scribe))
+        asking = asyncio.create_task(self._agent.prompt(prompt, self._turn_writer))
         cancelled = asyncio.create_task(self._cancelled.wait())
         try:
             await asyncio.wait([asking, cancelled], return_when=asyncio.FIRST_COMPLETED)
@@ -122,12 +122,12 @@ class RunnerTurn:
 
     async def _settle(self, staged: StagedTurns, outcome: TurnOutcome) -> TurnOutcome:
         """Ask about staged changes. A cancel ends the question; a landing that has begun is finished."""
-        settling = asyncio.create_task(staged.settle(self._scribe, outcome))
+        settling = asyncio.create_task(staged.settle(self._turn_writer, outcome))
         cancelled = asyncio.create_task(self._cancelled.wait())
         try:
             await asyncio.wait([settling, cancelled], return_when=asyncio.FIRST_COMPLETED)
             if not settling.done():
-                await self._scribe.cancel("The turn was cancelled.")
+                await self._turn_writer.cancel("The turn was cancelled.")
                 self._interactions.let_go()
             await settling
             return outcome._replace(stop_reason="cancelled") if self._cancelled.is_set() else outcome
@@ -137,7 +137,7 @@ class RunnerTurn:
     async def _stop(self, asking: asyncio.Task[TurnOutcome]) -> None:
         """Use the agent's own cancel, then end its process (A-4); the adapter must return in either case."""
         await self._agent.resume()
-        await self._scribe.cancel("The turn was cancelled.")
+        await self._turn_writer.cancel("The turn was cancelled.")
         self._interactions.let_go()  # Only now: a yes held back by a pause must not start a tool any more.
         await self._agent.cancel()
         grace_s = self._timeouts.cancel_s + (self._timeouts.end_s if self._single_process else 0)
@@ -153,7 +153,7 @@ class RunnerTurn:
         """Close open blocks and calls, write errors, end the turn; and the opening, if the process is gone."""
         journal, turn_id, ended = self._journal, self._turn.turn_id, outcome.process
         stderr = self._agent.stderr_tail()
-        writes = await self._scribe.finish(self._reason or "The turn ended.")
+        writes = await self._turn_writer.finish(self._reason or "The turn ended.")
         exit_frames: list[Frame] = []
         if ended is not None:
             await self._agent.close()
@@ -165,7 +165,7 @@ class RunnerTurn:
         after = exit_frames if outcome.stop_reason == "cancelled" else []
         if ended is None or outcome.error is not None:
             before = [*endings.outcome_errors(journal, outcome, stderr, turn_id), *before]
-        reported = merge_usage(self._scribe.reported, outcome.usage)
+        reported = merge_usage(self._turn_writer.reported, outcome.usage)
         end = endings.turn_end(journal, self._turn, outcome, timed_out=self._timed_out,
                                reason=self._reason if self._by_runner else "")
         owed = endings.usage(journal, turn_id, reported, crashed=ended is not None)

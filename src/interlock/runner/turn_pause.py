@@ -20,5 +20,5 @@ async def pause(agent: Agent, features: p.Features, journal: Journal, interactio
 async def resume(agent: Agent, journal: Journal, interactions: Interactions) -> None:
     """Resume; answers that arrived meanwhile are delivered after the new state is reported."""
     interactions.let_go()
-    await journal.write(*journal.state_changed(interactions.standing))
+    await journal.write(*journal.state_changed(interactions.agent_state))
     await agent.resume()

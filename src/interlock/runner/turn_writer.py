@@ -1,4 +1,4 @@
-"""The scribe with which an adapter writes a turn: turns calls into frames, ordered and bounded (`ports.agent.Scribe`).
+"""Write an adapter's turn: calls become frames, ordered and bounded (`ports.agent.TurnWriter`).
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class _Delegation(msgspec.Struct):
     subagent_type: str | None = None
 
 
-class TurnScribe:
-    """One turn's scribe. After `finish` no call reaches a frame: some agents write after their end."""
+class StoredTurnWriter:
+    """One turn's writer. After `finish` no call reaches a frame: some agents write after their end."""
 
     def __init__(self, journal: Journal, turn: TurnState, interactions: Interactions,
                  overflow: Overflow | None = None, *, asks: bool = False) -> None:

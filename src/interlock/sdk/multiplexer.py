@@ -94,7 +94,7 @@ class Watched:
         """Return whether no stream is followed any more."""
         return not self._streams
 
-    def begin_anew(self) -> None:
+    def restart(self) -> None:
         """Start a new connection, which needs every stream requested from its cursor."""
         self._asked.clear()
         for ref in self._streams:
@@ -167,7 +167,7 @@ def watching(watched: Watched, retries: RetryPolicy) -> Flow[None]:
 def _connection(watched: Watched) -> Flow[tuple[bool, str | None]]:
     """Follow over one connection; returns whether anything was received, and why it was lost, None if nothing is
     left."""
-    watched.begin_anew()
+    watched.restart()
     received = False
     while True:
         for text in watched.asks():

@@ -65,16 +65,16 @@ def agent_for(chat: Chat, bindings: Sequence[Binding], default_agent: str) -> st
 
 
 def _fits(binding: Binding, chat: Chat) -> bool:
-    said = {name: value for names in _RANKS for name in names if (value := getattr(binding, name)) is not None}
-    if "channel" in said:
-        said["channel"] = said["channel"].lower()
+    matched = {name: value for names in _RANKS for name in names if (value := getattr(binding, name)) is not None}
+    if "channel" in matched:
+        matched["channel"] = matched["channel"].lower()
     lowered = chat._replace(channel=chat.channel.lower())
-    return all(getattr(lowered, name) == value for name, value in said.items())
+    return all(getattr(lowered, name) == value for name, value in matched.items())
 
 
 def _rank(binding: Binding) -> tuple[int, int]:
-    said = [any(getattr(binding, name) is not None for name in names) for names in _RANKS]
-    return (said.index(True) if True in said else len(said)), -sum(said)
+    matched = [any(getattr(binding, name) is not None for name in names) for names in _RANKS]
+    return (matched.index(True) if True in matched else len(matched)), -sum(matched)
 
 
 class Naming(NamedTuple):

@@ -23,13 +23,13 @@ class Word(NamedTuple):
 def read_word(message: str) -> Word | None:
     """Parse a command that is the whole message, or `/compact` with the text after it; None if it is neither, and is
     for the agent."""
-    said = message.strip()
-    name = _WORDS.get(said.lower())
+    text = message.strip()
+    name = _WORDS.get(text.lower())
     if name is not None:
         return Word(cast("Literal['status', 'stop']", name))
-    first = said.split(maxsplit=1)[:1]
+    first = text.split(maxsplit=1)[:1]
     if [one.lower() for one in first] == [_COMPACT]:
-        return Word("compact", said[len(_COMPACT):].strip())
+        return Word("compact", text[len(_COMPACT):].strip())
     return None
 
 

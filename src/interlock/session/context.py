@@ -47,9 +47,9 @@ def context(tree: Tree, leaf: int | None = None) -> ModelContext:
         kept_from = next((at for at, place in enumerate(path[:compacted]) if nodes[place].id == first), compacted)
         contributing = [*path[kept_from:compacted], *path[compacted + 1:]]
     if kinds == {"message"}:
-        said = [place for place in contributing if len(nodes[place].message)]
-        messages += [nodes[place].message for place in said]
-        places += said
+        visible = [place for place in contributing if len(nodes[place].message)]
+        messages += [nodes[place].message for place in visible]
+        places += visible
     else:
         for place in contributing:
             message = _message(tree, place)

@@ -47,11 +47,11 @@ def _line(line: bytes, redact: Redact) -> bytes:
 
 
 def _text(line: bytes, redact: Redact) -> bytes:
-    said = line.decode("utf-8", "surrogateescape")
-    if not said.isprintable():
-        said = line.decode("utf-8", "replace")
-    after = redact(said)
-    return line if after == said else after.encode("utf-8", "replace")
+    text = line.decode("utf-8", "surrogateescape")
+    if not text.isprintable():
+        text = line.decode("utf-8", "replace")
+    after = redact(text)
+    return line if after == text else after.encode("utf-8", "replace")
 
 
 def _value(value: Any, redact: Redact, *, all_of_it: bool) -> Any:

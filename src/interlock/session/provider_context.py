@@ -56,14 +56,14 @@ def cleaned(messages: Sequence[Mapping[str, Any]], provider: str) -> list[dict[s
     """Return the messages in the provider's form: only the roles `user`, `assistant` and `toolResult`. The argument is
     not changed, and correct messages stay as they are (the function is idempotent)."""
     rules = provider_of(provider)
-    said = [message for raw in messages if (message := _as_said(raw, rules)) is not None]
-    paired = _paired(said)
+    converted = [message for raw in messages if (message := _converted(raw, rules)) is not None]
+    paired = _paired(converted)
     named = _renamed(paired, rules)
     return _alternating(named) if rules.alternates else named
 
 
 # --- messages of the roles that models know, none empty ---
-def _as_said(message: Mapping[str, Any], rules: ProviderRules) -> dict[str, Any] | None:
+def _converted(message: Mapping[str, Any], rules: ProviderRules) -> dict[str, Any] | None:
     match message.get("role"):
         case "user" | "custom":
             return _user(message, message.get("content"))

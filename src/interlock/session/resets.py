@@ -71,14 +71,14 @@ def reset_for(rules: ResetRules, chat_type: ChatType, channel: str, *, thread: b
     layers = [rules.by_type[kind] for kind in kinds if kind in rules.by_type]
     if rules.reset is not None:
         layers.append(rules.reset)
-    return _reset(layers, rules.legacy_idle_minutes, said=bool(rules.reset or rules.by_type))
+    return _reset(layers, rules.legacy_idle_minutes, is_configured=bool(rules.reset or rules.by_type))
 
 
-def _reset(layers: list[ResetRule], legacy_idle_minutes: int | None, *, said: bool = True) -> Reset:
+def _reset(layers: list[ResetRule], legacy_idle_minutes: int | None, *, is_configured: bool = True) -> Reset:
     mode = next((rule.mode for rule in layers if rule.mode is not None), None)
     if mode is None:
         # A config with only the old setting had no daily reset, and gets none.
-        mode = "idle" if not said and legacy_idle_minutes is not None else "daily"
+        mode = "idle" if not is_configured and legacy_idle_minutes is not None else "daily"
     at_hour = next((rule.at_hour for rule in layers if rule.at_hour is not None), AT_HOUR_DEFAULT)
     idle = next((rule.idle_minutes for rule in layers if rule.idle_minutes is not None), legacy_idle_minutes)
     if mode == "none":

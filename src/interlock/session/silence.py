@@ -38,13 +38,13 @@ Verdict = Literal["hold", "speak", "silent"]
 
 def judge(text: str, ended: bool) -> Verdict:
     """Return the verdict on a reply whose text so far is `text` (Q-1)."""
-    said = _visible(text)
-    if said.startswith(TOKEN):
-        after = said[len(TOKEN):len(TOKEN) + 1]
+    visible = _visible(text)
+    if visible.startswith(TOKEN):
+        after = visible[len(TOKEN):len(TOKEN) + 1]
         if not after:
             return "silent" if ended else "hold"
         return "speak" if after in _WORD else "silent"
-    if not ended and TOKEN.startswith(said):
+    if not ended and TOKEN.startswith(visible):
         return "hold"
     return "speak"
 

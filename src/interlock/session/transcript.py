@@ -190,8 +190,8 @@ class TranscriptFold:
             case p.InteractionResolved():
                 if payload.outcome != "allowed":
                     why = {"expired": "no one answered in time", "void": "the question was given up"}
-                    said = self._noes.get(name) or _No(payload.by or "the runner", why.get(payload.outcome))
-                    self._refusals[self._asked.get(name, "")] = said
+                    refused = self._noes.get(name) or _No(payload.by or "the runner", why.get(payload.outcome))
+                    self._refusals[self._asked.get(name, "")] = refused
 
     def _trouble(self, payload: p.AgentError | p.SessionError) -> None:
         if isinstance(payload, p.SessionError):
@@ -239,8 +239,8 @@ class TranscriptFold:
                                    "durationMs": payload.duration_ms}
         refusal = self._refusals.pop(payload.invocation_id, None)
         if payload.status == "denied":
-            said = (refusal or _No("the agent or its runner", None)).sentence()
-            text = f"{said}\n{text}" if text else said
+            refused = (refusal or _No("the agent or its runner", None)).sentence()
+            text = f"{refused}\n{text}" if text else refused
         elif payload.status == "cancelled" and not text:
             text = "Cancelled."
         if payload.truncated is not None:

@@ -162,20 +162,20 @@ class TurnFold:
         self, session_id: str, notices: list[Notice], *, exit_code: int | None = None, awaiting_input: bool = False
     ) -> Output:
         """Return the result's current output."""
-        said = list(notices)
+        shown = list(notices)
         if self._cut:
-            said.append(Notice(code="Truncated", message="The result is longer than a result may be; "
-                               "the session's frames hold all of it."))
-        said += [Notice(code="Truncated", message=f"The file {file.name[:80]} ({file.media_type}, {file.size} bytes) "
+            shown.append(Notice(code="Truncated", message="The result is longer than a result may be; "
+                                      "the session's frames hold all of it."))
+        shown += [Notice(code="Truncated", message=f"The file {file.name[:80]} ({file.media_type}, {file.size} bytes) "
                         f"is not in the result; fetch it at /v1/sessions/{session_id}/files/{file.transfer_id}.")
-                 for file in self._left_out[:MAX_FILE_NOTICES]]
+                        for file in self._left_out[:MAX_FILE_NOTICES]]
         usage = None
         if self.usage is not None:
             tokens = self.usage.token_usage
             usage = TokenCount(promptTokens=tokens.input_tokens, completionTokens=tokens.output_tokens,
                                totalTokens=tokens.input_tokens + tokens.output_tokens)
         return Output(output=self._messages, session_id=session_id, usage=usage, tool_calls=self._tool_calls,
-                      exit_code=exit_code, awaiting_input=awaiting_input, notices=said)
+                      exit_code=exit_code, awaiting_input=awaiting_input, notices=shown)
 
 
 def _arguments(given: msgspec.Raw) -> msgspec.Raw:

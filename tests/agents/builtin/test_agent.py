@@ -233,17 +233,17 @@ async def test_a_cancel_that_is_quicker_than_its_prompt_and_a_close_leave_the_se
                          keys=Secrets({"OWN_KEY": KEY}))
     agent = builtin_agent.BuiltinAgent(AgentProcess.start)
     await agent.open(opening)
-    scribe = Heard()
+    turn_writer = Heard()
     await agent.settle(PromptSettings())
     await agent.cancel()
-    assert (await agent.prompt(AgentPrompt("p", "t", HELLO), scribe)).stop_reason == "cancelled"
+    assert (await agent.prompt(AgentPrompt("p", "t", HELLO), turn_writer)).stop_reason == "cancelled"
     assert model_server.recording.all() == []
     for _ in range(2):
         await agent.settle(PromptSettings())
-        outcome = await agent.prompt(AgentPrompt("p", "t", HELLO), scribe)
+        outcome = await agent.prompt(AgentPrompt("p", "t", HELLO), turn_writer)
         assert (outcome.stop_reason, outcome.error) == ("end_turn", None)
         await agent.close()
-    assert scribe.said == "Hello from the model server." * 2
+    assert turn_writer.said == "Hello from the model server." * 2
 
 
 HELLO = [{"type": "text", "text": "hello"}]

@@ -8,7 +8,7 @@ import pytest
 
 from interlock.backends.bus_local import bus as module
 from interlock.backends.bus_local.bus import Hub, LocalBus
-from interlock.ports.bus import BusError, NobodyThere
+from interlock.ports.bus import BusError, NoResponder
 
 pytestmark = pytest.mark.anyio
 
@@ -23,7 +23,7 @@ async def test_one_that_is_cut_off_hears_nothing_and_is_told_of_the_gap_when_it_
     b.cut_off()
     a.publish("x", b"lost")
     b.publish("x", b"not sent")
-    with pytest.raises(NobodyThere):
+    with pytest.raises(NoResponder):
         await b.request("x", b"", 10)
     assert not b.connected()
     b.come_back()
@@ -59,7 +59,7 @@ async def test_who_is_busy_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None
     await bus.serve("slow", slow)
     first = asyncio.create_task(bus.request("slow", b"1", 10_000))
     await asyncio.sleep(0)
-    with pytest.raises(NobodyThere):
+    with pytest.raises(NoResponder):
         await bus.request("slow", b"2", 10_000)
     gate.set()
     assert await first == b"1"

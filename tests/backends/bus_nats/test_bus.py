@@ -16,7 +16,7 @@ from interlock.backends.bus_nats import link as link_module
 from interlock.backends.bus_nats.bus import NatsBus, open_bus
 from interlock.backends.bus_nats.parcels import PART_BYTES
 from interlock.backends.bus_nats.places import read_places
-from interlock.ports.bus import MAX_NOTE_BYTES, BusError, CutOff, LostOver, NobodyThere
+from interlock.ports.bus import MAX_NOTE_BYTES, BusError, CutOff, LostOver, NoResponder
 
 pytestmark = pytest.mark.anyio
 NOTES_THAT_FILL_A_SOCKET = 60
@@ -91,7 +91,7 @@ async def test_a_server_that_goes_and_comes_back_is_a_gap_and_nothing_more(serve
     await until_away(a)
     await until_away(b)
     a.publish("x", b"lost")
-    with pytest.raises(NobodyThere):
+    with pytest.raises(NoResponder):
         await a.request("ask", b"", 60_000)
     assert a.counts() == (0, 1, 0)
     await server.start()

@@ -11,7 +11,7 @@ import pytest
 from engine.conversation import Table, turn_uuid
 from interlock.engine import due_sessions
 from interlock.engine.bridge.inputs.gateway import ClockTicked
-from interlock.protocol.resources import ApprovalWish, Target
+from interlock.protocol.resources import ApprovalRequirement, Target
 
 pytestmark = pytest.mark.anyio
 
@@ -116,7 +116,7 @@ async def test_the_queues_clock_begins_with_the_yes_and_not_before() -> None:
     table.limits = table.limits._replace(queue_ttl_ms=5_000, timeout_ms=10**9)
     table.begin()
     _, session_id = await running(table)
-    held = await table.execute("held", target=Target(session_id=session_id), approval=ApprovalWish())
+    held = await table.execute("held", target=Target(session_id=session_id), approval=ApprovalRequirement())
     await time_passes(table, session_id, 60_000)
     assert await table.state(held.id) == "pending_approval"
     await table.vote(held.approval_id, "grant")

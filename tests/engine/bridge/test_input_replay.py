@@ -18,7 +18,13 @@ from interlock.engine.bridge.input_log import LaneDecision, LaneStart, canonical
 from interlock.engine.bridge.input_recorder import InputRecorder, LaneLog
 from interlock.engine.bridge.input_replay import replay
 from interlock.engine.bridge.inputs.gateway import ClockTicked
-from interlock.engine.bridge.inputs.runner import AgentVouched, FrameRun, FramesReceived, RunnerAttached, RunnerDetached
+from interlock.engine.bridge.inputs.runner import (
+    AgentReported,
+    FrameRun,
+    FramesReceived,
+    RunnerAttached,
+    RunnerDetached,
+)
 from interlock.protocol import payloads as p
 from interlock.protocol.envelope import Frame
 from interlock.protocol.frames import Direction, decode, encode
@@ -107,7 +113,7 @@ class Session:
                 table.clock.advance(30_000)
                 await shell.call(ClockTicked())
             case "heartbeat":
-                await shell.call(AgentVouched(vouched=False))
+                await shell.call(AgentReported(is_live=False))
             case "repeats":
                 # A runner that lost its outbox sends a frame again under the next number.
                 events = await table.ledger.events("default", f"s/{self.session_id}", 0, 1_000)

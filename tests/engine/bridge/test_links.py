@@ -8,7 +8,7 @@ import pytest
 
 from engine.conversation import Table
 from interlock.engine.bridge.inputs.gateway import ClockTicked
-from interlock.engine.bridge.inputs.runner import AgentVouched, RunnerAttached, RunnerDetached
+from interlock.engine.bridge.inputs.runner import AgentReported, RunnerAttached, RunnerDetached
 from interlock.engine.bridge.links import REOPEN_MS
 from interlock.protocol import payloads as p
 from interlock.protocol.clock import iso
@@ -73,9 +73,9 @@ async def test_losing_the_link_is_told_and_is_not_losing_the_agent() -> None:
     await table.reattach(session_id, control_seq=3)
     record = await table.ledger.command(command.id, "default")
     assert [n.code for n in record.command.notices] == ["Detached", "Reattached"]  # type: ignore[union-attr]
-    await shell.call(AgentVouched(False))
+    await shell.call(AgentReported(False))
     assert await table.state(command.id) == "running"
-    await shell.call(AgentVouched(False))
+    await shell.call(AgentReported(False))
     assert await table.state(command.id) == "failed"
     assert (await table.ledger.command(command.id, "default")).command.error.code == "AgentLost"  # type: ignore[union-attr]
 
@@ -220,7 +220,7 @@ async def test_an_agent_that_is_no_longer_vouched_for_takes_its_questions_with_i
     await table.asked(session_id)
     shell = await table.lane(session_id)
     for _ in range(2):
-        await shell.call(AgentVouched(False))
+        await shell.call(AgentReported(False))
     assert await table.state(command_id) == "failed"
     assert (await table.ledger.approval(held(table), "default")).approval.state == "void"  # type: ignore[union-attr]
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.engine.bridge.live import STALE_CLOCKS, LiveCommands, due_ms, standing
+from interlock.engine.bridge.live import STALE_CLOCKS, LiveCommands, activity, due_ms
 from interlock.engine.bridge.tenant_lane import tenant_lane_state
 from interlock.protocol.records import CommandRecord
 from interlock.protocol.resources import Actor, Command, CommandState, Target
@@ -55,4 +55,4 @@ def test_a_session_is_listed_by_what_it_does_now(fields: dict[str, Any], found: 
         setattr(state, name, value)
     live = LiveCommands(msgspec.structs.replace(one, command=msgspec.structs.replace(one.command, state=to))
                         for one, to in ((record(number, None), to) for number, to in enumerate(found)))
-    assert standing(state, live, []) == shown
+    assert activity(state, live, []) == shown

@@ -6,7 +6,7 @@ import pytest
 
 from engine.conversation import Table, turn_uuid
 from interlock.engine.bridge.inputs.gateway import ClockTicked
-from interlock.engine.bridge.inputs.runner import AgentVouched
+from interlock.engine.bridge.inputs.runner import AgentReported
 from interlock.protocol import payloads as p
 from interlock.protocol.limits import CANCEL_FORCE_MS
 from interlock.protocol.resources import Target
@@ -21,13 +21,13 @@ async def lost(table: Table) -> str:
     await table.opened(session_id)
     await table.started(session_id)
     for _ in range(2):
-        await (await table.lane(session_id)).call(AgentVouched(False))
+        await (await table.lane(session_id)).call(AgentReported(False))
     assert await table.state(command.id) == "failed"
     return session_id
 
 
 async def back(table: Table, session_id: str, turn: str | None) -> None:
-    await (await table.lane(session_id)).call(AgentVouched(True, turn))
+    await (await table.lane(session_id)).call(AgentReported(True, turn))
 
 
 async def test_a_turn_that_was_given_up_and_runs_still_is_cancelled_and_waited_for() -> None:

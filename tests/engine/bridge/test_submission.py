@@ -13,7 +13,7 @@ from interlock.engine.bridge import submission
 from interlock.engine.bridge.inputs.gateway import StartLooked
 from interlock.protocol import payloads as p
 from interlock.protocol.problems import Problem
-from interlock.protocol.resources import ApprovalWish, CommandBody, Target
+from interlock.protocol.resources import ApprovalRequirement, CommandBody, Target
 
 pytestmark = pytest.mark.anyio
 WITH_SHELL = msgspec.Raw(msgspec.json.encode({
@@ -70,7 +70,7 @@ async def test_an_approval_that_a_command_asks_for_only_tightens_what_policy_ask
 ) -> None:
     effect: Any = "ask" if rule else "allow"
     table = Table(RuleSet([Rule(name="r", effect=effect, door="command", required=max(rule, 1))]))
-    command = await table.execute(approval=ApprovalWish(required=wish))
+    command = await table.execute(approval=ApprovalRequirement(required=wish))
     if required == 0:
         assert (command.state, command.approval_id) == ("queued", None)
         return

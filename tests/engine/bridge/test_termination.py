@@ -11,7 +11,7 @@ from engine.conversation import USAGE, Table, turn_uuid
 from engine.within import Within
 from interlock.engine.bridge.frames import refuse_wire
 from interlock.engine.bridge.inputs.gateway import ClockTicked
-from interlock.engine.bridge.inputs.runner import AgentVouched, RunnerDetached
+from interlock.engine.bridge.inputs.runner import AgentReported, RunnerDetached
 from interlock.engine.bridge.links import SILENT_HEARTBEATS, attach, lose_agent
 from interlock.engine.bridge.orphans import returned
 from interlock.protocol import payloads as p
@@ -145,7 +145,7 @@ async def lost(table: Table) -> tuple[str, str]:
     """A command whose agent was given up as lost in mid-turn."""
     command_id, session_id = await running(table)
     for _ in range(SILENT_HEARTBEATS):
-        await (await table.lane(session_id)).call(AgentVouched(False))
+        await (await table.lane(session_id)).call(AgentReported(False))
     assert (await failure(table, command_id))[:2] == ("failed", "AgentLost")
     return command_id, session_id
 
@@ -158,7 +158,7 @@ async def by_hello(table: Table, session_id: str) -> None:
 
 
 async def by_heartbeat(table: Table, session_id: str) -> None:
-    await (await table.lane(session_id)).call(AgentVouched(True, TURN))
+    await (await table.lane(session_id)).call(AgentReported(True, TURN))
 
 
 async def by_frame(table: Table, session_id: str) -> None:

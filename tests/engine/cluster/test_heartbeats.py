@@ -7,7 +7,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from interlock.engine.cluster.heartbeats import AGENTS_A_NOTE, ASK_EVERY_MS, HeartbeatNote, Knows, OthersBeats, OwnBeats
+from interlock.engine.cluster.heartbeats import (
+    AGENTS_A_NOTE,
+    ASK_EVERY_MS,
+    HeartbeatNote,
+    NoteReceiver,
+    OthersBeats,
+    OwnBeats,
+)
 from interlock.engine.presence import Present, RunnerPresence, facts_of
 from interlock.ports.leases import RunnerLocation
 from interlock.protocol import payloads as p
@@ -27,7 +34,7 @@ class Pair:
         self.passed_ms = 0
         self.own = OwnBeats(lambda: "i_a", self.notes.append, lambda: self.now_ms)
         self.presence = RunnerPresence()
-        self.others = OthersBeats(Knows(self.presence.again_elsewhere, self.presence.vouched_elsewhere),
+        self.others = OthersBeats(NoteReceiver(self.presence.unchanged_elsewhere, self.presence.changed_elsewhere),
                                   self.asked.append, lambda: self.passed_ms)
 
     def attach(self, runner_id: str, link_id: str = "l1") -> None:
@@ -38,12 +45,12 @@ class Pair:
         self.presence.learn_one(RunnerLocation(runner_id, "t1", "i_a", link_id, facts_of(present)))
 
     def beat(self, runner_id: str, state: Any = "idle", link_id: str = "l1") -> None:
-        self.own.take(runner_id, link_id, [p.LiveAgent(session_id="s1", agent_id="shell", state=state)])
+        self.own.add(runner_id, link_id, [p.LiveAgent(session_id="s1", agent_id="shell", state=state)])
 
     def deliver(self) -> HeartbeatNote:
         self.own.flush()
         body = self.notes[-1]
-        self.others.hear(body)
+        self.others.receive(body)
         return msgspec.msgpack.decode(body, type=HeartbeatNote)
 
     def known(self, runner_id: str) -> tuple[int, list[str]]:
@@ -64,13 +71,13 @@ async def test_what_has_not_changed_is_told_by_the_runners_name_alone(pair: Pair
     pair.beat("r1")
     pair.beat("r2")
     first = pair.deliver()
-    assert [one.runner_id for one in first.anew] == ["r1", "r2"]
+    assert [one.runner_id for one in first.changed] == ["r1", "r2"]
     assert pair.known("r1") == (1_000, ["idle"])
     pair.now_ms = 16_000
     pair.beat("r1")
     pair.beat("r2", "running")
     second = pair.deliver()
-    assert (second.again, [one.runner_id for one in second.anew]) == (["r1"], ["r2"])
+    assert (second.unchanged, [one.runner_id for one in second.changed]) == (["r1"], ["r2"])
     assert (pair.known("r1"), pair.known("r2")) == ((16_000, ["idle"]), (16_000, ["running"]))
     assert pair.asked == []
 
@@ -89,7 +96,7 @@ async def test_who_misses_a_note_asks_for_everything_and_gets_it(pair: Pair) -> 
     pair.deliver()
     assert pair.known("r1") == (1_000, ["idle"]), "the change was in the note that was lost"
     assert pair.asked == ["i_a"]
-    pair.own.tell_everything()
+    pair.own.send_all_in_full()
     pair.beat("r1", "running")
     pair.deliver()
     assert pair.known("r1") == (1_000, ["running"])
@@ -107,7 +114,7 @@ async def test_who_learns_of_a_link_later_than_of_its_heartbeats_asks_again(pair
     pair.beat("r3")
     pair.deliver()
     assert pair.asked == ["i_a", "i_a"]
-    pair.own.tell_everything()
+    pair.own.send_all_in_full()
     pair.beat("r3")
     pair.passed_ms = 2 * ASK_EVERY_MS
     pair.deliver()
@@ -123,14 +130,14 @@ async def test_a_heartbeat_of_a_link_that_was_replaced_counts_for_nothing(pair: 
     pair.beat("r1", "running")
     pair.deliver()
     assert pair.known("r1") == (0, [])
-    pair.own.left("r1", "l1")
+    pair.own.drop_link("r1", "l1")
     pair.own.flush()
     assert len(pair.notes) == 2
 
 
 async def test_many_go_out_before_the_second_is_over(pair: Pair) -> None:
     for at in range(AGENTS_A_NOTE // 2):
-        pair.own.take(f"r{at}", "l1", [p.LiveAgent(session_id="s1", agent_id="shell", state="idle")])
+        pair.own.add(f"r{at}", "l1", [p.LiveAgent(session_id="s1", agent_id="shell", state="idle")])
     assert len(pair.notes) == 1
     assert len(pair.notes[0]) < 1_000_000
 

@@ -25,7 +25,7 @@ from interlock.gateway.rest.forwarder import (
     Forwarding,
     answer_sent,
 )
-from interlock.ports.bus import BusError, BusTimeout, CutOff, NobodyThere
+from interlock.ports.bus import BusError, BusTimeout, CutOff, NoResponder
 from interlock.ports.ledger import LedgerError, Receipt, WriteBatch
 from interlock.protocol.problems import Problem
 
@@ -146,7 +146,7 @@ async def test_what_was_begun_here_after_all_goes_on_when_its_time_is_over(clock
         done.set()
         return HttpResponse(b"", 202, [])
 
-    problem = await refused(Others(clock, [NobodyThere("No one serves it now.")]), here)
+    problem = await refused(Others(clock, [NoResponder("No one serves it now.")]), here)
     assert "Whether it was done is not known" in problem.detail
 
     go_on.set()
@@ -165,7 +165,7 @@ async def test_a_request_that_is_given_up_leaves_nothing_that_was_begun_here(clo
         finally:
             ended.set()
 
-    answering = asyncio.create_task(Forwarding(Others(clock, [NobodyThere("")]).ask).answer(request(), b"", here))
+    answering = asyncio.create_task(Forwarding(Others(clock, [NoResponder("")]).ask).answer(request(), b"", here))
     await asyncio.wait_for(begun.wait(), 20)
     answering.cancel()
     await asyncio.wait_for(ended.wait(), 20)
@@ -213,7 +213,7 @@ async def test_time_that_a_credential_takes_is_part_of_the_deadline(clock: LoopC
     assert (raised.value.code, raised.value.headers) == ("Unavailable", {"Retry-After": "2"})
 
 
-TIMED_OUT, NOT_THERE = BusTimeout("No answer."), NobodyThere("No one serves it now.")
+TIMED_OUT, NOT_THERE = BusTimeout("No answer."), NoResponder("No one serves it now.")
 NOTHING_CHANGED = Problem("Unavailable", "Nothing was changed.")
 
 

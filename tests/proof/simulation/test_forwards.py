@@ -55,7 +55,7 @@ def test_an_answer_before_the_commit(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_attempt_whose_fate_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(forwarder, "NobodyThere", Exception)
+    monkeypatch.setattr(forwarder, "NoResponder", Exception)
     assert broken(forwards(SEED, ROUNDS), "was answered that nothing was done")
 
 

@@ -37,9 +37,9 @@ from interlock.ports.agent import (
     AgentStartFailed,
     ProcessExit,
     PromptSettings,
-    Scribe,
     Started,
     TurnOutcome,
+    TurnWriter,
 )
 from interlock.ports.process import Process, Spawn
 from interlock.protocol.codes import Code
@@ -283,23 +283,28 @@ class AcpAgent:
         await self._connected().answer(request, reply.result)
 
     # --- turns ---
-    async def prompt(self, prompt: AgentPrompt, scribe: Scribe) -> TurnOutcome:
+    async def prompt(self, prompt: AgentPrompt, turn_writer: TurnWriter) -> TurnOutcome:
         """Send the prompt, and forward updates until it is answered or the agent is gone."""
         rpc, updates = self._connected(), self._updates
         assert updates is not None, "open comes first"
         content = self._denied_calls.appended([block_of(block) for block in prompt.content])
         garbage, self._cancelled, self._prompting = rpc.garbage + self._malformed, False, True
         self._denied, self._unasked = False, 0
-        updates.begin(scribe)
+        updates.begin(turn_writer)
         try:
             return await self._ask_agent(rpc, updates, {"sessionId": self._acp_session, "prompt": content})
         finally:
             self._prompting = False
             updates.end()
-            await self._report_garbage(scribe, rpc.garbage + self._malformed - garbage)
+            unread = rpc.garbage + self._malformed - garbage
+            if unread:
+                lines = "line" if unread == 1 else "lines"
+                await turn_writer.warn(Code.INVALID_FRAME,
+                                       f"The agent wrote {unread} {lines} that Interlock could not read.")
             if self._unasked:
-                await scribe.warn(Code.UNSUPPORTED_CAPABILITY, f"The agent asked for more than {MAX_OPEN_QUESTIONS} "
-                                  f"permissions at once, so {self._unasked} were denied.")
+                await turn_writer.warn(
+                    Code.UNSUPPORTED_CAPABILITY, f"The agent asked for more than {MAX_OPEN_QUESTIONS} permissions at "
+                    f"once, so {self._unasked} were denied.")
 
     async def _ask_agent(self, rpc: Rpc, updates: AcpUpdates, params: dict[str, Any]) -> TurnOutcome:
         rpc.watch_size()
@@ -342,11 +347,6 @@ class AcpAgent:
         await asyncio.wait([asking], timeout=CANCEL_GRACE_MS / 1000)
         if not asking.done() and self._process is not None:
             await self._process.terminate()
-
-    async def _report_garbage(self, scribe: Scribe, count: int) -> None:
-        if count > 0:
-            lines = "line" if count == 1 else "lines"
-            await scribe.warn(Code.INVALID_FRAME, f"The agent wrote {count} {lines} that Interlock could not read.")
 
     async def cancel(self) -> None:
         """Send ACP's `session/cancel`; from now on every permission of this prompt is denied."""

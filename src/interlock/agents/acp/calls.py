@@ -67,7 +67,7 @@ class AcpToolCall:
         """Exit code and signal of a command that did not end with 0."""
 
     def note_announced(self) -> None:
-        """Note that it has been reported to the scribe."""
+        """Note that it has been reported to the turn writer."""
         self.announced = True
 
     @property

@@ -9,7 +9,7 @@ import msgspec
 
 from interlock.agents.acp import wire
 from interlock.agents.acp.forms import CUSTOM, Field, FormOption, fields_of_questions, fields_of_schema, fill
-from interlock.ports.agent import AgentQuestion, Scribe
+from interlock.ports.agent import AgentQuestion, TurnWriter
 
 CANCELLED: dict[str, Any] = {"outcome": {"outcome": "cancelled"}}
 """The reply that denies a permission if the agent offers no option for that (A-9)."""
@@ -39,11 +39,11 @@ class PermissionInquiry(NamedTuple):
     """The question whether a tool may run."""
 
     question: AgentQuestion
-    scribe: Scribe
+    turn_writer: TurnWriter
 
     async def reply(self) -> InquiryReply:
         """Ask, and choose one of the agent's once-options."""
-        answer = await self.scribe.ask(self.question)
+        answer = await self.turn_writer.ask(self.question)
         result = CANCELLED if answer.option_id is None else _selected(answer.option_id)
         if answer.allow:
             return InquiryReply(result)
@@ -68,7 +68,7 @@ class FormInquiry(NamedTuple):
 
     fields: list[Field]
     about: AgentQuestion
-    scribe: Scribe
+    turn_writer: TurnWriter
     over: Callable[[], bool]
     """Whether the turn was cancelled or has ended: then no further field is asked."""
 
@@ -81,7 +81,7 @@ class FormInquiry(NamedTuple):
             return None
         question = self.about._replace(title=str(shown["question"]), input_json=msgspec.json.encode(shown), options=[],
                                     wants="QUESTION")
-        return (await self.scribe.ask(question)).text
+        return (await self.turn_writer.ask(question)).text
 
     async def reply(self) -> InquiryReply:
         """Return the answer to `elicitation/create`."""
@@ -121,7 +121,8 @@ class ChosenPermission(NamedTuple):
         return InquiryReply(_selected(content[self.form.fields[0].key]))
 
 
-def inquiry_of(asked: wire.Permission, question: AgentQuestion, scribe: Scribe, over: Callable[[], bool]) -> Inquiry:
+def inquiry_of(asked: wire.Permission, question: AgentQuestion, turn_writer: TurnWriter,
+               over: Callable[[], bool]) -> Inquiry:
     """Return the inquiry behind a `session/request_permission`. `question` is the request as a permission."""
     meta = asked.tool_call.meta or {}
     yes = [option for option in asked.options if option.kind == "allow_once"]
@@ -129,20 +130,20 @@ def inquiry_of(asked: wire.Permission, question: AgentQuestion, scribe: Scribe, 
     if meta.get("qwenInteractionKind") == "user_question" and yes:
         fields = fields_of_questions(meta.get("qwenQuestions"))
         if fields is not None:
-            return AnsweredPermission(FormInquiry(fields, question, scribe, over), yes[0].option_id, no)
+            return AnsweredPermission(FormInquiry(fields, question, turn_writer, over), yes[0].option_id, no)
     names = {name.replace("_", "").casefold() for name in (question.tool_name, asked.tool_call.title or "")}
     if names & _ASKS_ITS_USER and len(yes) > 1:
         choices = tuple(FormOption(option.option_id, option.name or option.option_id) for option in yes)
         field = Field("option", wire.text_of(asked.tool_call.content) or question.title, "", "choice", choices)
-        return ChosenPermission(FormInquiry([field], question, scribe, over), no)
-    return PermissionInquiry(question, scribe)
+        return ChosenPermission(FormInquiry([field], question, turn_writer, over), no)
+    return PermissionInquiry(question, turn_writer)
 
 
-def elicited(asked: wire.Elicitation, about: AgentQuestion, scribe: Scribe, over: Callable[[], bool]
+def elicited(asked: wire.Elicitation, about: AgentQuestion, turn_writer: TurnWriter, over: Callable[[], bool]
              ) -> FormInquiry | None:
     """Return the form of an `elicitation/create`; None if words cannot fill it in."""
     fields = fields_of_schema(asked.message, asked.requested_schema) if asked.mode == "form" else None
-    return None if fields is None else FormInquiry(fields, about, scribe, over)
+    return None if fields is None else FormInquiry(fields, about, turn_writer, over)
 
 
 def _why(message: str | None) -> dict[str, Any]:

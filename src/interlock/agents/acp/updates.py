@@ -1,4 +1,4 @@
-"""Forward an ACP agent's updates during a prompt to the scribe, in their order."""
+"""Forward an ACP agent's updates during a prompt to the turn writer, in their order."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from interlock.agents.acp.readers import read
 from interlock.agents.acp.usage import Tokens
 from interlock.agents.plan_steps import plan_step
 from interlock.command.card.request import announces, lacks_effect
-from interlock.ports.agent import AgentQuestion, Option, Scribe, TurnUsage
+from interlock.ports.agent import AgentQuestion, Option, TurnUsage, TurnWriter
 from interlock.protocol.codes import Code
 
 INPUT_WAIT_S = 3.0
@@ -29,7 +29,7 @@ _KINDS = ("allow_once", "allow_always", "reject_once", "reject_always")
 
 
 class AcpUpdates:
-    """The updates of one agent's session. Without a scribe (no prompt runs) only figures are remembered."""
+    """The updates of one agent's session. Without a turn writer (no prompt runs) only figures are remembered."""
 
     def __init__(self, session_id: str, choices: Choices, tokens: Tokens, reader: Reader | None = None,
                  workspace: str = "") -> None:
@@ -40,7 +40,7 @@ class AcpUpdates:
         self._choices = choices
         self._tokens = tokens
         self._calls = AcpToolCalls()
-        self._scribe: Scribe | None = None
+        self._turn_writer: TurnWriter | None = None
         self._cost = 0.0
         self._cost_before = 0.0
         self.spoke = False
@@ -52,9 +52,9 @@ class AcpUpdates:
         self._reported = asyncio.Event()
         """Set, and replaced, when a tool call was reported or the prompt was answered."""
 
-    def begin(self, scribe: Scribe) -> None:
+    def begin(self, turn_writer: TurnWriter) -> None:
         """Start a prompt."""
-        self._scribe = scribe
+        self._turn_writer = turn_writer
         self.spoke = self._cancelled = self._asked_elsewhere = False
         self._cost_before = self._cost
         self._tokens.begin()
@@ -65,7 +65,7 @@ class AcpUpdates:
 
     def end(self) -> None:
         """End the prompt: later updates belong to no turn."""
-        self._scribe = None
+        self._turn_writer = None
         self._calls.end_all()
         self._wake()
 
@@ -97,22 +97,22 @@ class AcpUpdates:
     async def _chunk(self, raw: msgspec.Raw, kind: Literal["text", "thinking"]) -> None:
         chunk = wire.CHUNK.decode(raw)
         content, text = chunk.content, chunk.content.get("text")
-        if self._scribe is not None and (taken := self._tokens.chunk(chunk.meta)) is not None:
-            await self._scribe.usage(taken)
-        if self._scribe is not None and kind == "text" and (file := file_of(content)) is not None:
+        if self._turn_writer is not None and (taken := self._tokens.chunk(chunk.meta)) is not None:
+            await self._turn_writer.usage(taken)
+        if self._turn_writer is not None and kind == "text" and (file := file_of(content)) is not None:
             self.spoke = True
-            await self._scribe.file(file)
-        if self._scribe is None or not isinstance(text, str) or not text:
+            await self._turn_writer.file(file)
+        if self._turn_writer is None or not isinstance(text, str) or not text:
             return
         if kind == "text":
             self.spoke = self.spoke or bool(text.strip())
-            await self._scribe.text(text)
+            await self._turn_writer.text(text)
         else:
-            await self._scribe.thinking(text)
+            await self._turn_writer.thinking(text)
 
     async def _tool(self, update: wire.AcpToolCallWire, *, begins: bool) -> None:
-        call = self._calls.find(update, begins=begins) if self._scribe is not None else None
-        if call is None or self._scribe is None:
+        call = self._calls.find(update, begins=begins) if self._turn_writer is not None else None
+        if call is None or self._turn_writer is None:
             return
         waits = self._reader is not None and self._reader.waits
         if call.begun if waits else call.ready(update.status):
@@ -121,47 +121,47 @@ class AcpUpdates:
             return
         spans = call.live(update)
         if call.runs(update):
-            await self._scribe.tool_runs(call.invocation_id, call.input_json, printed=call.printed(update))
+            await self._turn_writer.tool_runs(call.invocation_id, call.input_json, printed=call.printed(update))
         for channel, text in spans:
-            await self._scribe.tool_output(call.invocation_id, channel, text)
+            await self._turn_writer.tool_output(call.invocation_id, channel, text)
         if update.status in ENDED:
             for file in call.files:
-                await self._scribe.file(file, call.invocation_id)
+                await self._turn_writer.file(file, call.invocation_id)
             output_type, output = call.output()
             self._calls.end(update.tool_call_id)
-            await self._scribe.tool_result(call.invocation_id, call.status(update.status), output_type, output)
+            await self._turn_writer.tool_result(call.invocation_id, call.status(update.status), output_type, output)
 
     async def _announce(self, call: AcpToolCall) -> None:
-        if not call.announced and self._scribe is not None:
+        if not call.announced and self._turn_writer is not None:
             call.note_announced()
             self.spoke = True
-            await self._scribe.tool_request(
+            await self._turn_writer.tool_request(
                 call.invocation_id, call.name, call.input_json, call.title, call.parent, call.kind
             )
 
     async def _plan(self, plan: wire.AgentPlan) -> None:
         """Forward a plan, which is sent whole each time (J-14); the share of done entries is the turn's progress (S-5).
         """
-        if self._scribe is None:
+        if self._turn_writer is None:
             return
-        await self._scribe.plan([plan_step(entry.content, entry.status, entry.priority) for entry in plan.entries])
+        await self._turn_writer.plan([plan_step(entry.content, entry.status, entry.priority) for entry in plan.entries])
         if plan.entries:
             done = sum(entry.status == "completed" for entry in plan.entries)
-            await self._scribe.progress(100 * done / len(plan.entries))
+            await self._turn_writer.progress(100 * done / len(plan.entries))
 
     async def _usage(self, update: wire.UsageUpdate) -> None:
         if update.cost is not None and update.cost.currency == "USD":
             self._cost = update.cost.amount
-        if self._scribe is not None:
+        if self._turn_writer is not None:
             cost = self._cost - self._cost_before if update.cost is not None else None
-            await self._scribe.usage(
+            await self._turn_writer.usage(
                 TurnUsage(context_used=update.used, context_capacity=update.size, cost_usd=cost)
             )
 
     async def warn(self, code: str, sentence: str) -> None:
         """Report a problem to the open turn, if any."""
-        if self._scribe is not None:
-            await self._scribe.warn(code, sentence)
+        if self._turn_writer is not None:
+            await self._turn_writer.warn(code, sentence)
 
     async def inquiry(self, method: str, params: bytes) -> Inquiry | None:
         """Announce a request's call and return its inquiry; None if no prompt runs that could ask, or if it cannot be
@@ -169,10 +169,10 @@ class AcpUpdates:
         if method == "elicitation/create":
             return await self._elicitation(wire.ELICITATION.decode(params))
         asked, own = wire.PERMISSION.decode(params), wire.ASKED_PERMISSION.decode(params).tool_call
-        if self._scribe is None or await self._elsewhere(asked, self._scribe):
+        if self._turn_writer is None or await self._elsewhere(asked, self._turn_writer):
             return None
         if self._reader is not None and self._reader.waits:
-            over = self._over(self._scribe)
+            over = self._over(self._turn_writer)
             return LateInquiry(lambda: self._with_input(asked, own, over))
         return await self._permission(asked, own)
 
@@ -197,38 +197,38 @@ class AcpUpdates:
         self._reported.set()
         self._reported = asyncio.Event()
 
-    async def _elsewhere(self, asked: wire.Permission, scribe: Scribe) -> bool:
+    async def _elsewhere(self, asked: wire.Permission, turn_writer: TurnWriter) -> bool:
         """Return whether a permission is requested under another session's id."""
         if asked.session_id == self._session_id:
             return False
         if not self._asked_elsewhere:
             self._asked_elsewhere = True
-            await scribe.warn(Code.INVALID_FRAME, "The agent asked for a permission under the id of another "
-                              "session, so it was denied.")
+            await turn_writer.warn(Code.INVALID_FRAME, "The agent asked for a permission under the id of another "
+                                   "session, so it was denied.")
         return True
 
-    def _over(self, scribe: Scribe) -> Callable[[], bool]:
-        return lambda: self._cancelled or self._scribe is not scribe
+    def _over(self, turn_writer: TurnWriter) -> Callable[[], bool]:
+        return lambda: self._cancelled or self._turn_writer is not turn_writer
 
     async def _elicitation(self, asked: wire.Elicitation) -> Inquiry | None:
-        if asked.session_id != self._session_id or self._scribe is None:
+        if asked.session_id != self._session_id or self._turn_writer is None:
             return None
-        scribe, call = self._scribe, self._calls.open(asked.tool_call_id)
+        turn_writer, call = self._turn_writer, self._calls.open(asked.tool_call_id)
         if call is not None:
             await self._announce(call)
         about = AgentQuestion(None if call is None else call.invocation_id, "question" if call is None else call.name,
                               asked.message, b"{}", [])
-        form = elicited(asked, about, scribe, self._over(scribe))
+        form = elicited(asked, about, turn_writer, self._over(turn_writer))
         if form is None:
-            await scribe.warn(Code.UNSUPPORTED_CAPABILITY, "The agent asked for something that cannot be answered in "
-                              "words, so it got no answer.")
+            await turn_writer.warn(Code.UNSUPPORTED_CAPABILITY, "The agent asked for something that cannot be answered "
+                                   "in words, so it got no answer.")
         return form
 
-    async def question(self, asked: wire.Permission, own: wire.AskedCall) -> tuple[AgentQuestion, Scribe] | None:
+    async def question(self, asked: wire.Permission, own: wire.AskedCall) -> tuple[AgentQuestion, TurnWriter] | None:
         """Announce the call of a `session/request_permission` and return its question; None if no prompt runs."""
-        if self._scribe is None:
+        if self._turn_writer is None:
             return None
-        scribe = self._scribe
+        turn_writer = self._turn_writer
         before = self._calls.open(asked.tool_call.tool_call_id) or AcpToolCall(asked.tool_call.tool_call_id)
         announced = before.input_json
         effect = read(self._reader, RequestRead(own, before, self._workspace,
@@ -243,7 +243,7 @@ class AcpUpdates:
             for option in asked.options
             if option.kind in _KINDS
         ]
-        return _subject(effect, call, (announced, before.announced_json), options), scribe
+        return _subject(effect, call, (announced, before.announced_json), options), turn_writer
 
 
 def _subject(effect: Effect, call: AcpToolCall, before: tuple[bytes, bytes], options: list[Option]) -> AgentQuestion:

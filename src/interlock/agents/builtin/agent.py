@@ -14,10 +14,10 @@ from interlock.ports.agent import (
     CompactionFailed,
     ProcessExit,
     PromptSettings,
-    Scribe,
     Spent,
     Started,
     TurnOutcome,
+    TurnWriter,
 )
 from interlock.ports.process import Spawn
 from interlock.protocol.extras import install
@@ -54,9 +54,9 @@ class BuiltinAgent:
         # The transcript is its memory: the gateway sends it at each opening.
         return Started(FEATURES, opening.spec.name or "Interlock", model=choice.name, resumed=opening.resume)
 
-    async def prompt(self, prompt: AgentPrompt, scribe: Scribe) -> TurnOutcome:
+    async def prompt(self, prompt: AgentPrompt, turn_writer: TurnWriter) -> TurnOutcome:
         """Run one prompt to its end."""
-        return await self._opened().prompt(prompt, scribe)
+        return await self._opened().prompt(prompt, turn_writer)
 
     async def cancel(self) -> None:
         """Abort the request or the tool; the runner denies open questions."""

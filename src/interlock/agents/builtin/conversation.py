@@ -31,10 +31,10 @@ from interlock.ports.agent import (
     CompactionFailed,
     ContextMissing,
     PromptSettings,
-    Scribe,
     SettingRefused,
     Spent,
     TurnOutcome,
+    TurnWriter,
 )
 from interlock.ports.process import Spawn
 from interlock.protocol.payloads import Compacted, SessionCompact
@@ -110,11 +110,11 @@ class BuiltinConversation:
         self._unsent = []
 
     # --- turns ---
-    async def prompt(self, prompt: AgentPrompt, scribe: Scribe) -> TurnOutcome:
+    async def prompt(self, prompt: AgentPrompt, turn_writer: TurnWriter) -> TurnOutcome:
         """Run one prompt to its end."""
         if self._cancelled:
             return TurnOutcome("cancelled")
-        running = self._running = asyncio.create_task(self._work(prompt, scribe))
+        running = self._running = asyncio.create_task(self._work(prompt, turn_writer))
         try:
             await asyncio.wait([running])
             return running.result()
@@ -125,7 +125,7 @@ class BuiltinConversation:
         finally:
             self._running = None
 
-    async def _work(self, prompt: AgentPrompt, scribe: Scribe) -> TurnOutcome:
+    async def _work(self, prompt: AgentPrompt, turn_writer: TurnWriter) -> TurnOutcome:
         choice, mode, thinking = self._wanted
         model = self._model(choice)
         access = self._opening.workspace_access
@@ -137,7 +137,7 @@ class BuiltinConversation:
         )
         figures = UsageSum(self._window(choice))
         self._tool_runner.begin_turn(silent=prompt.settings.silent)
-        turn = AgentTurn(scribe, setting, self._tool_runner, figures, [*self._cache.messages, *self._unsent],
+        turn = AgentTurn(turn_writer, setting, self._tool_runner, figures, [*self._cache.messages, *self._unsent],
                          user_message(prompt.content, 0), lambda: str(uuid.uuid4()))
         try:
             return await turn.run(self._fitting, self._overflowing)
@@ -178,19 +178,19 @@ class BuiltinConversation:
         False if that is not possible. The turn's own messages are in the plan's context by then: no tool is repeated.
         """
         try:
-            request = await turn.scribe.overflow(why)
+            request = await turn.turn_writer.overflow(why)
         except CompactionFailed:
             return False
         try:
             made = await self._summed_up(request, turn.setting.choice, turn.figures.spent)
             check_goes_on(made.entries, turn.live)
         except CompactionFailed as failed:
-            await turn.scribe.compacted(failed)
+            await turn.turn_writer.compacted(failed)
             return False
         finally:
-            await turn.scribe.usage(turn.figures.usage)
+            await turn.turn_writer.usage(turn.figures.usage)
         try:
-            await turn.scribe.compacted(made.report)
+            await turn.turn_writer.compacted(made.report)
         except CompactionFailed:
             return False  # The gateway has received the reason, and the conversation is unchanged.
         turn.continue_after([entry.message for entry in made.entries])

@@ -20,7 +20,7 @@ from interlock.agents.builtin.messages import assistant_message, parts_of, resul
 from interlock.agents.builtin.model_request import AnswerSink, ModelTimeouts, RequestFailed, RequestInput, ask
 from interlock.agents.builtin.places import ToolFailed
 from interlock.agents.builtin.tools import BuiltinTool, ModelToolCall, ToolOutcome, ToolRunner, title, understood
-from interlock.ports.agent import AgentQuestion, GivenFile, Option, Scribe, TurnOutcome
+from interlock.ports.agent import AgentQuestion, GivenFile, Option, TurnOutcome, TurnWriter
 from interlock.protocol.codes import Code
 
 MAX_REQUESTS = 250
@@ -57,12 +57,12 @@ class Overflowing(Protocol):
 class AgentTurn:
     """A prompt in progress. `history` is the conversation before it; new messages are in `live`."""
 
-    def __init__(self, scribe: Scribe, setting: Setting, tool_runner: ToolRunner, figures: UsageSum,
+    def __init__(self, turn_writer: TurnWriter, setting: Setting, tool_runner: ToolRunner, figures: UsageSum,
                  history: list[Message], asked: Message, new_id: Callable[[], str]) -> None:
         self.history = history
         self.live: list[Message] = [asked]
         self.answers: dict[str, ModelResponse] = {}
-        self.scribe = scribe
+        self.turn_writer = turn_writer
         self.setting = setting
         self.figures = figures
         self._tool_runner = tool_runner
@@ -87,7 +87,7 @@ class AgentTurn:
                     if await overflowing(self, failure.sentence):
                         continue
                 return TurnOutcome("error", self.figures.usage, error=(failure.code, failure.sentence))
-            await self.scribe.usage(self.figures.took(response))
+            await self.turn_writer.usage(self.figures.took(response))
             if response.finish_reason == "length":
                 # A call in it may be incomplete and valid all the same: none of them runs.
                 parts = [part for part in response.parts if not isinstance(part, ToolCallPart)]
@@ -119,11 +119,11 @@ class AgentTurn:
     async def _ask(self, messages: list[Message]) -> ModelResponse:
         wanted = RequestInput(to_model(messages, self.answers), self.setting.instructions, self.setting.tools,
                               self.setting.thinking)
-        sink = AnswerSink(self.scribe.text, self.scribe.thinking, self._again)
+        sink = AnswerSink(self.turn_writer.text, self.turn_writer.thinking, self._again)
         return await ask(self.setting.model, self.setting.choice, wanted, sink, self.setting.timeouts)
 
     async def _again(self, sentence: str) -> None:
-        await self.scribe.warn(Code.UPSTREAM_ERROR, sentence)
+        await self.turn_writer.warn(Code.UPSTREAM_ERROR, sentence)
 
     # --- tools ---
     async def _announce(self, response: ModelResponse) -> list[tuple[str, ModelToolCall]]:
@@ -143,8 +143,8 @@ class AgentTurn:
         self.live.append(assistant_message(parts, arguments, self.setting.choice.model, _now_ms()))
         self.answers[found[0][0]] = dataclasses.replace(response, parts=parts)
         for invocation_id, call in found:
-            await self.scribe.tool_request(invocation_id, call.name, msgspec.json.encode(call.input), title(call),
-                                           kind=call.tool.kind if call.tool is not None else None)
+            await self.turn_writer.tool_request(invocation_id, call.name, msgspec.json.encode(call.input), title(call),
+                                                kind=call.tool.kind if call.tool is not None else None)
         return found
 
     def _free_id(self, given: str) -> str:
@@ -172,7 +172,7 @@ class AgentTurn:
         given = msgspec.json.encode(call.input)
         question = AgentQuestion(invocation_id, call.name, title(call), given, OPTIONS, call.tool.kind,
                                  takes_input=True)
-        answer = await self.scribe.ask(question)
+        answer = await self.turn_writer.ask(question)
         if not answer.allow:
             return ToolOutcome(DENIED.format(_denial(answer.message)), ok=False)
         if answer.updated_input is not None:
@@ -181,7 +181,7 @@ class AgentTurn:
                 raise ToolFailed(f"The approver changed the input. {call.wrong}")
 
         async def emit(text: str) -> None:
-            await self.scribe.tool_output(invocation_id, "stdout", text)
+            await self.turn_writer.tool_output(invocation_id, "stdout", text)
 
         return await self._tool_runner.run(call, emit)
 
@@ -191,9 +191,9 @@ class AgentTurn:
         self.live.append(result_message(invocation_id, call.name, result.text, result.ok, _now_ms()))
         if result.whole is not None:
             file = GivenFile(f"{call.name}.txt", "text/plain; charset=utf-8", result.whole.encode())
-            await self.scribe.file(file, invocation_id)
+            await self.turn_writer.file(file, invocation_id)
         kind = result.output_type if result.text else "empty"
-        await self.scribe.tool_result(invocation_id, "ok" if result.ok else "error", kind, result.text)
+        await self.turn_writer.tool_result(invocation_id, "ok" if result.ok else "error", kind, result.text)
 
 
 def _now_ms() -> int:

@@ -14,11 +14,11 @@ from interlock.ports.agent import (
     CompactionFailed,
     ProcessExit,
     PromptSettings,
-    Scribe,
     SettingRefused,
     Spent,
     Started,
     TurnOutcome,
+    TurnWriter,
 )
 from interlock.ports.process import Process, Spawn
 from interlock.protocol.extras import install
@@ -73,9 +73,9 @@ class ClaudeAgent:
         sentence = f"Claude Code did not start; it {why}."
         return f"{sentence}\n{shown}" if shown else sentence
 
-    async def prompt(self, prompt: AgentPrompt, scribe: Scribe) -> TurnOutcome:
+    async def prompt(self, prompt: AgentPrompt, turn_writer: TurnWriter) -> TurnOutcome:
         """Run one prompt, to its result."""
-        return await self._initialized().prompt(prompt, scribe)
+        return await self._initialized().prompt(prompt, turn_writer)
 
     async def cancel(self) -> None:
         """Send the SDK's interrupt; the runner denies open questions."""

@@ -32,11 +32,11 @@ from interlock.ports.agent import (
     ProcessExit,
     PromptSettings,
     Relay,
-    Scribe,
     SettingRefused,
     Spent,
     TurnOutcome,
     TurnUsage,
+    TurnWriter,
 )
 from interlock.ports.process import Process
 from interlock.protocol.codes import Code
@@ -129,11 +129,11 @@ class ClaudeConversation:
         task.add_done_callback(self._aside.discard)
 
     # --- turns ---
-    async def prompt(self, prompt: AgentPrompt, scribe: Scribe) -> TurnOutcome:
+    async def prompt(self, prompt: AgentPrompt, turn_writer: TurnWriter) -> TurnOutcome:
         """Send the prompt, and forward messages until it is answered or the program is gone."""
         faults = self._transport.garbage + self._malformed
         self._cancelled, self._too_long = False, None
-        self._updates.begin(scribe)
+        self._updates.begin(turn_writer)
         try:
             return await self._ask(_content(prompt))
         except NotTaken as refused:
@@ -143,7 +143,8 @@ class ClaudeConversation:
             self._gate.end()
             faults = self._transport.garbage + self._malformed - faults
             if faults:
-                await scribe.warn(Code.INVALID_FRAME, f"Claude Code wrote {faults} messages that could not be read.")
+                await turn_writer.warn(Code.INVALID_FRAME,
+                                       f"Claude Code wrote {faults} messages that could not be read.")
 
     async def _ask(self, content: str | list[dict[str, Any]]) -> TurnOutcome:
         result = await self._answer(content)

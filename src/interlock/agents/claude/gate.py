@@ -111,14 +111,14 @@ class PermissionGate:
         self._open += 1
         try:
             invocation_id = await self._updates.announced(tool_use_id, ANNOUNCED_WITHIN_S) if tool_use_id else None
-            scribe = self._updates.scribe
-            if scribe is None:
+            turn_writer = self._updates.turn_writer
+            if turn_writer is None:
                 return _NO_TURN
             question = AgentQuestion(
                 invocation_id, name, title or title_of(name, tool_input), msgspec.json.encode(tool_input),
                 _OPTIONS if wants == "PERMISSION" else [], KINDS.get(name), wants, takes_input=wants == "PERMISSION",
             )
-            return await scribe.ask(question)
+            return await turn_writer.ask(question)
         finally:
             self._open -= 1
 

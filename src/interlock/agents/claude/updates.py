@@ -1,4 +1,4 @@
-"""Forward Claude Code's messages to the scribe, in their order."""
+"""Forward Claude Code's messages to the turn writer, in their order."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from claude_agent_sdk import (
 from interlock.agents.claude.content import without_files
 from interlock.agents.claude.results import KINDS, Called, output_of, title_of
 from interlock.agents.plan_steps import plan_step
-from interlock.ports.agent import Relay, RequestTokens, Scribe, TurnUsage
+from interlock.ports.agent import Relay, RequestTokens, TurnUsage, TurnWriter
 from interlock.protocol.payloads import Compacted
 
 _FIGURES = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
@@ -30,11 +30,11 @@ _STDOUT = "<local-command-stdout>"
 
 
 class ClaudeUpdates:
-    """The messages of one conversation. Without a scribe (no prompt runs) only compactions are reported."""
+    """The messages of one conversation. Without a turn writer (no prompt runs) only compactions are reported."""
 
     def __init__(self, relay: Relay | None) -> None:
         self._relay = relay
-        self.scribe: Scribe | None = None
+        self.turn_writer: TurnWriter | None = None
         self.context_used: int | None = None
         """Context tokens of the model's last call."""
         self.model: str | None = None
@@ -59,14 +59,14 @@ class ClaudeUpdates:
         self._requested = False
         return self._compacted
 
-    def begin(self, scribe: Scribe) -> None:
+    def begin(self, turn_writer: TurnWriter) -> None:
         """Start a prompt."""
-        self.scribe = scribe
+        self.turn_writer = turn_writer
         self._forget()
 
     def end(self) -> None:
         """End the prompt: later messages belong to no turn."""
-        self.scribe = None
+        self.turn_writer = None
         self._forget()
 
     def _forget(self) -> None:
@@ -140,22 +140,22 @@ class ClaudeUpdates:
         self._tokens[message_id] = now
         if parent is None:
             self.request = now
-        if self.scribe is not None:
-            await self.scribe.usage(TurnUsage(input_tokens=sum(one.input_tokens for one in self._tokens.values()),
-                                              output_tokens=sum(one.output_tokens for one in self._tokens.values()),
-                                              request=self.request))
+        if self.turn_writer is not None:
+            await self.turn_writer.usage(TurnUsage(
+                input_tokens=sum(one.input_tokens for one in self._tokens.values()),
+                output_tokens=sum(one.output_tokens for one in self._tokens.values()), request=self.request))
 
     async def _write(self, parent: str | None, text: str | None, thought: str | None) -> None:
-        if self.scribe is None:
+        if self.turn_writer is None:
             return
         if parent is not None:
             if text:
-                await self.scribe.tool_output(parent, "agent", text)
+                await self.turn_writer.tool_output(parent, "agent", text)
             return
         if text:
-            await self.scribe.text(text)
+            await self.turn_writer.text(text)
         if thought:
-            await self.scribe.thinking(thought)
+            await self.turn_writer.thinking(thought)
 
     # --- whole messages ---
     async def _assistant(self, message: AssistantMessage) -> None:
@@ -174,12 +174,12 @@ class ClaudeUpdates:
                     continue
 
     async def _call(self, block: ToolUseBlock, parent: str | None) -> None:
-        if self.scribe is None:
+        if self.turn_writer is None:
             return
         self._calls[block.id] = Called(block.name, block.input)
         if block.name == "TodoWrite" and parent is None:
             await self._todos(block.input.get("todos"))
-        await self.scribe.tool_request(
+        await self.turn_writer.tool_request(
             block.id, block.name, msgspec.json.encode(block.input), title_of(block.name, block.input), parent,
             KINDS.get(block.name),
         )
@@ -190,9 +190,9 @@ class ClaudeUpdates:
         listed = cast("list[Any]", todos) if isinstance(todos, list) else []
         steps = [plan_step(entry.get("content"), entry.get("status")) for one in listed
                  if isinstance(one, dict) and (entry := cast("dict[str, Any]", one))]
-        if steps and self.scribe is not None:
-            await self.scribe.plan(steps)
-            await self.scribe.progress(100 * sum(step.status == "completed" for step in steps) / len(steps))
+        if steps and self.turn_writer is not None:
+            await self.turn_writer.plan(steps)
+            await self.turn_writer.progress(100 * sum(step.status == "completed" for step in steps) / len(steps))
 
     async def _user(self, message: UserMessage) -> None:
         if isinstance(message.content, str):
@@ -205,16 +205,16 @@ class ClaudeUpdates:
 
     async def _result(self, block: ToolResultBlock, structured: Any) -> None:
         call = self._calls.pop(block.tool_use_id, None)
-        if call is None or self.scribe is None:
+        if call is None or self.turn_writer is None:
             return
         content, files = without_files(block.content)
         for file in files:
-            await self.scribe.file(file, block.tool_use_id)
+            await self.turn_writer.file(file, block.tool_use_id)
         output_type, output = output_of(call, content, None if block.is_error else structured)
         if block.is_error and isinstance(output, str):
             # A denial by the hook that holds calls is not a hook's error.
             output = output.removeprefix(f"PreToolUse:{call.name} hook error: ")
-        await self.scribe.tool_result(block.tool_use_id, "error" if block.is_error else "ok", output_type, output)
+        await self.turn_writer.tool_result(block.tool_use_id, "error" if block.is_error else "ok", output_type, output)
 
     # --- compactions (T-6) ---
     async def report_compaction(self, summary: str) -> None:

@@ -19,10 +19,10 @@ from interlock.ports.agent import (
     AgentStartFailed,
     CompactionFailed,
     ProcessExit,
-    Scribe,
     Spent,
     Started,
     TurnOutcome,
+    TurnWriter,
 )
 from interlock.ports.process import LineTooLong, Process, Spawn
 from interlock.protocol import payloads as p
@@ -232,7 +232,7 @@ class DpsAgent:
         elif turn is not None and (payload.fatal or turn.refuses(frame)):
             turn.fail(payload.error_code, sentence)
         elif turn is not None:
-            await turn.scribe.warn(payload.error_code, sentence)
+            await turn.turn_writer.warn(payload.error_code, sentence)
         if payload.fatal and self._process is not None:
             # T-5: a fatal error starts the termination, from either side.
             self._begin(_terminate(self._process))
@@ -266,13 +266,13 @@ class DpsAgent:
             self._turn.fail(code, sentence)
 
     # --- turns ---
-    async def prompt(self, prompt: AgentPrompt, scribe: Scribe) -> TurnOutcome:
+    async def prompt(self, prompt: AgentPrompt, turn_writer: TurnWriter) -> TurnOutcome:
         """Send the prompt, or wait for the next turn of the same query, and forward frames until it is over."""
         pipe = self._connected()
         if not self._features.images and any(block.get("type") == "image" for block in prompt.content):
             return TurnOutcome("error", error=(Code.UNSUPPORTED_CAPABILITY, "The agent does not accept images."))
         refused, self._cancelled, self._broken = pipe.refused, False, False
-        turn = self._turn = DpsTurn(prompt, scribe, self._cost)
+        turn = self._turn = DpsTurn(prompt, turn_writer, self._cost)
         self._awaited.set()
         try:
             if not prompt.continues:
@@ -286,7 +286,7 @@ class DpsAgent:
         finally:
             self._turn = None
             self._machine.leave_turn("idle")
-            await report_refused(scribe, pipe.refused - refused)
+            await report_refused(turn_writer, pipe.refused - refused)
 
     async def _until_over(self, turn: DpsTurn) -> TurnOutcome:
         ends, over = asyncio.create_task(turn.over.wait()), asyncio.create_task(self._over.wait())

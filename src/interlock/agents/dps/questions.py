@@ -1,4 +1,4 @@
-"""The permission requests of an agent: passed to the scribe, and each answered exactly once (A-5)."""
+"""The permission requests of an agent: passed to the turn writer, and each answered exactly once (A-5)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from interlock.agents.dps.pipe import Pipe
 from interlock.agents.dps.turn_events import DpsTurn
-from interlock.ports.agent import AgentQuestion, Scribe
+from interlock.ports.agent import AgentQuestion, TurnWriter
 from interlock.protocol import payloads as p
 from interlock.protocol.codes import Code
 from interlock.protocol.frames import InvalidFrame
@@ -34,7 +34,7 @@ class Questions:
         self._features = features
 
     def ask(self, turn: DpsTurn, asked: p.InteractionRequest, *, cancelled: bool) -> None:
-        """Pass a question to the scribe, or deny it at once. Raises InvalidFrame."""
+        """Pass a question to the turn writer, or deny it at once. Raises InvalidFrame."""
         if asked.interaction_type == "QUESTION" and not self._features.questions:
             raise InvalidFrame("$.payload.interaction_type", "is QUESTION, but the agent's session.capabilities lack "
                                "`questions`", None, Code.UNSUPPORTED_CAPABILITY)
@@ -44,7 +44,7 @@ class Questions:
             self.deny(asked.interaction_id, NOT_ASKED)
             return
         interaction_id = asked.interaction_id
-        task = self._open[interaction_id] = self._begin(self._answer(interaction_id, question, turn.scribe))
+        task = self._open[interaction_id] = self._begin(self._answer(interaction_id, question, turn.turn_writer))
         task.add_done_callback(lambda _: self._remove(interaction_id, task))
 
     def deny(self, interaction_id: str, sentence: str) -> None:
@@ -65,8 +65,8 @@ class Questions:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _answer(self, interaction_id: str, question: AgentQuestion, scribe: Scribe) -> None:
-        answer = await scribe.ask(question)
+    async def _answer(self, interaction_id: str, question: AgentQuestion, turn_writer: TurnWriter) -> None:
+        answer = await turn_writer.ask(question)
         self._open.pop(interaction_id, None)  # The agent may use the id again as soon as it reads the answer.
         await self._respond(interaction_id, answer.option_id, answer.message, allow=answer.allow, answer=answer.text,
                             updated_input=answer.updated_input)

@@ -1,4 +1,4 @@
-"""Forward an agent's frames of one turn to the scribe, and map its ids, offsets and figures."""
+"""Forward an agent's frames of one turn to the turn writer, and map its ids, offsets and figures."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from interlock.ports.agent import (
     Option,
     ProcessExit,
     RequestTokens,
-    Scribe,
     TurnOutcome,
     TurnUsage,
+    TurnWriter,
 )
 from interlock.protocol import payloads as p
 from interlock.protocol.codes import Code
@@ -51,9 +51,9 @@ class DpsTurn:
     """One turn. The legality of a frame was checked before; its content is checked here, with InvalidFrame for content
     that makes no sense."""
 
-    def __init__(self, prompt: AgentPrompt, scribe: Scribe, cost_before: float) -> None:
+    def __init__(self, prompt: AgentPrompt, turn_writer: TurnWriter, cost_before: float) -> None:
         self.prompt = prompt
-        self.scribe = scribe
+        self.turn_writer = turn_writer
         self._message_id = ""
         self._agents_turn_id: str | None = None
         self.over = asyncio.Event()
@@ -113,7 +113,7 @@ class DpsTurn:
                 await self._write(frame.type, payload.block_id, rest)
                 if self._current == payload.block_id:
                     self._current = None
-                    await self.scribe.end_block()
+                    await self.turn_writer.end_block()
             case p.ToolRequest():
                 await self._announce(payload, frame)
             case p.ToolStream():
@@ -122,7 +122,7 @@ class DpsTurn:
                 call = self._open_call(payload.invocation_id)
                 del self._calls[payload.invocation_id]
                 output = None if payload.output_type == "empty" or payload.output is None else payload.output
-                await self.scribe.tool_result(call.invocation_id, payload.status, payload.output_type, output)
+                await self.turn_writer.tool_result(call.invocation_id, payload.status, payload.output_type, output)
             case p.TurnEnd():
                 self.stop_reason = payload.stop_reason
                 code = whole(frame.metadata.get("exit_code"))
@@ -130,9 +130,9 @@ class DpsTurn:
                 self.ended.set()
                 self.over.set()
             case p.Progress():
-                await self.scribe.progress(payload.percent)
+                await self.turn_writer.progress(payload.percent)
             case p.PlanChanged():
-                await self.scribe.plan(payload.steps)
+                await self.turn_writer.plan(payload.steps)
             case p.Usage():
                 await self._use(payload)
             case _:
@@ -142,12 +142,12 @@ class DpsTurn:
         if not text:
             return
         if self._current not in (None, block_id):
-            await self.scribe.end_block()  # The agent has several open blocks; each stays a separate block here.
+            await self.turn_writer.end_block()  # The agent has several open blocks; each stays a separate block here.
         self._current = block_id
         if kind.startswith("agent.thinking."):
-            await self.scribe.thinking(text)
+            await self.turn_writer.thinking(text)
         else:
-            await self.scribe.text(text)
+            await self.turn_writer.text(text)
 
     def _block(self, block_id: str) -> BlockSpan:
         found = self._blocks.get(block_id)
@@ -166,7 +166,7 @@ class DpsTurn:
         call = self._calls[asked.invocation_id] = _Call(asked, kind if isinstance(kind, str) else None)
         self._invocations[asked.invocation_id] = call.invocation_id
         parent = self._invocations.get(asked.parent_invocation_id or "")
-        await self.scribe.tool_request(
+        await self.turn_writer.tool_request(
             call.invocation_id, call.tool_name, call.input_json, call.title, parent, call.kind
         )
 
@@ -180,7 +180,7 @@ class DpsTurn:
         call = self._open_call(piece.invocation_id)
         text = call.channels.setdefault(piece.channel, BlockSpan()).grow(piece.offset, piece.text)
         if text:
-            await self.scribe.tool_output(call.invocation_id, piece.channel, text)
+            await self.turn_writer.tool_output(call.invocation_id, piece.channel, text)
 
     async def _use(self, usage: p.Usage) -> None:
         tokens, window, cost = usage.token_usage, usage.context_window, usage.cost_usage
@@ -193,7 +193,7 @@ class DpsTurn:
         )
         if not self.ended.is_set():
             # A figure in mid-turn: it counts if the agent dies before the last one (T-2).
-            await self.scribe.usage(self._usage)
+            await self.turn_writer.usage(self._usage)
 
     def question(self, asked: p.InteractionRequest) -> AgentQuestion:
         """Return the agent's question, as it was announced: a person must not be shown another input than the call's
@@ -243,11 +243,11 @@ def died(how: ProcessExit) -> TurnOutcome:
     return TurnOutcome("end_turn" if clean else "error", process=how, unanswered=clean)
 
 
-async def report_refused(scribe: Scribe, count: int) -> None:
+async def report_refused(turn_writer: TurnWriter, count: int) -> None:
     """Warn the user about refused parts of the turn."""
     if count > 0:
         lines = "line" if count == 1 else "lines"
-        await scribe.warn(Code.INVALID_FRAME, f"The agent wrote {count} {lines} that Interlock refused.")
+        await turn_writer.warn(Code.INVALID_FRAME, f"The agent wrote {count} {lines} that Interlock refused.")
 
 
 def _same(one: bytes, other: bytes) -> bool:

@@ -6,7 +6,15 @@ import asyncio
 import codecs
 
 from interlock.agents.exec.codex_servers import server_words
-from interlock.ports.agent import AgentPrompt, AgentStart, AgentStartFailed, ProcessExit, Scribe, Started, TurnOutcome
+from interlock.ports.agent import (
+    AgentPrompt,
+    AgentStart,
+    AgentStartFailed,
+    ProcessExit,
+    Started,
+    TurnOutcome,
+    TurnWriter,
+)
 from interlock.ports.process import Process, Spawn
 from interlock.protocol.codes import Code
 from interlock.protocol.limits import KIB
@@ -44,7 +52,7 @@ class ExecAgent:
         features = Features(adapter_type="process", pause="signal", single_turn_process=True)
         return Started(features, opening.spec.name or opening.agent_id)
 
-    async def prompt(self, prompt: AgentPrompt, scribe: Scribe) -> TurnOutcome:
+    async def prompt(self, prompt: AgentPrompt, turn_writer: TurnWriter) -> TurnOutcome:
         """Run the program once. Its exit code is the turn's: 0 completes it, for others see A-2."""
         opening = self._opening
         assert opening is not None, "open comes first"
@@ -62,10 +70,10 @@ class ExecAgent:
             return TurnOutcome("error", error=(Code.AGENT_START_FAILED, str(error)))
         if self._cancelled:
             self._terminate(process)
-        return self._outcome(await self._run(process, scribe, on_input))
+        return self._outcome(await self._run(process, turn_writer, on_input))
 
-    async def _run(self, process: Process, scribe: Scribe, on_input: str) -> ProcessExit:
-        reading = self._reading = asyncio.create_task(_forward(process, scribe))
+    async def _run(self, process: Process, turn_writer: TurnWriter, on_input: str) -> ProcessExit:
+        reading = self._reading = asyncio.create_task(_forward(process, turn_writer))
         writing = asyncio.create_task(_feed(process, on_input))
         try:
             ended = await process.exited()
@@ -154,11 +162,11 @@ def _text(prompt: str) -> str:
     return f" {prompt}" if prompt.startswith("-") else prompt
 
 
-async def _forward(process: Process, scribe: Scribe) -> None:
+async def _forward(process: Process, turn_writer: TurnWriter) -> None:
     decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
     async for chunk in process.chunks():
-        await scribe.text(decoder.decode(chunk))
-    await scribe.text(decoder.decode(b"", final=True))
+        await turn_writer.text(decoder.decode(chunk))
+    await turn_writer.text(decoder.decode(b"", final=True))
 
 
 async def _feed(process: Process, text: str) -> None:

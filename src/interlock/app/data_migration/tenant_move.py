@@ -173,7 +173,7 @@ async def _copy(move: _Move, planned: TenantReport) -> TenantReport:
         compared(planned.rows, {table.name: await connection.fetchval(
             f"SELECT count(*) FROM {table.name} WHERE {where(table, 'postgres')}", name) for table in TENANT_TABLES})
         agree({name: await move.source.end(name)}, {name: await database_end(connection, name)})
-        await _put_standing(move, connection, planned)
+        await _put_tenant_row(move, connection, planned)
         await mark_source(move)
         await commit_copy(connection)
     except asyncpg.UniqueViolationError as error:
@@ -243,7 +243,7 @@ async def _write(connection: PostgresConnection, table: MigratedTable, columns: 
     return count
 
 
-async def _put_standing(move: _Move, connection: PostgresConnection, report: TenantReport) -> None:
+async def _put_tenant_row(move: _Move, connection: PostgresConnection, report: TenantReport) -> None:
     """Write the tenant's row, suspended, the checkpoint that the destination continues from, and the report."""
     name = move.tenant.tenant_id
     suspended = msgspec.structs.replace(move.tenant, suspended=True, moved_to=None)

@@ -24,7 +24,7 @@ from interlock.ports.bus import (
     BusTimeout,
     CutOff,
     LostOver,
-    NobodyThere,
+    NoResponder,
     Subscription,
     check_subject,
 )
@@ -213,12 +213,12 @@ class NatsBus(Bus):
             answer = await client.request(self._named(subject), b"" if headers else body, timeout_s, headers=headers)
             status = (answer.headers or {}).get(STATUS)
             if status == "busy":
-                raise NobodyThere(f"Who serves {subject} has too much to do now.")
+                raise NoResponder(f"Who serves {subject} has too much to do now.")
             if status is not None:
                 raise AnswerFailed(f"{subject} failed while it answered.")
             return await opened(answer, self._part)
         except nats.errors.NoRespondersError as error:
-            raise NobodyThere(f"Nobody serves {subject} now.") from error
+            raise NoResponder(f"Nobody serves {subject} now.") from error
         except TimeoutError as error:
             raise BusTimeout(f"{subject} did not answer within {timeout_s:g} s.") from error
         except (nats.errors.Error, OSError) as error:

@@ -156,7 +156,7 @@ class Conversation:
         said = ending(command, self._place.known, verbose=self._detail != "off")
         self._place.known = sorted({*self._place.known, *(one.code for one in notices(command))})
         if said is not None:
-            await self._say(awaited, said)
+            await self._send(awaited, said)
         del self._place.commands[command_id]
         self._waiting.pop(command_id, None)
         self._restart()
@@ -177,13 +177,13 @@ class Conversation:
         disk."""
         said = False
         if event.kind in ("C", "M") and event.frame is not msgspec.UNSET:
-            said = await self._tell(_frame.decode(event.frame))
+            said = await self._show(_frame.decode(event.frame))
         if cursor is not None:
             self._place.since = cursor
             if said:
                 self._save()
 
-    async def _tell(self, frame: _Frame) -> bool:
+    async def _show(self, frame: _Frame) -> bool:
         payload = frame.payload
         match frame.type:
             case "control.prompt.request":
@@ -203,7 +203,7 @@ class Conversation:
                 awaited = self._of_turn(payload)
                 text = str(payload.get("text", ""))
                 if awaited is not None and text.strip():
-                    await self._say(awaited, text)
+                    await self._send(awaited, text)
                     return True
             case "agent.text.delta":
                 awaited = self._of_turn(payload)
@@ -212,7 +212,7 @@ class Conversation:
             case "tool.invoke.request":
                 awaited = self._of_turn(payload)
                 if awaited is not None and self._detail != "off":
-                    await self._say(awaited, tool_line(payload))
+                    await self._send(awaited, tool_line(payload))
                     return True
                 if awaited is not None:
                     self._type(awaited)
@@ -230,7 +230,7 @@ class Conversation:
         turn_id = payload.get("turn_id")
         return next((one for one in self._place.commands.values() if turn_id and one.turn_id == turn_id), None)
 
-    async def _say(self, awaited: Awaited, text: str) -> None:
+    async def _send(self, awaited: Awaited, text: str) -> None:
         """Queue a message for its chat; the caller saves. With a full queue the session waits here, in the ledger."""
         await self._replies.room(awaited.spot.chat_id)
         self._replies.post(awaited.spot, text)

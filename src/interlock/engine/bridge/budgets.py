@@ -77,7 +77,7 @@ def take_usage(lane: Lane, frame: Frame, usage: p.Usage, *, in_turn: bool) -> No
         lane.out.writes.append(Add(SpendingRecord(tenant_id=tenant_id, budget=name, scope=scope, day=day,
                                                   spent_micros=spent)))
     if counted:
-        _tell_totals(lane, counted, usage)
+        _report_totals(lane, counted, usage)
 
 
 def pot(lane: Lane, place: BudgetUse) -> Pot:
@@ -176,7 +176,7 @@ def _place(lane: Lane, budget: BudgetRule) -> BudgetUse:
     return BudgetUse(state.tenant_id, budget.name, budget.scope(state.agent_id, state.session_id), lane.now // DAY_MS)
 
 
-def _tell_totals(lane: Lane, counted: list[BudgetRule], usage: p.Usage) -> None:
+def _report_totals(lane: Lane, counted: list[BudgetRule], usage: p.Usage) -> None:
     """Send the gateway's own `session.usage`, with the pot that has the least left (rawp 7.3). A runner only displays
     it."""
     def left(budget: BudgetRule) -> tuple[int, int, int]:

@@ -33,7 +33,7 @@ def tick(lane: Lane) -> None:
     links.tick(lane)
     orphans.tick(lane)
     termination.tick(lane)
-    progress.tell(lane)
+    progress.report(lane)
     compaction.tick(lane)
     budget_decisions.review(lane)
 

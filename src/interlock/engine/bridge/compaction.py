@@ -170,7 +170,7 @@ def request(lane: Lane, asked: CompactionRequest, prepared: Prepared,
     if asked.tip != context.leaf or state.compacting is not None:
         raise ConversationMoved
     request_id = lane.new_uuid()
-    sent = travelling(context, prepared.said, lane.new_uuid, lane.limits.compaction.pruning)
+    sent = travelling(context, prepared.messages, lane.new_uuid, lane.limits.compaction.pruning)
     for transfer in sent.transfers:
         lane.control("agent.file.transfer", transfer)
     plan: dict[str, Any] = {**msgspec.to_builtins(asked.plan), "entries": len(asked.plan.entry_ids),
@@ -358,7 +358,7 @@ def _tell(lane: Lane, sizes: str, *, automatic: bool) -> None:
         lane.notice(Notice(code="AutoCompacted" if automatic else "Compacted", message=sentence))
 
 
-def tell_late(lane: Lane) -> None:
+def report_late(lane: Lane) -> None:
     """Report a compaction that preceded the prompt just sent, unless the turn is invisible to people."""
     context, record = lane.state.context, lane.active
     if context.untold and record is not None and record.origin != "flush":

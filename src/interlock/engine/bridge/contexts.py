@@ -30,7 +30,7 @@ class Prepared(NamedTuple):
     """The complete context as of the entry `leaf`, the last one that changed it."""
 
     leaf: str | None
-    said: Sequence[ContextMessage]
+    messages: Sequence[ContextMessage]
 
 
 class Travelling(NamedTuple):
@@ -42,16 +42,18 @@ class Travelling(NamedTuple):
 
 
 def travelling(
-    state: ContextState, said: Sequence[ContextMessage], new_id: Callable[[], str],
+    state: ContextState, messages: Sequence[ContextMessage], new_id: Callable[[], str],
     pruning: PruningSettings = USUAL_PRUNING
 ) -> Travelling:
     """Return the part of a context that the agent lacks: `{base, entries, leaf, pruning?}`, or the name of a file that
     holds it if it is too large for a frame. Raises TransferRefused if it is larger than any file."""
-    known = next((at for at in range(len(said), 0, -1) if said[at - 1].id == state.sent), 0) if state.sent else 0
-    leaf = said[-1].id if said else None
+    known = 0
+    if state.sent:
+        known = next((at for at in range(len(messages), 0, -1) if messages[at - 1].id == state.sent), 0)
+    leaf = messages[-1].id if messages else None
     context: dict[str, Any] = {
         "base": state.sent if known else None,
-        "entries": [{"id": one.id, "message": one.message} for one in said[known:]], "leaf": leaf,
+        "entries": [{"id": one.id, "message": one.message} for one in messages[known:]], "leaf": leaf,
         **({"pruning": msgspec.to_builtins(pruning)} if pruning != USUAL_PRUNING else {}),
     }
     data = _encode(context)
@@ -62,8 +64,8 @@ def travelling(
     return Travelling(named, parts, leaf)
 
 
-def without_prompt(said: Sequence[ContextMessage], turn_entry: str) -> Sequence[ContextMessage]:
+def without_prompt(messages: Sequence[ContextMessage], turn_entry: str) -> Sequence[ContextMessage]:
     """Return the context before a prompt's own entry, which is already in the transcript if the prompt is sent
     again."""
-    at = next((at for at in range(len(said) - 1, -1, -1) if said[at].id == turn_entry), len(said))
-    return said[:at]
+    at = next((at for at in range(len(messages) - 1, -1, -1) if messages[at].id == turn_entry), len(messages))
+    return messages[:at]

@@ -111,7 +111,7 @@ def _send_prompt(lane: Lane, record: CommandRecord) -> None:
         record, "dispatched", SYSTEM, {"attempt": command.attempt + 1},
         attempt=command.attempt + 1, prompt_id=prompt_id, prompt_seq=frame.seq, queue_deadline_ms=None,
     )
-    compaction.tell_late(lane)
+    compaction.report_late(lane)
     for approval in [r for r in lane.approvals.values() if r.approval.command_id == command.id]:
         if approval.approval.door == "command" and approval.approval.state == "granted":
             lane.move_approval(approval, "consumed", SYSTEM)
@@ -122,8 +122,8 @@ def _context(lane: Lane, *, again: bool) -> Travelling | None:
     prepared = lane.take_context()
     if prepared is None or lane.state.context.owner != "gateway":
         return None
-    said = without_prompt(prepared.said, lane.state.context.turn_entry) if again else prepared.said
-    return travelling(lane.state.context, said, lane.new_uuid, lane.limits.compaction.pruning)
+    messages = without_prompt(prepared.messages, lane.state.context.turn_entry) if again else prepared.messages
+    return travelling(lane.state.context, messages, lane.new_uuid, lane.limits.compaction.pruning)
 
 
 def replace_prompt(lane: Lane, record: CommandRecord) -> None:

@@ -98,7 +98,7 @@ def with_overrides(lane: Lane, prompt: PromptRequest) -> PromptRequest:
     entry, features = lane.state.entry, lane.state.features
     missing = entries.lacking(entry, features)
     if missing:
-        _tell_refused(lane, missing, f"{lane.state.agent_id} does not offer it")
+        _report_refused(lane, missing, f"{lane.state.agent_id} does not offer it")
     overrides = entries.prompt_overrides(entry, features)
     named = {"modelOverride": prompt.model, "modeOverride": prompt.mode}
     lane.state.wished = [name for name in overrides.names if not named.get(name)]
@@ -115,11 +115,11 @@ def give_up_overrides(lane: Lane, record: CommandRecord, sentence: str) -> bool:
     wished, lane.state.wished = lane.state.wished, []
     if not wished or record.command.started_at is not None:
         return False
-    _tell_refused(lane, tuple(wished), sentence)
+    _report_refused(lane, tuple(wished), sentence)
     return True
 
 
-def _tell_refused(lane: Lane, names: tuple[str, ...], why: str) -> None:
+def _report_refused(lane: Lane, names: tuple[str, ...], why: str) -> None:
     lane.state.change_entry(entries.refusing(lane.state.entry, names))
     lane.notice(Notice(code="OverrideNotHonoured", message=f"{', '.join(names)}: {why} Go on without it."))
     lane.audit("session_change", SYSTEM, {"fields": list(names), "refused": True})

@@ -19,7 +19,7 @@ from interlock.engine.bridge.conditions import Conditions
 from interlock.engine.bridge.contexts import Prepared
 from interlock.engine.bridge.effects import LaneEvent, LaneTransient, Out
 from interlock.engine.bridge.lane_state import LaneHome, LaneState, Limits
-from interlock.engine.bridge.live import LiveCommands, RecentIds, next_deadline, standing
+from interlock.engine.bridge.live import LiveCommands, RecentIds, activity, next_deadline
 from interlock.engine.bridge.tenant_lane import is_tenant_lane
 from interlock.engine.bridge.transcriber import FoldedFrame, Transcriber
 from interlock.ports.ledger import (
@@ -47,7 +47,7 @@ from interlock.protocol.records import (
     EventKind,
     SessionRecord,
 )
-from interlock.protocol.resources import ApprovalState, CommandState, FeedEvent, Notice, SessionStanding, StatusEvent
+from interlock.protocol.resources import ApprovalState, CommandState, FeedEvent, Notice, SessionActivity, StatusEvent
 from interlock.session.entries import Draft
 from interlock.session.transcript import approval_draft, notice_draft
 from interlock.session.transfers import Digest, set_apart
@@ -479,9 +479,9 @@ class Lane:
             or (isinstance(write, AuditAppend) and write.draft.who.get("role") not in ("system", "runner"))
             for write in self.out.writes)
 
-    def session_state(self) -> SessionStanding:
+    def session_state(self) -> SessionActivity:
         """Return the session's current state."""
-        return standing(self.state, self.commands, self.approvals.values())
+        return activity(self.state, self.commands, self.approvals.values())
 
     def deadline_ms(self) -> int | None:
         """Return the next instant at which time alone triggers a decision; None if nothing waits."""

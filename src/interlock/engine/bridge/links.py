@@ -122,14 +122,14 @@ def confirm(lane: Lane, seq: int) -> None:
             end_canceled(lane, record)
 
 
-def vouch(lane: Lane, *, vouched: bool, turn_id: str | None = None) -> None:
+def take_report(lane: Lane, *, is_live: bool, turn_id: str | None = None) -> None:
     """Process a heartbeat that names the session's agent, or omits it (C-7)."""
     state = lane.state
-    if vouched:
+    if is_live:
         orphans.returned(lane, turn_id)
     record = lane.active
     started = record is not None and record.command.started_at is not None
-    if vouched or record is None or not started or state.machine.phase != "turn":
+    if is_live or record is None or not started or state.machine.phase != "turn":
         state.count_heartbeat(silent=False)
         return
     if state.count_heartbeat(silent=True) >= SILENT_HEARTBEATS:

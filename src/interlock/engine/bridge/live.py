@@ -11,7 +11,7 @@ from interlock.engine.bridge.lane_state import LaneState
 from interlock.protocol.clock import parse_iso
 from interlock.protocol.limits import PROGRESS_INTERVAL_MS, RECENT_MESSAGE_IDS
 from interlock.protocol.records import ApprovalRecord, CommandRecord
-from interlock.protocol.resources import SessionStanding
+from interlock.protocol.resources import SessionActivity
 
 STALE_CLOCKS = 64
 """Outdated clocks that are kept in addition to the current ones before the heap is rebuilt."""
@@ -73,7 +73,7 @@ def due_ms(record: CommandRecord) -> int | None:
     return min(due, default=None)
 
 
-def standing(state: LaneState, commands: LiveCommands, approvals: Iterable[ApprovalRecord]) -> SessionStanding:
+def activity(state: LaneState, commands: LiveCommands, approvals: Iterable[ApprovalRecord]) -> SessionActivity:
     """Return the session's current state, for lists."""
     if any(r.approval.state == "pending" and (r.approval.door == "tool" or r.approval.budget is not None
                                                or r.approval.workspace_files) for r in approvals):

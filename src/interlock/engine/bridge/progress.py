@@ -36,7 +36,7 @@ def reset(lane: Lane) -> None:
 def at_stage(lane: Lane, stage: Stage) -> None:
     """Record the turn's stage."""
     lane.state.stage = stage
-    tell(lane)
+    report(lane)
 
 
 def at_percent(lane: Lane, percent: float) -> None:
@@ -44,10 +44,10 @@ def at_percent(lane: Lane, percent: float) -> None:
     percent = min(max(percent, 0.0), 100.0)
     changed, lane.state.percent = percent != lane.state.percent, percent
     if changed:
-        tell(lane, figure=True)
+        report(lane, figure=True)
 
 
-def tell(lane: Lane, *, figure: bool = False) -> None:
+def report(lane: Lane, *, figure: bool = False) -> None:
     """Report a stage that is not reported yet, or with `figure` a new figure, unless an event was sent within the
     second."""
     state, record = lane.state, lane.active

@@ -86,8 +86,8 @@ def fail_unasked(lane: Lane, record: CommandRecord) -> bool:
     """End the command of the turn in which a tool ran without a yes as failed; False if there was none, or a person
     ended the command."""
     happened, lane.state.unasked = lane.state.unasked, None
-    only_told = lane.limits.on_unasked == "tell" and happened is not None and happened[0] not in CONDITIONS
-    if happened is None or only_told or record.command.state == "canceling":
+    only_reported = lane.limits.on_unasked == "tell" and happened is not None and happened[0] not in CONDITIONS
+    if happened is None or only_reported or record.command.state == "canceling":
         return False
     fail(lane, record, *happened)
     return True

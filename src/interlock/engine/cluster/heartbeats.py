@@ -30,7 +30,7 @@ ASK_EVERY_MS = 5_000
 """Minimum interval between requests for everything to one gateway."""
 
 
-class Vouched(msgspec.Struct, array_like=True):
+class ReportedAgents(msgspec.Struct, array_like=True):
     """A runner's heartbeat, and its link."""
 
     runner_id: str
@@ -39,17 +39,17 @@ class Vouched(msgspec.Struct, array_like=True):
 
 
 class HeartbeatNote(msgspec.Struct, array_like=True):
-    """The heartbeats that one gateway received since its previous message. `again` lists runners whose report was
+    """The heartbeats that one gateway received since its previous message. `unchanged` lists runners whose report was
     unchanged."""
 
     instance_id: str
     n: int
     at_ms: int
-    again: list[str]
-    anew: list[Vouched]
+    unchanged: list[str]
+    changed: list[ReportedAgents]
 
 
-class _Asked(NamedTuple):
+class _Sender(NamedTuple):
     n: int
     """The last note that was received."""
     at_ms: int | None
@@ -61,31 +61,31 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class OwnBeats:
-    """Heartbeats of the runners that are attached here. `tell` sends a message to the others, `now_ms` is the wall
+    """Heartbeats of the runners that are attached here. `send` sends a message to the others, `now_ms` is the wall
     clock."""
 
-    def __init__(self, instance_id: Callable[[], str], tell: Callable[[bytes], None], now_ms: Callable[[], int]
+    def __init__(self, instance_id: Callable[[], str], send: Callable[[bytes], None], now_ms: Callable[[], int]
                  ) -> None:
         self._instance_id = instance_id
-        self._tell = tell
+        self._send = send
         self._now_ms = now_ms
-        self._known: dict[str, Vouched] = {}
+        self._known: dict[str, ReportedAgents] = {}
         """As known to the others."""
-        self._again: dict[str, None] = {}
-        self._anew: dict[str, Vouched] = {}
+        self._unchanged: dict[str, None] = {}
+        self._changed: dict[str, ReportedAgents] = {}
         self._size = 0
         self._n = 0
         self._timer: asyncio.TimerHandle | None = None
 
-    def take(self, runner_id: str, link_id: str, agents: list[LiveAgent]) -> None:
+    def add(self, runner_id: str, link_id: str, agents: list[LiveAgent]) -> None:
         """Add a heartbeat."""
-        vouched = Vouched(runner_id, link_id, agents)
-        if self._known.get(runner_id) == vouched:
-            if runner_id not in self._anew:
-                self._again[runner_id] = None
+        reported = ReportedAgents(runner_id, link_id, agents)
+        if self._known.get(runner_id) == reported:
+            if runner_id not in self._changed:
+                self._unchanged[runner_id] = None
         else:
-            self._known[runner_id] = self._anew[runner_id] = vouched
-            self._again.pop(runner_id, None)
+            self._known[runner_id] = self._changed[runner_id] = reported
+            self._unchanged.pop(runner_id, None)
             self._size += len(agents)
         self._size += 1
         if self._size >= AGENTS_A_NOTE:
@@ -93,15 +93,15 @@ class OwnBeats:
         elif self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(BEATS_TOGETHER_S, self.flush)
 
-    def left(self, runner_id: str, link_id: str) -> None:
+    def drop_link(self, runner_id: str, link_id: str) -> None:
         """Remove a closed link: nothing more is reported of it."""
         known = self._known.get(runner_id)
         if known is not None and known.link_id == link_id:
             del self._known[runner_id]
-            self._anew.pop(runner_id, None)
-            self._again.pop(runner_id, None)
+            self._changed.pop(runner_id, None)
+            self._unchanged.pop(runner_id, None)
 
-    def tell_everything(self) -> None:
+    def send_all_in_full(self) -> None:
         """Send each runner's next heartbeat in full, since another gateway missed a message."""
         self._known.clear()
 
@@ -110,42 +110,42 @@ class OwnBeats:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._again or self._anew:
+        if self._unchanged or self._changed:
             self._n += 1
-            self._tell(_encode(HeartbeatNote(self._instance_id(), self._n, self._now_ms(), list(self._again),
-                                             list(self._anew.values()))))
-        self._again, self._anew, self._size = {}, {}, 0
+            self._send(_encode(HeartbeatNote(self._instance_id(), self._n, self._now_ms(), list(self._unchanged),
+                                             list(self._changed.values()))))
+        self._unchanged, self._changed, self._size = {}, {}, 0
 
 
-class Knows(NamedTuple):
+class NoteReceiver(NamedTuple):
     """Receivers of a message. Each returns False if that runner's link, or its last report, is unknown here."""
 
-    again: Callable[[str, str, int], bool]
+    unchanged: Callable[[str, str, int], bool]
     """(runner, gateway, when)"""
-    anew: Callable[[Vouched, int], bool]
+    changed: Callable[[ReportedAgents, int], bool]
 
 
 class OthersBeats:
     """Heartbeats of the runners at other gateways. `ask` requests everything from one of these; `now_ms` never
     decreases."""
 
-    def __init__(self, knows: Knows, ask: Callable[[str], None], now_ms: Callable[[], int]) -> None:
-        self._knows = knows
+    def __init__(self, receiver: NoteReceiver, ask: Callable[[str], None], now_ms: Callable[[], int]) -> None:
+        self._receiver = receiver
         self._ask = ask
         self._now_ms = now_ms
-        self._heard: OrderedDict[str, _Asked] = OrderedDict()
+        self._senders: OrderedDict[str, _Sender] = OrderedDict()
 
-    def hear(self, body: bytes) -> None:
+    def receive(self, body: bytes) -> None:
         """Process a message."""
         note = _notes.decode(body)
-        known = [self._knows.anew(vouched, note.at_ms) for vouched in note.anew]
-        known += [self._knows.again(runner_id, note.instance_id, note.at_ms) for runner_id in note.again]
-        n, asked_ms = self._heard.pop(note.instance_id, _Asked(0, None))
+        known = [self._receiver.changed(reported, note.at_ms) for reported in note.changed]
+        known += [self._receiver.unchanged(runner_id, note.instance_id, note.at_ms) for runner_id in note.unchanged]
+        n, asked_ms = self._senders.pop(note.instance_id, _Sender(0, None))
         if note.n != n + 1 or not all(known):
             now_ms = self._now_ms()
             if asked_ms is None or now_ms >= asked_ms + ASK_EVERY_MS:
                 self._ask(note.instance_id)
                 asked_ms = now_ms
-        self._heard[note.instance_id] = _Asked(note.n, asked_ms)
-        while len(self._heard) > SENDERS_KNOWN:
-            self._heard.popitem(last=False)
+        self._senders[note.instance_id] = _Sender(note.n, asked_ms)
+        while len(self._senders) > SENDERS_KNOWN:
+            self._senders.popitem(last=False)

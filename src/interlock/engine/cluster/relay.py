@@ -110,7 +110,7 @@ class _Followed:
         self.dropping: asyncio.TimerHandle | None = None
 
 
-class _Telling(NamedTuple):
+class _Unsent(NamedTuple):
     parts: list[Part]
     epoch: int
 
@@ -124,7 +124,7 @@ class StreamRelay:
         self._viewers = viewers
         self._beside = beside
         self._followed: dict[str, _Followed] = {}
-        self._telling: dict[str, _Telling] = {}
+        self._unsent: dict[str, _Unsent] = {}
         self._flushing = False
         bus.on_gap(self.catch_up)
 
@@ -143,13 +143,13 @@ class StreamRelay:
         parts.append(raw)
 
     def _parts(self, stream: str) -> list[Part]:
-        telling = self._telling.get(stream)
-        if telling is None:
-            telling = self._telling[stream] = _Telling([], self._epoch(stream))
+        unsent = self._unsent.get(stream)
+        if unsent is None:
+            unsent = self._unsent[stream] = _Unsent([], self._epoch(stream))
             if not self._flushing:
                 self._flushing = True
                 asyncio.get_running_loop().call_soon(self.flush)
-        return telling.parts
+        return unsent.parts
 
     def _epoch(self, stream: str) -> int:
         session_id = session_of_stream(stream)
@@ -158,8 +158,8 @@ class StreamRelay:
     def flush(self) -> None:
         """Send what was published since the last iteration of the loop."""
         self._flushing = False
-        telling, self._telling = self._telling, {}
-        for stream, (parts, epoch) in telling.items():
+        unsent, self._unsent = self._unsent, {}
+        for stream, (parts, epoch) in unsent.items():
             subject = self._beside.subject(f"stream.{stream}")
             for some in _in_notes(parts):
                 self._bus.publish(subject, _encode(StreamNote(self._beside.instance_id, epoch, some)))

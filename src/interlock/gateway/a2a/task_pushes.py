@@ -51,7 +51,7 @@ class _EventName(msgspec.Struct, frozen=True):
 _event = msgspec.json.Decoder(_EventName)
 
 
-class _Standing(NamedTuple):
+class _TaskView(NamedTuple):
     """A task's content in a notification."""
 
     body: bytes
@@ -210,19 +210,19 @@ class TaskPushes:
     async def _notified(self, row: DeliveryRecord, push: TaskPush, cursor: int) -> TaskPush | None:
         """Notify of the task's current state, if that was not notified; None once nothing more will come."""
         for attempt in range(len(RETRY_S) + 1):
-            standing = await self._standing(push, row.delivery.tenant_id)
-            if standing is None:
+            view = await self._view(push, row.delivery.tenant_id)
+            if view is None:
                 await self._keep(_ended(row, "moot", "the task is kept no more"))
                 return None
             try:
-                if standing.shown != push.notified:
+                if view.shown != push.notified:
                     async with self._sending:
                         await self.sender.send(push, f"{row.delivery.id}.{cursor}", self._clock.now_ms(),
-                                               standing.body)
-                push = msgspec.structs.replace(push, cursor=cursor, notified=standing.shown)
+                                               view.body)
+                push = msgspec.structs.replace(push, cursor=cursor, notified=view.shown)
                 kept = msgspec.structs.replace(row, push=push)
-                await self._keep(_ended(kept, "delivered", None) if standing.is_over else kept)
-                return None if standing.is_over else push
+                await self._keep(_ended(kept, "delivered", None) if view.is_over else kept)
+                return None if view.is_over else push
             except NotAsked as error:
                 if error.final or attempt == len(RETRY_S):
                     log.warning("task_push_given_up", command=push.task_id, attempts=attempt + 1, why=str(error))
@@ -238,7 +238,7 @@ class TaskPushes:
                 row.delivery.created_at:
             await self._ledger.commit(WriteBatch([Put(row)]))
 
-    async def _standing(self, push: TaskPush, tenant_id: str) -> _Standing | None:
+    async def _view(self, push: TaskPush, tenant_id: str) -> _TaskView | None:
         record = await self._ledger.command(push.task_id, tenant_id)
         if record is None:
             return None
@@ -251,7 +251,7 @@ class TaskPushes:
         status = _status(command, waiting, push.origin)
         update = {"taskId": command.id, "contextId": context_of(key, session_id or command.id), "status": status}
         shown = " ".join((status["state"], *(one.id for one in waiting)))
-        return _Standing(msgspec.json.encode({"statusUpdate": update}), shown, status["state"] in TERMINAL)
+        return _TaskView(msgspec.json.encode({"statusUpdate": update}), shown, status["state"] in TERMINAL)
 
 
 def _status(command: Command, waiting: list[Approval], origin: str) -> dict[str, Any]:

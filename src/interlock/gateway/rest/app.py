@@ -285,11 +285,11 @@ class RestApp:
         if operation.upload and scope["query_string"]:
             raise Problem("InvalidPayload", "With a JSON body, its members say what the query would.")
         raw = await read_body(request, operation.body_optional)
-        came = read(raw) if len(raw) <= THREAD_BYTES else await read_json(raw)
+        json_body = read(raw) if len(raw) <= THREAD_BYTES else await read_json(raw)
         body = typed(self._decoders[operation.body], raw)
         # Ignored fields do not make it another request.
         ignored = commands.ignored(body) if isinstance(body, CommandBody) else ()
-        form = came.without(ignored) if ignored else came.form
+        form = json_body.without(ignored) if ignored else json_body.form
         key = key_of(headers_of(scope).get(b"idempotency-key", ()), body)
         claim = claim_of(principal, scope["method"], path, key, form, secret=operation.secret)
         if "idempotency_key" in body.__struct_fields__ and body.idempotency_key is None:

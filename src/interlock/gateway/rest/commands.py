@@ -11,7 +11,7 @@ from operator import attrgetter
 import msgspec
 from starlette.types import ASGIApp
 
-from interlock.command.approval import standing
+from interlock.command.approval import counted_votes
 from interlock.command.machine import TERMINAL
 from interlock.engine.bridge.prompts import title_of_payload
 from interlock.engine.router import Route
@@ -158,7 +158,7 @@ async def approval(call: ApiRequest) -> ASGIApp:
         if command.approval_id else None
     if held is None:
         return json_answer(CommandApproval(command_id=command.id, required=0, grants=[]))
-    votes = [vote for vote in standing(held.approval) if vote.decision == "grant"]
+    votes = [vote for vote in counted_votes(held.approval) if vote.decision == "grant"]
     grants = [{"by": vote.by, "at": vote.at, "method": vote.method} for vote in votes]
     return json_answer(CommandApproval(command_id=command.id, required=held.approval.required, grants=grants))
 

@@ -19,7 +19,7 @@ from interlock.engine.membership import Elsewhere, LaneMoved
 from interlock.gateway.rest.answers import HttpResponse
 from interlock.gateway.rest.authentication import CREDENTIAL, HOPS
 from interlock.gateway.rest.service import Ask
-from interlock.ports.bus import BusError, CutOff, LostOver, NobodyThere
+from interlock.ports.bus import BusError, CutOff, LostOver, NoResponder
 from interlock.ports.ledger import LedgerError
 from interlock.protocol.problems import PROBLEMS, Problem
 
@@ -186,7 +186,7 @@ class _Attempts:
     def fail(self, error: BusError) -> None:
         """Add a failure."""
         self.failed = error
-        self.in_doubt = self.in_doubt or not isinstance(error, NobodyThere)
+        self.in_doubt = self.in_doubt or not isinstance(error, NoResponder)
 
 
 class _TooLate(BusError):

@@ -51,9 +51,9 @@ class Watching:
                 raise Problem("Forbidden", f"These figures are of the whole gateway; the tenant {OWNER_TENANT} reads "
                                            "them.")
         desk = self._front.desk
-        standing = desk.standing()
-        metrics.set_lanes(standing.inboxes)
-        metrics.set_readers(desk.viewers.count(), self._front.access.openings.counts(), standing.runners)
+        engine_status = desk.engine_status()
+        metrics.set_lanes(engine_status.inboxes)
+        metrics.set_readers(desk.viewers.count(), self._front.access.openings.counts(), engine_status.runners)
         try:
             metrics.set_counts(await desk.ledger.counts())
         except LedgerError:

@@ -39,7 +39,7 @@ class Target(Body, frozen=True, kw_only=True, gc=False):
     command_id: str | None = None
 
 
-class ApprovalWish(Body, frozen=True, kw_only=True):
+class ApprovalRequirement(Body, frozen=True, kw_only=True):
     """`approval` of a command's body: may only make policy stricter."""
 
     required: Annotated[int, msgspec.Meta(ge=0)] = 1
@@ -62,7 +62,7 @@ class CommandBody(Body, frozen=True, kw_only=True, gc=False):
     priority: Annotated[int, msgspec.Meta(ge=-100, le=100)] = 0
     timeout_ms: Annotated[int, msgspec.Meta(ge=1)] | None = None
     idempotency_key: str | None = None
-    approval: ApprovalWish | None = None
+    approval: ApprovalRequirement | None = None
     reason: str | None = None
     on_busy: OnBusy = "enqueue"
     close_session: bool = False

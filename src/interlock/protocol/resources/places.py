@@ -25,7 +25,7 @@ class SessionFile(Resource, frozen=True, kw_only=True):
     created_at: str
 
 
-SessionStanding = Literal["opening", "idle", "queued", "running", "paused", "waiting_approval", "compacting", "closing",
+SessionActivity = Literal["opening", "idle", "queued", "running", "paused", "waiting_approval", "compacting", "closing",
                           "closed"]
 """The current state of a session, in one word; a later version may add further ones."""
 

@@ -10,7 +10,7 @@ import msgspec
 from interlock.protocol.answers import CommandPage, StatusPage
 from interlock.protocol.api.commands import GET_COMMAND, GET_COMMAND_APPROVAL, GET_STATUS, LIST_COMMANDS, SUBMIT_COMMAND
 from interlock.protocol.resources import (
-    ApprovalWish,
+    ApprovalRequirement,
     Command,
     CommandApproval,
     CommandBody,
@@ -60,8 +60,8 @@ def submit(
         type="execute", target=Target(agent_id=agent, session_id=session_id, session_key=session_key,
                                       runner_id=runner_id, workspace=workspace),
         payload=msgspec.Raw(msgspec.json.encode(payload)), priority=priority, timeout_ms=timeout_ms,
-        approval=ApprovalWish(required=approvals) if approvals is not None else None, reason=reason, on_busy=on_busy,
-        close_session=close_session,
+        approval=ApprovalRequirement(required=approvals) if approvals is not None else None, reason=reason,
+        on_busy=on_busy, close_session=close_session,
     ), wait_s, idempotency_key)
 
 

@@ -80,9 +80,9 @@ def refuse_controls(lane: Lane, given: i.ControlsRefused) -> None:
         control_refused(lane, one)
 
 
-def vouch(lane: Lane, given: i.AgentVouched) -> None:
+def take_report(lane: Lane, given: i.AgentReported) -> None:
     """Count heartbeats that omit the agent (C-7)."""
-    links.vouch(lane, vouched=given.vouched, turn_id=given.turn_id)
+    links.take_report(lane, is_live=given.is_live, turn_id=given.turn_id)
 
 
 def attach(lane: Lane, given: i.RunnerAttached) -> None:
@@ -113,6 +113,6 @@ def begin_observation(lane: Lane, _given: i.ObservationBegun) -> None:
 HANDLERS: dict[type[Any], Any] = {
     i.FramesReceived: receive, i.PoisonFrameReceived: receive_poison, i.InvalidFrameReceived: receive_invalid,
     i.GapGivenUp: give_up_gap, i.HistoryBegun: begin_history, i.ControlsConfirmed: confirm,
-    i.ControlsRefused: refuse_controls, i.AgentVouched: vouch, i.RunnerAttached: attach, i.RunnerDetached: detach,
-    i.RunnerCompared: compare, i.ObservationBegun: begin_observation,
+    i.ControlsRefused: refuse_controls, i.AgentReported: take_report, i.RunnerAttached: attach,
+    i.RunnerDetached: detach, i.RunnerCompared: compare, i.ObservationBegun: begin_observation,
 }

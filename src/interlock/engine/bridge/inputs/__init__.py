@@ -9,7 +9,7 @@ from interlock.engine.bridge.inputs.lane_input import LaneInput
 
 RunnerInput: TypeAlias = (
     runner.FramesReceived | runner.PoisonFrameReceived | runner.InvalidFrameReceived | runner.GapGivenUp
-    | runner.HistoryBegun | runner.ControlsConfirmed | runner.ControlsRefused | runner.AgentVouched
+    | runner.HistoryBegun | runner.ControlsConfirmed | runner.ControlsRefused | runner.AgentReported
     | runner.RunnerAttached | runner.RunnerDetached | runner.RunnerCompared | runner.ObservationBegun
 )
 GatewayInput: TypeAlias = (

@@ -82,10 +82,10 @@ class ControlsRefused(LaneInput, frozen=True):
     refused: list[RefusedControl]
 
 
-class AgentVouched(LaneInput, frozen=True):
+class AgentReported(LaneInput, frozen=True):
     """A heartbeat that names the session's agent, or omits it (C-7)."""
 
-    vouched: bool
+    is_live: bool
     turn_id: str | None = None
 
 

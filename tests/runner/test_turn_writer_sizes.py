@@ -23,7 +23,7 @@ from interlock.protocol.sizes import json_size
 from interlock.runner.interactions import Interactions, LivePresence
 from interlock.runner.journal import Journal
 from interlock.runner.state import SessionState, TurnState
-from interlock.runner.turn_writer import TurnScribe
+from interlock.runner.turn_writer import StoredTurnWriter
 from interlock.session.transfers import join
 from runner.stage import NOW_MS, PATIENT, StillClock
 
@@ -34,11 +34,11 @@ LETTERS = ["a", '"', "\x01", "é", "漢", "😀"]
 ONCE = [Option("y", "Yes", "allow_once"), Option("n", "No", "reject_once")]
 
 
-def writing() -> tuple[TurnScribe, Kept]:
+def writing() -> tuple[StoredTurnWriter, Kept]:
     kept = Kept()
     journal = Journal("s-1", SessionState(), kept, StillClock(), secrets.token_bytes)
     turn = TurnState(journal.new_uuid(), "p-1", NOW_MS)
-    return TurnScribe(journal, turn, Interactions(journal, LivePresence(), PATIENT)), kept
+    return StoredTurnWriter(journal, turn, Interactions(journal, LivePresence(), PATIENT)), kept
 
 
 def of_size(letter: str, size: int) -> str:
@@ -56,10 +56,10 @@ def frames(kept: Kept, kind: str) -> list[Frame]:
 @pytest.mark.parametrize("letter", LETTERS)
 @pytest.mark.parametrize("over", [0, 1])
 async def test_a_text_block_goes_on_as_a_new_one_past_the_limit(letter: str, over: int) -> None:
-    scribe, kept = writing()
+    turn_writer, kept = writing()
     text = of_size(letter, MAX_BLOCK_BYTES) + "b" * over
-    await scribe.text(text)
-    await scribe.finish("done")
+    await turn_writer.text(text)
+    await turn_writer.finish("done")
     done = frames(kept, "agent.text.done")
     deltas = frames(kept, "agent.text.delta")
     assert "".join(frame.payload.text for frame in deltas) == text
@@ -102,21 +102,21 @@ async def test_an_output_that_is_larger_than_a_file_is_told_without_its_whole() 
 
 
 async def tool_says(text: str, *, streamed: bool) -> tuple[Frame, list[Frame]]:
-    scribe, kept = writing()
-    await scribe.tool_request("i1", "cat", b"{}")
+    turn_writer, kept = writing()
+    await turn_writer.tool_request("i1", "cat", b"{}")
     if streamed:
-        await scribe.tool_output("i1", "stdout", text)
-    await scribe.tool_result("i1", "ok", "text", None if streamed else text)
+        await turn_writer.tool_output("i1", "stdout", text)
+    await turn_writer.tool_result("i1", "ok", "text", None if streamed else text)
     return frames(kept, "tool.invoke.result")[0], frames(kept, "agent.file.transfer")
 
 
 @pytest.mark.parametrize("letter", LETTERS)
 @pytest.mark.parametrize("over", [0, 1])
 async def test_a_tools_input_past_the_limit_is_told_by_digest_size_and_head(letter: str, over: int) -> None:
-    scribe, kept = writing()
+    turn_writer, kept = writing()
     raw = msgspec.json.encode(of_size(letter, MAX_TOOL_INPUT_BYTES - 2) + "b" * over)
     assert len(raw) == MAX_TOOL_INPUT_BYTES + over
-    await scribe.tool_request("i1", "write", raw)
+    await turn_writer.tool_request("i1", "write", raw)
     told = bytes(frames(kept, "tool.invoke.request")[0].payload.input)
     if not over:
         assert told == raw
@@ -128,9 +128,9 @@ async def test_a_tools_input_past_the_limit_is_told_by_digest_size_and_head(lett
 
 
 async def test_a_tools_input_past_the_limit_is_denied_where_the_agent_asks() -> None:
-    scribe, kept = writing()
+    turn_writer, kept = writing()
     raw = msgspec.json.encode("x" * (MAX_TOOL_INPUT_BYTES - 1))
-    answer = await scribe.ask(AgentQuestion("i1", "write", "write", raw, ONCE))
+    answer = await turn_writer.ask(AgentQuestion("i1", "write", "write", raw, ONCE))
     assert (answer.allow, answer.option_id) == (False, "n")
     assert [frame.payload.error_code for frame in frames(kept, "agent.error")] == ["FRAME_TOO_LARGE"]
     assert frames(kept, "agent.interaction.request") == []
@@ -138,11 +138,11 @@ async def test_a_tools_input_past_the_limit_is_denied_where_the_agent_asks() -> 
 
 # --- files ---
 async def test_a_file_stands_between_the_texts_before_and_after_it() -> None:
-    scribe, kept = writing()
+    turn_writer, kept = writing()
     data = secrets.token_bytes(FILE_CHUNK_BYTES + 1)
-    await scribe.text("before")
-    await scribe.file(GivenFile("plot.png", "image/png", data))
-    await scribe.text("after")
+    await turn_writer.text("before")
+    await turn_writer.file(GivenFile("plot.png", "image/png", data))
+    await turn_writer.text("after")
     assert [frame.type for frame in kept.frames] == [
         "agent.text.delta", "agent.text.done", "agent.file.transfer", "agent.file.transfer", "agent.text.delta"]
     assert join([frame.payload for frame in frames(kept, "agent.file.transfer")]) == data
@@ -150,14 +150,14 @@ async def test_a_file_stands_between_the_texts_before_and_after_it() -> None:
 
 
 async def test_a_file_that_is_too_large_is_left_out_and_told() -> None:
-    scribe, kept = writing()
-    await scribe.file(GivenFile("film", "video/mp4", bytes(MAX_FILE_BYTES + 1)))
+    turn_writer, kept = writing()
+    await turn_writer.file(GivenFile("film", "video/mp4", bytes(MAX_FILE_BYTES + 1)))
     assert [frame.type for frame in kept.frames] == ["agent.error"]
     assert f"{MAX_FILE_BYTES + 1} bytes exceeds the limit of {MAX_FILE_BYTES}" in kept.frames[0].payload.message
 
 
 async def test_after_the_turns_end_no_file_is_told() -> None:
-    scribe, kept = writing()
-    await scribe.finish("over")
-    await scribe.file(GivenFile("late", "x/y", b"late"))
+    turn_writer, kept = writing()
+    await turn_writer.finish("over")
+    await turn_writer.file(GivenFile("late", "x/y", b"late"))
     assert kept.frames == []
