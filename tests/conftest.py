@@ -26,7 +26,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 LARGE_IMPORTS = {
     "aiogram": ("tests/app/test_telegram.py", "tests/channels/chat/", "tests/channels/telegram/",
-                "tests/cli/test_contexts.py", "tests/end_to_end/test_telegram.py",
+                "tests/cli/link/test_contexts.py", "tests/end_to_end/test_telegram.py",
                 "tests/end_to_end/test_door_roles.py"),
     "pydantic_ai": ("tests/agents/builtin/", "tests/agents/test_abilities.py", "tests/agents/test_adapters.py"),
 }

@@ -29,17 +29,17 @@ def test_a_name_that_there_is_none_of_is_an_attribute_error() -> None:
 @pytest.mark.parametrize(("words", "absent"), [
     ("import interlock.sdk.exchange", "interlock.sdk.resources"),
     ("import interlock.config.directory", "interlock.config.sections"),
-    ("import interlock.cli.groups as g; g.runner", "interlock.cli.lists"),
-    ("import interlock.cli.groups as g; g.keys", "interlock.cli.agents"),
+    ("import interlock.cli.groups as g; g.runner", "interlock.cli.tasks.lists"),
+    ("import interlock.cli.groups as g; g.keys", "interlock.cli.agents.agents"),
     ("import interlock.cli.dispatch, interlock.cli.first_page", "msgspec"),
     ("import interlock.cli.dispatch, interlock.cli.first_page", "cyclopts"),
-    ("import interlock.cli.gateway_status, interlock.cli.plain_link", "httpx2"),
-    ("import interlock.cli.gateway_status, interlock.cli.plain_link", "asyncio"),
-    ("import interlock.cli.lists, interlock.cli.plain_link", "asyncio"),
-    ("import interlock.cli.up", "httpx2"),
-    ("import interlock.cli.processes", "httpx2"),
-    ("import interlock.cli.processes as p; p.load_structlog(); import interlock.app.gateway", "rich"),
-    ("import interlock.cli.processes as p; p.load_structlog(); import interlock.app.runner", "rich"),
+    ("import interlock.cli.operations.gateway_status, interlock.cli.link.plain_link", "httpx2"),
+    ("import interlock.cli.operations.gateway_status, interlock.cli.link.plain_link", "asyncio"),
+    ("import interlock.cli.tasks.lists, interlock.cli.link.plain_link", "asyncio"),
+    ("import interlock.cli.host.up", "httpx2"),
+    ("import interlock.cli.host.processes", "httpx2"),
+    ("import interlock.cli.host.processes as p; p.load_structlog(); import interlock.app.gateway", "rich"),
+    ("import interlock.cli.host.processes as p; p.load_structlog(); import interlock.app.runner", "rich"),
     ("import interlock.app.gateway", "joserfc"),
     ("import interlock.app.gateway", "interlock.gateway.a2a.facade"),
     ("import interlock.app.gateway", "httpx2"),
@@ -53,6 +53,6 @@ def test_what_a_verb_does_not_use_is_not_loaded(words: str, absent: str) -> None
 
 @pytest.mark.req("Y-18")
 def test_rich_is_there_for_what_uses_it_later() -> None:
-    words = "import interlock.cli.processes as p; p.load_structlog(); "\
+    words = "import interlock.cli.host.processes as p; p.load_structlog(); "\
             "from rich.cells import cell_len; print(cell_len('a'))"
     assert subprocess.run([sys.executable, "-c", words], check=True, capture_output=True, text=True).stdout == "1\n"

@@ -18,7 +18,7 @@ import msgspec
 from interlock.box.host import Host
 from interlock.box.walls import NO_WALLS, Walls
 from interlock.ports.process import Decision, HeldProgram, StartedBelow
-from interlock.runner.process import AgentProcess
+from interlock.runner.process.process import AgentProcess
 
 FUNCTIONS = 12
 """Of each source file: a compiler works on it for tens of milliseconds, as on a usual one."""

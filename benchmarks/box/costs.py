@@ -15,7 +15,7 @@ import msgspec
 from benchmarks.box import build, staged_changes
 from interlock.box.host import survey
 from interlock.box.walls import Kind, Walls
-from interlock.runner.process import AgentProcess
+from interlock.runner.process.process import AgentProcess
 
 LIMIT_MS = 30.0
 """How much later a boxed agent may be there."""

@@ -14,7 +14,7 @@ import msgspec
 
 from interlock.box.host import Host
 from interlock.box.walls import NO_WALLS, Walls
-from interlock.runner.process import AgentProcess
+from interlock.runner.process.process import AgentProcess
 from interlock.runner.staged.store import Staged
 
 SMALL_TREE = 100

@@ -17,8 +17,8 @@ from typing import NamedTuple
 from benchmarks.harness.driver import drive
 from benchmarks.harness.processes import Listening, listening
 from benchmarks.harness.scripted_runner import ScriptedRunner, prepared
-from interlock.gateway.credentials import new_key
-from interlock.gateway.signing_key import KEY_NAME, PUBLIC_NAME, load_or_make_key
+from interlock.gateway.access.credentials import new_key
+from interlock.gateway.audit.signing_key import KEY_NAME, PUBLIC_NAME, load_or_make_key
 
 RUNNERS = 3
 SESSIONS = 4

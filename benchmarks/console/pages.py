@@ -28,7 +28,7 @@ from interlock.engine.bridge.lane_state import LaneState
 from interlock.ports.ledger import Append, AuditAppend, LedgerWrite, PutSession, WriteBatch
 from interlock.protocol.identifiers import session_stream
 from interlock.protocol.records import SessionRecord
-from interlock.session.entry import SessionFields
+from interlock.session.store.entry import SessionFields
 from proof.processes.stack import Stack
 
 SESSIONS, ENTRIES, RECORDS = 10_000, 100_000, 100_000

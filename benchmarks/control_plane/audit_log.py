@@ -20,12 +20,12 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from benchmarks.control_plane.report import Line, Scale
 from interlock.app.place import SystemClock
 from interlock.backends.sqlite.ledger import LEDGER_NAME, open_ledger
-from interlock.command.audit import FIRST_PREV, checkpoint_line, leaf_hash, record_line, seal, seal_body
-from interlock.command.audit_quick import is_whole
-from interlock.command.audit_tree import Frontier, inclusion
+from interlock.command.audit.audit import FIRST_PREV, checkpoint_line, leaf_hash, record_line, seal, seal_body
+from interlock.command.audit.audit_quick import is_whole
+from interlock.command.audit.audit_tree import Frontier, inclusion
+from interlock.command.audit.note import origin_of, sign_checkpoint
 from interlock.command.canonical import is_plain
-from interlock.command.note import origin_of, sign_checkpoint
-from interlock.gateway.checkpoints import compute
+from interlock.gateway.audit.checkpoints import compute
 from interlock.ports.ledger import AuditAppend, Ledger, WriteBatch
 from interlock.protocol.records import AuditDraft, AuditRecord
 

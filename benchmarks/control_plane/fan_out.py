@@ -17,7 +17,7 @@ from benchmarks.control_plane.fan_out_process import BODY, EVENT, FRAMES, SESSIO
 from benchmarks.control_plane.report import Line, Scale
 from benchmarks.harness.processes import Listening, listening
 from interlock.backends.memory.ledger import MemoryLedger
-from interlock.engine.viewers import StreamViewer, Viewers
+from interlock.engine.viewers.viewers import StreamViewer, Viewers
 from interlock.gateway.rest.views import deliver, frames_rendering
 from interlock.ports.ledger import Append, WriteBatch
 from interlock.protocol.identifiers import session_stream

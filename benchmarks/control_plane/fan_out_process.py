@@ -23,8 +23,8 @@ import uvloop
 from benchmarks.control_plane.post_process import api
 from interlock.app.place import SystemClock
 from interlock.backends.memory.ledger import MemoryLedger
-from interlock.engine.stream_items import durable
-from interlock.gateway.server import serve
+from interlock.engine.viewers.stream_items import durable
+from interlock.gateway.server.server import serve
 from interlock.ports.ledger import Append, PutSession, WriteBatch
 from interlock.protocol.envelope import Frame
 from interlock.protocol.frames import encode

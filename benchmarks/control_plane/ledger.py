@@ -16,7 +16,7 @@ from benchmarks.control_plane.report import Line, Scale
 from benchmarks.harness.machine_limits import fdatasyncs
 from interlock.app.place import SystemClock
 from interlock.backends.sqlite.ledger import LEDGER_NAME, open_ledger
-from interlock.engine.viewers import Viewers
+from interlock.engine.viewers.viewers import Viewers
 from interlock.gateway.rest.views import deliver, frames_rendering
 from interlock.ports.ledger import Append, Ledger, WriteBatch
 from interlock.protocol.envelope import Frame

@@ -24,14 +24,14 @@ from interlock.app.gateway import tune_collector
 from interlock.app.place import SystemClock
 from interlock.backends.memory.ledger import MemoryLedger
 from interlock.backends.sqlite.ledger import LEDGER_NAME, open_ledger
-from interlock.command.policy import Rule, RuleSet
+from interlock.command.policy.policy import Rule, RuleSet
 from interlock.config import Config, RatesSection
 from interlock.engine.presence import Present
-from interlock.engine.viewers import Viewers
+from interlock.engine.viewers.viewers import Viewers
+from interlock.gateway.access.credentials import digest
 from interlock.gateway.assembly import GatewaySettings, GatewayStores, assemble
-from interlock.gateway.credentials import digest
 from interlock.gateway.rest.service import GatewayFacts
-from interlock.gateway.server import build_app, serve
+from interlock.gateway.server.server import build_app, serve
 from interlock.ports.ledger import (
     Append,
     AuditAppend,

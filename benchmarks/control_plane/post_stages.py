@@ -15,13 +15,13 @@ from benchmarks.control_plane.command_posts import existing
 from benchmarks.control_plane.post_process import RULES
 from benchmarks.control_plane.report import Line, Scale
 from interlock.backends import rows
-from interlock.command.audit import FIRST_PREV, seal
-from interlock.command.audit_tree import Frontier
-from interlock.command.policy import PolicySubject, RuleSet
+from interlock.command.audit.audit import FIRST_PREV, seal
+from interlock.command.audit.audit_tree import Frontier
+from interlock.command.policy.policy import PolicySubject, RuleSet
+from interlock.engine.bridge.commands.prompts import prompt_of, read_payload
 from interlock.engine.bridge.lane_state import LaneState
-from interlock.engine.bridge.prompts import prompt_of, read_payload
-from interlock.gateway.rest.idempotency import claim_of
-from interlock.gateway.rest.json_body import read, typed
+from interlock.gateway.rest.request.idempotency import claim_of
+from interlock.gateway.rest.request.json_body import read, typed
 from interlock.protocol.identifiers import ulid
 from interlock.protocol.records import AuditDraft, CommandRecord, IdempotencyRecord, Principal
 from interlock.protocol.resources import Actor, Command, CommandBody, Target

@@ -8,7 +8,7 @@ from __future__ import annotations
 import uvloop
 from starlette.types import Receive, Scope, Send
 
-from interlock.gateway.server import serve
+from interlock.gateway.server.server import serve
 
 
 async def echo(scope: Scope, receive: Receive, send: Send) -> None:

@@ -14,7 +14,7 @@ from acp.helpers import update_agent_message_text
 from acp.http.asgi import create_asgi_app
 
 from benchmarks.harness.scripted_runner import TEXT_BYTES
-from interlock.gateway.server import serve
+from interlock.gateway.server.server import serve
 
 
 class Talker:

@@ -18,12 +18,12 @@ import time
 from pathlib import Path
 
 from benchmarks.link.offline_session import offline_session
-from interlock.runner.environment import environment
-from interlock.runner.interactions import Interactions, LivePresence, Waits
-from interlock.runner.outflow import FLUSH_BYTES
-from interlock.runner.process import AgentProcess
-from interlock.runner.state import TurnState
-from interlock.runner.turn_writer import StoredTurnWriter
+from interlock.runner.link.outflow import FLUSH_BYTES
+from interlock.runner.process.environment import environment
+from interlock.runner.process.process import AgentProcess
+from interlock.runner.session.state import TurnState
+from interlock.runner.turn.interactions import Interactions, LivePresence, Waits
+from interlock.runner.turn.turn_writer import StoredTurnWriter
 
 LINE = b"x" * 119 + b"\n"
 WRITER = """

@@ -11,16 +11,16 @@ from typing import Any, NamedTuple
 
 from interlock.app.place import SystemClock
 from interlock.backends.sqlite.ledger import LEDGER_NAME, open_ledger
-from interlock.command.budget import Spending
-from interlock.command.policy import RuleSet
+from interlock.command.policy.budget import Spending
+from interlock.command.policy.policy import RuleSet
 from interlock.engine.bridge.conditions import Conditions
 from interlock.engine.bridge.effects import LaneEvent, Out
-from interlock.engine.bridge.frames import take_frame
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.lane_state import LaneHome, LaneState, Limits
-from interlock.engine.stream_items import durable
-from interlock.engine.viewers import StreamViewer, Viewers
-from interlock.gateway.outflow import RunnerOutflow
+from interlock.engine.bridge.link.frames import take_frame
+from interlock.engine.viewers.stream_items import durable
+from interlock.engine.viewers.viewers import StreamViewer, Viewers
+from interlock.gateway.link.outflow import RunnerOutflow
 from interlock.gateway.rest.streams import Render
 from interlock.gateway.rest.views import deliver, frames_rendering
 from interlock.ports.ledger import LaneName, Ledger, WriteBatch

@@ -22,7 +22,7 @@ from benchmarks.harness.processes import Listening, listening
 from benchmarks.harness.report import Latency, Part, Report, Whole
 from benchmarks.harness.scripted_runner import ScriptedRunner, Viewer, prepared
 from benchmarks.link import frame_stages
-from interlock.gateway.credentials import read_owner_key
+from interlock.gateway.access.credentials import read_owner_key
 
 ROUNDS = 5
 WARM_UP_FRAMES = 1_000

@@ -22,7 +22,7 @@ from benchmarks.harness.scripted_runner import ScriptedRunner, Viewer, prepared,
 from benchmarks.link import acp_sdk, child_output, idle_memory
 from benchmarks.link.reattach import FRAMES as BUFFERED
 from benchmarks.link.reattach import reattach_s
-from interlock.gateway.credentials import read_owner_key
+from interlock.gateway.access.credentials import read_owner_key
 
 ROUNDS = 5
 SHORT_S, SHORT_ROUNDS, SHORT_BUFFERED = 1.0, 2, 1_000

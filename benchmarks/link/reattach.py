@@ -15,8 +15,8 @@ from interlock.protocol import payloads as p
 from interlock.protocol.batches import BATCH
 from interlock.protocol.envelope import DPS_VERSION, Frame
 from interlock.protocol.identifiers import uuid4
-from interlock.runner.link import GatewayConnector
-from interlock.runner.outflow import Outflow
+from interlock.runner.link.link import GatewayConnector
+from interlock.runner.link.outflow import Outflow
 
 FRAMES = 10_000
 A_WRITE = 500

@@ -20,8 +20,8 @@ from urllib.parse import urlsplit
 
 import httpx2
 
-from interlock.cli.known_agents import KNOWN, KnownAgent
-from interlock.engine.lanes import AT_WORK
+from interlock.cli.agents.known_agents import KNOWN, KnownAgent
+from interlock.engine.lanes.lanes import AT_WORK
 
 ANSWER_S = 60.0
 POLL_S = 0.05

@@ -30,7 +30,7 @@ from benchmarks.harness import websocket
 from benchmarks.harness.scripted_runner import ScriptedRunner, Session
 from interlock.app.gateway import run_gateway
 from interlock.config import Config, GatewaySection
-from interlock.gateway.credentials import read_owner_key
+from interlock.gateway.access.credentials import read_owner_key
 
 TRIES = 7
 """Each path is walked so often; the shortest walk counts, since timers of the gateway may fall into the others."""

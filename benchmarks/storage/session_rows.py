@@ -20,15 +20,15 @@ from benchmarks import REPOSITORY
 from interlock.app.place import SystemClock
 from interlock.app.session_views import SessionViews
 from interlock.backends.sqlite.ledger import LEDGER_NAME, SqliteLedger, open_ledger
-from interlock.command.policy import RuleSet
+from interlock.command.policy.policy import RuleSet
 from interlock.engine.bridge.lane_state import LaneState, Limits
 from interlock.engine.engine import Engine
-from interlock.engine.viewers import Viewers
-from interlock.gateway.credentials import OWNER_FILE
+from interlock.engine.viewers.viewers import Viewers
+from interlock.gateway.access.credentials import OWNER_FILE
 from interlock.ports.ledger import PutSession, WriteBatch
 from interlock.protocol.records import IdempotencyRecord, Principal, SessionRecord
 from interlock.protocol.resources import Actor
-from interlock.session.entry import SessionFields
+from interlock.session.store.entry import SessionFields
 
 FEW, MANY, LISTED = 100, 100_000, 5_000
 UPDATES = 300

@@ -29,9 +29,9 @@ from interlock.backends.jsonl.transcript_index import Indexed, index_path
 from interlock.backends.jsonl.transcripts import JsonlTranscripts
 from interlock.ports.transcripts import TranscriptHeader
 from interlock.protocol.records import TranscriptLine
-from interlock.session.compaction_plan import CompactionSettings, plan
-from interlock.session.compaction_plan import Path as Walk
-from interlock.session.tree import read_tree
+from interlock.session.context.compaction_plan import CompactionSettings, plan
+from interlock.session.context.compaction_plan import Path as Walk
+from interlock.session.transcript.tree import read_tree
 
 ENTRIES = 100_000
 TEXT_BYTES = 330

@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 
 from interlock.agents.evidence import READ_COMMAND, Evidence, ToolEvidence, kept
-from interlock.cli.known_agents import KNOWN, KnownAgent
+from interlock.cli.agents.known_agents import KNOWN, KnownAgent
 from interlock.ports.agent import AgentSpec
 from interlock.probe.check import check
 from interlock.probe.model_endpoint import NOT_POINTED

@@ -510,8 +510,8 @@ def config_page() -> str:
             continue
         lines += [f"## [{section.name}]", "", *_keys(section.name, typing.cast("type", section.type)), ""]
     from interlock.box.spec import BoxSpec
-    from interlock.command.budget import BudgetRule
-    from interlock.command.policy import Rule
+    from interlock.command.policy.budget import BudgetRule
+    from interlock.command.policy.policy import Rule
     from interlock.config.chats import SendPolicySection
     from interlock.config.contexts import (
         AgentCompactionSection,
@@ -521,8 +521,8 @@ def config_page() -> str:
         MemoryFlushSection,
     )
     from interlock.ports.mcp_spec import McpSpec
-    from interlock.session.chat_route import Binding
-    from interlock.session.resets import ResetRule
+    from interlock.session.chat.chat_route import Binding
+    from interlock.session.chat.resets import ResetRule
 
     lines += ["## [[policy.rules]]", "", *paragraph(
         "The first rule that matches decides: shipped denials, then denials and quorums (`required` above 1), then",

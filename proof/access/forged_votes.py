@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from interlock.command.policy import Rule, RuleSet
+from interlock.command.policy.policy import Rule, RuleSet
 from interlock.command.signature import CLOCK_MS, PREFIX, Statement
 from interlock.config import Config, RatesSection
 from interlock.engine.bridge.lane_state import Limits

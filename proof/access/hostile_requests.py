@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx2
 
 from interlock.config import Config, RatesSection
-from interlock.gateway.server import build_app, listen, make_server, port_of
+from interlock.gateway.server.server import build_app, listen, make_server, port_of
 from proof.processes.in_memory_gateway import InMemoryGateway
 
 FAST_S = 5.0

@@ -14,7 +14,7 @@ import msgspec
 
 from interlock.backends.memory.ledger import MemoryLedger
 from interlock.engine.bridge.lane_state import LaneState
-from interlock.gateway.credentials import digest
+from interlock.gateway.access.credentials import digest
 from interlock.ports.ledger import Append, AuditAppend, Put, PutApproval, PutCommand, PutSession, WriteBatch
 from interlock.protocol.api.operation import Operation
 from interlock.protocol.api.table import OPERATIONS

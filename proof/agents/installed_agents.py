@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from interlock.cli.known_agents import KNOWN, KnownAgent
+from interlock.cli.agents.known_agents import KNOWN, KnownAgent
 from interlock.ports.agent import AgentSpec
 from interlock.probe import mcp_server
 from interlock.probe.model_endpoint import pointing_of

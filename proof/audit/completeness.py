@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from interlock.backends.sqlite.ledger import LEDGER_NAME, open_ledger
-from interlock.command.audit_check import verify_records
+from interlock.command.audit.audit_check import verify_records
 from interlock.engine.bridge.inputs.gateway import ClockTicked
 from interlock.ports.ledger import AuditAppend, Ledger, PutApproval, PutCommand, Receipt, WriteBatch
 from interlock.protocol import payloads as p

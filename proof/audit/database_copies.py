@@ -17,7 +17,7 @@ from interlock.backends.postgres.ledger import open_ledger as open_database
 from interlock.backends.sqlite.audit_rows import audit_rows
 from interlock.backends.sqlite.database import SqliteDatabase
 from interlock.backends.sqlite.ledger import open_ledger
-from interlock.gateway.row_state import StoredRows
+from interlock.gateway.audit.row_state import StoredRows
 from interlock.ports.clock import Clock
 from interlock.ports.ledger import Ledger
 

@@ -10,19 +10,19 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from interlock.command.audit import leaf_hash
-from interlock.command.policy import PolicySubject, Rule, RuleSet
-from interlock.command.register import bound
+from interlock.command.audit.audit import leaf_hash
+from interlock.command.audit.register import bound
+from interlock.command.policy.policy import PolicySubject, Rule, RuleSet
 from interlock.engine.bridge.inputs.runner import FrameRun, FramesReceived, RunnerAttached
 from interlock.engine.bridge.lane_state import Limits
 from interlock.engine.engine import Engine
 from interlock.engine.presence import Present
-from interlock.engine.viewers import Viewers
-from interlock.gateway.credentials import CACHE_MS, Credentials, digest
-from interlock.gateway.keys import KeyStore
-from interlock.gateway.pairings import Pairings
-from interlock.gateway.row_state import StoredRows, compare_rows
-from interlock.gateway.tenants import TenantStore
+from interlock.engine.viewers.viewers import Viewers
+from interlock.gateway.access.credentials import CACHE_MS, Credentials, digest
+from interlock.gateway.access.keys import KeyStore
+from interlock.gateway.access.pairings import Pairings
+from interlock.gateway.access.tenants import TenantStore
+from interlock.gateway.audit.row_state import StoredRows, compare_rows
 from interlock.ports.clock import Entropy
 from interlock.ports.ledger import AuditAppend, Ledger, Put, WriteBatch
 from interlock.protocol import payloads as p

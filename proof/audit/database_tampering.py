@@ -23,9 +23,10 @@ from unittest.mock import patch
 
 import structlog
 
-from interlock.engine import lane_reader
-from interlock.engine.bridge import mismatch, seals
-from interlock.engine.rows import RowAudit
+from interlock.engine.bridge import seals
+from interlock.engine.bridge.link import mismatch
+from interlock.engine.lanes import lane_reader
+from interlock.engine.lanes.rows import RowAudit
 from proof.audit.database_copies import Editing, PostgresStore, Refused, SqliteStore, Store
 from proof.audit.database_gateway import (
     FORGED,

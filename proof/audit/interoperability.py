@@ -12,7 +12,7 @@ import rfc8785
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from pymerkle import InmemoryTree
 
-from interlock.command.audit_tree import (
+from interlock.command.audit.audit_tree import (
     Frontier,
     SubtreeHashes,
     answer,
@@ -23,8 +23,8 @@ from interlock.command.audit_tree import (
     root_of,
     subtree,
 )
+from interlock.command.audit.note import cosign, cosigned_at, origin_of, sign_checkpoint
 from interlock.command.canonical import canonical
-from interlock.command.note import cosign, cosigned_at, origin_of, sign_checkpoint
 
 ROUNDS = 300
 VECTORS: tuple[tuple[dict[str, Any], bytes], ...] = (

@@ -8,9 +8,9 @@ import sys
 from collections import Counter
 from typing import Any
 
-from interlock.command.audit_check import compare, verify
-from interlock.command.audit_quick import is_whole
-from interlock.command.audit_report import AuditReport
+from interlock.command.audit.audit_check import compare, verify
+from interlock.command.audit.audit_quick import is_whole
+from interlock.command.audit.audit_report import AuditReport
 from proof import REPOSITORY
 from proof.audit import state_tampering
 

@@ -19,12 +19,12 @@ from typing import Any
 
 from interlock.backends.checkpoints.files import CheckpointFiles
 from interlock.backends.sqlite.ledger import LEDGER_NAME, open_ledger
-from interlock.command.audit import CHECKPOINT_FACT, FIRST_PREV, seal, write_noted
-from interlock.command.audit_lines import parse_checkpoint_line
-from interlock.command.audit_tree import Frontier
-from interlock.gateway.audit_state import CHECKPOINTS_NAME, verify_ledger_file
-from interlock.gateway.checkpoints import CheckpointSigner
-from interlock.gateway.signing_key import load_or_make_key
+from interlock.command.audit.audit import CHECKPOINT_FACT, FIRST_PREV, seal, write_noted
+from interlock.command.audit.audit_lines import parse_checkpoint_line
+from interlock.command.audit.audit_tree import Frontier
+from interlock.gateway.audit.audit_state import CHECKPOINTS_NAME, verify_ledger_file
+from interlock.gateway.audit.checkpoints import CheckpointSigner
+from interlock.gateway.audit.signing_key import load_or_make_key
 from interlock.ports.ledger import AuditAppend, WriteBatch
 from interlock.protocol.clock import iso
 from interlock.protocol.limits import UNSIGNED_RECORDS_MAX, UNSIGNED_SPAN_MS_MAX

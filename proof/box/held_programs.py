@@ -22,8 +22,8 @@ from pathlib import Path
 
 from interlock.box.host import survey
 from interlock.box.walls import Kind, Walls
-from interlock.runner import supervisor
-from interlock.runner.process import encode_order
+from interlock.runner.process import supervisor
+from interlock.runner.process.process import encode_order
 from proof.box import hostile_starts
 from proof.box.escapes import Cell, Seen, WallKind, users
 
@@ -56,7 +56,7 @@ class Place:
         os.chown(self.work, self.uid, self.uid)
         ours, theirs = socket.socketpair()
         with ours, theirs:
-            program = str(self.code / "interlock/runner/supervisor.py")
+            program = str(self.code / "interlock/runner/process/supervisor.py")
             command = [self.python, "-I", "-S", program, str(theirs.fileno()), "0"]
             if self.uid != os.geteuid():
                 command = ["setpriv", f"--reuid={self.uid}", f"--regid={self.uid}", "--clear-groups", *command]

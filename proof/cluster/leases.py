@@ -23,9 +23,9 @@ from typing import Any, NamedTuple
 import httpx2
 
 from interlock.app.own_servers import free_port
-from interlock.cli.balancer import Balancer
-from interlock.gateway.credentials import new_key
-from interlock.gateway.signing_key import KEY_NAME, PUBLIC_NAME, load_or_make_key
+from interlock.cli.host.balancer import Balancer
+from interlock.gateway.access.credentials import new_key
+from interlock.gateway.audit.signing_key import KEY_NAME, PUBLIC_NAME, load_or_make_key
 from proof import REPOSITORY
 from proof.processes.cluster_servers import section, verified
 

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import httpx2
 
 from interlock import config
-from interlock.gateway.audit_state import verify_ledger_file
+from interlock.gateway.audit.audit_state import verify_ledger_file
 from proof import REPOSITORY
 from proof.cluster.cascade import CONFIG
 from proof.processes.gateways import Gateways, end, process

@@ -19,8 +19,8 @@ from interlock.backends.jsonl.transcripts import JsonlTranscripts
 from interlock.backends.objects.directory import DirectoryObjects
 from interlock.backends.outbox.sqlite import SqliteOutbox
 from interlock.backends.sqlite.ledger import SqliteLedger
-from interlock.engine.viewers import Viewers
-from interlock.gateway.outflow import RunnerOutflow
+from interlock.engine.viewers.viewers import Viewers
+from interlock.gateway.link.outflow import RunnerOutflow
 from interlock.ports.ledger import (
     Append,
     DropControls,
@@ -31,7 +31,7 @@ from interlock.ports.ledger import (
 )
 from interlock.ports.outbox import StoreControl, TransientText
 from interlock.protocol.envelope import Frame
-from interlock.runner.send_queue import Sending
+from interlock.runner.link.send_queue import Sending
 from proof.processes import component
 from proof.processes.stack import Component
 

@@ -27,7 +27,7 @@ from interlock.channels.ntfy import MESSAGE_BYTES
 from interlock.channels.slack.blocks import LIMITS as SLACK
 from interlock.channels.slack.blocks import message_blocks
 from interlock.channels.telegram.updates import LIMITS as TELEGRAM
-from interlock.cli import approval_card, decide
+from interlock.cli.approvals import approval_card, decide
 from interlock.command.card import lines as card
 from interlock.command.card import permission_request
 from interlock.engine.notifier import approval_notice

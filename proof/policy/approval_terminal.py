@@ -19,8 +19,8 @@ from typing import NamedTuple
 import msgspec
 from rich.cells import cell_len
 
-from interlock.cli import decide
-from interlock.cli.approval_prompt import TerminalAnswers
+from interlock.cli.approvals import decide
+from interlock.cli.approvals.approval_prompt import TerminalAnswers
 from interlock.protocol.resources import Approval
 
 ROWS = 24

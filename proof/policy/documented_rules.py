@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from interlock import config
-from interlock.command.policy import Rule
+from interlock.command.policy.policy import Rule
 from proof import REPOSITORY
 from proof.json_value import Json
 

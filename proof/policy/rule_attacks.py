@@ -20,10 +20,10 @@ import msgspec
 
 from interlock.command.facts import programs, request, shell
 from interlock.command.facts.request import AgentRequest, facts
-from interlock.command.policy import PolicySubject, Rule, RuleSet
-from interlock.command.presets import PRESETS
-from interlock.command.remembered_rule import offers
-from interlock.command.rule import concerns, listed
+from interlock.command.policy.policy import PolicySubject, Rule, RuleSet
+from interlock.command.policy.presets import PRESETS
+from interlock.command.policy.remembered_rule import offers
+from interlock.command.policy.rule import concerns, listed
 from interlock.protocol.clock import iso
 from interlock.protocol.resources import Actor, Approval, Remembering
 from proof import REPOSITORY

@@ -22,8 +22,8 @@ import asyncpg
 from interlock import config
 from interlock.app.own_servers import SOCKET, OwnServer, start_nats, start_postgres
 from interlock.backends.postgres import database
-from interlock.command.audit_check import verify
-from interlock.gateway.signing_key import PUBLIC_NAME, load_public_key
+from interlock.command.audit.audit_check import verify
+from interlock.gateway.audit.signing_key import PUBLIC_NAME, load_public_key
 from proof.faults.slow_link import SlowLink
 
 GONE_TIMEOUT_S = 10.0

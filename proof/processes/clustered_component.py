@@ -11,9 +11,9 @@ import sys
 from pathlib import Path
 
 from interlock import config
-from interlock.cli.children import Child, keep_alive
-from interlock.cli.up_cluster import UpCluster
-from interlock.cli.up_gateway import first_failure
+from interlock.cli.host.children import Child, keep_alive
+from interlock.cli.host.up_cluster import UpCluster
+from interlock.cli.host.up_gateway import first_failure
 
 GATEWAYS = 3
 

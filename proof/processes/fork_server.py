@@ -29,8 +29,9 @@ from proof import REPOSITORY
 
 LOADED = ("interlock.app.gateway", "interlock.app.runner", "uvloop", "uvicorn.protocols.http.httptools_impl",
           "uvicorn.protocols.websockets.websockets_sansio_impl", "uvicorn.loops.auto", "proof.processes.component",
-          "interlock.agents.dps.agent", "interlock.cli.dispatch", "interlock.cli.verbs", "interlock.cli.run",
-          "interlock.cli.decide", "interlock.cli.lists", "interlock.cli.console", "interlock.cli.follower")
+          "interlock.agents.dps.agent", "interlock.cli.dispatch", "interlock.cli.verbs", "interlock.cli.tasks.run",
+          "interlock.cli.approvals.decide", "interlock.cli.tasks.lists", "interlock.cli.access.console",
+          "interlock.cli.tasks.follower")
 NOTHING = Path(os.devnull)
 LENGTH_BYTES = 8
 MOST_FILES = 4_096

@@ -10,10 +10,10 @@ import httpx2
 from interlock.backends.memory.ledger import MemoryLedger
 from interlock.config import Config
 from interlock.engine.bridge.lane_state import Limits
+from interlock.gateway.access.credentials import Issuers, digest
 from interlock.gateway.assembly import GatewaySettings, GatewayStores, assemble
-from interlock.gateway.credentials import Issuers, digest
 from interlock.gateway.rest.service import GatewayFacts
-from interlock.gateway.server import build_app
+from interlock.gateway.server.server import build_app
 from interlock.ports.ledger import Put, WriteBatch
 from interlock.protocol.records import KeyRecord, TenantRecord
 from interlock.protocol.resources import Actor

@@ -19,8 +19,8 @@ import httpx2
 
 from interlock.app import child_cleanup
 from interlock.app.own_servers import free_port
-from interlock.cli.place import gateway_file
-from interlock.gateway.audit_state import verify_ledger_file
+from interlock.cli.config.place import gateway_file
+from interlock.gateway.audit.audit_state import verify_ledger_file
 from proof import REPOSITORY
 from proof.processes import interpreter
 from proof.processes.fork_server import VERB_TIMEOUT_S, ForkedProcess, ForkServer
@@ -129,7 +129,7 @@ class Stack:
     def until_whole(self) -> None:
         """Wait until each gateway of a cluster listens; `ready` returns with the first. Raises NotReady."""
         if self.clustered:
-            from interlock.cli.up_cluster import DIRECTORY
+            from interlock.cli.host.up_cluster import DIRECTORY
             from proof.processes.clustered_component import GATEWAYS
 
             places = [self.state / DIRECTORY / f"gateway-{number}" for number in range(1, GATEWAYS + 1)]

@@ -17,10 +17,10 @@ from interlock.backends.jsonl.files import TranscriptFiles
 from interlock.ports.transcripts import TranscriptHeader
 from interlock.protocol.clock import iso
 from interlock.protocol.records import TranscriptLine
-from interlock.session.context import context
-from interlock.session.doctor import NOTES, examine, repair
-from interlock.session.entries import Custom, Header, entry_line
-from interlock.session.tree import read_tree
+from interlock.session.context.context import context
+from interlock.session.transcript.doctor import NOTES, examine, repair
+from interlock.session.transcript.entries import Custom, Header, entry_line
+from interlock.session.transcript.tree import read_tree
 from proof import REPOSITORY
 
 ENTRIES = 50

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from interlock.command.policy import Rule, RuleSet
+from interlock.command.policy.policy import Rule, RuleSet
 from interlock.protocol.problems import PROBLEMS, Problem
 from interlock.protocol.records import Principal
 from interlock.protocol.resources import Actor, GrantBody

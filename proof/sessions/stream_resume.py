@@ -25,9 +25,9 @@ from websockets.sync.client import connect
 from interlock import config
 from interlock.app.place import SystemClock
 from interlock.app.stores import open_stores
-from interlock.cli.gateway_link import GatewayLink
-from interlock.cli.place import Where
-from interlock.cli.sse import SseEvent, SseStream
+from interlock.cli.config.place import Where
+from interlock.cli.link.gateway_link import GatewayLink
+from interlock.cli.link.sse import SseEvent, SseStream
 from interlock.ports.ledger import Append, WriteBatch
 from interlock.protocol.identifiers import session_stream
 from proof.processes.fork_server import ForkServer

@@ -89,7 +89,7 @@ async def return_to(table: Any, ringing: Ringing) -> None:
     each session, and is sent the rest. A cancel that was committed and not yet sent would be lost otherwise (D-7)."""
     from engine.within import Within
     from interlock.engine.bridge.lane import Lane
-    from interlock.engine.bridge.links import attach
+    from interlock.engine.bridge.link.links import attach
 
     offer = table.hello.agents[0]
     for session_id, control_seq in list(ringing.has.items()):

@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from interlock.engine.stream_items import Durable
-from interlock.engine.viewers import Behind
+from interlock.engine.viewers.stream_items import Durable
+from interlock.engine.viewers.viewers import Behind
 from interlock.ports.ledger import LedgerError
 from proof.simulation.gateway import Answer, Gateway
 from proof.simulation.network import Store

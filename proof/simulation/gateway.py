@@ -14,7 +14,7 @@ import msgspec
 from interlock.backends.bus_local.bus import Hub
 from interlock.backends.memory.leases import MemoryLeases
 from interlock.backends.memory.objects import MemoryObjects
-from interlock.command.policy import RuleSet
+from interlock.command.policy.policy import RuleSet
 from interlock.config.sections import RatesSection
 from interlock.engine.bridge.kernel import Decide, decide
 from interlock.engine.bridge.lane_state import Limits

@@ -8,7 +8,9 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from interlock.engine.bridge.input_log import (
+from interlock.engine.bridge.kernel import Decide, decide
+from interlock.engine.bridge.lane import Lane
+from interlock.engine.bridge.replay.input_log import (
     BadLog,
     LaneDecision,
     LaneFault,
@@ -17,10 +19,8 @@ from interlock.engine.bridge.input_log import (
     read_log,
     write_log,
 )
-from interlock.engine.bridge.input_recorder import InputRecorder, LaneLog
-from interlock.engine.bridge.input_replay import LaneReplay
-from interlock.engine.bridge.kernel import Decide, decide
-from interlock.engine.bridge.lane import Lane
+from interlock.engine.bridge.replay.input_recorder import InputRecorder, LaneLog
+from interlock.engine.bridge.replay.input_replay import LaneReplay
 from proof.simulation.input_shrink import Shrunk, shrink
 from proof.simulation.lane_breaks import BREAKS
 from proof.simulation.lane_rules import LaneRules, shown

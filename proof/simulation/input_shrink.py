@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from interlock.engine.bridge.input_log import AnyLine, LaneDecision, LaneFault, LaneSettings, LaneStart
-from interlock.engine.bridge.input_replay import LaneReplay
 from interlock.engine.bridge.inputs import AnyInput
 from interlock.engine.bridge.inputs.runner import FrameRun, FramesReceived
 from interlock.engine.bridge.kernel import Decide, decide
+from interlock.engine.bridge.replay.input_log import AnyLine, LaneDecision, LaneFault, LaneSettings, LaneStart
+from interlock.engine.bridge.replay.input_replay import LaneReplay
 from proof.simulation.lane_rules import LaneRules
 
 MAX_REPLAYS = 3_000

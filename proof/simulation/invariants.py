@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from interlock.command.audit_check import Tampering, verify_records
+from interlock.command.audit.audit_check import Tampering, verify_records
 from interlock.command.machine import INITIAL, MOVES, TERMINAL
 from interlock.engine.bridge.lane_state import LaneState
 from interlock.protocol.resources import Command

@@ -12,10 +12,10 @@ from typing import Any
 import msgspec
 
 from interlock.command.machine import AUDIT_ACTION, INITIAL, MOVES, TERMINAL
-from interlock.engine.bridge.input_log import LaneStart
 from interlock.engine.bridge.inputs import LaneInput
 from interlock.engine.bridge.inputs.runner import FramesReceived, RunnerAttached, RunnerCompared
 from interlock.engine.bridge.lane import Lane
+from interlock.engine.bridge.replay.input_log import LaneStart
 from interlock.ports.ledger import Append, AuditAppend, PutApproval, PutCommand, PutControl
 from interlock.protocol.identifiers import session_stream
 

@@ -11,14 +11,14 @@ from typing import Literal, NamedTuple
 
 from interlock.backends.bus_local.bus import Hub
 from interlock.backends.memory.leases import MemoryLeases
-from interlock.command.budget import Spending
 from interlock.command.machine import TERMINAL
-from interlock.command.policy import RuleSet
+from interlock.command.policy.budget import Spending
+from interlock.command.policy.policy import RuleSet
 from interlock.engine.bridge.conditions import Conditions
 from interlock.engine.bridge.kernel import Decide, decide
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.lane_state import LaneHome, LaneState
-from interlock.gateway.credentials import digest
+from interlock.gateway.access.credentials import digest
 from interlock.ports.ledger import LedgerWrite, Put, WriteBatch
 from interlock.protocol.records import KeyRecord, RunnerRecord, TenantRecord
 from interlock.protocol.resources import Actor

@@ -13,8 +13,8 @@ from interlock.app.checkpoints import open_sink
 from interlock.app.place import SystemClock
 from interlock.app.stores import open_stores
 from interlock.engine.bridge.lane_state import LaneState
-from interlock.gateway.checkpoints import CheckpointSigner
-from interlock.gateway.signing_key import load_or_make_key
+from interlock.gateway.audit.checkpoints import CheckpointSigner
+from interlock.gateway.audit.signing_key import load_or_make_key
 from interlock.ports.ledger import Append, AuditAppend, LedgerWrite, PutCommand, PutIdempotency, PutSession, WriteBatch
 from interlock.protocol.identifiers import command_stream
 from interlock.protocol.limits import UNSIGNED_RECORDS_MAX

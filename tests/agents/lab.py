@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from interlock.cli.known_agents import KNOWN, KnownAgent
+from interlock.cli.agents.known_agents import KNOWN, KnownAgent
 from interlock.model_stand_in import ModelServer
 from interlock.ports.agent import AgentSpec
 from interlock.probe.model_endpoint import pointing_of

@@ -23,7 +23,7 @@ from interlock.ports.agent import (
     TurnUsage,
 )
 from interlock.protocol.payloads import AgentSettings, PlanStep
-from interlock.runner.turn_writer import merge_usage
+from interlock.runner.turn.turn_writer import merge_usage
 
 SESSION = "s1"
 

@@ -16,7 +16,7 @@ import pytest
 from agents.lab import DRIVEN, lab_agent
 from interlock.box.host import Host, survey
 from interlock.model_stand_in import ModelServer, chunk_texts
-from interlock.runner.session_box import Boxing
+from interlock.runner.session.session_box import Boxing
 from runner.stage import Stage, stage
 
 pytestmark = pytest.mark.anyio

@@ -15,7 +15,7 @@ from interlock import config
 from interlock.agents.acp.agent import AcpAgent
 from interlock.agents.claude.launch import launch
 from interlock.agents.mcp_servers import servers_of
-from interlock.cli.doctor import mcp_servers
+from interlock.cli.operations.doctor import mcp_servers
 from interlock.ports.agent import AgentSpec, AgentStart, AgentStartFailed
 
 FILES = {"command": "sh", "args": ["-c", "true"], "env": {"LEVEL": "info"}, "env_pass": ["FILES_TOKEN"]}

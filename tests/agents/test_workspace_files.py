@@ -18,7 +18,7 @@ from interlock.agents.workspace_files import (
     places_read,
     reads_of,
 )
-from interlock.cli.known_agents import KNOWN
+from interlock.cli.agents.known_agents import KNOWN
 from interlock.ports.agent import AgentSpec
 from interlock.probe.hostile import ATTACKS, Attack
 

@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 
 from interlock.protocol.envelope import Frame
-from interlock.session.context import context
-from interlock.session.entries import Draft, entry_line, header_line, new_entry_id
-from interlock.session.transcript import TranscriptFold, prompt_draft
-from interlock.session.tree import Tree, read_object, read_tree
+from interlock.session.context.context import context
+from interlock.session.transcript.entries import Draft, entry_line, header_line, new_entry_id
+from interlock.session.transcript.transcript import TranscriptFold, prompt_draft
+from interlock.session.transcript.tree import Tree, read_object, read_tree
 from runner.stage import Stage
 
 AT = "2026-11-21T00:00:00.000Z"

@@ -13,8 +13,8 @@ from interlock.app.compaction import compaction_hook, compaction_rules
 from interlock.backends.outgoing.http import HttpOutgoing
 from interlock.channels.compaction_hook import HttpCompactionHook
 from interlock.config import Config, ConfigError, parse, show
-from interlock.session.compaction_plan import CompactionSettings
-from interlock.session.tool_result_limits import PruningSettings
+from interlock.session.context.compaction_plan import CompactionSettings
+from interlock.session.context.tool_result_limits import PruningSettings
 
 SECRET = "whsec_" + base64.b64encode(b"s" * 32).decode()
 FILE = """

@@ -15,7 +15,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from interlock.command.note import parse_checkpoint
+from interlock.command.audit.note import parse_checkpoint
 from proof.processes.fork_server import ForkedVerb, ForkServer
 
 LISTENS = "the gateway listens on "

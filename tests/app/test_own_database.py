@@ -18,14 +18,14 @@ from interlock.app.own_servers import ServerMissing, start_postgres
 from interlock.app.place import SystemClock
 from interlock.backends.postgres.database import read_settings
 from interlock.backends.postgres.ledger import open_ledger
-from interlock.cli import audit_verbs
+from interlock.cli.audit import audit_verbs
+from interlock.cli.config.place import Where
 from interlock.cli.exit_status import ExitStatus
-from interlock.cli.place import Where
 from interlock.cli.verb_error import Trouble
 from interlock.config import AuditSection
-from interlock.gateway.checkpoints import CheckpointSigner
-from interlock.gateway.settings_audit import note_policy
-from interlock.gateway.signing_key import load_or_make_key
+from interlock.gateway.audit.checkpoints import CheckpointSigner
+from interlock.gateway.audit.settings_audit import note_policy
+from interlock.gateway.audit.signing_key import load_or_make_key
 
 pytestmark = pytest.mark.req("U-5", "C-4")
 

@@ -19,13 +19,13 @@ from engine.conversation import OWNER, ManualClock, Table
 from engine.within import Within
 from interlock.app.session_views import SessionViews
 from interlock.backends.jsonl.view_files import ViewFile
-from interlock.command.policy import Rule, RuleSet
+from interlock.command.policy.policy import Rule, RuleSet
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.lane_state import LaneState
 from interlock.engine.chats import ChatSettings, InboundMessage
 from interlock.protocol import payloads as p
 from interlock.protocol.records import IdempotencyRecord
-from interlock.session.chat_route import Chat, Naming
+from interlock.session.chat.chat_route import Chat, Naming
 
 pytestmark = pytest.mark.anyio
 KEY = "agent:shell:dm:ann"

@@ -22,7 +22,7 @@ from interlock.app.state_backup import (
     write_backup,
 )
 from interlock.backends.sqlite.ledger import open_ledger
-from interlock.gateway.signing_key import load_or_make_key
+from interlock.gateway.audit.signing_key import load_or_make_key
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("Y-15")]
 NOW_MS = 1_800_000_000_000

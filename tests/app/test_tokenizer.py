@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from interlock.app import tokenizer
-from interlock.session.token_estimate import estimated_tokens
-from interlock.session.tokens import text_tokens, use_tokenizer
+from interlock.session.context.token_estimate import estimated_tokens
+from interlock.session.context.tokens import text_tokens, use_tokenizer
 
 pytestmark = [pytest.mark.req("Z-1")]
 TEXT = "안녕하세요, how many tokens?"

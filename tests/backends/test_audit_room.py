@@ -6,7 +6,7 @@ import pytest
 
 from interlock.backends import audit_room
 from interlock.backends.audit_room import AuditRoom, NoRoom
-from interlock.command.audit import TailFull
+from interlock.command.audit.audit import TailFull
 from interlock.ports.ledger import AuditAppend, LedgerError, Receipt, WriteBatch
 from interlock.protocol.clock import iso
 from interlock.protocol.limits import UNSIGNED_RECORDS_MAX

@@ -15,7 +15,7 @@ import pytest
 from interlock.box.host import Host, survey
 from interlock.box.walls import Kind, Walls
 from interlock.ports.process import Decision, HeldProgram, StartedBelow
-from interlock.runner.process import AgentProcess
+from interlock.runner.process.process import AgentProcess
 
 pytestmark = pytest.mark.anyio
 PATIENCE_S = 20.0

@@ -16,7 +16,7 @@ from interlock.box.host import Host, survey
 from interlock.box.landlock import EXECUTE, READ_FILE, WRITE_FILE, plan
 from interlock.box.walls import Kind, Walls
 from interlock.ports.agent import AgentStartFailed
-from interlock.runner.process import AgentProcess
+from interlock.runner.process.process import AgentProcess
 
 pytestmark = pytest.mark.anyio
 PATIENCE_S = 20.0

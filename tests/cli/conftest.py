@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from cli.scripted import URL, Script, link_to
-from interlock.cli import gateway_link
-from interlock.cli.place import Where
+from interlock.cli.config.place import Where
+from interlock.cli.link import gateway_link
 
 
 @pytest.fixture

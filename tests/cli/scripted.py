@@ -9,8 +9,8 @@ from typing import Any
 
 import httpx2
 
-from interlock.cli.gateway_link import GatewayLink
-from interlock.cli.place import Where
+from interlock.cli.config.place import Where
+from interlock.cli.link.gateway_link import GatewayLink
 
 URL = "http://127.0.0.1:7"
 

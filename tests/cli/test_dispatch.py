@@ -11,9 +11,10 @@ from types import ModuleType
 
 import pytest
 
-from interlock.cli import INTERRUPTED, main, transcript_sources
+from interlock.cli import INTERRUPTED, main
 from interlock.cli.dispatch import dispatch
 from interlock.cli.exit_status import ExitStatus
+from interlock.cli.sessions import transcript_sources
 
 
 @pytest.fixture(autouse=True)
@@ -198,7 +199,7 @@ def test_what_no_verb_foresaw_is_one_line_and_a_file(
     def fail(*_: object, **__: object) -> int:
         raise ZeroDivisionError("by hand")
 
-    monkeypatch.setattr("interlock.cli.gateway_status.status", fail)
+    monkeypatch.setattr("interlock.cli.operations.gateway_status.status", fail)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     assert dispatch(["status"]) == 1
     err = capsys.readouterr().err
@@ -222,7 +223,7 @@ def test_a_file_that_this_host_refuses_is_named_and_no_failure_of_ours(
     def fail(*_: object, **__: object) -> int:
         raise OSError(number, os.strerror(number), "/s/gateway.key")
 
-    monkeypatch.setattr("interlock.cli.gateway_status.status", fail)
+    monkeypatch.setattr("interlock.cli.operations.gateway_status.status", fail)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     assert dispatch(["status"]) == status
     assert capsys.readouterr().err.startswith(line)
@@ -237,7 +238,7 @@ def test_an_interruption_and_a_closed_pipe_are_quiet(
     def fail(*_: object, **__: object) -> int:
         raise raised
 
-    monkeypatch.setattr("interlock.cli.gateway_status.status", fail)
+    monkeypatch.setattr("interlock.cli.operations.gateway_status.status", fail)
     assert dispatch(["status"]) == status
     assert "Traceback" not in capsys.readouterr().err
 

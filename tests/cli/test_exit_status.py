@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from interlock.cli.exit_status import BY_HTTP, ExitStatus, of_command
-from interlock.cli.gateway_reply import refusal
+from interlock.cli.link.gateway_reply import refusal
 from interlock.cli.verb_error import Trouble
 from interlock.protocol.problems import PROBLEMS
 

@@ -52,6 +52,6 @@ def test_help_imports_no_verb_and_nothing_heavy() -> None:
     code = ("import sys, contextlib, io\nfrom interlock.cli.dispatch import dispatch\n"
             "with contextlib.redirect_stdout(io.StringIO()): dispatch(['--help'])\n"
             "print([m for m in ('httpx2', 'asyncio.tasks', 'apsw', 'acp', 'starlette', 'interlock.app.gateway', "
-            "'interlock.app.runner', 'interlock.config', 'interlock.cli.run') if m in sys.modules])")
+            "'interlock.app.runner', 'interlock.config', 'interlock.cli.tasks.run') if m in sys.modules])")
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "[]"

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from cli.scripted import answer, problem
-from cli.test_follower import AT
-from interlock.cli import keys, runners, signing_keys, tenants, webhooks
+from cli.tasks.test_follower import AT
+from interlock.cli.access import keys, signing_keys, tenants
 from interlock.cli.exit_status import ExitStatus
+from interlock.cli.operations import runners, webhooks
 from interlock.cli.verb_error import Trouble
 
 pytestmark = pytest.mark.req("G-7")

@@ -10,15 +10,18 @@ from typing import Any
 import pytest
 
 from cli.scripted import URL, Script, answer, link_to, problem
-from cli.test_follower import AT, approval
+from cli.tasks.test_follower import AT, approval
 from interlock.app.data_migration.departure import mark
-from interlock.cli import decide, gateway_link, run, session_compact, session_release
-from interlock.cli.doctor import HostFinding, examine
+from interlock.cli.agents.known_agents import KNOWN, snippet
+from interlock.cli.approvals import decide
+from interlock.cli.config.place import Where
 from interlock.cli.exit_status import ExitStatus
-from interlock.cli.gateway_link import GatewayLink
-from interlock.cli.known_agents import KNOWN, snippet
-from interlock.cli.pairings import Paired, keep
-from interlock.cli.place import Where
+from interlock.cli.host.pairings import Paired, keep
+from interlock.cli.link import gateway_link
+from interlock.cli.link.gateway_link import GatewayLink
+from interlock.cli.operations.doctor import HostFinding, examine
+from interlock.cli.sessions import session_compact, session_release
+from interlock.cli.tasks import run
 from interlock.cli.verb_error import Trouble
 
 SESSION = {"session_id": "s-1", "session_key": "agent:claude:main", "tenant_id": "t", "agent_id": "claude",

@@ -19,13 +19,13 @@ from interlock.backends.bus_local.bus import Hub, LocalBus
 from interlock.backends.memory.leases import MemoryLeases
 from interlock.backends.memory.ledger import MemoryLedger
 from interlock.backends.memory.objects import MemoryObjects
-from interlock.command.policy import RuleSet
+from interlock.command.policy.policy import RuleSet
 from interlock.engine.bridge.lane_state import Limits
+from interlock.gateway.access.credentials import digest
 from interlock.gateway.assembly import ClusterPlace, GatewaySettings, GatewayStores, assemble
-from interlock.gateway.credentials import digest
 from interlock.gateway.hooks import ConfiguredHook
-from interlock.gateway.metrics import Metrics
 from interlock.gateway.rest.service import GatewayFacts
+from interlock.gateway.telemetry.metrics import Metrics
 from interlock.ports.bus import Bus
 from interlock.ports.ledger import Put, WriteBatch
 from interlock.ports.trips import Trips

@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from interlock.command.audit import FIRST_PREV, checkpoint_line, record_line, seal
-from interlock.command.audit_check import verify, verify_records
-from interlock.command.audit_quick import is_whole
-from interlock.command.audit_report import AuditReport
-from interlock.command.audit_tree import root_of
-from interlock.command.note import Checkpoint, origin_of, sign_checkpoint
+from interlock.command.audit.audit import FIRST_PREV, checkpoint_line, record_line, seal
+from interlock.command.audit.audit_check import verify, verify_records
+from interlock.command.audit.audit_quick import is_whole
+from interlock.command.audit.audit_report import AuditReport
+from interlock.command.audit.audit_tree import root_of
+from interlock.command.audit.note import Checkpoint, origin_of, sign_checkpoint
 from interlock.protocol.clock import iso
 from interlock.protocol.records import AuditDraft, AuditRecord
 

@@ -11,9 +11,9 @@ import msgspec
 import rfc8785
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from interlock.command.audit import FIRST_PREV, SALT_BYTES, checkpoint_line, record_line, seal
-from interlock.command.audit_tree import root_of
-from interlock.command.note import Checkpoint, origin_of, sign_checkpoint
+from interlock.command.audit.audit import FIRST_PREV, SALT_BYTES, checkpoint_line, record_line, seal
+from interlock.command.audit.audit_tree import root_of
+from interlock.command.audit.note import Checkpoint, origin_of, sign_checkpoint
 from interlock.protocol.clock import iso
 from interlock.protocol.limits import UNSIGNED_RECORDS_MAX, UNSIGNED_SPAN_MS_MAX
 from interlock.protocol.records import AuditDraft, AuditRecord

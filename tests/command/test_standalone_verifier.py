@@ -24,10 +24,10 @@ from tests.command.tampering import (
     signed,
 )
 
-from interlock.command.audit import checkpoint_line
-from interlock.command.audit_check import compare, verify
-from interlock.command.audit_quick import is_whole
-from interlock.command.note import origin_of, sign_checkpoint
+from interlock.command.audit.audit import checkpoint_line
+from interlock.command.audit.audit_check import compare, verify
+from interlock.command.audit.audit_quick import is_whole
+from interlock.command.audit.note import origin_of, sign_checkpoint
 
 SCRIPT = Path(__file__).resolve().parents[2] / "verifier" / "interlock_audit_verify.py"
 PUBLIC = KEY.public_key()

@@ -15,7 +15,7 @@ from interlock.config.contexts import (
     DefaultsSection,
     MemoryFlushSection,
 )
-from interlock.session.windows import LEAST_WINDOW, MOST_WINDOW
+from interlock.session.context.windows import LEAST_WINDOW, MOST_WINDOW
 
 pytestmark = pytest.mark.req("Z-1", "Z-2", "Z-5", "Z-6", "Z-7")
 

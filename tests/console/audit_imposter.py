@@ -12,9 +12,9 @@ from urllib.parse import parse_qs, urlsplit
 from tests.command.tampering import KEY, signed
 from tests.console.pages import origin
 
-from interlock.command.audit import record_line
-from interlock.command.audit_tree import SubtreeHashes, answer, consistency, inclusion, root_of
-from interlock.command.note import Checkpoint, origin_of
+from interlock.command.audit.audit import record_line
+from interlock.command.audit.audit_tree import SubtreeHashes, answer, consistency, inclusion, root_of
+from interlock.command.audit.note import Checkpoint, origin_of
 from interlock.protocol.records import AuditRecord
 from proof.processes.stack import Stack
 

@@ -11,7 +11,7 @@ from tests.command.tampering import KEY, MUTATIONS, fork, lines_of, make_log, ro
 from tests.console.audit_imposter import Imposter, opened, verdict
 from tests.console.pages import asked, interlock, page_of
 
-from interlock.command.audit_check import compare, verify
+from interlock.command.audit.audit_check import compare, verify
 from proof.processes.stack import Stack
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore")]

@@ -46,7 +46,7 @@ class Install:
 
     @property
     def has_package(self) -> bool:
-        return (self._package / "cli/console.py").is_file()
+        return (self._package / "cli/access/console.py").is_file()
 
     def sent(self, path: str) -> tuple[int, str]:
         """How a gateway of this package answers a request for the console."""

@@ -15,9 +15,9 @@ from tests.command.tampering import KEY, make_log, rechained, signed
 from tests.console.audit_imposter import Imposter, Lie, inclusion_of, opened, verdict
 from tests.console.pages import asked, page_of
 
-from interlock.command.audit import leaf_hash, record_line
-from interlock.command.audit_tree import root_of
-from interlock.command.note import Checkpoint, origin_of, sign_checkpoint
+from interlock.command.audit.audit import leaf_hash, record_line
+from interlock.command.audit.audit_tree import root_of
+from interlock.command.audit.note import Checkpoint, origin_of, sign_checkpoint
 from interlock.protocol.records import AuditRecord
 from proof.processes.stack import Stack
 

@@ -19,7 +19,7 @@ import yaml
 
 from interlock import config
 from interlock.command.facts.request import RequestFacts
-from interlock.command.policy import PolicySubject, RuleSet
+from interlock.command.policy.policy import PolicySubject, RuleSet
 from interlock.protocol.codes import Code
 from interlock.protocol.extras import Extra, install
 from interlock.protocol.problems import PROBLEMS

@@ -10,8 +10,8 @@ import httpx2
 import pytest
 
 from end_to_end.errands import PATIENCE_S, Errand, body, new_key, submit, watching
-from interlock.command.audit_check import Tampering, verify
-from interlock.gateway.signing_key import PUBLIC_NAME, load_public_key
+from interlock.command.audit.audit_check import Tampering, verify
+from interlock.gateway.audit.signing_key import PUBLIC_NAME, load_public_key
 from proof.processes.stack import Stack
 from proof.recovery.random_kills import TERMINAL
 

@@ -17,8 +17,8 @@ import yaml
 
 from end_to_end.errands import Errand, new_key
 from interlock.cli.exit_status import ExitStatus
-from interlock.command.record_proof import check
-from interlock.gateway.signing_key import load_public_key
+from interlock.command.audit.record_proof import check
+from interlock.gateway.audit.signing_key import load_public_key
 from proof.processes.stack import Stack
 
 pytestmark = [pytest.mark.req("O-10"), pytest.mark.long]

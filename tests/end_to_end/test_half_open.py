@@ -13,12 +13,12 @@ import pytest
 
 from gateway.raw_runner import Server
 from interlock.backends.memory.outbox import MemoryOutbox
-from interlock.gateway import server
+from interlock.gateway.server import server
 from interlock.protocol import payloads as p
-from interlock.runner.link import NORMAL_PACE
+from interlock.runner.link.link import NORMAL_PACE
 from interlock.runner.main import RunnerConfig
+from runner.link.test_link import Relay
 from runner.scripted_gateway import PATIENCE_S, QUICK, Runner
-from runner.test_link import Relay
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("L-5")]
 INTERVAL_S, MISSED_S = 0.1, 0.2

@@ -149,10 +149,10 @@ PAGES: dict[str, PageRun] = {
             "interlock up --root": done("mkdir -p ~/work ~/notes"),
         },
         not_here={
-            **{f"interlock {verb}": "it needs an agent that takes files, and sends them: tests/runner/test_uploads.py"
+            **{f"interlock {verb}": "it needs an agent that takes and sends files: tests/runner/session/test_uploads.py"
                for verb in ('run claude "what is wrong', "sessions files", "sessions save")},
-            "interlock agents add goose": "it needs goose itself: tests/cli/test_agent_check.py",
-            "interlock agents check goose": "it needs goose itself: tests/cli/test_agent_check.py",
+            "interlock agents add goose": "it needs goose itself: tests/cli/agents/test_agent_check.py",
+            "interlock agents check goose": "it needs goose itself: tests/cli/agents/test_agent_check.py",
             "interlock up --root": "one runs here already: test_pages.py starts one as printed",
         }),
     "answer-elsewhere": PageRun(
@@ -228,7 +228,7 @@ PAGES: dict[str, PageRun] = {
                 "interlock login https://gate.example.org --on box --code 7H2K-9QX0-WDAB-CDEF")),
         },
         not_here={"interlock login https://gate.example.org --on work":
-                  "a person logs in at an issuer: tests/cli/test_login.py has one"}),
+                  "a person logs in at an issuer: tests/cli/access/test_login.py has one"}),
     "mcp": PageRun(not_here={"claude mcp add": "it needs Claude Code itself"}),
     "move-to-postgresql": PageRun(
         before={"interlock tenants suspend": done("interlock tenants create acme")},
@@ -248,7 +248,7 @@ PAGES: dict[str, PageRun] = {
             "interlock runners": stands_for("rnr_01K9", "interlock runners", "runner_id", -1),
         },
         until={"interlock runner --root": "is attached to its gateway"},
-        not_here={"interlock runner install": "it has systemd start a runner: tests/cli/test_install.py"}),
+        not_here={"interlock runner install": "it has systemd start a runner: tests/cli/host/test_install.py"}),
     "phone": PageRun(not_here={"interlock console": CONSOLE}),
     "policies": PageRun(
         before={"interlock policy explain": waits("echo one"),
@@ -260,11 +260,11 @@ PAGES: dict[str, PageRun] = {
             lambda stack: stack.stand_in("ssh", 'case $1 in -N) ;; *) shift; cd ~ && exec sh -c "$*" ;; esac')),
         before={"interlock run shell": done("mkdir -p ~/project")}),
     "remove": PageRun(not_here={
-        "systemctl": "it ends a service of this host: tests/cli/test_install.py",
-        "interlock service remove": "it ends a service of this host: tests/cli/test_install.py"}),
+        "systemctl": "it ends a service of this host: tests/cli/host/test_install.py",
+        "interlock service remove": "it ends a service of this host: tests/cli/host/test_install.py"}),
     "run-a-cluster": PageRun(not_here={
-        "pip": INSTALLS, "interlock up --cluster 3": "three gateways: tests/cli/test_up_cluster.py starts them",
-        "interlock migrate": POSTGRESQL, "interlock status": "it is a cluster's: tests/cli/test_up_cluster.py"}),
+        "pip": INSTALLS, "interlock up --cluster 3": "three gateways: tests/cli/host/test_up_cluster.py starts them",
+        "interlock migrate": POSTGRESQL, "interlock status": "it is a cluster's: tests/cli/host/test_up_cluster.py"}),
     "run-a-witness": PageRun(before={"interlock audit witness": in_order(KEY_HERE, lines(1))},
                              until={"interlock audit witness": "cosigned"}),
     "sessions": PageRun(
@@ -290,7 +290,7 @@ PAGES: dict[str, PageRun] = {
         not_here={"interlock runner pair 4HXTR-0P2WD": "one gateway runs here: test_two_gateways.py has two",
                   "interlock runner ": "one gateway runs here: test_two_gateways.py has two"}),
     "untrusted-repository": PageRun(not_here={
-        "interlock trust forget": "no directory was allowed: tests/cli/test_trusted_workspaces.py allows one"}),
+        "interlock trust forget": "no directory was allowed: tests/cli/policy/test_trusted_workspaces.py allows one"}),
     "usage": PageRun(before={"interlock usage --by session": done("interlock run claude hello")}),
     "verify-elsewhere": PageRun(
         before={
@@ -302,7 +302,7 @@ PAGES: dict[str, PageRun] = {
         },
         status={"(head": 1, "head": 1, "sed": 1},
         prints={"(head": "the tail was cut", "head": "no checkpoint", "sed 3d": "Record 3 was removed"},
-        not_here={"interlock audit verify padded": "5,000 records: tests/command/test_audit_tail.py has such a log"}),
+        not_here={"interlock audit verify padded": "5,000 records: tests/command/audit/test_audit_tail.py has them"}),
     "write-a-dps-agent": PageRun(not_here={
         "interlock run notes": "it needs node and the page's program: tests/end_to_end/test_dps_agents.py"}),
 }

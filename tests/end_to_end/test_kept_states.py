@@ -16,7 +16,7 @@ import pytest
 from end_to_end.errands import Errand, submit
 from interlock.backends.sqlite.connect import open_writer
 from interlock.backends.sqlite.ledger import LEDGER_NAME
-from interlock.gateway.audit_state import verify_ledger_file
+from interlock.gateway.audit.audit_state import verify_ledger_file
 from proof.processes.skewed_gateway import JUMP_NAME
 from proof.processes.stack import Stack
 from proof.recovery.kept_state import bring_back

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from cli.test_runner_pair import Place
-from cli.test_up import PATIENCE_S, read_until
+from cli.host.test_runner_pair import Place
+from cli.host.test_up import PATIENCE_S, read_until
 
 pytestmark = pytest.mark.long
 

@@ -11,16 +11,16 @@ import msgspec
 from engine.within import Within
 from interlock.backends.memory.ledger import MemoryLedger
 from interlock.backends.memory.objects import MemoryObjects
-from interlock.command.policy import RuleSet
+from interlock.command.policy.policy import RuleSet
 from interlock.engine.bridge.inputs.runner import ControlsConfirmed, FrameRun, FramesReceived
 from interlock.engine.bridge.kernel import Decide, decide
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.lane_state import Limits
-from interlock.engine.bridge.links import attach
+from interlock.engine.bridge.link.links import attach
 from interlock.engine.engine import Engine
-from interlock.engine.lane_shell import LaneShell
+from interlock.engine.lanes.lane_shell import LaneShell
 from interlock.engine.presence import Present
-from interlock.engine.viewers import Viewers
+from interlock.engine.viewers.viewers import Viewers
 from interlock.ports.clock import Entropy
 from interlock.ports.ledger import Ledger
 from interlock.ports.transcripts import TranscriptStore

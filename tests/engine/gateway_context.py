@@ -8,14 +8,14 @@ import msgspec
 
 from engine.conversation import Table
 from interlock.backends.memory.transcripts import MemoryTranscripts
-from interlock.engine.bridge.context_state import CompactionRules
+from interlock.engine.bridge.context.context_state import CompactionRules
 from interlock.engine.bridge.lane_state import Limits
 from interlock.protocol import payloads as p
 from interlock.protocol.envelope import DPS_VERSION, Frame
 from interlock.protocol.identifiers import session_stream
 from interlock.protocol.resources import Target
-from interlock.session.compaction_plan import CompactionSettings, Flush
-from interlock.session.context import ModelContext
+from interlock.session.context.compaction_plan import CompactionSettings, Flush
+from interlock.session.context.context import ModelContext
 
 SETTINGS = CompactionSettings(reserve_tokens=500, reserve_tokens_floor=0, keep_recent_tokens=300,
                               memory_flush=Flush(enabled=False))

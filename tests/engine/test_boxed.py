@@ -7,8 +7,8 @@ import pytest
 
 from engine.conversation import OWNER, Table
 from interlock.command.card.asked_by import names
-from interlock.command.policy import RuleSet
-from interlock.command.presets import rules_of
+from interlock.command.policy.policy import RuleSet
+from interlock.command.policy.presets import rules_of
 from interlock.protocol import payloads as p
 from interlock.protocol.box import Box
 from interlock.protocol.codes import Code

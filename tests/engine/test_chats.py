@@ -14,7 +14,7 @@ import pytest
 from engine.conversation import OWNER, Table
 from engine.within import Within
 from interlock.backends.memory.transcripts import MemoryTranscripts
-from interlock.command.policy import Rule, RuleSet
+from interlock.command.policy.policy import Rule, RuleSet
 from interlock.engine.bridge import archive, entries
 from interlock.engine.bridge.lane_state import LaneState
 from interlock.engine.chats import ChatSettings, InboundMessage, SystemMessage
@@ -24,10 +24,10 @@ from interlock.protocol.inbound import InboundBody, Received
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import IdempotencyRecord
 from interlock.protocol.resources import Target
-from interlock.session.chat_route import Binding, Chat, Naming
-from interlock.session.chat_words import COMPACTING
-from interlock.session.resets import ResetRule, ResetRules
-from interlock.session.send_policy import SendRule, SendRules
+from interlock.session.chat.chat_route import Binding, Chat, Naming
+from interlock.session.chat.chat_words import COMPACTING
+from interlock.session.chat.resets import ResetRule, ResetRules
+from interlock.session.chat.send_policy import SendRule, SendRules
 
 pytestmark = pytest.mark.anyio
 ANN = Chat("telegram", "direct", peer="ann")

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from engine.test_chats import OPEN, Room
-from interlock.command.policy import Rule, RuleSet
+from interlock.command.policy.policy import Rule, RuleSet
 from interlock.engine.bridge import entries
 from interlock.engine.cron import GRACE_MS, CronJob, Crons
 from interlock.engine.presence import Present

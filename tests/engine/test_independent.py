@@ -8,10 +8,10 @@ import msgspec
 import pytest
 
 from engine.conversation import OWNER, Table, remember
-from interlock.cli.approval_card import card
-from interlock.command.policy import Rule, RuleSet
-from interlock.gateway.credentials import Credentials
-from interlock.gateway.keys import KeyStore
+from interlock.cli.approvals.approval_card import card
+from interlock.command.policy.policy import Rule, RuleSet
+from interlock.gateway.access.credentials import Credentials
+from interlock.gateway.access.keys import KeyStore
 from interlock.ports.ledger import Put, PutApproval, WriteBatch
 from interlock.protocol.access import MAX_MAKERS, KeyBody
 from interlock.protocol.problems import Problem

@@ -15,7 +15,7 @@ import structlog
 
 from interlock.backends.jsonl.transcripts import JsonlTranscripts
 from interlock.backends.sqlite.ledger import open_ledger
-from interlock.engine.transcript_writer import TranscriptWriter
+from interlock.engine.sessions.transcript_writer import TranscriptWriter
 from interlock.ports.ledger import Append, PutSession, PutTranscript, WriteBatch
 from interlock.protocol.records import SessionRecord, TranscriptLine
 

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from engine.conversation import Table
-from interlock.gateway.rawp import RawpEndpoint
+from interlock.gateway.link.rawp import RawpEndpoint
 from interlock.ports.ledger import Put, WriteBatch
 from interlock.protocol import payloads as p
 from interlock.protocol.envelope import DPS_VERSION, Frame

@@ -8,7 +8,7 @@ import pytest
 import yaml
 from prometheus_client import Counter, Gauge, Histogram
 
-from interlock.gateway.metrics import Metrics
+from interlock.gateway.telemetry.metrics import Metrics
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 DASHBOARD = json.loads((DEPLOY / "grafana/interlock.json").read_text())

@@ -15,7 +15,7 @@ import pytest
 from engine.test_chats import Room
 from interlock.app.hooks import cron_jobs, open_hooks
 from interlock.channels.webhook import signature
-from interlock.command.policy import RuleSet
+from interlock.command.policy.policy import RuleSet
 from interlock.config import ConfigError, parse
 from interlock.engine.presence import Present
 from interlock.gateway.hooks import SAME_MS, ConfiguredHook, proves

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from interlock.gateway.intake import Closing, next_message, refused
-from interlock.gateway.outflow import LinkClosed
+from interlock.gateway.link.intake import Closing, next_message, refused
+from interlock.gateway.link.outflow import LinkClosed
 from interlock.protocol.codes import Code
 from interlock.protocol.refusals import LinkRefusal, read_reason
 

@@ -16,13 +16,13 @@ from gateway.raw_runner import Server
 from interlock import log
 from interlock.backends.memory.objects import MemoryObjects
 from interlock.backends.memory.outbox import MemoryOutbox
-from interlock.command.policy import PolicySubject, PolicyVerdict, RuleSet
+from interlock.command.policy.policy import PolicySubject, PolicyVerdict, RuleSet
 from interlock.protocol import payloads as p
 from interlock.protocol.envelope import Frame
 from interlock.protocol.frames import encode
 from interlock.protocol.limits import OUTBOX_BYTES
-from interlock.runner.inbound import Inbound
-from interlock.runner.outflow import Outflow
+from interlock.runner.link.inbound import Inbound
+from interlock.runner.link.outflow import Outflow
 from runner.stage import StillClock
 
 TURN = "7d444840-9dc0-41d5-bff0-12c3f7b6a5e1"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from interlock.gateway.intake import LOSSES, PLACE_LOST, why_lost
+from interlock.gateway.link.intake import LOSSES, PLACE_LOST, why_lost
 from interlock.protocol.envelope import Frame
 from interlock.protocol.payloads import BufferStatus, History
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from interlock.gateway.connections import SenderTimeouts
-from interlock.gateway.server import listen, make_server, port_of
+from interlock.gateway.server.connections import SenderTimeouts
+from interlock.gateway.server.server import listen, make_server, port_of
 
 pytestmark = pytest.mark.anyio
 

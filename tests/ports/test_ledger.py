@@ -16,7 +16,7 @@ from interlock.backends.memory.ledger import MemoryLedger
 from interlock.backends.postgres.database import PostgresSettings
 from interlock.backends.postgres.ledger import open_ledger as open_in_postgres
 from interlock.backends.sqlite.ledger import open_ledger
-from interlock.command.audit import CHECKPOINT_FACT, FIRST_PREV, leaf_hash, noted_size, write_noted
+from interlock.command.audit.audit import CHECKPOINT_FACT, FIRST_PREV, leaf_hash, noted_size, write_noted
 from interlock.ports.entities import BROWSER_LOGINS, DRAINS, KEYS, PAIRINGS, RUNNERS, SPENDING, USAGE
 from interlock.ports.ledger import (
     FIRST_EPOCH,

@@ -12,7 +12,7 @@ from interlock.backends.outbox.sqlite import SqliteOutbox
 from interlock.ports.outbox import Outbox, OutboxError, PutController, PutPolicy, RefuseControl
 from interlock.protocol.limits import MIB, OBSERVER_ABSENT_MS
 from interlock.protocol.payloads import RefusedControl
-from interlock.runner.history import lost_after
+from interlock.runner.link.history import lost_after
 from ports.outbox_words import OTHER, SESSION, changed, control, done
 
 pytestmark = pytest.mark.anyio

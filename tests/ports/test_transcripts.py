@@ -17,7 +17,7 @@ from interlock.backends.postgres.ledger import open_ledger
 from interlock.backends.postgres.transcripts import PostgresTranscripts
 from interlock.ports.transcripts import TranscriptHeader, TranscriptStore
 from interlock.protocol.records import TranscriptLine
-from interlock.session.entries import BadLine, header_line
+from interlock.session.transcript.entries import BadLine, header_line
 
 pytestmark = pytest.mark.anyio
 HEADER = TranscriptHeader("S1", "shell", "/w", "2026-01-01T00:00:00.000Z", "t1")

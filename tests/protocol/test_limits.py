@@ -5,11 +5,11 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from interlock.command.policy import Rule
+from interlock.command.policy.policy import Rule
 from interlock.command.signature import CLOCK_MS
 from interlock.config.sections import LimitsSection
 from interlock.engine.bridge.lane_state import Limits
-from interlock.gateway.rest.json_body import typed
+from interlock.gateway.rest.request.json_body import typed
 from interlock.protocol import limits
 from interlock.protocol.problems import Problem
 from interlock.protocol.resources import Approval, CommandBody, Target

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from interlock.runner.environment import environment
-from interlock.runner.process import AgentProcess
+from interlock.runner.process.environment import environment
+from interlock.runner.process.process import AgentProcess
 
 PATIENCE_S = 20.0
 """A test that waits longer for an event has failed."""

@@ -22,8 +22,8 @@ from interlock.protocol import payloads as p
 from interlock.protocol.envelope import DPS_VERSION, Frame
 from interlock.protocol.frames import Direction, decode
 from interlock.protocol.limits import MAX_MESSAGE_BYTES
-from interlock.runner.link import GatewayConnector, LinkIntervals, LinkState
-from interlock.runner.outflow import Outflow
+from interlock.runner.link.link import GatewayConnector, LinkIntervals, LinkState
+from interlock.runner.link.outflow import Outflow
 from ports.outbox_words import AT, SESSION, new_id
 
 PATIENCE_S = 20.0

@@ -26,14 +26,14 @@ from interlock.protocol.frames import Direction, decode, encode
 from interlock.protocol.limits import OUTBOX_BYTES
 from interlock.protocol.records import ControlRecord
 from interlock.runner.agent_catalog import Offered, Offering
-from interlock.runner.interactions import LivePresence, Waits
-from interlock.runner.outflow import Outflow
-from interlock.runner.process import AgentProcess
-from interlock.runner.session_box import NO_BOX, Boxing
-from interlock.runner.session_context import SessionTimeouts, Surroundings
-from interlock.runner.sessions import RunnerSessions
-from interlock.runner.uplink import Offer, TransientDelta
-from interlock.runner.uploads import shelve
+from interlock.runner.link.outflow import Outflow
+from interlock.runner.link.uplink import Offer, TransientDelta
+from interlock.runner.process.process import AgentProcess
+from interlock.runner.session.session_box import NO_BOX, Boxing
+from interlock.runner.session.session_context import SessionTimeouts, Surroundings
+from interlock.runner.session.sessions import RunnerSessions
+from interlock.runner.session.uploads import shelve
+from interlock.runner.turn.interactions import LivePresence, Waits
 from interlock.session.turn import TurnMachine
 
 MISBEHAVING = Path(__file__).parent.parent / "agents" / "misbehaving.py"

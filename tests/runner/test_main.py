@@ -26,7 +26,7 @@ from pathlib import Path
 from interlock.backends.objects.directory import DirectoryObjects
 from interlock.backends.outbox.sqlite import SqliteOutbox
 from interlock.ports.agent import AgentSpec
-from interlock.runner.gateways import PairedGateway
+from interlock.runner.link.gateways import PairedGateway
 from interlock.runner.main import RunnerConfig, run_runner
 url, state, root, bad = sys.argv[1:]
 spec = AgentSpec(adapter="acp", command=sys.executable, args=["-I", "-S", bad])

@@ -12,8 +12,8 @@ import anyio.lowlevel
 import pytest
 
 from interlock.ports.agent import AgentStartFailed, ProcessExit
-from interlock.runner import reaper
-from interlock.runner.process import AgentProcess
+from interlock.runner.process import reaper
+from interlock.runner.process.process import AgentProcess
 from runner.stage import stage
 
 pytestmark = pytest.mark.anyio

@@ -15,8 +15,8 @@ import pytest
 from interlock.box.host import Host, survey
 from interlock.box.reach import Endpoint, Reach
 from interlock.box.walls import Walls
-from interlock.runner import outlet
-from interlock.runner.process import AgentProcess
+from interlock.runner.process import outlet
+from interlock.runner.process.process import AgentProcess
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("H-19")]
 

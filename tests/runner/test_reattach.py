@@ -12,7 +12,7 @@ import pytest
 
 from interlock.backends.outbox.sqlite import SqliteOutbox
 from interlock.ports.outbox import CloseBlock
-from interlock.runner.outflow import Outflow
+from interlock.runner.link.outflow import Outflow
 from ports.outbox_words import SESSION, delta, done
 from runner.scripted_gateway import Peer, conversation, inner
 

@@ -1,12 +1,12 @@
-"""Conversations as transcripts have them, and Z-3 in plain words: what `interlock.session.compaction_plan` is held
-against."""
+"""Conversations as transcripts have them, and Z-3 in plain words: what `interlock.session.context.compaction_plan` is
+held against."""
 
 from __future__ import annotations
 
 import random
 from typing import Any
 
-from interlock.session.tokens import entry_tokens
+from interlock.session.context.tokens import entry_tokens
 
 AT = "2026-01-01T00:00:00.500Z"
 Entry = dict[str, Any]

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from interlock.session.context import context, identified
-from interlock.session.tree import read_tree
+from interlock.session.context.context import context, identified
+from interlock.session.transcript.tree import read_tree
 from session.trees import AT, lines_of, random_entries
 
 pytestmark = pytest.mark.req("X-1")

@@ -16,15 +16,15 @@ import pytest
 
 from engine.conversation import ManualClock, Table
 from engine.gateway_context import Room
-from engine.test_transcript_writer import talk
+from engine.sessions.test_transcript_writer import talk
 from installed import require
 from interlock.backends.jsonl.transcripts import JsonlTranscripts
-from interlock.engine.transcript_desk import TranscriptDesk
-from interlock.session.context import ModelContext, context
-from interlock.session.doctor import examine, repair
-from interlock.session.entries import Header
-from interlock.session.tree import read_tree
-from session.test_transcript import long_turn
+from interlock.engine.sessions.transcript_desk import TranscriptDesk
+from interlock.session.context.context import ModelContext, context
+from interlock.session.transcript.doctor import examine, repair
+from interlock.session.transcript.entries import Header
+from interlock.session.transcript.tree import read_tree
+from session.transcript.test_transcript import long_turn
 from session.trees import AT, file_of, random_entries
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("X-6"), pytest.mark.needs("pi")]

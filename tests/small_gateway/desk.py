@@ -10,21 +10,21 @@ import msgspec
 from interlock.backends.memory.ledger import MemoryLedger
 from interlock.backends.memory.objects import MemoryObjects
 from interlock.command.approval import named, withdraw
-from interlock.command.policy import RuleSet
-from interlock.command.remembered_rule import read
+from interlock.command.policy.policy import RuleSet
+from interlock.command.policy.remembered_rule import read
 from interlock.engine.audit_readiness import Signing
-from interlock.engine.bridge.compaction import RequestedCompaction
+from interlock.engine.bridge.context.compaction import RequestedCompaction
 from interlock.engine.cron import CronJob
 from interlock.engine.drains import Drains
 from interlock.engine.engine_status import EngineStatus
-from interlock.engine.rows import RowAudit
+from interlock.engine.lanes.rows import RowAudit
+from interlock.engine.sessions.transcript_desk import TranscriptDesk
 from interlock.engine.setbacks import Setbacks
-from interlock.engine.transcript_desk import TranscriptDesk
-from interlock.engine.viewers import Viewers
-from interlock.gateway.checkpoints import CheckpointSigner
+from interlock.engine.viewers.viewers import Viewers
+from interlock.gateway.audit.checkpoints import CheckpointSigner
 from interlock.gateway.hooks import ConfiguredHook as Door
-from interlock.gateway.metrics import Metrics
 from interlock.gateway.rest.service import Remember
+from interlock.gateway.telemetry.metrics import Metrics
 from interlock.gateway.webhooks import ConfiguredWebhook
 from interlock.ports.ledger import (
     Append,

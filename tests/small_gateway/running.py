@@ -9,18 +9,18 @@ from typing import Any
 import httpx2
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from interlock.command.audit import checkpoint_line
-from interlock.command.note import origin_of, sign_checkpoint
+from interlock.command.audit.audit import checkpoint_line
+from interlock.command.audit.note import origin_of, sign_checkpoint
 from interlock.config import GatewaySection
 from interlock.engine.cron import Crons
-from interlock.gateway.access import Access, make_access
-from interlock.gateway.credentials import digest
+from interlock.gateway.access.access import Access, make_access
+from interlock.gateway.access.credentials import digest
+from interlock.gateway.access.pairings import Pairings
 from interlock.gateway.hooks import Hooks
-from interlock.gateway.metrics import Metrics
-from interlock.gateway.pairings import Pairings
 from interlock.gateway.rest.service import Front, GatewayFacts
 from interlock.gateway.retention import Retention
-from interlock.gateway.server import build_app, listen, make_server, port_of
+from interlock.gateway.server.server import build_app, listen, make_server, port_of
+from interlock.gateway.telemetry.metrics import Metrics
 from interlock.gateway.webhooks import WebhookService
 from interlock.ports.ledger import Put, WriteBatch
 from interlock.protocol.records import KeyRecord, TenantRecord

@@ -9,9 +9,9 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from interlock.config import Config
 from interlock.engine.chats import ChatSettings
-from interlock.session.chat_route import Naming
-from interlock.session.resets import ResetRule, ResetRules
-from interlock.session.send_policy import SendRules
+from interlock.session.chat.chat_route import Naming
+from interlock.session.chat.resets import ResetRule, ResetRules
+from interlock.session.chat.send_policy import SendRules
 
 HOST_ZONE = Path("/etc/localtime")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from interlock.backends.checkpoints.files import CheckpointFiles
 from interlock.config import AuditSection, ConfigError
-from interlock.gateway.audit_state import CHECKPOINTS_NAME
+from interlock.gateway.audit.audit_state import CHECKPOINTS_NAME
 from interlock.ports.checkpoints import CheckpointSink
 from interlock.ports.clock import Clock
 from interlock.protocol.extras import install

@@ -14,12 +14,12 @@ from interlock.channels.compaction_hook import CompactionHookSettings, HttpCompa
 from interlock.channels.webhook import read_secret
 from interlock.config import Config, ConfigError
 from interlock.config.contexts import BeforeCompactSection
-from interlock.engine.bridge.context_state import CompactionRules
+from interlock.engine.bridge.context.context_state import CompactionRules
 from interlock.ports.clock import Clock, Entropy
 from interlock.ports.outbound_http import Outgoing, UrlRefused
 from interlock.protocol.identifiers import uuid4
-from interlock.session.compaction_plan import CompactionSettings, Flush
-from interlock.session.tool_result_limits import PruningSettings
+from interlock.session.context.compaction_plan import CompactionSettings, Flush
+from interlock.session.context.tool_result_limits import PruningSettings
 
 PLACE = "[compaction.beforeCompact]"
 

@@ -32,28 +32,28 @@ from interlock.app.webhooks import Ways, open_ways
 from interlock.backends.outgoing.http import HttpOutgoing
 from interlock.backends.sqlite.lock import lock_state
 from interlock.channels.task_push import TaskPushSender
-from interlock.command.audit import checkpoint_line
-from interlock.command.policy import RuleSet
+from interlock.command.audit.audit import checkpoint_line
+from interlock.command.policy.policy import RuleSet
 from interlock.command.redaction import Redaction
 from interlock.config import Config, ConfigError, GatewaySection
 from interlock.config.hangup import on_hangup
 from interlock.engine.bridge.lane_state import Limits
 from interlock.engine.notifier import Notifier
 from interlock.gateway.a2a.task_pushes import TaskPushes
+from interlock.gateway.access.credentials import OWNER_TENANT, ensure_owner_key
+from interlock.gateway.access.pairings import Pairings
+from interlock.gateway.access.push import PushSettings
 from interlock.gateway.assembly import ClusterPlace, GatewaySettings, GatewayStores, assemble
-from interlock.gateway.checkpoints import CheckpointRefused, CheckpointSigner
-from interlock.gateway.credentials import OWNER_TENANT, ensure_owner_key
+from interlock.gateway.audit.checkpoints import CheckpointRefused, CheckpointSigner
+from interlock.gateway.audit.ledger_restore import RestoredLogs
+from interlock.gateway.audit.settings_audit import note_key, note_policy
+from interlock.gateway.audit.signing_key import KEY_NAME, KeyUnusable, load_or_make_key
 from interlock.gateway.hooks import ConfiguredHook
-from interlock.gateway.ledger_restore import RestoredLogs
-from interlock.gateway.metrics import Metrics
-from interlock.gateway.pairings import Pairings
-from interlock.gateway.push import PushSettings
 from interlock.gateway.rest.service import GatewayFacts
-from interlock.gateway.server import build_app, serve
-from interlock.gateway.settings_audit import note_key, note_policy
-from interlock.gateway.signing_key import KEY_NAME, KeyUnusable, load_or_make_key
-from interlock.gateway.spans import Tracing, sender_of
-from interlock.gateway.transport import BindRefused, load_certificate, may_be_public, tls_context
+from interlock.gateway.server.server import build_app, serve
+from interlock.gateway.server.transport import BindRefused, load_certificate, may_be_public, tls_context
+from interlock.gateway.telemetry.metrics import Metrics
+from interlock.gateway.telemetry.spans import Tracing, sender_of
 from interlock.log import redact_by
 from interlock.ports.ledger import LedgerError
 from interlock.protocol.limits import DAY_MS

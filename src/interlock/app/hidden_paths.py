@@ -7,7 +7,7 @@ from pathlib import Path
 import platformdirs
 
 from interlock.box.host import survey
-from interlock.runner.session_box import Boxing
+from interlock.runner.session.session_box import Boxing
 
 STAGED_NAME = "staged"
 

@@ -12,7 +12,7 @@ from interlock.channels.webhook import read_secret
 from interlock.config import Config, ConfigError, HookSection
 from interlock.engine.cron import CronJob
 from interlock.gateway.hooks import ConfiguredHook
-from interlock.session.chat_route import cron_key
+from interlock.session.chat.chat_route import cron_key
 from interlock.session.keys import canonical_agent, canonical_key
 
 SECRET_CHARS_MIN = 16

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from interlock.channels.web_push import WebPush
 from interlock.config import Config
-from interlock.gateway.push import PushSettings
-from interlock.gateway.signing_key import load_or_make_key
+from interlock.gateway.access.push import PushSettings
+from interlock.gateway.audit.signing_key import load_or_make_key
 from interlock.ports.outbound_http import Outgoing
 
 

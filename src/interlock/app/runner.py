@@ -18,8 +18,8 @@ from interlock.backends.outbox.sqlite import SqliteOutbox
 from interlock.config import Config, ConfigError
 from interlock.runner import main
 from interlock.runner.agent_catalog import Offering, OfferingRefused
-from interlock.runner.gateways import PairedGateway
-from interlock.runner.reconnect import rawp_url
+from interlock.runner.link.gateways import PairedGateway
+from interlock.runner.link.reconnect import rawp_url
 
 OUTBOX_NAME = "outbox.db"
 OBJECTS_NAME = "objects"

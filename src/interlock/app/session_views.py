@@ -19,8 +19,8 @@ import structlog
 
 from interlock.backends.jsonl.view_files import NAME, FileVersion, ViewFile, ViewUnreadable
 from interlock.engine.engine import Engine
-from interlock.engine.view_rows import view_row
-from interlock.gateway.credentials import OWNER_TENANT
+from interlock.engine.sessions.view_rows import view_row
+from interlock.gateway.access.credentials import OWNER_TENANT
 from interlock.ports.clock import Clock
 from interlock.ports.ledger import LedgerError
 from interlock.protocol.clock import iso
@@ -28,8 +28,8 @@ from interlock.protocol.identifiers import AGENT_ID
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import Principal
 from interlock.protocol.resources import Actor
-from interlock.session.store_view import BadView, Differences, differences, read_view, written
-from interlock.session.view_marks import marked, marked_differences, revision_of
+from interlock.session.store.store_view import BadView, Differences, differences, read_view, written
+from interlock.session.store.view_marks import marked, marked_differences, revision_of
 
 TICK_S = 1.0
 """Interval at which files are checked, and minimum interval of writes."""

@@ -27,9 +27,9 @@ from interlock.backends.sqlite import queries
 from interlock.backends.sqlite.connect import connect
 from interlock.backends.sqlite.database import SqliteDatabase
 from interlock.backends.sqlite.ledger import LEDGER_NAME
-from interlock.command.audit_report import AuditReport
-from interlock.gateway.audit_state import verify_ledger_file
-from interlock.gateway.signing_key import KeyUnusable
+from interlock.command.audit.audit_report import AuditReport
+from interlock.gateway.audit.audit_state import verify_ledger_file
+from interlock.gateway.audit.signing_key import KeyUnusable
 from interlock.ports.ledger import LedgerError
 from interlock.protocol.clock import iso
 

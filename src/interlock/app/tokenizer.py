@@ -9,8 +9,8 @@ from importlib.util import find_spec
 
 import structlog
 
-from interlock.session.token_estimate import estimated_tokens
-from interlock.session.tokens import Counter, use_tokenizer
+from interlock.session.context.token_estimate import estimated_tokens
+from interlock.session.context.tokens import Counter, use_tokenizer
 
 MODULE = "toktok"
 """Includes its ranks: nothing is downloaded at run time."""

@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
 
-from interlock.command.audit import TailBound, TailFull
+from interlock.command.audit.audit import TailBound, TailFull
 from interlock.ports.ledger import AuditAppend, LedgerError, MakeRoom, Receipt, WriteBatch
 from interlock.protocol.limits import UNSIGNED_RECORDS_MAX
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from interlock.backends import entity_rows, rows, usage_sums
-from interlock.command.audit import FIRST_PREV
-from interlock.command.audit_tree import EMPTY_ROOT, Frontier
+from interlock.command.audit.audit import FIRST_PREV
+from interlock.command.audit.audit_tree import EMPTY_ROOT, Frontier
 from interlock.ports.entities import Entity, RowCondition
 from interlock.ports.ledger import Due, Ledger
 from interlock.ports.usage import UsageQuery, UsageSums

@@ -11,11 +11,11 @@ from typing import Annotated, Any, NamedTuple
 
 from cyclopts import App, Parameter
 
+from interlock.cli.config.place import Where, write_private
+from interlock.cli.display.terminal import result, say
 from interlock.cli.exit_status import BY_STATE, ExitStatus
-from interlock.cli.gateway_link import GatewayLink
-from interlock.cli.place import Where, write_private
+from interlock.cli.link.gateway_link import GatewayLink
 from interlock.cli.short_ids import LAST
-from interlock.cli.terminal import result, say
 from interlock.cli.verb_error import Trouble, usage
 from interlock.protocol.api.access import LIST_KEYS
 from interlock.protocol.api.approvals import LIST_APPROVALS

@@ -11,11 +11,11 @@ from urllib.parse import urlsplit, urlunsplit
 import msgspec
 from cyclopts import Parameter
 
-from interlock.cli.columns import Layout
+from interlock.cli.display.columns import Layout
+from interlock.cli.display.terminal import print_json, print_sentence, print_table, result, say
+from interlock.cli.display.values import count
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.options import Json
-from interlock.cli.terminal import print_json, print_sentence, print_table, result, say
-from interlock.cli.values import count
 from interlock.cli.verb_error import Trouble, usage
 from interlock.conformance.hands import Hand, ProgramHand, RestHand
 from interlock.conformance.register import RegisterMissing, Requirement, requirements

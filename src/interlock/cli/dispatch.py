@@ -96,7 +96,7 @@ def _run(words: list[str]) -> int:
             return ExitStatus.DONE
     from cyclopts import CycloptsError
 
-    from interlock.cli.progress import working
+    from interlock.cli.display.progress import working
     from interlock.cli.verbs import build
 
     try:
@@ -142,7 +142,7 @@ def _usage_of(error: Exception, words: list[str]) -> Trouble:
     """One sentence of what the parser found wrong."""
     from cyclopts import MissingArgumentError, UnknownCommandError, UnknownOptionError, UnusedCliTokensError
 
-    from interlock.cli.terminal import one_line
+    from interlock.cli.display.terminal import one_line
     from interlock.cli.verbs import below, names
 
     verb = words[0] if words and words[0] in names() else ""
@@ -179,7 +179,7 @@ def _unknown_verb(word: str) -> str:
     """Return the sentence that there is no such verb, with the one that was probably meant."""
     from difflib import get_close_matches
 
-    from interlock.cli.terminal import one_line
+    from interlock.cli.display.terminal import one_line
     from interlock.cli.verbs import names
 
     if word.startswith("-"):
@@ -191,7 +191,7 @@ def _unknown_verb(word: str) -> str:
 
 
 def _failed(trouble: Trouble) -> int:
-    from interlock.cli.terminal import say
+    from interlock.cli.display.terminal import say
 
     if os.environ.get("INTERLOCK_DEBUG"):
         _print_traceback()

@@ -10,7 +10,7 @@ import shutil
 import sys
 from collections.abc import Iterator
 
-from interlock.cli.terminal import has_colour, write
+from interlock.cli.display.terminal import has_colour, write
 from interlock.cli.verbs import ABOUT, EXITS, FIRST, SETUP, examples, listed
 
 WIDTH_LEAST = 32

@@ -24,20 +24,20 @@ class VerbGroup(NamedTuple):
 
 
 GROUPS = {
-    "agents": VerbGroup(verbs.AGENTS, "agents:agents", verbs.AGENTS_VERBS),
-    "runner": VerbGroup(verbs.RUNNER, "processes:runner", verbs.RUNNER_VERBS),
-    "service": VerbGroup(verbs.SERVICE, "install:services", verbs.SERVICE_VERBS),
-    "sessions": VerbGroup(verbs.SESSIONS, "lists:sessions", verbs.SESSIONS_VERBS),
-    "runners": VerbGroup(verbs.RUNNERS, "runners:runners", verbs.RUNNERS_VERBS),
-    "policy": VerbGroup(verbs.POLICY, "policy_verbs:show", verbs.POLICY_VERBS),
-    "trust": VerbGroup(verbs.TRUST, "trusted_workspaces:trusted", verbs.TRUST_VERBS),
-    "signing_keys": VerbGroup(verbs.SIGNING, "signing_keys:signing_keys", verbs.SIGNING_VERBS),
-    "console": VerbGroup(verbs.CONSOLE, "console:console", verbs.CONSOLE_VERBS),
-    "keys": VerbGroup(verbs.KEYS, "keys:keys", verbs.KEYS_VERBS),
-    "tenants": VerbGroup(verbs.TENANTS, "tenants:tenants", verbs.TENANTS_VERBS),
-    "webhooks": VerbGroup(verbs.WEBHOOKS, "webhooks:webhooks", verbs.WEBHOOK_VERBS),
-    "contexts": VerbGroup(verbs.CONTEXTS, "context_verbs:listing", verbs.CONTEXTS_VERBS),
-    "cron": VerbGroup(verbs.CRON, "cron_verbs:jobs", verbs.CRON_VERBS),
+    "agents": VerbGroup(verbs.AGENTS, "agents.agents:agents", verbs.AGENTS_VERBS),
+    "runner": VerbGroup(verbs.RUNNER, "host.processes:runner", verbs.RUNNER_VERBS),
+    "service": VerbGroup(verbs.SERVICE, "host.install:services", verbs.SERVICE_VERBS),
+    "sessions": VerbGroup(verbs.SESSIONS, "tasks.lists:sessions", verbs.SESSIONS_VERBS),
+    "runners": VerbGroup(verbs.RUNNERS, "operations.runners:runners", verbs.RUNNERS_VERBS),
+    "policy": VerbGroup(verbs.POLICY, "policy.policy_verbs:show", verbs.POLICY_VERBS),
+    "trust": VerbGroup(verbs.TRUST, "policy.trusted_workspaces:trusted", verbs.TRUST_VERBS),
+    "signing_keys": VerbGroup(verbs.SIGNING, "access.signing_keys:signing_keys", verbs.SIGNING_VERBS),
+    "console": VerbGroup(verbs.CONSOLE, "access.console:console", verbs.CONSOLE_VERBS),
+    "keys": VerbGroup(verbs.KEYS, "access.keys:keys", verbs.KEYS_VERBS),
+    "tenants": VerbGroup(verbs.TENANTS, "access.tenants:tenants", verbs.TENANTS_VERBS),
+    "webhooks": VerbGroup(verbs.WEBHOOKS, "operations.webhooks:webhooks", verbs.WEBHOOK_VERBS),
+    "contexts": VerbGroup(verbs.CONTEXTS, "access.context_verbs:listing", verbs.CONTEXTS_VERBS),
+    "cron": VerbGroup(verbs.CRON, "operations.cron_verbs:jobs", verbs.CRON_VERBS),
 }
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from interlock.cli.columns import WHOLE_ID
+from interlock.cli.display.columns import WHOLE_ID
+from interlock.cli.display.terminal import one_line
 from interlock.cli.exit_status import BY_STATE
-from interlock.cli.gateway_link import GatewayLink
-from interlock.cli.terminal import one_line
+from interlock.cli.link.gateway_link import GatewayLink
 from interlock.cli.verb_error import Trouble, usage
 from interlock.protocol.answers import NodeList
 from interlock.protocol.api.access import LIST_KEYS

@@ -13,12 +13,12 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from interlock.cli.columns import PLAIN, Layout
+from interlock.cli.config.place import Where
+from interlock.cli.display.columns import PLAIN, Layout
+from interlock.cli.display.terminal import print_json, print_table, say
 from interlock.cli.exit_status import ExitStatus
-from interlock.cli.gateway_link import GatewayLink, ask_gateway
-from interlock.cli.gateway_reply import decoded, understood
-from interlock.cli.place import Where
-from interlock.cli.terminal import print_json, print_table, say
+from interlock.cli.link.gateway_link import GatewayLink, ask_gateway
+from interlock.cli.link.gateway_reply import decoded, understood
 from interlock.sdk.exchange import RequestSpec
 
 T = TypeVar("T")

@@ -9,12 +9,12 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import msgspec
 
 from interlock.protocol.access import TENANT_ID
-from interlock.session.chat_route import DmScope
-from interlock.session.hook_text import BadTemplate, check_template
+from interlock.session.chat.chat_route import DmScope
+from interlock.session.chat.hook_text import BadTemplate, check_template
+from interlock.session.chat.resets import ResetRule
+from interlock.session.chat.schedule import BadSchedule, check_schedule
+from interlock.session.chat.send_policy import SendRule
 from interlock.session.keys import BadKey, canonical_agent, canonical_key
-from interlock.session.resets import ResetRule
-from interlock.session.schedule import BadSchedule, check_schedule
-from interlock.session.send_policy import SendRule
 
 ResetKind = Literal["thread", "group", "direct"]
 

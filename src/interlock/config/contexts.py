@@ -8,8 +8,8 @@ from typing import Annotated
 import msgspec
 
 from interlock.config.chats import ChatSection
-from interlock.session.tool_result_limits import CLEARED
-from interlock.session.windows import LEAST_WINDOW, MOST_WINDOW
+from interlock.session.context.tool_result_limits import CLEARED
+from interlock.session.context.windows import LEAST_WINDOW, MOST_WINDOW
 
 Tokens = Annotated[int, msgspec.Meta(ge=0, le=MOST_WINDOW)]
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]

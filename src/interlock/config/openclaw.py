@@ -16,7 +16,7 @@ import msgspec
 from interlock.config.chats import CronSection, HookSection, SessionSection
 from interlock.config.contexts import AgentCompactionSection, CompactionSection
 from interlock.protocol.identifiers import AGENT_ID
-from interlock.session.chat_route import Binding
+from interlock.session.chat.chat_route import Binding
 
 TOKEN_FILE = "openclaw-hooks.secret"
 """Where the hooks' token is stored, in the state directory."""
@@ -166,7 +166,7 @@ def _send_policy(reading: _Reading, policy: object) -> None:
 
 
 def _rule_kind() -> type:
-    from interlock.session.send_policy import SendRule
+    from interlock.session.chat.send_policy import SendRule
 
     return SendRule
 

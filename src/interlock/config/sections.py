@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from interlock.command.budget import MAX_BUDGETS, BudgetRule
-from interlock.command.policy import Rule
-from interlock.command.presets import Preset, rules_of
+from interlock.command.policy.budget import MAX_BUDGETS, BudgetRule
+from interlock.command.policy.policy import Rule
+from interlock.command.policy.presets import Preset, rules_of
 from interlock.command.redaction import MAX_RULES, RedactionRule
 from interlock.config.chats import CronSection, HookSection, SessionSection
 from interlock.config.contexts import CompactionSection, DefaultsSection
@@ -21,7 +21,7 @@ from interlock.ports.agent import AgentSpec, check_roots
 from interlock.protocol import limits
 from interlock.protocol.access import GIVEN_ROLES, TENANT_ID
 from interlock.protocol.records import DEVICES
-from interlock.session.chat_route import Binding
+from interlock.session.chat.chat_route import Binding
 
 DEFAULT_PORT = 7420
 LONGEST_MS = 3_650 * 24 * 60 * 60 * 1000

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from interlock.cli.known_agents import KNOWN
+from interlock.cli.agents.known_agents import KNOWN
 from interlock.cli.verb_error import usage
 from interlock.config import FILE_NAME, ConfigError, load, state_directory
 from interlock.demo import files

@@ -10,9 +10,9 @@ from typing import NamedTuple
 import msgspec
 
 from interlock.backends.sqlite.ledger import LEDGER_NAME
-from interlock.command.audit_check import AuditReport, verify
-from interlock.gateway.audit_state import verify_ledger_file
-from interlock.gateway.signing_key import PUBLIC_NAME, load_public_key
+from interlock.command.audit.audit_check import AuditReport, verify
+from interlock.gateway.audit.audit_state import verify_ledger_file
+from interlock.gateway.audit.signing_key import PUBLIC_NAME, load_public_key
 
 _TRIGGERS = "SELECT name FROM sqlite_master WHERE type = 'trigger' AND tbl_name = 'audit'"
 _MIDDLE = "SELECT tenant_id, seq, body FROM audit ORDER BY seq LIMIT 1 OFFSET (SELECT count(*) / 2 FROM audit)"

@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+from interlock.cli.display.terminal import one_line
+from interlock.cli.display.values import count
 from interlock.cli.exit_status import BY_STATE
-from interlock.cli.gateway_link import GatewayLink, decoded
-from interlock.cli.sse import SseEvent, SseStream
-from interlock.cli.terminal import one_line
-from interlock.cli.values import count
+from interlock.cli.link.gateway_link import GatewayLink, decoded
+from interlock.cli.link.sse import SseEvent, SseStream
 from interlock.command.card.permission_request import title_of_approval
 from interlock.demo import audit, files
 from interlock.demo.agent import Chosen

@@ -16,10 +16,10 @@ from urllib.parse import urlsplit
 
 import httpx2
 
+from interlock.cli.config.place import RUNNER_TOKEN_FILE, Where, gateway_file, write_private
+from interlock.cli.display.terminal import result, say
 from interlock.cli.exit_status import ExitStatus
-from interlock.cli.gateway_link import GatewayLink
-from interlock.cli.place import RUNNER_TOKEN_FILE, Where, gateway_file, write_private
-from interlock.cli.terminal import result, say
+from interlock.cli.link.gateway_link import GatewayLink
 from interlock.cli.verb_error import Trouble, usage
 from interlock.demo import audit, files
 from interlock.demo.agent import Chosen, choose, write_config

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from interlock.cli.gateway_link import GatewayLink
-from interlock.cli.sse import SseEvent, SseStream, StreamResumed
+from interlock.cli.link.gateway_link import GatewayLink
+from interlock.cli.link.sse import SseEvent, SseStream, StreamResumed
 from interlock.demo.stream_view import StreamView
 from interlock.protocol.api.sessions import GET_FRAMES
 

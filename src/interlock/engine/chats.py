@@ -11,6 +11,8 @@ import msgspec
 import structlog
 
 from interlock.engine.bridge import entries
+from interlock.engine.bridge.commands.prompts import prompt_content
+from interlock.engine.bridge.commands.verbs import LaneVerb
 from interlock.engine.bridge.inputs.people import (
     ChatMessageReceived,
     ChatWord,
@@ -23,11 +25,9 @@ from interlock.engine.bridge.inputs.people import (
 )
 from interlock.engine.bridge.lane import SYSTEM, Lane
 from interlock.engine.bridge.lane_state import LaneState
-from interlock.engine.bridge.prompts import prompt_content
-from interlock.engine.bridge.verbs import LaneVerb
-from interlock.engine.key_turns import KeyTurn, KeyTurns
-from interlock.engine.lane_shell import BROKEN_WAIT_S, LaneShell
-from interlock.engine.lanes import Lanes
+from interlock.engine.lanes.key_turns import KeyTurn, KeyTurns
+from interlock.engine.lanes.lane_shell import BROKEN_WAIT_S, LaneShell
+from interlock.engine.lanes.lanes import Lanes
 from interlock.engine.membership import Elsewhere, Hold, LaneMoved
 from interlock.engine.router import Route, Router
 from interlock.ports.clock import Clock, Entropy
@@ -37,8 +37,8 @@ from interlock.protocol.inbound import Received, ResetCause
 from interlock.protocol.problems import Place, Problem
 from interlock.protocol.records import IdempotencyRecord, Principal, SessionRecord
 from interlock.protocol.resources import CommandBody, Target
-from interlock.session.chat_route import MAIN_ALONE, BadChat, Binding, Chat, Naming, agent_for, chat_key
-from interlock.session.chat_words import (
+from interlock.session.chat.chat_route import MAIN_ALONE, BadChat, Binding, Chat, Naming, agent_for, chat_key
+from interlock.session.chat.chat_words import (
     COMPACTING,
     Word,
     no_status,
@@ -46,9 +46,9 @@ from interlock.session.chat_words import (
     read_word,
     stopped_text,
 )
+from interlock.session.chat.resets import ResetCommand, ResetRules, due, read_reset, reset_for
+from interlock.session.chat.send_policy import SendRules, may_send
 from interlock.session.keys import BadKey, agent_of, canonical_key
-from interlock.session.resets import ResetCommand, ResetRules, due, read_reset, reset_for
-from interlock.session.send_policy import SendRules, may_send
 
 _state = msgspec.json.Decoder(LaneState)
 log = structlog.get_logger("interlock.sessions")

@@ -18,7 +18,7 @@ from interlock.engine.cluster.cluster import Cluster, Holder
 from interlock.engine.cluster.heartbeats import NoteReceiver, OthersBeats, OwnBeats
 from interlock.engine.cluster.takeover import Clocked
 from interlock.engine.drains import Drains
-from interlock.engine.lanes import Lanes
+from interlock.engine.lanes.lanes import Lanes
 from interlock.engine.presence import Links, Present, RunnerPresence, facts_of
 from interlock.ports.clock import Clock
 from interlock.ports.leases import RunnerLocation

@@ -24,7 +24,7 @@ from interlock.protocol.inbound import CronJobShown, Received
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import AuditDraft, IdempotencyRecord, Principal
 from interlock.protocol.resources import Actor
-from interlock.session.schedule import how_often, newest_due, next_due
+from interlock.session.chat.schedule import how_often, newest_due, next_due
 
 GRACE_MS = 10 * 60 * 1000
 """A job that is late by at most this, because the gateway was restarted or no runner was attached, still runs."""

@@ -10,9 +10,9 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
-from interlock.command.register import bound, drain_row, ended
+from interlock.command.audit.register import bound, drain_row, ended
 from interlock.engine.bridge.lane_state import LaneState
-from interlock.engine.rows import LOOKS, RowAudit
+from interlock.engine.lanes.rows import LOOKS, RowAudit
 from interlock.ports.clock import Clock
 from interlock.ports.entities import DRAINS
 from interlock.ports.ledger import AuditAppend, Drop, Ledger, Put, PutIdempotency, WriteBatch

@@ -9,13 +9,14 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from interlock.command import remembered_rule
 from interlock.command.approval import Ballot, count, too_late, withdraw
-from interlock.command.policy import Rule, RuleSet
-from interlock.command.register import row_of
+from interlock.command.audit.register import row_of
+from interlock.command.policy import remembered_rule
+from interlock.command.policy.policy import Rule, RuleSet
 from interlock.engine.audit_readiness import Signing
-from interlock.engine.bridge import trusted_files
-from interlock.engine.bridge.asking_agents import ANSWER_UNUSED
+from interlock.engine.bridge.approvals import trusted_files
+from interlock.engine.bridge.approvals.asking_agents import ANSWER_UNUSED
+from interlock.engine.bridge.commands.verbs import LaneVerb, verb_body
 from interlock.engine.bridge.conditions import Conditions
 from interlock.engine.bridge.inputs import LaneInput
 from interlock.engine.bridge.inputs.gateway import RulesChanged
@@ -31,26 +32,25 @@ from interlock.engine.bridge.inputs.people import (
 from interlock.engine.bridge.kernel import Decide, decide
 from interlock.engine.bridge.lane_state import LaneState, Limits
 from interlock.engine.bridge.tenant_lane import tenant_lane_id
-from interlock.engine.bridge.verbs import LaneVerb, verb_body
 from interlock.engine.chats import ChatInbox
 from interlock.engine.cluster.cluster import Cluster
 from interlock.engine.cluster_sync import ClusterPeers
-from interlock.engine.compactor import Compactor
 from interlock.engine.drains import Drains
 from interlock.engine.engine_status import EngineStatus
-from interlock.engine.key_turns import KeyTurns
-from interlock.engine.lanes import Lanes
+from interlock.engine.lanes.key_turns import KeyTurns
+from interlock.engine.lanes.lanes import Lanes
+from interlock.engine.lanes.rows import RowAudit
+from interlock.engine.lanes.spend import read_spending, shown
 from interlock.engine.membership import Hold, Room
 from interlock.engine.presence import RunnerPresence
 from interlock.engine.router import Route, Router
-from interlock.engine.rows import RowAudit
-from interlock.engine.session_desk import Remember, SessionDesk
+from interlock.engine.sessions.compactor import Compactor
+from interlock.engine.sessions.session_desk import Remember, SessionDesk
+from interlock.engine.sessions.transcript_desk import TranscriptDesk
+from interlock.engine.sessions.transcript_writer import TranscriptWriter
+from interlock.engine.sessions.workspace_looks import WorkspaceLooks
 from interlock.engine.setbacks import Setbacks
-from interlock.engine.spend import read_spending, shown
-from interlock.engine.transcript_desk import TranscriptDesk
-from interlock.engine.transcript_writer import TranscriptWriter
-from interlock.engine.viewers import Viewers
-from interlock.engine.workspace_looks import WorkspaceLooks
+from interlock.engine.viewers.viewers import Viewers
 from interlock.ports.clock import Clock, Entropy
 from interlock.ports.entities import RUNNERS
 from interlock.ports.ledger import Ledger, LedgerError, Note, StoredBallot, WriteBatch

@@ -10,9 +10,9 @@ from contextlib import suppress
 import msgspec
 import structlog
 
+from interlock.command.audit.record_seal import BrokenRecord, changed_approval, read
 from interlock.command.card.permission_request import lines_of_approval, redacted, title_of_approval
 from interlock.command.card.text import visible
-from interlock.command.record_seal import BrokenRecord, changed_approval, read
 from interlock.ports.channel import ApprovalNotice, Channel, NoReceiver, NotAsked
 from interlock.ports.clock import Clock
 from interlock.ports.ledger import Ledger, LedgerError, Put, WriteBatch

@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from interlock.engine.bridge.context_state import ContextState
+from interlock.engine.bridge.context.context_state import ContextState
 from interlock.engine.bridge.lane_state import LaneState
-from interlock.engine.lane_shell import LaneShell
+from interlock.engine.lanes.lane_shell import LaneShell
 from interlock.engine.membership import Elsewhere
 from interlock.engine.presence import Present, RunnerPresence
 from interlock.ports.clock import Clock, Entropy

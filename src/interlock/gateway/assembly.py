@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from interlock.command.policy import RuleSet
+from interlock.command.policy.policy import RuleSet
 from interlock.config import RatesSection
 from interlock.engine.bridge.kernel import Decide, decide
 from interlock.engine.bridge.lane_state import Limits
@@ -16,19 +16,19 @@ from interlock.engine.cluster.cluster import Cluster
 from interlock.engine.cron import Crons
 from interlock.engine.engine import Engine
 from interlock.engine.entropy_pool import EntropyPool
-from interlock.engine.viewers import Viewers
-from interlock.gateway.access import make_access
-from interlock.gateway.checkpoints import CheckpointSigner
-from interlock.gateway.cluster_health import ClusterWatch
+from interlock.engine.viewers.viewers import Viewers
+from interlock.gateway.access.access import make_access
+from interlock.gateway.access.credentials import Issuers
+from interlock.gateway.access.pairings import Pairings
+from interlock.gateway.audit.checkpoints import CheckpointSigner
 from interlock.gateway.cluster_member import share
-from interlock.gateway.credentials import Issuers
 from interlock.gateway.hooks import ConfiguredHook, Hooks
-from interlock.gateway.metrics import Metrics
-from interlock.gateway.pairings import Pairings
-from interlock.gateway.rawp import RawpEndpoint
+from interlock.gateway.link.rawp import RawpEndpoint
 from interlock.gateway.rest.app import RestApp
 from interlock.gateway.rest.service import Front, GatewayFacts, NewestCheckpoint
 from interlock.gateway.retention import Retention
+from interlock.gateway.telemetry.cluster_health import ClusterWatch
+from interlock.gateway.telemetry.metrics import Metrics
 from interlock.gateway.webhooks import ConfiguredWebhook, WebhookService
 from interlock.ports.bus import Bus
 from interlock.ports.clock import Clock

@@ -16,7 +16,7 @@ from interlock.engine.cluster.cluster import Cluster
 from interlock.engine.cluster_sync import ClusterPeers
 from interlock.engine.engine import Engine
 from interlock.engine.setbacks import Findings
-from interlock.gateway.rawp import RawpEndpoint
+from interlock.gateway.link.rawp import RawpEndpoint
 from interlock.gateway.rest.forwarder import WHAT, answer_sent
 from interlock.gateway.rest.service import Front
 from interlock.ports.bus import BusError

@@ -22,8 +22,8 @@ from interlock.protocol.inbound import Received
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import IdempotencyRecord, Principal
 from interlock.protocol.resources import Actor
-from interlock.session.chat_route import hook_key
-from interlock.session.hook_text import hook_text
+from interlock.session.chat.chat_route import hook_key
+from interlock.session.chat.hook_text import hook_text
 from interlock.session.keys import canonical_key
 
 SAME_MS = 10 * 60 * 1000

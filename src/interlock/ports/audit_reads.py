@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
-from interlock.command.audit_tree import SubtreeHashes
+from interlock.command.audit.audit_tree import SubtreeHashes
 from interlock.protocol.records import AuditRecord
 
 MakeRoom = Callable[[str], Awaitable[None]]
@@ -18,8 +18,8 @@ class AuditReads(Protocol):
     async def audit(self, tenant_id: str, after: int, limit: int) -> list[AuditRecord]: ...
 
     async def audit_rows(self, tenant_id: str, after: int) -> list[AuditRecord]:
-        """Return the audit records after a seq that bind rows (`command.register`), in order, without their personal
-        values."""
+        """Return the audit records after a seq that bind rows (`command.audit.register`), in order, without their
+        personal values."""
         ...
 
     async def audit_head(self, tenant_id: str) -> tuple[int, str]:
@@ -50,8 +50,8 @@ class AuditReads(Protocol):
         ...
 
     def bound_audit(self, make_room: MakeRoom) -> None:
-        """Enforce the bound on unsigned records (`command.audit`) within the transactions: a batch that exceeds it
-        waits for `make_room`, and fails if that fails (U-3)."""
+        """Enforce the bound on unsigned records (`command.audit.audit`) within the transactions: a batch that exceeds
+        it waits for `make_room`, and fails if that fails (U-3)."""
         ...
 
     def began_audit(self, tenant_id: str) -> bool:

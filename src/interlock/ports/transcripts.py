@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 from interlock.protocol.records import TranscriptLine
-from interlock.session.context import ModelContext
-from interlock.session.tree import Tree
+from interlock.session.context.context import ModelContext
+from interlock.session.transcript.tree import Tree
 
 
 class TranscriptHeader(NamedTuple):

@@ -65,9 +65,9 @@ from interlock.probe.steps import (
 )
 from interlock.probe.verdict import Tried, in_repository, limits, table, verdict
 from interlock.probe.witness import Witness
-from interlock.runner import outlet
-from interlock.runner.process import AgentProcess
-from interlock.runner.session_box import NO_BOX, Boxing, BoxRefused
+from interlock.runner.process import outlet
+from interlock.runner.process.process import AgentProcess
+from interlock.runner.session.session_box import NO_BOX, Boxing, BoxRefused
 
 OPEN_TIMEOUT_S = 30.0
 """An agent that is not ready within this is not checked."""

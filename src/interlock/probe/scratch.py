@@ -21,7 +21,7 @@ from interlock.agents.evidence import settings_digest
 from interlock.agents.workspace_files import ignoring_env
 from interlock.ports.agent import AgentSpec
 from interlock.probe.model_endpoint import NOT_A_KEY, Pointing, pointing_of
-from interlock.runner.environment import environment
+from interlock.runner.process.environment import environment
 
 MAX_SETTINGS_BYTES = 1_000_000
 """A larger settings file is not copied."""

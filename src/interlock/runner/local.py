@@ -19,9 +19,9 @@ from pathlib import Path
 import msgspec
 import structlog
 
-from interlock.runner.session_control import TakeRefused
-from interlock.runner.sessions import RunnerSessions
-from interlock.runner.supervisor import process_table
+from interlock.runner.process.supervisor import process_table
+from interlock.runner.session.session_control import TakeRefused
+from interlock.runner.session.sessions import RunnerSessions
 
 SOCKET_FILE = "runner.sock"
 PLACE_FILE = "runner.place"

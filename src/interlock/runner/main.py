@@ -30,16 +30,16 @@ from interlock.protocol.identifiers import uuid4
 from interlock.protocol.limits import AGENT_IDLE_MS, OUTBOX_BYTES
 from interlock.protocol.payloads import WORKSPACE_CHANGES, Hello
 from interlock.runner.agent_catalog import Offered, Offering, OfferingRefused, ReadOffering
-from interlock.runner.gateways import Gateways, PairedGateway
-from interlock.runner.interactions import LivePresence
-from interlock.runner.link import NORMAL_PACE, LinkIntervals
+from interlock.runner.link.gateways import Gateways, PairedGateway
+from interlock.runner.link.link import NORMAL_PACE, LinkIntervals
+from interlock.runner.link.outflow import Outflow, OutflowStopped
 from interlock.runner.local import listening
-from interlock.runner.outflow import Outflow, OutflowStopped
-from interlock.runner.process import AgentProcess
-from interlock.runner.reaper import lives_mark, reap_leftovers
-from interlock.runner.session_box import NO_BOX, Boxing
-from interlock.runner.session_context import SessionTimeouts, Surroundings
-from interlock.runner.sessions import RunnerSessions
+from interlock.runner.process.process import AgentProcess
+from interlock.runner.process.reaper import lives_mark, reap_leftovers
+from interlock.runner.session.session_box import NO_BOX, Boxing
+from interlock.runner.session.session_context import SessionTimeouts, Surroundings
+from interlock.runner.session.sessions import RunnerSessions
+from interlock.runner.turn.interactions import LivePresence
 
 STOPPING_TIMEOUT_S = 20.0
 """Limit from SIGTERM to the end: agents get their cancel, their grace and their SIGKILL within it. Outcomes that are

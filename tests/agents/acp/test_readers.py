@@ -17,8 +17,8 @@ from interlock.agents.acp.wire import Implementation, LoadedSession
 from interlock.command.card.request import same_effect
 from interlock.command.facts.request import AgentRequest, facts
 from interlock.ports.agent import AgentQuestion, InteractionAnswer
-from interlock.runner.allowed_input import allowed_input, without_yes
-from interlock.runner.tool_calls import Allowed, AnnouncedCall
+from interlock.runner.turn.allowed_input import allowed_input, without_yes
+from interlock.runner.turn.tool_calls import Allowed, AnnouncedCall
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("H-2")]
 OPTIONS = [("once", "allow_once"), ("no", "reject_once")]

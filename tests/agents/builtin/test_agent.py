@@ -16,7 +16,7 @@ from interlock.model_stand_in import AFTER_TOOL, ModelServer, chunk_texts
 from interlock.ports.agent import AgentPrompt, AgentStart, PromptSettings, Secrets
 from interlock.protocol import payloads as p
 from interlock.protocol.extras import install
-from interlock.runner.process import AgentProcess
+from interlock.runner.process.process import AgentProcess
 from lazily import lazily
 from runner.stage import Stage, raw_input, stage
 

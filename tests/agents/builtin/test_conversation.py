@@ -19,10 +19,10 @@ from interlock.agents.builtin.cache import Cache, ContextEntry, ContextUnknown
 from interlock.model_stand_in import AFTER_TOOL, ModelServer
 from interlock.model_stand_in.answers import OUTPUT_TOKENS
 from interlock.protocol import payloads as p
-from interlock.session.compaction_plan import CompactionSettings, plan
-from interlock.session.compaction_plan import Path as EntryPath
-from interlock.session.entries import AssistantMessage, TextPart, TokenFigures, UserEntry
-from interlock.session.provider_context import cleaned
+from interlock.session.context.compaction_plan import CompactionSettings, plan
+from interlock.session.context.compaction_plan import Path as EntryPath
+from interlock.session.context.provider_context import cleaned
+from interlock.session.transcript.entries import AssistantMessage, TextPart, TokenFigures, UserEntry
 from interlock.session.transfers import File, chunks
 from lazily import lazily
 from runner.stage import Stage, stage

@@ -13,9 +13,9 @@ from agents.builtin_stage import builtin
 from agents.transcribed import Transcribed
 from interlock.model_stand_in import ModelServer
 from interlock.protocol import payloads as p
-from interlock.session.compaction_plan import CompactionSettings, plan
-from interlock.session.compaction_plan import Path as EntryPath
-from interlock.session.entries import AssistantMessage, TextPart, TokenFigures, UserEntry
+from interlock.session.context.compaction_plan import CompactionSettings, plan
+from interlock.session.context.compaction_plan import Path as EntryPath
+from interlock.session.transcript.entries import AssistantMessage, TextPart, TokenFigures, UserEntry
 from runner.stage import stage
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("B-1")]

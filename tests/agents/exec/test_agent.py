@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from interlock.agents.exec.agent import command_line
-from interlock.cli.known_agents import KNOWN
+from interlock.cli.agents.known_agents import KNOWN
 from interlock.ports.agent import AgentSpec
 from runner.stage import stage
 

@@ -26,10 +26,10 @@ from interlock.backends.postgres.transcripts import PostgresTranscripts
 from interlock.backends.sqlite.connect import connect
 from interlock.backends.sqlite.ledger import open_ledger
 from interlock.backends.sqlite.lock import AlreadyRunning, lock_state
-from interlock.command.audit_check import verify_records
+from interlock.command.audit.audit_check import verify_records
 from interlock.config import ClusterSection
-from interlock.engine.rows import RowAudit
-from interlock.gateway.row_state import compare_rows
+from interlock.engine.lanes.rows import RowAudit
+from interlock.gateway.audit.row_state import compare_rows
 from interlock.ports.leases import Instance
 from interlock.ports.ledger import (
     Add,

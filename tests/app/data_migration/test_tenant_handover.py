@@ -20,8 +20,8 @@ from interlock.app.data_migration.tenant_passes import TenantCopy
 from interlock.backends.postgres.database import read_settings
 from interlock.backends.postgres.leases import open_leases
 from interlock.backends.postgres.ledger import open_ledger
-from interlock.gateway.audit_state import verify_ledger_file
-from interlock.gateway.signing_key import load_or_make_key
+from interlock.gateway.audit.audit_state import verify_ledger_file
+from interlock.gateway.audit.signing_key import load_or_make_key
 from interlock.ports.entities import RUNNERS
 from interlock.ports.leases import Instance
 from interlock.ports.ledger import Append, DropControls, LedgerError, Note, Put, PutControl, PutTranscript, WriteBatch

@@ -24,12 +24,12 @@ from interlock.backends.postgres.ledger import open_ledger as open_in_postgres
 from interlock.backends.postgres.transcripts import PostgresTranscripts
 from interlock.backends.sqlite.ledger import open_ledger
 from interlock.backends.sqlite.lock import AlreadyRunning, lock_state
-from interlock.command.register import BoundRecord, bound, row_of
+from interlock.command.audit.register import BoundRecord, bound, row_of
 from interlock.engine.bridge.lane_state import LaneState
-from interlock.engine.rows import RowAudit
-from interlock.gateway.audit_state import CHECKPOINTS_NAME, verify_ledger_file
-from interlock.gateway.checkpoints import CheckpointSigner
-from interlock.gateway.signing_key import load_or_make_key
+from interlock.engine.lanes.rows import RowAudit
+from interlock.gateway.audit.audit_state import CHECKPOINTS_NAME, verify_ledger_file
+from interlock.gateway.audit.checkpoints import CheckpointSigner
+from interlock.gateway.audit.signing_key import load_or_make_key
 from interlock.ports.leases import Instance
 from interlock.ports.ledger import (
     Add,

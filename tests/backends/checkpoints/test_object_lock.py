@@ -14,8 +14,8 @@ from engine.conversation import ManualClock
 from interlock.backends.bucket import Bucket
 from interlock.backends.checkpoints.files import CheckpointFiles
 from interlock.backends.checkpoints.object_lock import Both, LockedCheckpoints
-from interlock.command.audit import checkpoint_line
-from interlock.command.note import origin_of, sign_checkpoint
+from interlock.command.audit.audit import checkpoint_line
+from interlock.command.audit.note import origin_of, sign_checkpoint
 from lazily import lazily
 
 boto3, moto = lazily("boto3"), lazily("moto.server")

@@ -15,8 +15,8 @@ from interlock.backends.jsonl.plain_files import Snapshot
 from interlock.backends.jsonl.transcript_index import Indexed, index_path
 from interlock.ports.transcripts import TranscriptHeader
 from interlock.protocol.records import TranscriptLine
-from interlock.session.context import context
-from interlock.session.tree import read_tree
+from interlock.session.context.context import context
+from interlock.session.transcript.tree import read_tree
 from session.trees import AT, file_of, lines_of, random_entries
 
 pytestmark = pytest.mark.req("X-7")

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from interlock.backends.memory.audit_log import MemoryAudit, Undo
-from interlock.command.audit import FIRST_PREV
-from interlock.command.audit_tree import EMPTY_ROOT, SubtreeHashes, root_of
+from interlock.command.audit.audit import FIRST_PREV
+from interlock.command.audit.audit_tree import EMPTY_ROOT, SubtreeHashes, root_of
 from interlock.protocol.clock import iso
 from interlock.protocol.records import AuditDraft
 

@@ -10,7 +10,7 @@ import pytest
 from backends.postgres.test_ledger import StandingClock, answer, append, draft, line, session
 from interlock.backends.postgres.database import PostgresSettings
 from interlock.backends.postgres.ledger import PostgresLedger, open_ledger
-from interlock.command.audit import CHECKPOINT_FACT, write_noted
+from interlock.command.audit.audit import CHECKPOINT_FACT, write_noted
 from interlock.ports.ledger import (
     AuditAppend,
     BeginLane,

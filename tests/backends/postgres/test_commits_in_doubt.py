@@ -17,7 +17,7 @@ from interlock.backends.postgres import database, writer
 from interlock.backends.postgres.database import PostgresSettings
 from interlock.backends.postgres.leases import open_leases
 from interlock.backends.postgres.ledger import open_ledger
-from interlock.command.policy import Rule, RuleSet
+from interlock.command.policy.policy import Rule, RuleSet
 from interlock.ports.leases import Instance
 from interlock.ports.ledger import LaneName, OutcomeUnknown
 

@@ -18,7 +18,7 @@ from backends.postgres import carried
 from backends.postgres.statements import all_statements
 from interlock.backends.postgres.database import PostgresConnection, PostgresSettings
 from interlock.backends.postgres.transaction import AuditHead, CommitGroup
-from interlock.command.audit import FIRST_PREV
+from interlock.command.audit.audit import FIRST_PREV
 from interlock.ports.ledger import (
     Append,
     AuditAppend,

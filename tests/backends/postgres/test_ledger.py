@@ -17,7 +17,7 @@ from interlock.backends.postgres.faults import LINK_FAULTS, DatabaseUnavailable,
 from interlock.backends.postgres.leases import open_leases
 from interlock.backends.postgres.ledger import PostgresLedger, open_ledger
 from interlock.backends.postgres.transcripts import PostgresTranscripts
-from interlock.command.audit import leaf_hash
+from interlock.command.audit.audit import leaf_hash
 from interlock.ports import trips
 from interlock.ports.leases import Instance
 from interlock.ports.ledger import (

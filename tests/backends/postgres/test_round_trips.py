@@ -10,7 +10,7 @@ from clusters.street import CAPABILITIES, Member, Street, street
 from interlock.backends.postgres.database import PostgresSettings
 from interlock.backends.postgres.leases import open_leases
 from interlock.backends.postgres.ledger import open_ledger
-from interlock.command.policy import Rule, RuleSet
+from interlock.command.policy.policy import Rule, RuleSet
 from interlock.ports.trips import counting, one_trip
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("C-4")]

@@ -9,8 +9,8 @@ import pytest
 
 from engine.conversation import ManualClock
 from interlock.backends.sqlite.ledger import open_ledger
-from interlock.command.audit_tree import SubtreeHashes, includes, inclusion, root_of
-from interlock.gateway.checkpoints import compute
+from interlock.command.audit.audit_tree import SubtreeHashes, includes, inclusion, root_of
+from interlock.gateway.audit.checkpoints import compute
 from interlock.ports.ledger import AuditAppend, EraseAudit, WriteBatch
 from interlock.protocol.records import AuditDraft
 

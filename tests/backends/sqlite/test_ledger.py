@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from interlock.backends.sqlite.ledger import open_ledger
-from interlock.command.audit_check import verify_records
+from interlock.command.audit.audit_check import verify_records
 from interlock.ports.ledger import Append, AuditAppend, LaneName, WriteBatch
 from interlock.protocol.clock import iso
 from interlock.protocol.records import AuditDraft

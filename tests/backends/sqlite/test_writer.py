@@ -13,7 +13,7 @@ from interlock.backends.sqlite.connect import open_writer
 from interlock.backends.sqlite.ledger import SqliteLedger, open_ledger
 from interlock.backends.sqlite.readers import SqliteReaders
 from interlock.backends.sqlite.writer import SqliteWriter
-from interlock.command.audit_check import verify_records
+from interlock.command.audit.audit_check import verify_records
 from interlock.ports.ledger import Append, AuditAppend, Full, LedgerError, WriteBatch
 from interlock.protocol.clock import iso
 from interlock.protocol.records import AuditDraft

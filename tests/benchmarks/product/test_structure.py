@@ -15,7 +15,7 @@ import pytest
 from benchmarks.product import path_trace, structure
 from benchmarks.product.path_trace import Entry
 
-HOME, OTHER = structure.SOURCE / "engine/lanes.py", structure.SOURCE / "app/gateway.py"
+HOME, OTHER = structure.SOURCE / "engine/lanes/lanes.py", structure.SOURCE / "app/gateway.py"
 
 
 def trees(home: str, other: str = "") -> dict[Path, ast.Module]:
@@ -33,7 +33,7 @@ def test_a_module_that_is_named_by_what_it_does_is_a_gerund(name: str, gerund: b
 def test_a_class_name_counts_as_repeated_when_two_modules_define_it() -> None:
     both = trees("class Told: ...\nclass Lane: ...\nclass _Job: ...", "class Told: ...\nclass _Job: ...")
 
-    assert structure.repeated_classes(both) == {"Told": ["interlock.engine.lanes", "interlock.app.gateway"]}
+    assert structure.repeated_classes(both) == {"Told": ["interlock.engine.lanes.lanes", "interlock.app.gateway"]}
 
 
 def test_an_attribute_that_another_module_sets_over_a_placeholder_is_named() -> None:
@@ -49,7 +49,7 @@ class Lanes:
     def grow(self):
         self.mine = 1
 """
-    imported = "from interlock.engine.lanes import Lanes\n"
+    imported = "from interlock.engine.lanes.lanes import Lanes\n"
     assembled = "lanes.on_delivery = notify\nlanes.size = 4\nlanes._hidden = 1\nlanes.watchers.append(1)"
 
     found = structure.assigned_elsewhere(trees(lanes, imported + assembled))
@@ -63,7 +63,8 @@ class Lanes:
     assert structure.assigned_elsewhere(trees(lanes, imported + others_own)) == ([], [])
 
 
-REST, KEYS, LANES, SHELL = "gateway/rest/app.py", "gateway/keys.py", "engine/lanes.py", "engine/lane_shell.py"
+REST, KEYS = "gateway/rest/app.py", "gateway/access/keys.py"
+LANES, SHELL = "engine/lanes/lanes.py", "engine/lanes/lane_shell.py"
 
 
 def test_a_move_is_a_call_into_another_room_and_coming_back_is_none() -> None:
@@ -72,7 +73,7 @@ def test_a_move_is_a_call_into_another_room_and_coming_back_is_none() -> None:
     path = path_trace.summary("a path", entered)
 
     assert (path.files, path.rooms, path.moves, path.changes) == (4, 2, 1, 2)
-    assert path.moved == ["gateway/keys.py > engine/lanes.py"]
+    assert path.moved == ["gateway/access/keys.py > engine/lanes/lanes.py"]
 
 
 def test_calls_between_two_modules_one_after_the_other_are_one_move() -> None:
@@ -139,8 +140,8 @@ def test_the_tracer_notes_the_modules_of_the_package_and_only_while_it_is_armed(
 def test_a_command_and_a_frame_are_traced_through_a_whole_gateway() -> None:
     command, frame = path_trace.run()
 
-    assert {"gateway/rest/commands.py", "engine/lane_shell.py", "backends/sqlite/writer.py"} <= set(command.visited)
-    assert {"gateway/intake.py", "engine/lane_shell.py", "gateway/rest/streams.py"} <= set(frame.visited)
+    assert {"gateway/rest/operations/commands.py", SHELL, "backends/sqlite/writer.py"} <= set(command.visited)
+    assert {"gateway/link/intake.py", SHELL, "gateway/rest/streams.py"} <= set(frame.visited)
     assert frame.changes > frame.moves > frame.rooms > 3
-    assert "gateway/rest/commands.py > engine/engine.py" in command.moved
-    assert "engine/lane_shell.py > backends/sqlite/ledger.py" in frame.moved
+    assert "gateway/rest/operations/commands.py > engine/engine.py" in command.moved
+    assert "engine/lanes/lane_shell.py > backends/sqlite/ledger.py" in frame.moved

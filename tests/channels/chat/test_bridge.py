@@ -14,7 +14,7 @@ import pytest
 
 from channels.chat.busy_chat import BusyChat
 from channels.chat.paper_chat import PaperChat
-from gateway.rest.test_inbound import chatting
+from gateway.rest.operations.test_inbound import chatting
 from interlock.channels.chat.approvals import Approvals
 from interlock.channels.chat.bridge import Bridge, Settings
 from interlock.channels.chat.messages import DIGEST_SHOWN

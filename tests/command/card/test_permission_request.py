@@ -12,7 +12,7 @@ import pytest
 
 from interlock.channels.chat.question import question
 from interlock.channels.telegram.updates import LIMITS
-from interlock.cli.approval_card import card
+from interlock.cli.approvals.approval_card import card
 from interlock.command.card.permission_request import title_of_approval
 from interlock.doors.acp.permission import tool_call
 from interlock.protocol.payloads import WorkspaceFile, WorkspaceFiles

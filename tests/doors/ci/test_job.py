@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from cli.scripted import Script, answer, problem, stream
-from cli.test_follower import APPROVAL, COMMAND, FRAMES, STATUS, approval, asks, command, frames, state
+from cli.tasks.test_follower import APPROVAL, COMMAND, FRAMES, STATUS, approval, asks, command, frames, state
 from interlock.doors.ci.job import PipelineJob
 from interlock.doors.ci.log_lines import LogWriter
 from interlock.protocol.resources import Command

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from cli.test_follower import approval, command
+from cli.tasks.test_follower import approval, command
 from interlock.doors.ci.evidence import EvidenceRow, TaskEvidence
 from interlock.doors.ci.summary import MAX_SUMMARY_BYTES, JobFacts, fenced, span, summary
 from interlock.protocol.answers import StagedChanges

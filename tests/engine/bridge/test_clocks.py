@@ -9,8 +9,8 @@ import anyio.lowlevel
 import pytest
 
 from engine.conversation import Table, turn_uuid
-from interlock.engine import due_sessions
 from interlock.engine.bridge.inputs.gateway import ClockTicked
+from interlock.engine.lanes import due_sessions
 from interlock.protocol.resources import ApprovalRequirement, Target
 
 pytestmark = pytest.mark.anyio

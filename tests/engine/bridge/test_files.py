@@ -11,8 +11,8 @@ import pytest
 
 from engine.conversation import OWNER, Table, remember
 from interlock.engine.bridge.inputs.runner import HistoryBegun, RunnerDetached
-from interlock.engine.bridge.losses import FULL
-from interlock.gateway.rest.files import whole
+from interlock.engine.bridge.link.losses import FULL
+from interlock.gateway.rest.operations.files import whole
 from interlock.ports.ledger import LedgerError
 from interlock.ports.objects import ObjectDamaged, ObjectsError
 from interlock.protocol import payloads as p

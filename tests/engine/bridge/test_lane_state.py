@@ -11,12 +11,12 @@ import msgspec
 import pytest
 
 from benchmarks.product.structure import SOURCE
-from interlock.engine.bridge.context_state import ContextState, PendingCompaction
+from interlock.engine.bridge.context.context_state import ContextState, PendingCompaction
 from interlock.engine.bridge.entries import clocks_of
 from interlock.engine.bridge.lane_state import EndedTurn, Incoming, LaneState
-from interlock.session.entry import SessionFields
-from interlock.session.resets import Clocks, Reset, due
-from interlock.session.tokens import Calibration
+from interlock.session.chat.resets import Clocks, Reset, due
+from interlock.session.context.tokens import Calibration
+from interlock.session.store.entry import SessionFields
 from interlock.session.turn import OpenTool, OpenTurn, TurnMachine
 
 MUTATING = {"append", "pop", "setdefault", "clear", "extend", "update", "remove", "insert", "add", "discard"}

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from engine.conversation import Table
-from interlock.command.policy import RuleSet
-from interlock.command.rule import Rule
+from interlock.command.policy.policy import RuleSet
+from interlock.command.policy.rule import Rule
 from interlock.engine.bridge import seals
 from interlock.engine.bridge.lane_state import LaneState
 from interlock.ports.ledger import DropControls, Put, PutControl, PutSession, WriteBatch

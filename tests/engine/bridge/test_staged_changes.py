@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from engine.conversation import OWNER, Table, remember
-from interlock.command.policy import Rule, RuleSet
+from interlock.command.policy.policy import Rule, RuleSet
 from interlock.protocol import payloads as p
 from interlock.protocol.problems import Problem
 from interlock.protocol.resources import CommandBody, Target

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from engine.bridge.test_budgets import running, uses
+from engine.bridge.commands.test_budgets import running, uses
 from engine.conversation import Table
-from interlock.command.budget import DAY_MS
+from interlock.command.policy.budget import DAY_MS
 from interlock.engine.bridge.usage import COUNTED_MAX
 from interlock.ports.usage import UsageQuery
 from interlock.protocol import payloads as p

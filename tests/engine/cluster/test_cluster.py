@@ -21,7 +21,7 @@ from interlock.engine.cluster import cluster
 from interlock.engine.cluster.relay import StreamNote
 from interlock.engine.cron import CronJob
 from interlock.engine.membership import Elsewhere
-from interlock.engine.stream_items import Durable, Item, TransientItem
+from interlock.engine.viewers.stream_items import Durable, Item, TransientItem
 from interlock.gateway.hooks import ConfiguredHook
 from interlock.ports.bus import BusError, BusTimeout, Subscription
 from interlock.ports.leases import INSTANCE_LIFE_MS

@@ -10,10 +10,10 @@ import pytest
 from structlog.testing import capture_logs
 
 from clusters.street import Member, Street, street
-from interlock.engine import due_sessions
 from interlock.engine.bridge.tenant_lane import tenant_lane_id
 from interlock.engine.cluster import renewal
 from interlock.engine.cluster.takeover import Clocked
+from interlock.engine.lanes import due_sessions
 from interlock.ports.leases import INSTANCE_LIFE_MS
 from interlock.ports.ledger import LaneName, LedgerError
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from clusters.street import NOW, Member, Street, street
-from interlock.gateway.credentials import digest
+from interlock.gateway.access.credentials import digest
 from interlock.ports.leases import MoveStep, TenantMove
 from interlock.ports.ledger import Put, WriteBatch
 from interlock.protocol.records import KeyRecord, TenantRecord

@@ -16,7 +16,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from interlock.config import RatesSection
 from interlock.doors.acp.door import REQUESTS_MAX
-from interlock.gateway.credentials import digest
+from interlock.gateway.access.credentials import digest
 from interlock.gateway.rest.socket import BAD_REQUEST, UNAUTHORIZED
 from interlock.ports.ledger import Put, PutCommand, WriteBatch
 from interlock.protocol import payloads as p

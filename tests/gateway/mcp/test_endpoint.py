@@ -14,7 +14,7 @@ import httpx2
 import pytest
 
 from interlock.config import RatesSection
-from interlock.gateway.credentials import digest
+from interlock.gateway.access.credentials import digest
 from interlock.ports.ledger import Put, WriteBatch
 from interlock.protocol.limits import MAX_BODY_BYTES
 from interlock.protocol.records import KeyRecord

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from interlock.config import GatewaySection
 from interlock.gateway.rest.answers import HttpResponse
 from interlock.gateway.rest.console_pages import SECURITY_HEADERS, ConsolePages
-from interlock.gateway.rest.request_guard import RequestGuard
+from interlock.gateway.rest.request.request_guard import RequestGuard
 from interlock.protocol.problems import Problem
 from small_gateway.running import Gateway
 

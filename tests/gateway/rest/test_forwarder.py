@@ -15,7 +15,6 @@ from engine.cluster.test_cluster import opened
 from interlock.engine.membership import Elsewhere
 from interlock.gateway.rest import forwarder
 from interlock.gateway.rest.answers import HttpResponse
-from interlock.gateway.rest.authentication import HOPS
 from interlock.gateway.rest.forwarder import (
     ANSWER_WAIT_MS,
     FORWARD_DEADLINE_S,
@@ -25,6 +24,7 @@ from interlock.gateway.rest.forwarder import (
     Forwarding,
     answer_sent,
 )
+from interlock.gateway.rest.request.authentication import HOPS
 from interlock.ports.bus import BusError, BusTimeout, CutOff, NoResponder
 from interlock.ports.ledger import LedgerError, Receipt, WriteBatch
 from interlock.protocol.problems import Problem

@@ -7,7 +7,7 @@ import hashlib
 import pytest
 
 from interlock.backends.memory.objects import MemoryObjects
-from interlock.gateway.rest.files import whole
+from interlock.gateway.rest.operations.files import whole
 from interlock.ports.objects import ObjectDamaged, ObjectMissing
 from interlock.protocol.limits import OBJECT_READ_BYTES
 from interlock.protocol.records import FileRecord

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.engine.stream_items import Durable, Item, SharedItems, TransientItem
+from interlock.engine.viewers.stream_items import Durable, Item, SharedItems, TransientItem
 from interlock.gateway.rest.views import deliver, frames_rendering
 from interlock.protocol.envelope import Frame
 from interlock.protocol.frames import encode

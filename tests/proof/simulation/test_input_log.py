@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.engine.bridge.input_log import LaneDecision, read_log, write_log
+from interlock.engine.bridge.replay.input_log import LaneDecision, read_log, write_log
 from proof.simulation import LANE_BREAKS, SHRUNK_BELOW
 from proof.simulation.input_log import recorded, replay_file, save
 from proof.simulation.lane_breaks import BREAKS

@@ -4,7 +4,7 @@
     python tests/session/tokens/count.py
 
 writes the samples that are random, and `counts.json`: what o200k_base has of each `*.txt` beside it. With --characters
-it prints the table of `interlock.session.token_weights`.
+it prints the table of `interlock.session.context.token_weights`.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from interlock.session.tool_result_limits import PruningSettings
+from interlock.session.context.tool_result_limits import PruningSettings
 
 Message = dict[str, Any]
 """A message in the transcript's format (sessions.md section 4), with the roles that X-1 gives to other entries."""

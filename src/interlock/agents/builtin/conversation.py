@@ -38,8 +38,8 @@ from interlock.ports.agent import (
 )
 from interlock.ports.process import Spawn
 from interlock.protocol.payloads import Compacted, SessionCompact
-from interlock.session.provider_context import cleaned
-from interlock.session.tool_result_limits import pruned
+from interlock.session.context.provider_context import cleaned
+from interlock.session.context.tool_result_limits import pruned
 
 CONNECT_S = 15.0
 MODES = ("default", "act", "plan")

@@ -16,8 +16,8 @@ from interlock.agents.builtin.messages import parts_of, text_of
 from interlock.agents.builtin.model_request import DISCARD, ModelTimeouts, RequestFailed, RequestInput, ask
 from interlock.ports.agent import CompactionFailed
 from interlock.protocol.payloads import Compacted, Covers, PreservedElements, SessionCompact
-from interlock.session.compaction_plan import CompactionPlan, size_fault, tokens_after
-from interlock.session.tokens import text_tokens
+from interlock.session.context.compaction_plan import CompactionPlan, size_fault, tokens_after
+from interlock.session.context.tokens import text_tokens
 
 TIMEOUT_S = 300.0
 """Limit of a whole compaction; the gateway waits a little longer."""

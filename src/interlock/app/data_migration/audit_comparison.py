@@ -13,8 +13,8 @@ from interlock.backends.postgres.database import PostgresConnection
 from interlock.backends.postgres.texts import given
 from interlock.backends.sqlite.audit_rows import AuditRows
 from interlock.backends.sqlite.database import SqliteDatabase
-from interlock.command.audit_check import verify_records
-from interlock.command.audit_report import Tampering
+from interlock.command.audit.audit_check import verify_records
+from interlock.command.audit.audit_report import Tampering
 from interlock.protocol.records import AuditRecord
 
 

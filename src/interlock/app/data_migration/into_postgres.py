@@ -29,9 +29,9 @@ from interlock.backends.sqlite.lock import lock_state
 from interlock.ports.clock import Clock
 from interlock.ports.ledger import LedgerError
 from interlock.protocol.clock import iso
-from interlock.session.entries import VERSION, header_line, read_stub
-from interlock.session.tree import read_object
-from interlock.session.versions import upgraded, version_of
+from interlock.session.transcript.entries import VERSION, header_line, read_stub
+from interlock.session.transcript.tree import read_object
+from interlock.session.transcript.versions import upgraded, version_of
 
 
 async def move_into_postgres(state: Path, dsn: str, clock: Clock) -> MigrationReport:

@@ -41,8 +41,8 @@ from interlock.backends.postgres.faults import translate
 from interlock.backends.postgres.ledger import PostgresLedger
 from interlock.backends.postgres.ledger import open_ledger as open_in_postgres
 from interlock.backends.postgres.texts import held
-from interlock.command.audit import CHECKPOINT_FACT, write_noted
-from interlock.engine.rows import RowAudit
+from interlock.command.audit.audit import CHECKPOINT_FACT, write_noted
+from interlock.engine.lanes.rows import RowAudit
 from interlock.ports.clock import Clock
 from interlock.ports.leases import MoveStep
 from interlock.ports.ledger import LedgerError, WriteBatch

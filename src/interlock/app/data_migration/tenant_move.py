@@ -33,14 +33,14 @@ from interlock.backends.postgres.faults import translate
 from interlock.backends.postgres.ledger import PostgresLedger
 from interlock.backends.postgres.ledger import open_ledger as open_in_postgres
 from interlock.backends.postgres.texts import held
-from interlock.command.audit import CHECKPOINT_FACT, checkpoint_line, write_noted
-from interlock.command.audit_check import verify_records
-from interlock.command.audit_tree import subtree
-from interlock.command.note import origin_of, sign_checkpoint
-from interlock.command.register import bound, row_of
-from interlock.engine.rows import WHO, RowAudit
-from interlock.gateway.audit_state import verify_tenants
-from interlock.gateway.checkpoints import compute
+from interlock.command.audit.audit import CHECKPOINT_FACT, checkpoint_line, write_noted
+from interlock.command.audit.audit_check import verify_records
+from interlock.command.audit.audit_tree import subtree
+from interlock.command.audit.note import origin_of, sign_checkpoint
+from interlock.command.audit.register import bound, row_of
+from interlock.engine.lanes.rows import WHO, RowAudit
+from interlock.gateway.audit.audit_state import verify_tenants
+from interlock.gateway.audit.checkpoints import compute
 from interlock.ports.clock import Clock
 from interlock.ports.ledger import AuditAppend, Ledger, LedgerError, Put, WriteBatch
 from interlock.protocol.access import OWNER_TENANT

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from urllib.parse import quote, unquote
 
-from interlock.command.audit_lines import parse_checkpoint_line
+from interlock.command.audit.audit_lines import parse_checkpoint_line
 from interlock.ports.checkpoints import CheckpointSink
 
 MAX_LINE_BYTES = 16_384

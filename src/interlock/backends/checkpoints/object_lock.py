@@ -12,7 +12,7 @@ from urllib.parse import quote, unquote
 from botocore.exceptions import BotoCoreError, ClientError
 
 from interlock.backends.bucket import Bucket, Failure, code_of, connect
-from interlock.command.audit_lines import parse_checkpoint_line
+from interlock.command.audit.audit_lines import parse_checkpoint_line
 from interlock.ports.checkpoints import CheckpointSink
 from interlock.ports.clock import Clock
 

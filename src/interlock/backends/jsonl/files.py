@@ -21,12 +21,12 @@ from interlock.ports.clock import Clock
 from interlock.ports.transcripts import TranscriptHeader
 from interlock.protocol.clock import iso
 from interlock.protocol.records import TranscriptLine
-from interlock.session.entries import VERSION, header_line, read_stub
 from interlock.session.keys import SAFE_NAME, TOPIC
-from interlock.session.line_json import BOM
-from interlock.session.tree import read_object
-from interlock.session.tree_edits import is_branch
-from interlock.session.versions import upgraded, version_of
+from interlock.session.transcript.entries import VERSION, header_line, read_stub
+from interlock.session.transcript.line_json import BOM
+from interlock.session.transcript.tree import read_object
+from interlock.session.transcript.tree_edits import is_branch
+from interlock.session.transcript.versions import upgraded, version_of
 
 KNOWN_FILES = 256
 """Files whose ids are cached; a dropped one is read again before the next append to it."""

@@ -24,9 +24,9 @@ from zlib import crc32
 
 from interlock.backends.jsonl.atomic_files import MODE
 from interlock.backends.jsonl.plain_files import Snapshot, Stamp, open_plain, stamp_of
-from interlock.session.context import ModelContext, context
-from interlock.session.entries import VERSION, read_stub
-from interlock.session.tree import TranscriptNode, Tree, read_object, read_tree
+from interlock.session.context.context import ModelContext, context
+from interlock.session.transcript.entries import VERSION, read_stub
+from interlock.session.transcript.tree import TranscriptNode, Tree, read_object, read_tree
 
 INDEX_MIN_BYTES = 1024 * 1024
 """A smaller file is read completely: that is faster than maintaining an index of it."""

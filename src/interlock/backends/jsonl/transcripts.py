@@ -17,9 +17,9 @@ from interlock.backends.jsonl.transcript_index import Indexed, ids_by_index, kee
 from interlock.ports.clock import Clock
 from interlock.ports.transcripts import Rewrite, TranscriptHeader, TranscriptPage, TranscriptStore
 from interlock.protocol.records import TranscriptLine
-from interlock.session.context import ModelContext
-from interlock.session.entries import check_line
-from interlock.session.tree import Tree, read_tree
+from interlock.session.context.context import ModelContext
+from interlock.session.transcript.entries import check_line
+from interlock.session.transcript.tree import Tree, read_tree
 
 T = TypeVar("T")
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from interlock.backends.jsonl.atomic_files import MODE, sync_directory
-from interlock.session.store_view import VIEW_MAX_BYTES
+from interlock.session.store.store_view import VIEW_MAX_BYTES
 
 NAME = "sessions.json"
 WRITTEN = ".sessions.json.written"

@@ -8,8 +8,8 @@ from itertools import islice
 
 import msgspec
 
-from interlock.command.audit import FIRST_PREV, SALT_BYTES, AuditRefused, seal
-from interlock.command.audit_tree import SubtreeHashes, root_of
+from interlock.command.audit.audit import FIRST_PREV, SALT_BYTES, AuditRefused, seal
+from interlock.command.audit.audit_tree import SubtreeHashes, root_of
 from interlock.ports.ledger import LedgerError
 from interlock.protocol.records import AuditDraft, AuditRecord
 

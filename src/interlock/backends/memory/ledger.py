@@ -11,10 +11,10 @@ import msgspec
 from interlock.backends.memory.entities import drop
 from interlock.backends.memory.tables import MemoryTables, ended_ms
 from interlock.backends.memory.upkeep import MemoryUpkeep
-from interlock.command.audit import FIRST_PREV
-from interlock.command.audit_tree import SubtreeHashes
+from interlock.command.audit.audit import FIRST_PREV
+from interlock.command.audit.audit_tree import SubtreeHashes
+from interlock.command.audit.register import MARK
 from interlock.command.machine import TERMINAL
-from interlock.command.register import MARK
 from interlock.ports.entities import USAGE
 from interlock.ports.ledger import (
     EVERY_SESSION,

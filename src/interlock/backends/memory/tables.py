@@ -6,7 +6,7 @@ from interlock.backends.audit_room import AuditedLedger, AuditRoom, NoRoom
 from interlock.backends.memory.audit_log import MemoryAudit
 from interlock.backends.memory.entities import MemoryEntities, Undo, drop, put
 from interlock.backends.memory.events import Streams
-from interlock.command.audit import CHECKPOINT_FACT, TailFull, noted_size
+from interlock.command.audit.audit import CHECKPOINT_FACT, TailFull, noted_size
 from interlock.command.machine import TERMINAL
 from interlock.ports.ledger import (
     FIRST_EPOCH,

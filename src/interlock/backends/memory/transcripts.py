@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 
 from interlock.ports.transcripts import Rewrite, TranscriptHeader, TranscriptPage, TranscriptStore
 from interlock.protocol.records import TranscriptLine
-from interlock.session.context import ModelContext, context
-from interlock.session.entries import check_line, header_line, read_stub
-from interlock.session.tree import Tree, read_tree
+from interlock.session.context.context import ModelContext, context
+from interlock.session.transcript.entries import check_line, header_line, read_stub
+from interlock.session.transcript.tree import Tree, read_tree
 
 
 class MemoryTranscripts(TranscriptStore):

@@ -19,7 +19,7 @@ from interlock.backends.postgres.faults import LINK_FAULTS, is_answered, is_away
 from interlock.backends.postgres.single import CHECKS, NOTED_CHANGE, NotAtOnce, Reason, Single
 from interlock.backends.postgres.texts import held_lane
 from interlock.backends.postgres.transaction import AuditHead, CommitGroup
-from interlock.command.audit import CHECKPOINT_FACT, TailBound
+from interlock.command.audit.audit import CHECKPOINT_FACT, TailBound
 from interlock.ports.ledger import LaneName, LedgerError, WriteBatch
 
 KNOWN_HEADS = 4_096

@@ -29,8 +29,8 @@ from interlock.backends.rows import (
     command_of,
     command_row,
 )
-from interlock.command.audit import CHECKPOINT_FACT, FIRST_PREV
-from interlock.command.register import BoundRecord
+from interlock.command.audit.audit import CHECKPOINT_FACT, FIRST_PREV
+from interlock.command.audit.register import BoundRecord
 from interlock.ports.entities import BOUND, Entity
 from interlock.protocol.records import ApprovalRecord, AuditRecord, CommandRecord, ControlRecord, StoredSession
 

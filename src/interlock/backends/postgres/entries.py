@@ -13,7 +13,7 @@ from interlock.ports.ledger import LedgerError
 from interlock.ports.transcripts import TranscriptHeader
 from interlock.protocol.clock import iso
 from interlock.protocol.records import TranscriptLine
-from interlock.session.entries import BadLine, check_line, header_line
+from interlock.session.transcript.entries import BadLine, check_line, header_line
 
 KNOWN_TRANSCRIPTS = 65_536
 """Sessions that are known to have a transcript; beyond it the oldest are looked up again."""

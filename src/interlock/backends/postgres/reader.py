@@ -9,7 +9,7 @@ from interlock.backends.postgres import entities, queries, stored_lanes
 from interlock.backends.postgres.audit_rows import record_of
 from interlock.backends.postgres.database import PostgresReaders
 from interlock.backends.sql_reads import END_OF_TIME, SqlReading, events_of
-from interlock.command.audit_tree import SubtreeHashes
+from interlock.command.audit.audit_tree import SubtreeHashes
 from interlock.ports.ledger import (
     EVERY_SESSION,
     CommandQuery,

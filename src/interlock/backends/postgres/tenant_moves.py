@@ -13,8 +13,8 @@ from interlock.backends.postgres import statements
 from interlock.backends.postgres.database import PostgresConnection, Row
 from interlock.backends.postgres.texts import held
 from interlock.backends.postgres.transaction import CommitGroup
-from interlock.command.audit import FIRST_PREV
-from interlock.command.register import bound
+from interlock.command.audit.audit import FIRST_PREV
+from interlock.command.audit.register import bound
 from interlock.ports.entities import TENANTS
 from interlock.ports.leases import PASSED_ON, Instance, MoveStep
 from interlock.ports.ledger import AuditAppend, LedgerError, Put, WriteBatch

@@ -16,7 +16,7 @@ from interlock.backends.postgres.operations import TableStatement, columns
 from interlock.backends.postgres.single import HELD, MOVE_HEADS, NOTED, NotAtOnce, Single
 from interlock.backends.postgres.tables import TABLES, controls_apart, operation_of
 from interlock.backends.postgres.texts import held, lane_columns
-from interlock.command.audit import (
+from interlock.command.audit.audit import (
     CHECKPOINT_FACT,
     FIRST_PREV,
     SALT_BYTES,
@@ -26,7 +26,7 @@ from interlock.command.audit import (
     noted_size,
     seal,
 )
-from interlock.command.audit_tree import Frontier
+from interlock.command.audit.audit_tree import Frontier
 from interlock.ports.ledger import (
     Append,
     AuditAppend,

@@ -17,9 +17,9 @@ from interlock.ports.ledger import LedgerError
 from interlock.ports.transcripts import KeptEntries, Rewrite, TranscriptHeader, TranscriptPage, TranscriptStore
 from interlock.protocol.clock import iso
 from interlock.protocol.records import TranscriptLine
-from interlock.session.context import ModelContext, context
-from interlock.session.entries import check_line, read_stub
-from interlock.session.tree import Tree, read_tree
+from interlock.session.context.context import ModelContext, context
+from interlock.session.transcript.entries import check_line, read_stub
+from interlock.session.transcript.tree import Tree, read_tree
 
 T = TypeVar("T")
 

@@ -46,7 +46,7 @@ from interlock.backends.postgres.faults import (
 from interlock.backends.postgres.single import NotAtOnce, Reason
 from interlock.backends.postgres.texts import held_lane, lane_columns
 from interlock.backends.postgres.transaction import CommitGroup
-from interlock.command.audit import TailBound
+from interlock.command.audit.audit import TailBound
 from interlock.ports import trips
 from interlock.ports.ledger import AuditAppend, Fenced, LaneName, LedgerError, OutcomeUnknown, Receipt, WriteBatch
 from interlock.ports.outage_log import OutageLog

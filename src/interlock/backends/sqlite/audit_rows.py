@@ -24,8 +24,8 @@ from interlock.backends.sqlite import queries
 from interlock.backends.sqlite.connect import connect
 from interlock.backends.sqlite.database import SqliteDatabase
 from interlock.backends.sqlite.faults import translate
-from interlock.command.audit import CHECKPOINT_FACT, FIRST_PREV
-from interlock.command.register import BoundRecord
+from interlock.command.audit.audit import CHECKPOINT_FACT, FIRST_PREV
+from interlock.command.audit.register import BoundRecord
 from interlock.ports.entities import BOUND, Entity
 from interlock.ports.ledger import LedgerError
 from interlock.protocol.records import ApprovalRecord, AuditRecord, CommandRecord, ControlRecord, StoredSession

@@ -14,7 +14,7 @@ from interlock.backends.sqlite.database import SqliteDatabase
 from interlock.backends.sqlite.entities import make_missing_tables
 from interlock.backends.sqlite.faults import NotASqliteLedger, TooNew
 from interlock.backends.sqlite.transaction import write_rows
-from interlock.command.audit_tree import Frontier
+from interlock.command.audit.audit_tree import Frontier
 from interlock.ports.ledger import Full
 
 APPLICATION_ID = 0x496C6B31

@@ -19,7 +19,7 @@ from interlock.backends.sqlite.readers import SqliteReaders
 from interlock.backends.sqlite.transaction import Absent
 from interlock.backends.sqlite.upkeep import SqliteUpkeep
 from interlock.backends.sqlite.writer import Measured, SqliteWriter
-from interlock.command.audit_tree import SubtreeHashes
+from interlock.command.audit.audit_tree import SubtreeHashes
 from interlock.ports.clock import Clock
 from interlock.ports.ledger import (
     EVERY_SESSION,

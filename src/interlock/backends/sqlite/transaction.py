@@ -12,7 +12,7 @@ from interlock.backends import rows
 from interlock.backends.audit_room import NoRoom
 from interlock.backends.sqlite import entities, queries
 from interlock.backends.sqlite.database import Row, SqliteDatabase, Value
-from interlock.command.audit import CHECKPOINT_FACT, SALT_BYTES, AuditRefused, LogEnd, TailBound, TailFull
+from interlock.command.audit.audit import CHECKPOINT_FACT, SALT_BYTES, AuditRefused, LogEnd, TailBound, TailFull
 from interlock.ports.ledger import (
     FIRST_EPOCH,
     AdvanceFact,

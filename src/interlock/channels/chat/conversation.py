@@ -23,7 +23,7 @@ from interlock.protocol.limits import PAGE_MAX
 from interlock.sdk import AsyncInterlock
 from interlock.sdk.follower import StreamEvent
 from interlock.sdk.problems import CursorExpired, InterlockError
-from interlock.session.entry import Verbosity, verbosity
+from interlock.session.store.entry import Verbosity, verbosity
 
 TYPING_S = 4.0
 """The Bot API shows typing for five seconds."""

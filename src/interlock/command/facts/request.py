@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, cast
 from urllib.parse import unquote
 
 from interlock.command.facts import shell
-from interlock.command.patterns import SEPARATORS
+from interlock.command.policy.patterns import SEPARATORS
 
 MAX_FACTS = 1_000
 """Paths, commands, URLs or texts of one request; a request with more is unclear."""

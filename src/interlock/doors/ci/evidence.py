@@ -9,8 +9,8 @@ from typing import NamedTuple
 import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from interlock.command.note import parse_checkpoint
-from interlock.command.record_proof import MAX_PROVEN_RECORDS, PROOF_FORMAT, RecordProof, check, proven, written
+from interlock.command.audit.note import parse_checkpoint
+from interlock.command.audit.record_proof import MAX_PROVEN_RECORDS, PROOF_FORMAT, RecordProof, check, proven, written
 from interlock.protocol.answers import AuditLine
 from interlock.protocol.clock import iso, parse_iso
 from interlock.protocol.limits import PAGE_MAX

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from interlock.command.audit_report import plural
+from interlock.command.audit.audit_report import plural
 from interlock.command.card.permission_request import request_of_approval, title_of_approval
 from interlock.command.card.text import one_line, visible
 from interlock.doors.ci.evidence import TaskEvidence

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from interlock.command.record_seal import target
-from interlock.engine.bridge.cancellation import close_session
-from interlock.engine.bridge.command_end import close_agent
+from interlock.command.audit.record_seal import target
+from interlock.engine.bridge.commands.cancellation import close_session
+from interlock.engine.bridge.commands.command_end import close_agent
 from interlock.engine.bridge.lane import Lane
 from interlock.protocol.problems import Problem
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from interlock.engine.bridge import budget_decisions, compaction, links, orphans, progress, termination, workspace_trust
-from interlock.engine.bridge.approvals import expire
-from interlock.engine.bridge.cancellation import cancel_command
-from interlock.engine.bridge.command_end import end_canceled, end_command, fail
-from interlock.engine.bridge.dispatch import replace_prompt
+from interlock.engine.bridge.approvals import workspace_trust
+from interlock.engine.bridge.approvals.approvals import expire
+from interlock.engine.bridge.commands import budget_decisions, progress
+from interlock.engine.bridge.commands.cancellation import cancel_command
+from interlock.engine.bridge.commands.command_end import end_canceled, end_command, fail
+from interlock.engine.bridge.commands.dispatch import replace_prompt
+from interlock.engine.bridge.commands.verbs import lapse
+from interlock.engine.bridge.context import compaction
 from interlock.engine.bridge.lane import SYSTEM, Lane
-from interlock.engine.bridge.verbs import lapse
+from interlock.engine.bridge.link import links, orphans, termination
 from interlock.protocol import payloads as p
 from interlock.protocol.limits import CANCEL_FORCE_MS
 from interlock.protocol.records import ApprovalRecord, CommandRecord

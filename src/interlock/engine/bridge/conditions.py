@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from interlock.command.policy import RuleSet
+from interlock.command.policy.policy import RuleSet
 from interlock.protocol.payloads import AgentOffer
 
 NO_RULES = RuleSet()

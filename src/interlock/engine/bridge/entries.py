@@ -8,18 +8,18 @@ from typing import Any
 
 import msgspec
 
-from interlock.engine.bridge.context_state import ContextState
+from interlock.engine.bridge.commands.prompts import prompt_content
+from interlock.engine.bridge.context.context_state import ContextState
 from interlock.engine.bridge.lane import SYSTEM, Lane
 from interlock.engine.bridge.lane_state import LaneState
-from interlock.engine.bridge.prompts import prompt_content
 from interlock.protocol.payloads import PromptRequest
 from interlock.protocol.problems import Place, Problem
 from interlock.protocol.records import CommandRecord
 from interlock.protocol.resources import CommandBody, Notice
-from interlock.session import entry as entries
-from interlock.session.entry import BadField
-from interlock.session.resets import Clocks
-from interlock.session.transcript import prompt_draft
+from interlock.session.chat.resets import Clocks
+from interlock.session.store import entry as entries
+from interlock.session.store.entry import BadField
+from interlock.session.transcript.transcript import prompt_draft
 
 MAX_AUDITED_CHARS = 200
 

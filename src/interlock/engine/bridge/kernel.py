@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from interlock.engine.bridge.cancellation import interrupt
 from interlock.engine.bridge.clocks import expire_overdue
+from interlock.engine.bridge.commands.cancellation import interrupt
+from interlock.engine.bridge.commands.dispatch import dispatch_next
 from interlock.engine.bridge.conditions import Conditions
-from interlock.engine.bridge.dispatch import dispatch_next
 from interlock.engine.bridge.handlers import chats, gateway, people, runner, transcripts
 from interlock.engine.bridge.inputs import LaneInput
 from interlock.engine.bridge.lane import Lane

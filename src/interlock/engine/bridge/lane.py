@@ -14,14 +14,14 @@ import msgspec
 
 from interlock.command import approval as approvals
 from interlock.command import machine as commands
-from interlock.command.record_seal import progress_sha256, terms
+from interlock.command.audit.record_seal import progress_sha256, terms
 from interlock.engine.bridge.conditions import Conditions
-from interlock.engine.bridge.contexts import Prepared
+from interlock.engine.bridge.context.contexts import Prepared
+from interlock.engine.bridge.context.transcriber import FoldedFrame, Transcriber
 from interlock.engine.bridge.effects import LaneEvent, LaneTransient, Out
 from interlock.engine.bridge.lane_state import LaneHome, LaneState, Limits
 from interlock.engine.bridge.live import LiveCommands, RecentIds, activity, next_deadline
 from interlock.engine.bridge.tenant_lane import is_tenant_lane
-from interlock.engine.bridge.transcriber import FoldedFrame, Transcriber
 from interlock.ports.ledger import (
     Append,
     AuditAppend,
@@ -48,8 +48,8 @@ from interlock.protocol.records import (
     SessionRecord,
 )
 from interlock.protocol.resources import ApprovalState, CommandState, FeedEvent, Notice, SessionActivity, StatusEvent
-from interlock.session.entries import Draft
-from interlock.session.transcript import approval_draft, notice_draft
+from interlock.session.transcript.entries import Draft
+from interlock.session.transcript.transcript import approval_draft, notice_draft
 from interlock.session.transfers import Digest, set_apart
 from interlock.session.turn import Refusal
 from interlock.session.turn_output import TurnFold

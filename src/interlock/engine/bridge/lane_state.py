@@ -6,14 +6,14 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from interlock.command.budget import BudgetRule, Spending
-from interlock.engine.bridge.context_state import CompactionRules, ContextState
+from interlock.command.policy.budget import BudgetRule, Spending
+from interlock.engine.bridge.context.context_state import CompactionRules, ContextState
 from interlock.protocol.box import Box, is_closed
 from interlock.protocol.hold import PROGRAMS_HELD, Holding
 from interlock.protocol.limits import APPROVAL_TTL_MS, DETACH_TTL_MS, PAUSE_TTL_MS, QUEUE_TTL_MS, TIMEOUT_DEFAULT_MS
 from interlock.protocol.payloads import FileTransfer, InteractionResponse, StopReason
 from interlock.protocol.resources import Target, WorkspaceAccess
-from interlock.session.entry import SessionFields
+from interlock.session.store.entry import SessionFields
 from interlock.session.turn import TurnMachine
 
 UNASKED = "it used a tool without a yes"

@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from interlock.command.audit import leaf_hash
+from interlock.command.audit.audit import leaf_hash
+from interlock.command.audit.record_seal import progress_sha256
 from interlock.command.machine import TERMINAL
-from interlock.command.record_seal import progress_sha256
-from interlock.engine.bridge import held
-from interlock.engine.bridge.approvals import restart_clock
-from interlock.engine.bridge.cancellation import cancel_command
-from interlock.engine.bridge.command_end import end_command
-from interlock.engine.bridge.dispatch import replace_by_nothing, replace_prompt
+from interlock.engine.bridge.approvals import held
+from interlock.engine.bridge.approvals.approvals import restart_clock
+from interlock.engine.bridge.commands.cancellation import cancel_command
+from interlock.engine.bridge.commands.command_end import end_command
+from interlock.engine.bridge.commands.dispatch import replace_by_nothing, replace_prompt
 from interlock.engine.bridge.lane import SYSTEM, UNSEALED, Lane
 from interlock.engine.bridge.lane_state import LaneState
 from interlock.ports.ledger import AuditAppend, DropControls, PutCommand

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from interlock.command.budget import DAY_MS
+from interlock.command.policy.budget import DAY_MS
 from interlock.engine.bridge.lane import Lane
 from interlock.ports.ledger import Add
 from interlock.protocol import payloads as p

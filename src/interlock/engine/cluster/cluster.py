@@ -21,7 +21,7 @@ from interlock.engine.cluster.renewal import Renewal
 from interlock.engine.cluster.takeover import DUTY_LANES, KEY_LANES, ORPHANS_SEEN, Heir, Takeover
 from interlock.engine.cluster.tenant_moves import TenantMoves
 from interlock.engine.membership import Elsewhere, Hold, Room
-from interlock.engine.viewers import Viewers
+from interlock.engine.viewers.viewers import Viewers
 from interlock.ports.bus import Bus, BusError, BusTimeout, Subscription
 from interlock.ports.clock import Entropy
 from interlock.ports.leases import RENEW_EVERY_MS, Gone, Instance, Leases, LinkChanges, RunnerLocation

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 import structlog
 
-from interlock.engine.stream_items import Durable, closing_frame
-from interlock.engine.viewers import Viewers
+from interlock.engine.viewers.stream_items import Durable, closing_frame
+from interlock.engine.viewers.viewers import Viewers
 from interlock.ports.bus import Bus, BusError, Subscription
 from interlock.ports.ledger import LaneName, Ledger, LedgerError
 from interlock.protocol import frames
@@ -116,7 +116,7 @@ class _Unsent(NamedTuple):
 
 
 class StreamRelay:
-    """The relay between gateways; see `interlock.engine.viewers.Relay`."""
+    """The relay between gateways; see `interlock.engine.viewers.viewers.Relay`."""
 
     def __init__(self, bus: Bus, ledger: Ledger, viewers: Viewers, beside: Beside) -> None:
         self._bus = bus

@@ -35,7 +35,7 @@ from interlock.gateway.a2a.wire import (
 )
 from interlock.gateway.rest.answers import HttpResponse, encode, raw_answer
 from interlock.gateway.rest.app import read_body
-from interlock.gateway.rest.request_guard import headers_of
+from interlock.gateway.rest.request.request_guard import headers_of
 from interlock.gateway.rest.streams import KEEP_ALIVE, SEND_STALL_S, abort, bound
 from interlock.protocol.identifiers import AGENT_ID
 from interlock.protocol.problems import Problem, full_sentence

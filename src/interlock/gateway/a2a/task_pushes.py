@@ -15,8 +15,8 @@ import msgspec
 import structlog
 
 from interlock.channels.task_push import TaskPushSender
-from interlock.engine.stream_items import Durable, Item
-from interlock.engine.viewers import Behind, Viewers
+from interlock.engine.viewers.stream_items import Durable, Item
+from interlock.engine.viewers.viewers import Behind, Viewers
 from interlock.gateway.a2a.task_view import TERMINAL, context_of, state_of
 from interlock.ports.channel import NotAsked
 from interlock.ports.clock import Clock

@@ -15,8 +15,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import Message, Receive, Scope, Send
 
 from interlock.gateway.rest.app import RestApp, read_body
-from interlock.gateway.rest.json_body import read_json
-from interlock.gateway.rest.request_guard import headers_of
+from interlock.gateway.rest.request.json_body import read_json
+from interlock.gateway.rest.request.request_guard import headers_of
 from interlock.ports.signals import Signal
 from interlock.protocol.extras import install
 from interlock.protocol.problems import Problem

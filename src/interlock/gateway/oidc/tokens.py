@@ -14,7 +14,7 @@ from joserfc.errors import JoseError
 
 from interlock.config import OidcSection
 from interlock.gateway.oidc.keysets import IssuerKeys
-from interlock.gateway.rest.json_body import parse_json
+from interlock.gateway.rest.request.json_body import parse_json
 from interlock.ports.clock import Clock
 from interlock.ports.ledger import Ledger
 from interlock.ports.outbound_http import Outgoing

@@ -13,9 +13,13 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from interlock.engine.membership import Elsewhere
-from interlock.gateway.credentials import OWNER_TENANT
-from interlock.gateway.open_streams import Kind, OpenStream
-from interlock.gateway.rest import (
+from interlock.gateway.access.credentials import OWNER_TENANT
+from interlock.gateway.access.open_streams import Kind, OpenStream
+from interlock.gateway.rest import health
+from interlock.gateway.rest.answers import HttpResponse, problem_answer, raw_answer
+from interlock.gateway.rest.console_pages import ASSETS, ConsolePages
+from interlock.gateway.rest.forwarder import Forwarding
+from interlock.gateway.rest.operations import (
     approvals,
     audit,
     browsers,
@@ -24,7 +28,6 @@ from interlock.gateway.rest import (
     cron,
     drains,
     files,
-    health,
     hooks,
     inbound,
     keys,
@@ -43,14 +46,12 @@ from interlock.gateway.rest import (
     usage,
     webhooks,
 )
-from interlock.gateway.rest.answers import HttpResponse, problem_answer, raw_answer
-from interlock.gateway.rest.auth_failures import Denials, personal_of
-from interlock.gateway.rest.authentication import CREDENTIAL, HOPS, RECEIVED_MS, Authentication, rates_beside
-from interlock.gateway.rest.console_pages import ASSETS, ConsolePages
-from interlock.gateway.rest.forwarder import Forwarding
-from interlock.gateway.rest.idempotency import IdempotentAnswers, Memory, RequestClaim, claim_of, key_of
-from interlock.gateway.rest.json_body import THREAD_BYTES, read, read_json, typed
-from interlock.gateway.rest.request_guard import allow, headers_of
+from interlock.gateway.rest.request.auth_failures import Denials, personal_of
+from interlock.gateway.rest.request.authentication import CREDENTIAL, HOPS, RECEIVED_MS, Authentication, rates_beside
+from interlock.gateway.rest.request.idempotency import IdempotentAnswers, Memory, RequestClaim, claim_of, key_of
+from interlock.gateway.rest.request.json_body import THREAD_BYTES, read, read_json, typed
+from interlock.gateway.rest.request.request_guard import allow, headers_of
+from interlock.gateway.rest.request.uploads import ReceivedUpload, receive
 from interlock.gateway.rest.routes import (
     ApiRequest,
     Handler,
@@ -64,7 +65,6 @@ from interlock.gateway.rest.routes import (
 from interlock.gateway.rest.service import Front
 from interlock.gateway.rest.socket import Socket
 from interlock.gateway.rest.streams import EventStream
-from interlock.gateway.rest.uploads import ReceivedUpload, receive
 from interlock.ports import trips
 from interlock.ports.ledger import LedgerError, OutcomeUnknown, TenantMoving
 from interlock.protocol.api.operation import READERS, SSE, Operation

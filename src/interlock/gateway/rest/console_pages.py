@@ -12,7 +12,7 @@ from typing import NamedTuple
 from starlette.requests import Request
 
 from interlock.gateway.rest.answers import HttpResponse, problem_answer, raw_answer
-from interlock.gateway.rest.request_guard import headers_of
+from interlock.gateway.rest.request.request_guard import headers_of
 from interlock.gateway.rest.routes import media_ranges
 from interlock.protocol.problems import Problem
 

@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Message, Scope
 
 from interlock.engine.membership import Elsewhere, LaneMoved
 from interlock.gateway.rest.answers import HttpResponse
-from interlock.gateway.rest.authentication import CREDENTIAL, HOPS
+from interlock.gateway.rest.request.authentication import CREDENTIAL, HOPS
 from interlock.gateway.rest.service import Ask
 from interlock.ports.bus import BusError, CutOff, LostOver, NoResponder
 from interlock.ports.ledger import LedgerError

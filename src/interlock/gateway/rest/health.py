@@ -6,12 +6,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp
 
-from interlock.gateway.credentials import OWNER_TENANT
-from interlock.gateway.readiness import Ready
+from interlock.gateway.access.credentials import OWNER_TENANT
 from interlock.gateway.rest.answers import json_answer
-from interlock.gateway.rest.authentication import Authentication
-from interlock.gateway.rest.request_guard import allow
+from interlock.gateway.rest.request.authentication import Authentication
+from interlock.gateway.rest.request.request_guard import allow
 from interlock.gateway.rest.service import Front
+from interlock.gateway.telemetry.readiness import Ready
 from interlock.ports.ledger import LedgerError
 from interlock.protocol.answers import Health
 from interlock.protocol.api.operation import AUDITORS, OPERATORS

@@ -15,9 +15,9 @@ from typing import Any
 
 import msgspec
 
-from interlock.gateway.rest.browser_halves import COOKIE
 from interlock.gateway.rest.problem_forms import codes_of, name_of, problem_responses, problem_schema
 from interlock.gateway.rest.raw_paths import RAW_PATHS
+from interlock.gateway.rest.request.browser_halves import COOKIE
 from interlock.protocol.answers import COMPONENTS, AuditLine, FrameEvent, Health, Readiness
 from interlock.protocol.api.operation import EVERYBODY, READERS, SSE, Operation
 from interlock.protocol.api.parameters import parameter

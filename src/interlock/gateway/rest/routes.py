@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from starlette.requests import Request
 from starlette.types import ASGIApp
 
-from interlock.engine.replays import ReplayReader
-from interlock.gateway.rest.idempotency import Memory
+from interlock.engine.viewers.replays import ReplayReader
+from interlock.gateway.rest.request.idempotency import Memory
 from interlock.gateway.rest.service import Front
 from interlock.protocol.api.operation import Operation
 from interlock.protocol.api.parameters import parameter

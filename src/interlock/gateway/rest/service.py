@@ -6,25 +6,25 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from interlock.command.policy import RuleSet
+from interlock.command.policy.policy import RuleSet
 from interlock.engine.audit_readiness import Signing
-from interlock.engine.bridge.compaction import RequestedCompaction
+from interlock.engine.bridge.context.compaction import RequestedCompaction
 from interlock.engine.chats import ChatInbox
 from interlock.engine.cron import Crons
 from interlock.engine.drains import Drains
 from interlock.engine.engine_status import EngineStatus
 from interlock.engine.router import Route
+from interlock.engine.sessions.transcript_desk import TranscriptDesk
+from interlock.engine.sessions.workspace_looks import WorkspaceLooks
 from interlock.engine.setbacks import Setbacks
-from interlock.engine.transcript_desk import TranscriptDesk
-from interlock.engine.viewers import Viewers
-from interlock.engine.workspace_looks import WorkspaceLooks
-from interlock.gateway.access import Access
-from interlock.gateway.checkpoints import CheckpointSigner
-from interlock.gateway.cluster_health import ClusterWatch
+from interlock.engine.viewers.viewers import Viewers
+from interlock.gateway.access.access import Access
+from interlock.gateway.access.pairings import Pairings
+from interlock.gateway.audit.checkpoints import CheckpointSigner
 from interlock.gateway.hooks import Hooks
-from interlock.gateway.metrics import Metrics
-from interlock.gateway.pairings import Pairings
 from interlock.gateway.retention import Retention
+from interlock.gateway.telemetry.cluster_health import ClusterWatch
+from interlock.gateway.telemetry.metrics import Metrics
 from interlock.gateway.webhooks import WebhookService
 from interlock.ports.clock import Clock
 from interlock.ports.ledger import Ledger, StoredBallot

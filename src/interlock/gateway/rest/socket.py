@@ -21,7 +21,7 @@ import structlog
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from interlock.engine.viewers import Behind
+from interlock.engine.viewers.viewers import Behind
 from interlock.gateway.rest.answers import encode, problem_document
 from interlock.gateway.rest.streams import END_TIMEOUT_S, KEEP_ALIVE, SEND_STALL_S, EventStream, abort, bound
 from interlock.protocol.api.operation import STREAM_SOCKET

@@ -12,8 +12,8 @@ import structlog
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from interlock.engine.stream_items import Durable, Item
-from interlock.engine.viewers import Behind, StreamViewer
+from interlock.engine.viewers.stream_items import Durable, Item
+from interlock.engine.viewers.viewers import Behind, StreamViewer
 from interlock.gateway.rest import cursors
 from interlock.gateway.rest.routes import ApiRequest, media_ranges
 from interlock.protocol.api.operation import SSE

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from interlock.engine.stream_items import Durable, Item, SharedItems, TransientItem
+from interlock.engine.viewers.stream_items import Durable, Item, SharedItems, TransientItem
 from interlock.gateway.rest import cursors, streams
 from interlock.gateway.rest.routes import ApiRequest
 from interlock.protocol import frames

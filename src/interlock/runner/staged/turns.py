@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from interlock.ports.agent import AgentQuestion, InteractionAnswer, TurnOutcome
 from interlock.protocol import payloads as p
 from interlock.protocol.codes import Code
-from interlock.runner.journal import Journal
+from interlock.runner.session.journal import Journal
 from interlock.runner.staged.difference import Difference
 from interlock.runner.staged.entries import FileChange
 from interlock.runner.staged.later import marks

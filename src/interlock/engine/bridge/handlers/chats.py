@@ -6,17 +6,18 @@ from typing import Any
 
 import msgspec
 
-from interlock.engine.bridge import entries, submission
-from interlock.engine.bridge.cancellation import stop_all
-from interlock.engine.bridge.compaction import window
-from interlock.engine.bridge.dispatch import queued
+from interlock.engine.bridge import entries
+from interlock.engine.bridge.commands import submission
+from interlock.engine.bridge.commands.cancellation import stop_all
+from interlock.engine.bridge.commands.dispatch import queued
+from interlock.engine.bridge.context.compaction import window
 from interlock.engine.bridge.inputs import people as i
 from interlock.engine.bridge.lane import Lane
 from interlock.protocol.inbound import Received
 from interlock.protocol.problems import Problem
-from interlock.session.chat_route import Chat
-from interlock.session.chat_words import ChatStatus, status_text, stopped_text
-from interlock.session.send_policy import may_send
+from interlock.session.chat.chat_route import Chat
+from interlock.session.chat.chat_words import ChatStatus, status_text, stopped_text
+from interlock.session.chat.send_policy import may_send
 
 
 def lane_status(lane: Lane) -> ChatStatus:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from interlock.engine.bridge import budget_decisions, clocks, compaction, mismatch, seals, workspace_trust
-from interlock.engine.bridge.context_state import Due
-from interlock.engine.bridge.dispatch import context_unreadable
+from interlock.engine.bridge import clocks, seals
+from interlock.engine.bridge.approvals import workspace_trust
+from interlock.engine.bridge.commands import budget_decisions
+from interlock.engine.bridge.commands.dispatch import context_unreadable
+from interlock.engine.bridge.context import compaction
+from interlock.engine.bridge.context.context_state import Due
 from interlock.engine.bridge.inputs import gateway as i
 from interlock.engine.bridge.lane import Lane
-from interlock.engine.bridge.ledger_restore import close_unstarted
-from interlock.session.compaction_plan import CompactionSettings
-from interlock.session.tokens import Calibration
+from interlock.engine.bridge.link import mismatch
+from interlock.engine.bridge.link.ledger_restore import close_unstarted
+from interlock.session.context.compaction_plan import CompactionSettings
+from interlock.session.context.tokens import Calibration
 from interlock.session.transfers import TransferRefused
 
 

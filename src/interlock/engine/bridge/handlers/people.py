@@ -5,23 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from interlock.engine.bridge import (
-    archive,
-    asking_agents,
-    cancellation,
-    cards,
-    compaction,
-    control_commands,
-    entries,
-    mismatch,
-    staged_changes,
-    submission,
-    votes,
-)
-from interlock.engine.bridge.dispatch import open_session
+from interlock.engine.bridge import archive, entries, staged_changes
+from interlock.engine.bridge.approvals import asking_agents, cards, votes
+from interlock.engine.bridge.commands import cancellation, control_commands, submission
+from interlock.engine.bridge.commands.dispatch import open_session
+from interlock.engine.bridge.commands.verbs import LaneVerb, under_policy
+from interlock.engine.bridge.context import compaction
 from interlock.engine.bridge.inputs import people as i
 from interlock.engine.bridge.lane import Lane
-from interlock.engine.bridge.verbs import LaneVerb, under_policy
+from interlock.engine.bridge.link import mismatch
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import Principal, SessionRecord
 from interlock.protocol.resources import Approval

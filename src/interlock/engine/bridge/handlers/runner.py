@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from interlock.engine.bridge import links
-from interlock.engine.bridge.frames import refuse, refuse_wire, take_frame
+from interlock.engine.bridge.commands.progress import take_transient
 from interlock.engine.bridge.inputs import runner as i
 from interlock.engine.bridge.lane import Lane
-from interlock.engine.bridge.ledger_restore import Setback, reconcile
-from interlock.engine.bridge.losses import report_truncation
-from interlock.engine.bridge.observation import control_refused, joined
-from interlock.engine.bridge.orphans import returned
-from interlock.engine.bridge.progress import take_transient
+from interlock.engine.bridge.link import links
+from interlock.engine.bridge.link.frames import refuse, refuse_wire, take_frame
+from interlock.engine.bridge.link.ledger_restore import Setback, reconcile
+from interlock.engine.bridge.link.losses import report_truncation
+from interlock.engine.bridge.link.observation import control_refused, joined
+from interlock.engine.bridge.link.orphans import returned
 from interlock.protocol.codes import Code
 
 

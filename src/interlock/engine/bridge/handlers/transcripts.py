@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from interlock.engine.bridge import compaction
+from interlock.engine.bridge.commands.verbs import LaneVerb, under_policy
+from interlock.engine.bridge.context import compaction
 from interlock.engine.bridge.inputs import people as i
 from interlock.engine.bridge.lane import Lane
-from interlock.engine.bridge.verbs import LaneVerb, under_policy
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import SessionRecord
 from interlock.protocol.resources import FeedEvent
-from interlock.session import tree_edits
-from interlock.session.entries import Label
+from interlock.session.transcript import tree_edits
+from interlock.session.transcript.entries import Label
 
 AUDIT_ACTION = "transcript"
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from interlock.engine.bridge.compaction import CompactionRequest, ContextSnapshot
-from interlock.engine.bridge.context_state import Due
-from interlock.engine.bridge.contexts import Prepared
+from interlock.engine.bridge.context.compaction import CompactionRequest, ContextSnapshot
+from interlock.engine.bridge.context.context_state import Due
+from interlock.engine.bridge.context.contexts import Prepared
 from interlock.engine.bridge.inputs.lane_input import LaneInput
-from interlock.engine.bridge.mismatch import RowMismatch
+from interlock.engine.bridge.link.mismatch import RowMismatch
 from interlock.engine.bridge.seals import SealMismatch
 
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from interlock.engine.bridge.compaction import CompactionRequest
-from interlock.engine.bridge.contexts import Prepared
+from interlock.engine.bridge.commands.verbs import LaneVerb
+from interlock.engine.bridge.context.compaction import CompactionRequest
+from interlock.engine.bridge.context.contexts import Prepared
 from interlock.engine.bridge.inputs.lane_input import LaneInput
-from interlock.engine.bridge.verbs import LaneVerb
 from interlock.protocol.inbound import ResetCause
 from interlock.protocol.records import ApprovalRecord, CommandRecord, Principal
 from interlock.protocol.resources import Approval, CommandBody, GrantBody, SigningKey
-from interlock.session.chat_route import Chat
-from interlock.session.send_policy import SendRules
+from interlock.session.chat.chat_route import Chat
+from interlock.session.chat.send_policy import SendRules
 
 SentBy = Literal["user", "cron", "hook"]
 

@@ -1,0 +1,1 @@
+"""Approvals at the terminal: the card, the question, the votes."""

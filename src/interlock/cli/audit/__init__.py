@@ -1,0 +1,1 @@
+"""Verbs on the audit log: read, verify, prove, witness."""

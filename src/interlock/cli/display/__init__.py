@@ -1,0 +1,1 @@
+"""What a terminal shows: text, tables, colours, Markdown, an input line."""

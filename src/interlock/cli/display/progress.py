@@ -1,0 +1,75 @@
+"""What takes longer than a second says so on a terminal, until it is done (G-7)."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+
+from interlock.cli.display.terminal import is_terminal, transient
+from interlock.protocol.extras import CHAT_SERVICES
+
+FIRST_S = 1.0
+"""Shorter work says nothing."""
+EVERY_S = 0.5
+LASTING = frozenset({
+    "answer", "approve", "attach", "chat", "demo", "deny", "gateway", "run", "runner", "up", *CHAT_SERVICES,
+    "__complete", "audit erase", "audit witness", "conformance",
+})
+"""Verbs that follow something, ask something, or run until they are ended: they say themselves what happens."""
+
+
+class _SoFar:
+    text = ""
+    suspended = False
+    lock = threading.Lock()
+    """Held while a line is shown, so that none comes after the terminal was handed over."""
+
+
+def so_far(text: str) -> None:
+    """Say how far the work is: `12000 records`, for one. Costs nothing, so it may be called often."""
+    _SoFar.text = text
+
+
+@contextmanager
+def suspended() -> Generator[None]:
+    """Print no progress while another program, such as an editor, has the terminal."""
+    with _SoFar.lock:
+        _SoFar.suspended = True
+        transient(None)
+    try:
+        yield
+    finally:
+        _SoFar.suspended = False
+
+
+@contextmanager
+def working(words: Sequence[str], first_s: float = FIRST_S, every_s: float = EVERY_S) -> Generator[None]:
+    """Show the verb of `words` and the seconds that it takes, on a terminal alone; the line goes when it is done, or
+    when anything else is printed."""
+    if LASTING.intersection((" ".join(words[:1]), " ".join(words[:2]))) or not is_terminal(sys.stderr):
+        yield
+        return
+    _SoFar.text = ""
+    began, done = time.monotonic(), threading.Event()
+    verb = " ".join(word for word in words[:2] if word.replace("-", "").isalpha())
+
+    def show() -> None:
+        pause_s = first_s
+        while not done.wait(pause_s):
+            pause_s = every_s
+            figures = f" · {_SoFar.text}" if _SoFar.text else ""
+            with _SoFar.lock:
+                if not _SoFar.suspended:
+                    transient(f"{verb} … {time.monotonic() - began:.0f} s{figures}")
+
+    display = threading.Thread(target=show, name="working", daemon=True)
+    display.start()
+    try:
+        yield
+    finally:
+        done.set()
+        display.join()
+        transient(None)

@@ -1,0 +1,1 @@
+"""Processes of this host: `up`, gateway, runner, services, bridges and doors."""

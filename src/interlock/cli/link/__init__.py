@@ -1,0 +1,1 @@
+"""Requests to a gateway: its address, the credential, replies and streams."""

@@ -1,0 +1,368 @@
+"""The way to a gateway: where it is, the key for it, and requests whose refusals are one sentence (G-3, F-1)."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
+from urllib.parse import urlsplit
+
+import msgspec
+
+from interlock.cli.config.place import Where, gateway_file
+from interlock.cli.display.terminal import say
+from interlock.cli.link import contexts, renewal, trust
+from interlock.cli.link.api_key import checked_key, key_of
+from interlock.cli.link.contexts import Context
+from interlock.cli.link.gateway_reply import decoded, refusal, understood
+from interlock.cli.link.gateway_url import checked_url
+from interlock.cli.operations.runner_line import up_is_starting, up_process
+from interlock.cli.verb_error import Trouble
+from interlock.protocol.problems import full_sentence
+from interlock.sdk.exchange import (
+    ConnectionCut,
+    Flow,
+    Give,
+    HttpReply,
+    Open,
+    ReadMore,
+    RequestSpec,
+    Rest,
+    RetryPolicy,
+    Send,
+    retry_delay_s,
+)
+from interlock.sdk.place import KeySource, trusting_none
+
+if TYPE_CHECKING:
+    import httpx2
+
+    from interlock.cli.link.plain_link import PlainLink
+    from interlock.sdk.awaiting_link import AsyncLink
+
+T = TypeVar("T")
+
+RETRY_POLICY = RetryPolicy()
+"""How often and after how long a request is sent again: the library's rule, so that both do the same (M-1, K-3)."""
+WAIT_SHOWN_S = 2.0
+"""A longer wait that the gateway asks for is announced."""
+READ_ATTEMPTS = 4
+"""A question whose answer breaks off is asked this often."""
+LIST_MAX = 10_000
+"""The most that a list shows or a prefix is looked for in."""
+LIST_PAGE = 500
+
+LOOPBACK = {"127.0.0.1", "::1", "localhost"}
+
+
+class Address(NamedTuple):
+    """Where the gateway is, the key for it, and the process that is said to be it."""
+
+    url: str
+    key: str
+    pid: int | None = None
+    context: Context | None = None
+    """Which login it is, if it is one."""
+    ca: Path | None = None
+    """The CA that was named for it."""
+    state: Path | None = None
+    """The state directory, if it was found there."""
+
+
+def locate(where: Where) -> Address:
+    """Find the gateway: `--on`, `--url`, their variables, the context in use, else the one that runs on the state
+    directory. A login that ends soon is renewed first. Raises Trouble."""
+    state = where.directory()
+    context = contexts.chosen(where)
+    running = gateway_file(state)
+    if context is not None:
+        return _logged_in(context, where)
+    named = where.url or os.environ.get("INTERLOCK_URL")
+    if named and where.on is None:
+        url = checked_url(named)
+        own = running is not None and checked_url(running.url) == url
+        login = None if own or os.environ.get("INTERLOCK_KEY") is not None else contexts.of_url(state, url)
+        return _logged_in(login, where) if login is not None else Address(url, key_of(state), ca=where.ca)
+    if running is None and up_is_starting(state):
+        raise Trouble("Unreachable", f"The gateway on {state} is still starting.", "Try again in some seconds.")
+    if running is None:
+        raise Trouble("Unreachable", f"No gateway runs on {state}.", start_remedy(state))
+    return Address(checked_url(running.url), key_of(state), running.pid, ca=where.ca, state=state)
+
+
+def _logged_in(context: Context, where: Where) -> Address:
+    """The address of a context, with its credential renewed if it ends soon. Raises Trouble."""
+    ca = where.ca or (Path(context.ca) if context.ca else None)
+    given = os.environ.get("INTERLOCK_KEY")
+    if given is not None:
+        return Address(context.url, checked_key(given), context=context, ca=ca)
+    fresh = renewal.fresh(context, where.directory())
+    return Address(fresh.url, fresh.credential, context=fresh, ca=ca)
+
+
+def renewed_key(address: Address, where: Where) -> str | KeySource:
+    """The key for the library: that of a login that ends is asked for at each request, and renewed in time."""
+    context = address.context
+    if context is None or context.renewal is None or os.environ.get("INTERLOCK_KEY") is not None:
+        return address.key
+    held = [address]
+
+    def key() -> str:
+        last = held[0].context
+        if last is not None and renewal.is_due(last):
+            with suppress(Trouble):  # The gateway refuses the one that has ended, which is then reported.
+                held[0] = locate(where)
+        return held[0].key
+
+    return key
+
+
+def start_remedy(state: Path | None) -> str:
+    """Return how a gateway that does not answer comes back: an `interlock up` that still runs restarts it by itself."""
+    up = up_process(state) if state is not None else None
+    if up is None:
+        return "Start one with: interlock up"
+    return f"`interlock up` (process {up}) restarts it; try again in some seconds, or see: interlock logs gateway"
+
+
+def unreachable(address: Address, why: str) -> Trouble:
+    """Say that no one answers, and how to start one."""
+    who = f" (process {address.pid})" if address.pid is not None else ""
+    remedy = trust.remedy(why) or ("Check that this machine reaches it; `interlock contexts` lists others."
+                                     if address.context is not None else start_remedy(address.state))
+    return Trouble("Unreachable", f"The gateway at {address.url}{who} does not answer: {why}.", remedy)
+
+
+class GatewayLink:
+    """Requests to one gateway, sent by the library; what is printed of them, and how long a person waits, is decided
+    here. Finds the gateway again when it was restarted elsewhere."""
+
+    def __init__(self, where: Where, transport: httpx2.AsyncBaseTransport | None = None, *,
+                 sleep: Callable[[float], Awaitable[None]] | None = None,
+                 clock: Callable[[], float] = time.monotonic, retries: bool = True, streams: bool = True) -> None:
+        """Without `retries` a refusal that asks to try again is the answer: what is wrong now is what was asked.
+        Without `streams` requests to this machine are sent without an event loop: see `ask_gateway`."""
+        self._where = where
+        self._retries = retries
+        self._shown = set[str]()
+        """Sentences of refusals that were printed while the request is sent again."""
+        self.address = locate(where)
+        host = urlsplit(self.address.url).hostname
+        self._transport, self._sleep, self._clock = transport, sleep, clock
+        if urlsplit(self.address.url).scheme == "http" and host not in LOOPBACK:
+            say(f"warning: the key goes to {host} in the clear; use https", "bold", "warning:")
+        self._tls = trust.tls(self.address.url, where.directory(), self.address.ca)
+        self._opened: AsyncLink | None = None
+        self._plain: PlainLink | None = None
+        if not streams and host in LOOPBACK and transport is None:
+            from interlock.cli.link.plain_link import PlainLink
+
+            self._plain = PlainLink(self.address.url, self._credential, self._tls)
+
+    @property
+    def _link(self) -> AsyncLink:
+        """The library's link, which is loaded with its first use."""
+        if self._opened is None:
+            import asyncio
+
+            from interlock.sdk.awaiting_link import AsyncLink
+
+            tls = self._tls or (trusting_none() if urlsplit(self.address.url).hostname in LOOPBACK else True)
+            self._opened = AsyncLink(self.address.url, self._credential, RETRY_POLICY, in_clear=True, tls=tls,
+                                     transport=self._transport, sleep=self._sleep or asyncio.sleep, clock=self._clock)
+        return self._opened
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether its requests never wait for an event loop."""
+        return self._plain is not None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._plain is not None:
+            self._plain.close()
+        if self._opened is not None:
+            await self._opened.close()
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the gateway was found in the state directory of this machine."""
+        return self.address.pid is not None
+
+    def find_again(self) -> None:
+        """Look where the gateway is now: one that was restarted may listen elsewhere."""
+        with suppress(Trouble):  # It has not said yet where it is; the next attempt asks again.
+            self._go_to(locate(self._where))
+
+    def _go_to(self, address: Address) -> None:
+        self.address = address
+        if self._plain is not None:
+            self._plain.move_to(address.url)
+        if self._opened is not None:
+            self._opened.move_to(address.url)
+
+    def _credential(self) -> str:
+        """Return the key of the next request. A login that ends soon is renewed: what runs for hours outlives many a
+        token. Raises Trouble."""
+        context = self.address.context
+        if context is not None and renewal.is_due(context):
+            self._go_to(locate(self._where))
+        return self.address.key
+
+    # --- reading ---
+    async def get(self, path: str, params: Mapping[str, str] | None = None) -> bytes:
+        """Read a resource's JSON. Raises Trouble."""
+        return await self.raw(RequestSpec("GET", path, bytes, query=params or {}, accept="*/*"))
+
+    async def read(self, path: str, kind: type[T], params: Mapping[str, str] | None = None) -> T:
+        """Read a resource. Raises Trouble."""
+        return decoded(await self.get(path, params), kind, path)
+
+    async def pages(self, path: str, params: Mapping[str, str] | None = None, most: int = LIST_MAX) \
+            -> list[msgspec.Raw]:
+        """Read a list over its cursor pages, at most `most` of it, in the gateway's order. Raises Trouble."""
+        found: list[msgspec.Raw] = []
+        asked = {**(params or {}), "limit": str(min(LIST_PAGE, most))}
+        while True:
+            page = decoded(await self.get(path, asked), dict[str, msgspec.Raw], path)
+            rows, cursor = _rows(page, path)
+            found += rows
+            # A page of a search may be empty while there are more; the same cursor again would never end.
+            if cursor is None or len(found) >= most or cursor == asked.get("cursor"):
+                return found[:most]
+            asked["cursor"] = cursor
+
+    async def list(self, path: str, kind: type[T], params: Mapping[str, str] | None = None, most: int = LIST_MAX) \
+            -> list[T]:
+        """Read a list of resources. Raises Trouble."""
+        return [decoded(bytes(raw), kind, path) for raw in await self.pages(path, params, most)]
+
+    # --- changing ---
+    async def send(self, path: str, body: Any, method: str = "POST") -> bytes:
+        """Send a change under a fresh idempotency key, which stays the same however often it must be sent (M-1).
+
+        Raises Trouble; `Unreachable` means that no one knows whether it was taken.
+        """
+        return await self.raw(RequestSpec(method, path, bytes, body=msgspec.json.encode(body), accept="*/*"))
+
+    # --- what the library asks ---
+    async def ask(self, asked: RequestSpec[T]) -> T:
+        """Send a request of `sdk.requests`, and give its answer. Raises Trouble."""
+        return understood(asked, await self.raw(asked))
+
+    async def raw(self, asked: RequestSpec[Any]) -> bytes:
+        """Send a request of `sdk.requests`, and give its answer as it came, to be printed. A change is sent under a
+        fresh idempotency key, which stays the same however often it must be sent (M-1).
+
+        Raises Trouble; `Unreachable` means that no one knows whether a change was taken.
+        """
+        flow = self.asking(asked.with_key("cli-" + secrets.token_hex(16)))
+        return await self._link.drive(flow) if self._plain is None else self._plain.drive(flow)
+
+    def follow(self, flow: Flow[None]) -> AsyncGenerator[Any]:
+        """Do what a flow of a stream wants, and give what it gives."""
+        return self._link.stream(flow)
+
+    async def download(self, path: str) -> AsyncGenerator[bytes]:
+        """Read a long answer in pieces. Raises Trouble, also where it broke off: what came is not whole."""
+        async for piece in self.follow(self._downloading(RequestSpec("GET", path, bytes, accept="*/*"))):
+            yield piece
+
+    # --- flows ---
+    def asking(self, asked: RequestSpec[Any]) -> Flow[bytes]:
+        """Send until there is an answer, and print why it is sent again. Raises Trouble."""
+        attempt = 0
+        while True:
+            attempt += 1
+            reply: HttpReply | ConnectionCut = yield Send(asked)
+            wait_s = self._wait_s(asked, reply, attempt)
+            if wait_s is None:
+                return self.accepted(asked, reply).body
+            yield Rest(wait_s)
+            if isinstance(reply, ConnectionCut):
+                self.find_again()
+
+    def _downloading(self, asked: RequestSpec[bytes]) -> Flow[None]:
+        self.accepted(asked, (yield Open(asked)))
+        while True:
+            piece: bytes | ConnectionCut = yield ReadMore()
+            if isinstance(piece, ConnectionCut):
+                raise Trouble("Unreachable", f"The answer to {asked.path} broke off: {piece.why}.", "Try again.")
+            if not piece:
+                return
+            yield Give(piece)
+
+    def accepted(self, asked: RequestSpec[Any], reply: HttpReply | ConnectionCut) -> HttpReply:
+        """Return an answer that is not a refusal. Raises Trouble."""
+        if isinstance(reply, ConnectionCut):
+            raise unreachable(self.address, reply.why)
+        if not 200 <= reply.status < 300:
+            raise refusal(reply.status, reply.body, asked.path, reply.retry_after)
+        return reply
+
+    def _wait_s(self, asked: RequestSpec[Any], reply: HttpReply | ConnectionCut, attempt: int) -> float | None:
+        """Return after how many seconds the same is sent again; None if this is the answer. A change is sent again as
+        the library does it. Of what changes nothing only an answer that broke off is asked for again: of several
+        gateways behind one address the one that had the question has died, and another has the answer."""
+        if isinstance(reply, ConnectionCut):
+            if not asked.changes:
+                return RETRY_POLICY.pause(attempt) if reply.broke_off and attempt < READ_ATTEMPTS else None
+            if attempt == 1:
+                say("the connection to the gateway was lost; sending it again", "bold", "lost;")
+            return retry_delay_s(asked, reply, attempt, RETRY_POLICY)
+        wait_s = retry_delay_s(asked, reply, attempt, RETRY_POLICY) if self._retries else None
+        if wait_s is None:
+            return None
+        refused = refusal(reply.status, reply.body, asked.path)
+        if (wait_s > WAIT_SHOWN_S or refused.code == "Unavailable") and refused.sentence not in self._shown:
+            self._shown.add(refused.sentence)
+            say(f"{full_sentence(refused.sentence)} Sending it again in {wait_s:.0f} s.")
+        return wait_s
+
+
+def ask_gateway(where: Where, ask: Callable[[GatewayLink], Coroutine[Any, Any, T]], *, retries: bool = True,
+                plain: bool = True) -> T:
+    """Ask a gateway, one request after another; the result. For a gateway on this machine no event loop is loaded: that
+    takes longer than what a list asks (Y-18). What reads a stream, sends a file or sleeps needs one: then `plain` is
+    False. Raises Trouble."""
+    link = GatewayLink(where, retries=retries, streams=not plain)
+
+    async def work() -> T:
+        async with link:
+            return await ask(link)
+
+    if link.is_plain:
+        return _completed(work())
+    import asyncio
+
+    return asyncio.run(work())
+
+
+def _completed(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine that waits for nothing to its end."""
+    try:
+        work.send(None)
+    except StopIteration as over:
+        return over.value
+    work.close()
+    raise AssertionError("it waits for an event loop, so it is not one of single requests")
+
+
+def _rows(page: dict[str, msgspec.Raw], path: str) -> tuple[list[msgspec.Raw], str | None]:
+    """A page is one list beside `next_cursor` and `has_more`."""
+    for raw in page.values():
+        if bytes(raw).lstrip()[:1] == b"[":
+            rows = decoded(bytes(raw), list[msgspec.Raw], path)
+            if not decoded(bytes(page.get("has_more", msgspec.Raw(b"false"))), bool, path):
+                return rows, None
+            return rows, decoded(bytes(page.get("next_cursor", msgspec.Raw(b"null"))), str, path)
+    raise Trouble("UpstreamError", f"The answer to {path} holds no list.", "Check the URL of the gateway.")

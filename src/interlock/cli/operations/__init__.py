@@ -1,0 +1,1 @@
+"""Verbs of operators: status, doctor, runners, pauses and drains, cron, usage, webhooks."""

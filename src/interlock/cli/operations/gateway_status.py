@@ -1,0 +1,75 @@
+"""`interlock status`: what waits for you comes first, then what runs, and the gateway with its runners (G-7)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from interlock.cli.config.place import NOWHERE, Here
+from interlock.cli.display.terminal import one_line, print_sentence
+from interlock.cli.link.gateway_link import GatewayLink, ask_gateway
+from interlock.cli.operations.cluster_health import cluster_lines
+from interlock.cli.operations.drain_line import drained
+from interlock.cli.operations.ledger_gaps import restored_lines
+from interlock.cli.operations.runner_line import runner_line, up_is_starting
+from interlock.cli.options import Json
+from interlock.cli.sessions.session_list import context, state_text
+from interlock.cli.verb_answer import VerbAnswer, answered
+from interlock.protocol.answers import Status
+from interlock.protocol.api.gateway import GET_STATUS_OF_GATEWAY
+from interlock.protocol.api.sessions import LIST_SESSIONS
+from interlock.protocol.limits import PAGE_MAX
+from interlock.protocol.resources import Session
+from interlock.sdk.requests.base import read
+
+LABEL_CELLS = 17
+"""Width to which labels are padded."""
+
+
+def status(*, json: Json = False, where: Here = NOWHERE) -> int:
+    """Show what waits for you, what runs, and the gateway and its runners."""
+    async def find(link: GatewayLink) -> tuple[VerbAnswer[Status], list[Session]]:
+        return await answered(link, read(GET_STATUS_OF_GATEWAY)), await link.list(LIST_SESSIONS.at(), Session, most=1)
+
+    answer, newest = ask_gateway(where, find, retries=False)
+    starting = answer.link.is_local and up_is_starting(where.directory())
+
+    def show(now: Status) -> None:
+        for line in status_lines(now, newest, answer.link.address.url, starting=starting):
+            print_sentence(line, indent=LABEL_CELLS)
+
+    return answer.print(show, json=json)
+
+
+def status_lines(now: Status, newest: list[Session], url: str, *, starting: bool) -> Iterator[str]:
+    """Write the lines of `status`, each behind a label of `LABEL_CELLS`."""
+    waiting = now.approvals_pending
+    yield (f"waiting for you  {_many(waiting)} approval{'' if waiting == 1 else 's'} (interlock approvals)" if waiting
+           else "waiting for you  nothing")
+    working = ", ".join(f"{_many(number)} {state.replace('_', ' ')}" for state, number in sorted(now.commands.items()))
+    yield f"tasks            {working or 'none at work'}"
+    yield f"sessions         {_many(now.sessions)}"
+    for one in newest:
+        tokens = f"{one.total_tokens:,} tokens" + (f", context {context(one)}" if one.context_tokens else "")
+        name = one_line(one.session_key)
+        known_by = name if one.session_id in name else f"{name} · {one.session_id}"
+        yield f"last session     {known_by} · {state_text(one)} · {tokens}"
+    if now.unsigned is not None:
+        yield f"audit log        cannot be signed, so no new task is taken: {one_line(now.unsigned, 1_000)}"
+    for line in restored_lines(now.restored) if now.restored is not None else ():
+        yield f"older ledger     {line}"
+    for one in now.drains:
+        yield f"drain            {drained(one)}"
+    for node in now.runners:
+        yield f"runner           {runner_line(node, starting=starting)}"
+    if not now.runners:
+        yield "runner           none is paired; start one with: interlock up"
+    yield f"gateway          {url} · version {now.version} · your role is {now.role}"
+    yield from cluster_lines(now.cluster) if now.cluster is not None else ()
+    if now.state_dir:
+        yield f"state directory  {now.state_dir}"
+        yield f"store            {now.store_path}"
+
+
+def _many(number: int) -> str:
+    """A count of the gateway's status, which stops at a page."""
+    return f"{PAGE_MAX}+" if number >= PAGE_MAX else str(number)

@@ -1,0 +1,1 @@
+"""Verbs on policy: rules, presets, replay, budgets, trusted workspaces."""

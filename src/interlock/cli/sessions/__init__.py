@@ -1,0 +1,1 @@
+"""Verbs on sessions: their entries, files, changes and transcripts."""

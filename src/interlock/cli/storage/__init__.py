@@ -1,0 +1,1 @@
+"""Verbs that move, copy or delete what a gateway stores."""

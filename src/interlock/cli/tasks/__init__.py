@@ -1,0 +1,1 @@
+"""Verbs that submit a task and follow it until it ends."""

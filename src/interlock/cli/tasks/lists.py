@@ -1,0 +1,274 @@
+"""`interlock tasks`, `approvals` and `sessions`: what there is; what waits for you comes first (G-7)."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from typing import Annotated, Any, get_args
+
+import msgspec
+from cyclopts import Parameter
+
+from interlock.cli import short_ids
+from interlock.cli.approvals.seen_approvals import SeenApprovals
+from interlock.cli.config.place import NOWHERE, Here
+from interlock.cli.display.columns import Layout
+from interlock.cli.display.terminal import (
+    print_table,
+    printable,
+    result,
+    say,
+    terminal_width,
+    write,
+)
+from interlock.cli.display.values import ago, between, count, until
+from interlock.cli.exit_status import ExitStatus
+from interlock.cli.link.gateway_link import GatewayLink, ask_gateway
+from interlock.cli.options import Json
+from interlock.cli.sessions.session_list import WAITING, session_table
+from interlock.cli.tasks.task_members import task_members
+from interlock.cli.verb_answer import FoundRows, print_answer
+from interlock.cli.verb_error import Trouble, usage
+from interlock.command.card.permission_request import title_of_approval
+from interlock.protocol.api.approvals import GET_APPROVAL, GET_APPROVAL_INPUT, LIST_APPROVALS
+from interlock.protocol.api.commands import GET_COMMAND, LIST_COMMANDS
+from interlock.protocol.api.sessions import GET_SESSION, LIST_SESSIONS
+from interlock.protocol.limits import PAGE_MAX
+from interlock.protocol.resources import Approval, ApprovalState, Command, CommandState, Session, SessionActivity
+from interlock.sdk.exchange import RequestSpec
+from interlock.sdk.requests.base import document, read
+
+TASKS = Layout(text=("PROMPT", "SESSION", "ERROR", "BY"), extra=("TYPE", "BY", "SESSION", "TOOK"),
+               drop=("CREATED", "AGENT"))
+APPROVALS = Layout(text=("WHAT",), extra=("TOOL",), drop=("AGENT", "STATE", "TIME LEFT / BY"))
+DECIDED = APPROVALS._replace(drop=("AGENT", "TIME LEFT / BY", "STATE"), text_least=9)
+"""A list with approvals that are decided: what became of each says more than who decided it."""
+SHOWN_BY_DEFAULT = 50
+"""Rows that a list at the terminal shows without --limit."""
+Limit = Annotated[int, Parameter(help="How many to show.")]
+Agent = Annotated[str | None, Parameter(help="Only those for this agent.")]
+Search = Annotated[str | None, Parameter(name="--search", help="Only those with this text in their title, agent, "
+                                         "directory and the like.")]
+
+
+def tasks(
+    id_: Annotated[str | None, Parameter(name="ID", help="Show this one: an id, a unique beginning, or @last.")] = None,
+    /,
+    *,
+    only: Annotated[str | None, Parameter(name="--only", help="Only those in this state.")] = None,
+    agent: Agent = None,
+    session: Annotated[str | None, Parameter(help="Only those of this session: an id, a unique beginning, a "
+                                             "key, or @last.")] = None,
+    by: Annotated[str | None, Parameter(name="--by", help="Only those that this person or agent gave.")] = None,
+    all_: Annotated[bool, Parameter(name="--all", help="Cancels, pauses and resumes, too.")] = False,
+    limit: Limit = SHOWN_BY_DEFAULT,
+    json: Json = False,
+    where: Here = NOWHERE,
+) -> int:
+    """List tasks, or show one."""
+    _check_limit(limit)
+    _check_state(only, get_args(CommandState))
+    asked = {key: value for key, value in (("state", only), ("agent", agent), ("session", session), ("actor", by),
+                                             ("type", None if all_ else "execute")) if value}
+    if id_ is not None:
+        async def one(link: GatewayLink) -> RequestSpec[dict[str, Any]]:
+            return document(GET_COMMAND.at((await short_ids.command(link, id_)).id), dict[str, Any])
+
+        return print_answer(where, one, lambda found: _print_members(task_members(found)), json=json)
+
+    async def find(link: GatewayLink) -> tuple[FoundRows[Command], dict[str, str | None]]:
+        raw = await link.pages(LIST_COMMANDS.at(), await _of_session(link, asked), limit)
+        titles = {} if json else {one.session_id: one.title for one in await link.list(
+            LIST_SESSIONS.at(), Session, most=PAGE_MAX)}
+        return FoundRows("commands", Command, raw), titles
+
+    rows, titles = ask_gateway(where, find)
+    return rows.print(lambda found: _show_tasks(found, titles, narrowed=bool(asked.keys() - {"type"})), json=json)
+
+
+def approvals(
+    id_: Annotated[str | None, Parameter(name="ID", help="Show this one: an id, a unique beginning, or @last.")] = None,
+    /,
+    *,
+    all_: Annotated[bool, Parameter(name="--all", help="The decided ones, too.")] = False,
+    only: Annotated[str | None, Parameter(name="--only", help="Only those in this state.")] = None,
+    agent: Agent = None,
+    session: Annotated[str | None, Parameter(help="Only those of this session: an id, a unique beginning, a "
+                                             "key, or @last.")] = None,
+    by: Annotated[str | None, Parameter(name="--by", help="Only those that this person voted on or decided.")] = None,
+    search: Search = None,
+    limit: Limit = SHOWN_BY_DEFAULT,
+    bytes_: Annotated[bool, Parameter(name="--bytes", help="Write the exact bytes that the digest of this one is of, "
+                                      "and nothing else.")] = False,
+    json: Json = False,
+    where: Here = NOWHERE,
+) -> int:
+    """List what waits for a yes, or show one approval."""
+    _check_limit(limit)
+    _check_state(only, get_args(ApprovalState))
+    if bytes_:
+        if id_ is None or json:
+            raise usage("--bytes writes the bytes of one approval.", "Name it: interlock approvals ID --bytes")
+        return ask_gateway(where, lambda link: _voted_bytes(link, id_))
+    asked = {"state": only} if only else {} if all_ or by else {"state": "pending"}
+    asked |= _given(agent=agent, session=session, by=by, q=search)
+    seen = SeenApprovals(where.directory())
+    if id_ is not None:
+        async def one(link: GatewayLink) -> RequestSpec[Approval]:
+            return read(GET_APPROVAL, (await short_ids.approval(link, id_)).id)
+
+        return print_answer(where, one, lambda approval: _show_approval(approval, seen), json=json)
+
+    async def find(link: GatewayLink) -> FoundRows[Approval]:
+        raw = await link.pages(LIST_APPROVALS.at(), await _of_session(link, asked), limit)
+        return FoundRows("approvals", Approval, raw)
+
+    nothing = "nothing waits for you" if asked.get("state") == "pending" else "no approvals of that kind"
+    return ask_gateway(where, find).print(lambda found: _show_approvals(found, seen, nothing), json=json)
+
+
+def sessions(
+    id_: Annotated[str | None, Parameter(name="ID", help="Show this one: an id, a unique beginning, a key, or @last.")]
+    = None,
+    /,
+    *,
+    active: Annotated[int | None, Parameter(name="--active", help="Only those in which something happened in the last "
+                                            "MIN minutes.")] = None,
+    waiting: Annotated[bool, Parameter(name="--waiting", help="Only those that wait for a person.")] = False,
+    only: Annotated[str | None, Parameter(name="--only", help="Only those in this state: running, idle, closed …")]
+    = None,
+    agent: Agent = None,
+    runner: Annotated[str | None, Parameter(
+        help="Only those on this runner: its id, its name or a unique beginning.")] = None,
+    search: Search = None,
+    limit: Limit = SHOWN_BY_DEFAULT,
+    json: Json = False,
+    where: Here = NOWHERE,
+) -> int:
+    """List sessions, or show one."""
+    _check_limit(limit)
+    _check_state(only, get_args(SessionActivity))
+    if active is not None and active < 1:
+        raise usage(f"--active {active} shows nothing.", "Give a number of minutes from 1.")
+    asked = _given(active=str(active) if active is not None else None, waiting="true" if waiting else None, state=only,
+                   agent=agent, runner=runner, q=search)
+    if id_ is not None:
+        return print_answer(where, short_ids.of_session(id_, lambda whole: document(
+            GET_SESSION.at(whole), dict[str, Any])), _print_members, json=json)
+
+    async def find(link: GatewayLink) -> FoundRows[Session]:
+        on = {"runner": await short_ids.runner_id(link, runner)} if runner is not None else {}
+        return FoundRows("sessions", Session, await link.pages(LIST_SESSIONS.at(), {**asked, **on}, limit))
+
+    if asked.keys() == {"active"}:
+        nothing = f"no session was active in the last {count(int(asked['active']), 'minute')}"
+    elif asked:
+        nothing = "no session of that kind"
+    else:
+        nothing = "no sessions yet; open one with: interlock run AGENT \"…\""
+    return ask_gateway(where, find).print(lambda found: _show_sessions(found, limit, nothing), json=json)
+
+
+SHOWN_STATES = {"consumed": "allowed (used)", "void": "withdrawn (void)"}
+"""States of an approval whose names on the wire do not show a person what became of it."""
+
+
+def _show_tasks(found: list[Command], titles: dict[str, str | None], *, narrowed: bool) -> None:
+    if not found:
+        say("no tasks" + (" of that kind" if narrowed else " yet; give one with: interlock run AGENT \"…\""), "dim")
+        return
+    found.sort(key=lambda one: one.state != "pending_approval")
+    header = ("TASK", "STATE", "TYPE", "AGENT", "PROMPT", "SESSION", "BY", "CREATED", "TOOK", "ERROR")
+    rows = [[one.id, _state(one.state), one.type, one.target.agent_id or "", one.title or "",
+             _other_than(one.title, titles.get(one.target.session_id or "")), one.actor.id, ago(one.created_at),
+             between(one.started_at, one.ended_at), one.error.code if one.error else ""] for one in found]
+    if all(one.type == "execute" for one in found):
+        header, rows = header[:2] + header[3:], [row[:2] + row[3:] for row in rows]
+    print_table(rows, header, TASKS if any(one.error for one in found) else TASKS._replace(
+        extra=(*TASKS.extra, "ERROR")))
+
+
+def _other_than(prompt: str | None, title: str | None) -> str:
+    """Return a session's title; empty if it is the prompt beside it."""
+    return title if title is not None and title != prompt else ""
+
+
+async def _voted_bytes(link: GatewayLink, id_: str) -> int:
+    approval = await short_ids.approval(link, id_)
+    raw = await link.get(GET_APPROVAL_INPUT.at(approval.id))
+    if hashlib.sha256(raw).hexdigest() != approval.digest:
+        raise Trouble("UpstreamError", f"The bytes of {approval.id} that came are not those of its digest.",
+                      "Do not vote on it; see: interlock audit verify")
+    sys.stdout.flush()
+    sys.stdout.buffer.write(raw)
+    sys.stdout.buffer.flush()
+    return ExitStatus.DONE
+
+
+def _show_approval(approval: Approval, seen: SeenApprovals) -> None:
+    from interlock.cli.approvals.approval_card import CardReading, show_result
+    from interlock.cli.approvals.approval_prompt import decided, elsewhere
+
+    show_result(CardReading(approval).all_rows())
+    seen.add([approval.id])
+    say(elsewhere(approval) if approval.state == "pending" else decided(approval), "dim")
+
+
+def _show_approvals(found: list[Approval], seen: SeenApprovals, nothing: str) -> None:
+    if not found:
+        say(nothing, "dim")
+        return
+    found.sort(key=lambda one: one.state != "pending")
+    print_table([[one.id, _state(one.state), one.agent_id, one.tool_name or one.door,
+                  title_of_approval(one),
+                  until(one.expires_at) if one.state == "pending" else one.decided_by or ""] for one in found],
+                ("APPROVAL", "STATE", "AGENT", "TOOL", "WHAT", "TIME LEFT / BY"),
+                APPROVALS if all(one.state == "pending" for one in found) else DECIDED)
+    seen.add(one.id for one in found if one.state == "pending")
+    if any(one.state == "pending" for one in found):
+        say("see one with: interlock approvals ID  ·  answer: interlock approve ID, interlock deny ID", "dim")
+
+
+async def _of_session(link: GatewayLink, asked: dict[str, str]) -> dict[str, str]:
+    """Return the filters with the whole id of the session that they name. Raises Trouble."""
+    session = await short_ids.full_id(link, short_ids.SESSION, asked.get("session"))
+    return asked if session is None else {**asked, "session": session}
+
+
+def _given(**filters: str | None) -> dict[str, str]:
+    return {name: value for name, value in filters.items() if value is not None}
+
+
+def _show_sessions(found: list[Session], limit: int, nothing: str) -> None:
+    if not found:
+        say(nothing, "dim")
+        return
+    found.sort(key=lambda one: not one.state.startswith("waiting"))
+    write(sys.stdout, session_table(found, terminal_width()) + "\n", safe=True)
+    if len(found) == limit:
+        say(f"the {limit} that changed last; more with: interlock sessions --limit {2 * limit}", "dim")
+
+
+def _print_members(members: dict[str, Any]) -> None:
+    """Show a resource member by member; what is nested stands as JSON."""
+    width = max((len(key) for key in members), default=0)
+    for key, value in members.items():
+        text = value if isinstance(value, str) else msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+        lines = printable(text).split("\n")
+        result(f"{key:<{width}}  {lines[0]}")
+        for line in lines[1:]:
+            result(f"{'':<{width}}  {line}")
+
+
+def _state(state: str) -> str:
+    return "waiting for you" if state in WAITING else SHOWN_STATES.get(state, state.replace("_", " "))
+
+
+def _check_limit(limit: int) -> None:
+    if limit < 1:
+        raise usage(f"--limit {limit} shows nothing.", "Give a number from 1.")
+
+
+def _check_state(state: str | None, known: tuple[str, ...]) -> None:
+    if state is not None and state not in known:
+        raise usage(f"There is no state {state!r}.", f"Known: {', '.join(known)}.")

@@ -1,0 +1,105 @@
+"""The last line of a command that was followed, and its exit status."""
+
+from __future__ import annotations
+
+from interlock.cli.display.terminal import notice, one_line
+from interlock.cli.display.values import between, count
+from interlock.cli.exit_status import ExitStatus, of_command
+from interlock.protocol.codes import MEANINGS, Code
+from interlock.protocol.denial_text import MAX_REASON_CHARS, No
+from interlock.protocol.resources import Command
+
+_STYLE = {"succeeded": "green", "canceled": "bold"}
+GOES_ON = "the work continues"
+NOT_RUN = "✗ not run:"
+SENTENCE_CHARS = MAX_REASON_CHARS + 200
+"""A reason that a person wrote is shown whole, with who they are."""
+SHOWN_DENIALS = 5
+"""Denied calls that the last lines name; they count the others."""
+
+
+def exit_of(command: Command) -> ExitStatus:
+    """The exit status that says how a command ended."""
+    return of_command(command.state, command.error.code if command.error else None)
+
+
+def close_line(command: Command, *, shown: bool = True) -> None:
+    """Say in one line how a command ended; if it failed, as an error with its remedy. Before it, a line for each call
+    that was denied: by whom or by which rule, and why (Y-5). `shown`: what the agent wrote stands above."""
+    for line in denied_lines(command):
+        notice(NOT_RUN, line.removeprefix(NOT_RUN).lstrip(), "red")
+    if command.error is not None and command.state != "succeeded":
+        notice(f"error[{command.error.code}]:", f"{_sentence(command)} {remedy(command, shown=shown)}".rstrip(), "red")
+        return
+    # Green says that all went well, and yellow cannot be read on a light ground.
+    ended = _ended(command)
+    style = "bold" if command.denials and command.state == "succeeded" else _STYLE.get(command.state, "red")
+    notice(ended, _facts(command).removeprefix(ended).lstrip(), style)
+
+
+def denied_lines(command: Command) -> list[str]:
+    """Name the calls of a command that did not run because they were denied."""
+    lines = [f"{NOT_RUN} {one_line(denial.title)} · "
+             f"{one_line(No(denial.by, denial.reason).sentence(), SENTENCE_CHARS)}"
+             for denial in command.denials[:SHOWN_DENIALS]]
+    left = len(command.denials) - SHOWN_DENIALS
+    return [*lines, f"{NOT_RUN} {count(left, 'more call')}"] if left > 0 else lines
+
+
+def interrupted_line(command_id: str) -> str:
+    """Return the sentence that the work continues, and how to come back to it."""
+    return f"{GOES_ON}; come back with: interlock attach {command_id}  ·  end it with: interlock cancel " \
+           f"{command_id}"
+
+
+def remedy(command: Command, *, shown: bool = True) -> str:
+    """What to do about a command that ended without its result."""
+    code = command.error.code if command.error else ""
+    if not shown and code in _LAST_LINES:
+        return f"See the agent's last lines with: interlock attach {command.id} --from-start"
+    if code in Code.__members__:
+        return MEANINGS[Code(code)].remedy
+    return _REMEDIES.get(code) or _BY_STATE.get(command.state, "")
+
+
+_LAST_LINES = {Code.PROCESS_EXIT, Code.SIGNAL_EXIT, "AgentExited"}
+"""Codes whose reason is in what the agent wrote last."""
+
+_REMEDIES = {
+    "LedgerRestored": "Look at its workspace; `interlock status` shows what the ledger lacks.",
+    "AgentLost": "The runner no longer knows of it; see `interlock doctor`, and run it again.",
+    "AgentExited": "Read the agent's last lines above; run it again.",
+    "PromptRefused": "Change the prompt, and run it again.",
+}
+_BY_STATE = {
+    "timed_out": "Give it longer with --timeout.",
+    "expired": "Run it again, and answer within the time.",
+    "rejected": "Ask the person who decided, or change what it does.",
+    "canceled": "Run it again if it is still wanted.",
+}
+
+
+def _ended(command: Command) -> str:
+    denied = f", but {count(len(command.denials), 'call')} denied" if command.denials else ""
+    return command.state.replace("_", " ") + denied
+
+
+def _facts(command: Command) -> str:
+    parts = [_ended(command), between(command.started_at, command.ended_at)]
+    if command.result is not None:
+        output = command.result.output
+        if output.tool_calls:
+            parts.append(count(len(output.tool_calls), "tool call"))
+        if output.usage is not None and output.usage.totalTokens:
+            parts.append(f"{output.usage.totalTokens} tokens")
+        if output.awaiting_input:
+            parts.append("it waits for your answer: interlock run … --continue")
+    parts.append(command.id)
+    return " · ".join(part for part in parts if part)
+
+
+def _sentence(command: Command) -> str:
+    assert command.error is not None
+    said = one_line(command.error.message, SENTENCE_CHARS)
+    state = "" if command.state == "failed" else f" ({command.state.replace('_', ' ')})"
+    return f"{said.rstrip('.')}{state}, in {command.id}."

@@ -1,0 +1,1 @@
+"""The audit log as data: records, chain, Merkle tree, notes, and their verification."""

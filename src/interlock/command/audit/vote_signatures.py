@@ -1,0 +1,97 @@
+"""Verification of an audit log's signed votes with the keys that the log itself records as registered (P-4, J-17).
+
+Both are in the log, so a reader needs nothing else: a vote that its person did not sign is found even in a log that the
+gateway wrote and signed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from interlock.command.audit.audit_lines import parse_record
+from interlock.command.audit.audit_report import AuditReport, Tampering
+from interlock.command.signature import Statement, check_signature
+from interlock.protocol.problems import Problem
+from interlock.protocol.resources import Actor, Passkey, PasskeyAssertion, SigningKey
+
+CONCERNED = (b'"signing_key":"', b'"key_id":"sgk_')
+"""A line with one of these registers or revokes a key, or is a vote by one: hardly any other needs parsing."""
+
+
+class _KeyChange(msgspec.Struct):
+    signing_key: str
+    change: str = ""
+    public_key: str = ""
+    origin: str = ""
+
+
+class _SignedVote(msgspec.Struct):
+    key_id: str
+    decision: Any
+    digest: str
+    at: str
+    signature: str | None = None
+    assertion: PasskeyAssertion | None = None
+
+
+class VoteSignatures:
+    """A check that runs while the lines of one log are read. Call `judged` at the end."""
+
+    def __init__(self) -> None:
+        self._keys: dict[str, SigningKey] = {}
+        self._wrong: tuple[int, str] | None = None
+
+    def watch(self, lines: Iterable[bytes]) -> Iterator[bytes]:
+        """Yield the lines unchanged."""
+        for line in lines:
+            if self._wrong is None and any(mark in line for mark in CONCERNED):
+                self._take(line)
+            yield line
+
+    def judged(self, report: AuditReport) -> AuditReport:
+        """Return the report, or, of an otherwise intact log, the first invalid vote."""
+        if not report.ok or self._wrong is None:
+            return report
+        seq, why = self._wrong
+        return msgspec.structs.replace(report, ok=False, seq=seq, kind=Tampering.BAD_SIGNATURE, message=(
+            f"Record {seq} is a vote that its person did not sign so: {why}."))
+
+    @property
+    def holds(self) -> bool:
+        """Return whether every vote so far has the signature that the log records."""
+        return self._wrong is None
+
+    def _take(self, line: bytes) -> None:
+        read = parse_record(line)
+        if read is None:
+            return  # The check of the log itself reports it.
+        body = read[1]
+        try:
+            if body.action == "key_rotate":
+                self._change(body.tenant_id, body.who.get("id", ""), msgspec.convert(body.meta, _KeyChange))
+            elif body.action == "vote":
+                self._check(body.tenant_id, body.approval_id or "", body.who.get("id", ""),
+                            msgspec.convert(body.meta, _SignedVote))
+        except msgspec.ValidationError:
+            return
+        except Problem as problem:
+            self._wrong = body.seq, problem.detail or problem.code
+
+    def _change(self, tenant_id: str, who: str, change: _KeyChange) -> None:
+        if change.change == "registered":
+            kind, _, name = who.partition(":")
+            self._keys[change.signing_key] = SigningKey(
+                key_id=change.signing_key, tenant_id=tenant_id, public_key=change.public_key, created_at="",
+                owner=Actor(type="agent" if kind == "agent" else "user", id=name),
+                passkey=Passkey(credential_id="", origin=change.origin) if change.origin else None)
+
+    def _check(self, tenant_id: str, approval_id: str, approver: str, vote: _SignedVote) -> None:
+        """Check a vote's signature. Raises Problem. A key from before the log began is unknown, and its votes are not
+        checked."""
+        key = self._keys.get(vote.key_id)
+        if key is not None:
+            check_signature(key, approver, Statement(tenant_id, approval_id, vote.digest, vote.decision, approver,
+                                                     vote.key_id, vote.at), vote.signature or vote.assertion)

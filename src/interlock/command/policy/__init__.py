@@ -1,0 +1,1 @@
+"""Policy: rules, what they cover, budgets, and rules that people add with a vote."""

@@ -1,0 +1,1 @@
+"""Commands of a lane: accepted, dispatched, paused, cancelled, ended, and their budgets."""

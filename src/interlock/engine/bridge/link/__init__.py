@@ -1,0 +1,1 @@
+"""What the runner's link changes in a lane: frames, attachments, losses, restored ledgers."""

@@ -1,0 +1,1 @@
+"""A log of a lane's inputs, recorded and replayed."""

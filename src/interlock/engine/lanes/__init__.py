@@ -1,0 +1,1 @@
+"""Lanes of a gateway: read from the ledger, run, committed, and released."""

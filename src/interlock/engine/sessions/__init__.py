@@ -1,0 +1,1 @@
+"""Operations of people on sessions and transcripts."""

@@ -1,0 +1,1 @@
+"""Viewers of a stream: pages from the ledger, then live events."""

@@ -1,0 +1,1 @@
+"""Who may ask the gateway, how often and how much: credentials and limits."""

@@ -1,0 +1,1 @@
+"""The signed audit log, and checks of rows and ledger against it."""

@@ -1,0 +1,1 @@
+"""The runners' endpoint: frames in, control frames and acknowledgements out."""

@@ -1,0 +1,1 @@
+"""What a request passes before its handler: guard, authentication, body, idempotency."""

@@ -1,0 +1,1 @@
+"""Metrics, spans, readiness and the health of the cluster."""

@@ -1,0 +1,1 @@
+"""The runner's links to its gateways: frames out of the outbox, control frames in."""

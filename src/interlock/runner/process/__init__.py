@@ -1,0 +1,1 @@
+"""An agent's process: its start below a supervisor, its streams, its end."""

@@ -1,0 +1,1 @@
+"""Sessions of one runner: what they store, and which agent they drive."""

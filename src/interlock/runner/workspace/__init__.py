@@ -1,0 +1,1 @@
+"""A session's workspace: where it may be, its changes, its repository."""

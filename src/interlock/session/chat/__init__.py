@@ -1,0 +1,1 @@
+"""Messages from chats, hooks and cron: their session key, and when it moves on."""

@@ -1,0 +1,1 @@
+"""A session's entry, and `sessions.json`, the editable view of all entries."""

@@ -1,0 +1,1 @@
+"""A transcript: its lines, its tree, its repair, its forms for export."""

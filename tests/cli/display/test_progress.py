@@ -1,0 +1,81 @@
+"""What takes long says so on a terminal alone, and its line goes when it is done (G-7)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from interlock.cli.display import progress
+from interlock.cli.display.progress import so_far, suspended, working
+
+pytestmark = pytest.mark.req("G-7")
+
+
+class Lines:
+    """What is shown; `seen` is set at the first text, and at each one after `seen` was cleared."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, terminal: bool = True) -> None:
+        self.shown: list[str | None] = []
+        self.seen = threading.Event()
+        monkeypatch.setattr(progress, "transient", self._show)
+        monkeypatch.setattr(progress, "is_terminal", lambda _stream: terminal)
+
+    def _show(self, text: str | None) -> None:
+        self.shown.append(text)
+        if text is not None:
+            self.seen.set()
+
+
+def run(words: Sequence[str], lines: Lines, first_s: float = 0.0, then: Any = None) -> None:
+    with working(words, first_s, 0.001):
+        if then is not None:
+            then()
+        elif first_s == 0.0:
+            assert lines.seen.wait(30)
+
+
+def test_long_work_names_its_verb_and_how_far_it_is_and_the_line_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = Lines(monkeypatch)
+
+    def work() -> None:
+        assert lines.seen.wait(30)
+        so_far("12000 records")
+        while not any(text is not None and text.endswith(" · 12000 records") for text in lines.shown):
+            lines.seen.clear()
+            assert lines.seen.wait(30)
+
+    run(["audit", "verify", "--json", "/x.jsonl"], lines, then=work)
+
+    assert str(lines.shown[0]).startswith("audit verify … 0 s")
+    assert lines.shown[-1] is None
+
+
+def test_short_work_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = Lines(monkeypatch)
+    run(["status"], lines, first_s=3_600.0)
+
+    assert lines.shown == [None]
+
+
+@pytest.mark.parametrize(("words", "terminal"), [
+    (["run", "shell"], True), (["audit", "erase"], True), (["status"], False)])
+def test_verbs_that_speak_themselves_and_pipes_get_no_line(
+        words: list[str], terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = Lines(monkeypatch, terminal=terminal)
+    run(words, lines, then=lambda: None)
+
+    assert lines.shown == []
+
+
+def test_nothing_is_shown_while_another_program_has_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = Lines(monkeypatch)
+
+    def edit() -> None:
+        with suspended():
+            before = len([text for text in lines.shown if text is not None])
+            assert not lines.seen.wait(0.02) or len([text for text in lines.shown if text is not None]) == before
+
+    run(["config", "edit"], lines, then=edit)

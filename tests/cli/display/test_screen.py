@@ -1,0 +1,199 @@
+"""A session's frames at the terminal: each text once, the result alone on standard output."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from interlock.cli.display.screen import Screen, summary
+from interlock.protocol import payloads as p
+from interlock.protocol.codes import Code
+from interlock.protocol.resources import Notice
+from interlock.session.store.entry import Verbosity, verbosity
+
+
+def delta(offset: int, text: str, block: str = "b1") -> tuple[str, p.Payload]:
+    return "agent.text.delta", p.TextDelta(turn_id="t", block_id=block, offset=offset, text=text)
+
+
+def done(text: str, block: str = "b1") -> tuple[str, p.Payload]:
+    return "agent.text.done", p.TextDone(turn_id="t", block_id=block, text=text)
+
+
+def told(offset: int, text: str, channel: p.Channel = "stdout") -> tuple[str, p.Payload]:
+    return "tool.invoke.stream", p.ToolStream(invocation_id="i", channel=channel, offset=offset, text=text)
+
+
+def result(output: str, status: p.ToolStatus = "ok", truncated: p.Truncated | None = None) -> tuple[str, p.Payload]:
+    return "tool.invoke.result", p.ToolResult(invocation_id="i", status=status, output_type="text", output=output,
+                                              duration_ms=1, truncated=truncated)
+
+
+def show(screen: Screen, *frames: tuple[str, p.Payload]) -> None:
+    for name, payload in frames:
+        screen.frame(name, payload)
+
+
+@pytest.mark.req("E-4", "S-3")
+def test_a_block_is_shown_once_however_often_it_is_sent(capsys: pytest.CaptureFixture[str]) -> None:
+    show(Screen("claude"), delta(0, "Hel"), delta(3, "lo"), delta(0, "Hello wo"), done("Hello world"))
+    assert capsys.readouterr().out == "Hello world\n"
+
+
+@pytest.mark.req("G-4")
+def test_another_terminal_goes_on_in_the_middle_of_a_block(capsys: pytest.CaptureFixture[str]) -> None:
+    first = Screen("claude")
+    show(first, delta(0, "Hello"))
+    capsys.readouterr()
+    second = Screen("claude")
+    second.restore(first.shown())
+    show(second, delta(0, "Hello wo"), done("Hello world"))
+    assert capsys.readouterr().out == " world\n"
+    assert second.shown() == {}
+
+
+@pytest.mark.req("E-4")
+def test_a_block_that_was_replaced_is_said_and_shown_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    show(Screen("claude"), delta(0, "Hello"), done("Goodbye"))
+    out, err = capsys.readouterr()
+    assert out.endswith("Goodbye\n")
+    assert "replaced" in err
+
+
+@pytest.mark.req("E-4")
+def test_text_that_never_came_is_brought_by_the_blocks_end(capsys: pytest.CaptureFixture[str]) -> None:
+    show(Screen("claude"), done("whole"))
+    assert capsys.readouterr().out == "whole\n"
+
+
+@pytest.mark.req("G-7")
+def test_thinking_and_tools_of_a_model_are_no_result(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = p.ToolRequest(invocation_id="i", turn_id="t", tool_name="Bash", input=msgspec.Raw(b'{"command":"ls"}'))
+    show(Screen("claude"), ("agent.thinking.delta", p.TextDelta(turn_id="t", block_id="k", offset=0, text="hm")),
+         ("tool.invoke.request", asked), told(0, "a.txt\n"), result("a.txt\n"), done("One file."))
+    out, err = capsys.readouterr()
+    assert out == "One file.\n"
+    assert "▸ Bash: ls" in err
+    assert "a.txt" in err
+
+
+@pytest.mark.req("G-7")
+def test_the_shells_output_is_its_result_byte_by_byte(capsys: pytest.CaptureFixture[str]) -> None:
+    show(Screen("shell"), told(0, "no newline"), told(0, "warn\n", "stderr"), result("no newlinewarn\n"),
+         done("ran 1 command"))
+    out, err = capsys.readouterr()
+    assert out == "no newline"
+    assert "warn\n" in err
+    assert "ran 1 command" in err
+
+
+@pytest.mark.req("S-3", "E-4")
+def test_output_that_came_while_nobody_listened_is_taken_from_the_result(capsys: pytest.CaptureFixture[str]) -> None:
+    show(Screen("shell"), told(0, "one\n"), result("one\ntwo\n"))
+    assert capsys.readouterr().out == "one\ntwo\n"
+    other = Screen("shell")
+    other.restore({"i/stdout": 4})
+    show(other, result("one\ntwo\n"))
+    assert capsys.readouterr().out == "two\n"
+
+
+@pytest.mark.req("S-3", "G-4")
+@pytest.mark.parametrize("status", ["error", "cancelled"])
+def test_what_another_terminal_showed_of_a_tool_is_not_its_reason(
+    status: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    again = Screen("shell")
+    again.restore({"i/stdout": 4})
+    show(again, result("one\n", status))
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("✗ tool ")
+    assert "one" not in err
+
+
+@pytest.mark.req("E-5")
+def test_what_was_cut_is_counted_and_said(capsys: pytest.CaptureFixture[str]) -> None:
+    cut = p.Truncated(bytes_total=1000, bytes_kept=10, sha256="0" * 64)
+    show(Screen("shell"), told(0, "x" * 1000), result("xxxxxxxxxx", truncated=cut))
+    out, err = capsys.readouterr()
+    assert out == "x" * 1000
+    assert "1000 bytes of output, of which 10 are kept" in err
+    Screen("shell").notice(Notice(code="BufferTruncated", message="The buffer was full.", lost_frame_count=3))
+    assert "(3 frames lost)" in capsys.readouterr().err
+
+
+@pytest.mark.req("A-5", "G-7")
+def test_a_denied_tool_is_said_and_is_no_result(capsys: pytest.CaptureFixture[str]) -> None:
+    show(Screen("shell"), result("not allowed", "denied"))
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "was not allowed: not allowed" in err
+
+
+@pytest.mark.req("G-7")
+@pytest.mark.parametrize(("reason", "words"), [("cancel", "✗ shell was canceled: ended by SIGTERM"),
+                                               ("timeout", "✗ shell was cut short: ended by SIGTERM"),
+                                               (None, "✗ shell was cut short: ended by SIGTERM")])
+def test_a_tool_that_ended_early_says_whether_a_person_canceled_it(
+    reason: str | None, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    screen = Screen("shell")
+    show(screen, ("tool.invoke.request", p.ToolRequest(invocation_id="i", turn_id="t", tool_name="shell",
+                                                       input=msgspec.Raw(b"{}"))))
+    if reason is not None:
+        show(screen, ("control.turn.cancel", p.TurnCancel(reason=reason)))
+    show(screen, result("ended by SIGTERM", "cancelled"))
+    assert capsys.readouterr().err.splitlines()[-1] == words
+
+
+@pytest.mark.req("G-7")
+def test_an_agents_error_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
+    screen = Screen("claude")
+    show(screen, ("agent.error", p.AgentError(severity="error", error_code="PROCESS_EXIT", message="It died.")))
+    screen.show_errors("It died.")
+    assert capsys.readouterr().err == ""
+    show(screen, ("agent.error", p.AgentError(severity="error", error_code="PROCESS_EXIT", message="\x1b[2Jdied")))
+    screen.show_errors("Something else.")
+    assert capsys.readouterr().err == "agent error[PROCESS_EXIT]: \\x1b[2Jdied\n"
+
+
+@pytest.mark.req("G-7")
+def test_a_tools_input_on_one_line() -> None:
+    assert summary(b'{"command":"ls -l\\nrm x"}', None) == "ls -l rm x"
+    assert summary(b'{"path":"a"}', "Read a") == "Read a"
+    assert summary(b'{"path":"a"}', None) == '{"path":"a"}'
+    assert summary(b"\xff", None) == "\ufffd"
+
+
+@pytest.mark.req("I-4", "V-1")
+@pytest.mark.parametrize(("detail", "err"), [
+    ("off", ""), ("on", "▸ Bash: ls\n🧹 complete (2)\n"), ("full", "hm\n▸ Bash: ls\nfile.py\n🧹 complete (2)\n"),
+])
+def test_what_is_shown_beside_the_words_goes_by_the_session_s_verbose_level(
+    capsys: pytest.CaptureFixture[str], detail: Verbosity, err: str
+) -> None:
+    asked = p.ToolRequest(turn_id="t", invocation_id="i", tool_name="Bash", input=msgspec.Raw(b'{"command": "ls"}'))
+    screen = Screen("claude", detail=detail)
+    show(screen, ("agent.thinking.done", p.TextDone(turn_id="t", block_id="k", text="hm")),
+         ("tool.invoke.request", asked), told(0, "file.py\n"), result("file.py\n"), done("There is one."))
+    screen.notice(Notice(code="AutoCompacted", message="🧹 complete (2)"))
+    said = capsys.readouterr()
+    assert (said.out, said.err) == ("There is one.\n", err)
+    # What failed is shown at every level, with its words where they were not shown before.
+    show(screen, ("tool.invoke.request", asked), told(0, "no such file"), result("no such file", "error"))
+    failed = capsys.readouterr().err
+    assert "✗ Bash failed" in failed
+    assert "no such file" in failed
+    assert [verbosity(word, "on") for word in (None, "FULL", "off", "loud", 7)] == ["on", "full", "off", "on", "on"]
+
+
+@pytest.mark.req("H-11", "H-13")
+@pytest.mark.parametrize(("code", "lines"), [(Code.WORKSPACE_NOT_TRUSTED, 0), (Code.NOT_ASKING, 0),
+                                             (Code.AGENT_START_FAILED, 1)])
+def test_a_refusal_upon_which_the_gateway_asks_a_person_is_no_error_on_the_screen(
+    capsys: pytest.CaptureFixture[str], code: Code, lines: int
+) -> None:
+    screen = Screen("claude")
+    show(screen, ("session.error", p.SessionError(error_code=code, message="It was not started.", fatal=True)))
+    screen.show_errors()
+    assert capsys.readouterr().err.count("It was not started.") == lines

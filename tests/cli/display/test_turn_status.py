@@ -1,0 +1,17 @@
+"""The line that shows what a command does while it runs has the parts that are known."""
+
+from __future__ import annotations
+
+import pytest
+
+from interlock.cli.display.screen import Screen
+from interlock.cli.display.turn_status import status_line
+
+pytestmark = pytest.mark.req("Y-6")
+
+
+def test_parts_that_are_not_known_are_left_out() -> None:
+    screen = Screen("claude")
+    assert status_line(screen, 5) == "5 s · working"
+    screen.tokens = 12_345
+    assert status_line(screen, 720) == "12 min · 12,345 tokens · working"

@@ -1,0 +1,37 @@
+"""The processes that `up` starts (G-3): started again ever later, until one dies too often."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from interlock.cli.host.children import DEATHS_MAX, DEATHS_WINDOW_S, RESTART_DELAY_MAX_S, RESTART_DELAY_S, Deaths
+from interlock.cli.verb_error import Trouble
+
+pytestmark = pytest.mark.req("G-3")
+
+
+def test_a_process_that_dies_is_started_again_ever_later_and_given_up_at_last(tmp_path: Path) -> None:
+    log = tmp_path / "gateway.log"
+    log.write_text("it broke\n")
+    deaths = Deaths("gateway", log)
+    pauses = [deaths.pause(100.0 + n) for n in range(DEATHS_MAX - 1)]
+    assert pauses == [min(RESTART_DELAY_MAX_S, RESTART_DELAY_S * 2**n) for n in range(DEATHS_MAX - 1)]
+    with pytest.raises(Trouble, match=f"The gateway ended {DEATHS_MAX} times within 60 s: it broke") as caught:
+        deaths.pause(110.0)
+    assert caught.value.remedy == f"See {log}"
+
+
+def test_deaths_long_ago_do_not_count(tmp_path: Path) -> None:
+    deaths = Deaths("runner", tmp_path / "none.log")
+    for n in range(3 * DEATHS_MAX):
+        assert deaths.pause(n * (DEATHS_WINDOW_S + 1)) == RESTART_DELAY_S
+
+
+def test_a_process_that_is_given_up_without_a_log_says_so_too(tmp_path: Path) -> None:
+    deaths = Deaths("runner", tmp_path / "none.log")
+    for _ in range(DEATHS_MAX - 1):
+        deaths.pause(1.0)
+    with pytest.raises(Trouble, match="The runner ended"):
+        deaths.pause(1.0)

@@ -1,0 +1,52 @@
+"""What a person on the runner's host decides: where a runner may listen, and which gateway it forgets (D-5, L-3)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from interlock.cli.config.place import LOCAL_HOME, RUNNER_DIRECTORY
+from interlock.cli.host.pairings import Paired, keep, pairings
+from interlock.cli.host.runner_take import homes, take, unpair
+from interlock.cli.verb_error import Trouble
+
+pytestmark = pytest.mark.req("L-3", "D-5")
+URL = "https://g.example"
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    tmp_path.chmod(0o700)
+    return tmp_path
+
+
+def test_a_host_that_is_not_paired_has_only_the_runner_of_up(state: Path) -> None:
+    assert homes(state) == [state / LOCAL_HOME]
+    keep(state, Paired(URL, "run_1"), "token")
+    assert homes(state) == [state / RUNNER_DIRECTORY / "run_1", state / LOCAL_HOME]
+
+
+def test_a_session_is_taken_only_from_a_runner_that_runs(state: Path) -> None:
+    with pytest.raises(Trouble, match="No runner runs on"):
+        take("s1", to="gw_2", state=state)
+
+
+@pytest.mark.parametrize("named", [URL, URL + "/", "run_1"])
+def test_a_gateway_is_forgotten_by_its_url_or_by_the_id_there(
+        named: str, state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    keep(state, Paired(URL, "run_1"), "token")
+
+    assert unpair(named, state=state) == 0
+    assert pairings(state) == []
+    out, err = capsys.readouterr()
+    assert out == "run_1\n"
+    assert "interlock runners revoke run_1" in err
+
+
+def test_one_that_it_is_not_paired_with_is_a_sentence_with_those_that_it_is(state: Path) -> None:
+    with pytest.raises(Trouble, match="paired with: none"):
+        unpair("https://other.example", state=state)
+    keep(state, Paired(URL, "run_1"), "token")
+    with pytest.raises(Trouble, match=r"paired with: https://g\.example"):
+        unpair("https://other.example", state=state)

@@ -1,0 +1,27 @@
+"""What `interlock up` says to type next, and for which state directory (G-3)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from interlock.cli.host.up_gateway import first_verb, is_usual
+
+
+@pytest.mark.req("G-2", "G-3")
+def test_up_elsewhere_does_without_the_usual_state_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("INTERLOCK_STATE", "/dev/null")
+    assert not is_usual(tmp_path)
+    monkeypatch.setenv("INTERLOCK_STATE", str(tmp_path))
+    assert is_usual(tmp_path)
+
+
+@pytest.mark.req("G-3")
+def test_up_names_first_a_task_for_an_agent_that_can_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("INTERLOCK_STATE", str(tmp_path))
+    lacking, goose = {"agent_id": "shell", "unavailable": "it has no command"}, {"agent_id": "goose"}
+    assert first_verb([goose, {"agent_id": "shell"}], tmp_path) == 'interlock run shell "ls -l"'
+    assert first_verb([lacking, goose], tmp_path) == 'interlock run goose "What is in this directory?"'
+    assert first_verb([lacking], tmp_path) == "interlock agents"
+    assert first_verb([lacking], Path("/a b")) == "interlock agents --state '/a b'"

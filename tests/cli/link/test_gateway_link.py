@@ -1,0 +1,106 @@
+"""How long the command line waits before it sends a request again: the library's own rule (M-1, K-3)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from cli.scripted import URL, Script, answer, problem
+from interlock.cli.config.place import Where
+from interlock.cli.link.gateway_link import GatewayLink
+from interlock.cli.verb_error import Trouble
+from interlock.sdk.exchange import RETRY_AFTER_MAX_S
+
+pytestmark = pytest.mark.anyio
+Step = Callable[[httpx2.Request], httpx2.Response]
+
+
+def refused(status: int, code: str, retry_after: str | None) -> Step:
+    def step(request: httpx2.Request) -> httpx2.Response:
+        response = problem(status, code, "Too many requests of this principal.")(request)
+        if retry_after is not None:
+            response.headers["Retry-After"] = retry_after
+        return response
+    return step
+
+
+def proxys(status: int, retry_after: str | None = None) -> Step:
+    headers = {} if retry_after is None else {"Retry-After": retry_after}
+    return lambda _: httpx2.Response(status, text="<html>", headers=headers)
+
+
+async def converse(state: Path, *steps: Step, method: str = "POST") -> tuple[list[float], Any]:
+    """Send one request to a gateway that answers by these steps: the waits between, and what came of it."""
+    (state / "owner.key").write_text("ilk_test\n")
+    waited: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waited.append(seconds)
+
+    script = Script({f"{method} /v1/commands": list(steps)})
+    async with GatewayLink(Where(state=state, url=URL), httpx2.MockTransport(script), sleep=sleep) as link:
+        try:
+            came: Any = await (link.send("/v1/commands", {}) if method == "POST" else link.get("/v1/commands"))
+        except Trouble as trouble:
+            came = trouble
+    assert len({request.headers.get("Idempotency-Key") for request in script.asked}) == 1
+    return waited, came
+
+
+@pytest.mark.req("K-3")
+@pytest.mark.parametrize("method", ["POST", "GET"])
+@pytest.mark.parametrize(("code", "status"), [("RateLimited", 429), ("Unavailable", 503),
+                                              ("IdempotencyKeyInUse", 409)])
+async def test_it_waits_as_long_as_it_is_asked_to_and_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], code: str, status: int, method: str
+) -> None:
+    waited, came = await converse(tmp_path, refused(status, code, "30"), answer({}), method=method)
+    assert (waited, came) == ([30.0], b"{}")
+    assert "Too many requests of this principal. Sending it again in 30 s." in capsys.readouterr().err
+
+
+@pytest.mark.req("C-4")
+async def test_what_is_away_is_printed_the_first_time_however_short_the_wait(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    away = refused(503, "Unavailable", "2")
+    assert (await converse(tmp_path, away, away, away, answer({})))[0] == [2.0, 2.0, 2.0]
+    shown = capsys.readouterr().err
+    assert ". Sending it again in 2 s." in shown, "two sentences, each with its stop"
+    assert shown.count("Sending it again in 2 s.") == 1, "and not once more for each attempt"
+    await converse(tmp_path, refused(429, "RateLimited", "2"), answer({}))
+    assert "Sending it again" not in capsys.readouterr().err, "a short wait for a rate is not worth a line"
+
+
+@pytest.mark.req("K-3")
+async def test_a_longer_wait_than_it_has_patience_for_ends_the_verb_with_that_time(tmp_path: Path) -> None:
+    waited, came = await converse(tmp_path, proxys(503, str(int(RETRY_AFTER_MAX_S) + 1)))
+    assert (waited, came.code) == ([], "HTTP 503")
+    waited, came = await converse(tmp_path, refused(429, "RateLimited", "3600"))
+    assert (waited, came.code, came.retry_after_s) == ([], "RateLimited", 3600)
+
+
+@pytest.mark.parametrize("step", [proxys(503), proxys(429), proxys(502), refused(429, "QuotaExceeded", "30"),
+                                  refused(500, "InternalError", None)])
+async def test_a_refusal_that_asks_for_no_patience_is_never_sent_again(tmp_path: Path, step: Step) -> None:
+    waited, came = await converse(tmp_path, step)
+    assert waited == []
+    assert isinstance(came, Trouble)
+
+
+async def test_a_proxys_refusal_with_a_time_is_waited_for(tmp_path: Path) -> None:
+    assert await converse(tmp_path, proxys(503, "2"), answer({})) == ([2.0], b"{}")
+
+
+@pytest.mark.req("N-3", "W-2")
+async def test_who_asks_what_is_wrong_now_is_not_kept_waiting(tmp_path: Path) -> None:
+    (tmp_path / "owner.key").write_text("ilk_test\n")
+    script = Script({"GET /v1/status": [refused(503, "Unavailable", "2")]})
+    async with GatewayLink(Where(state=tmp_path, url=URL), httpx2.MockTransport(script), retries=False) as link:
+        with pytest.raises(Trouble, match="Too many requests"):
+            await link.get("/v1/status")
+    assert len(script.asked) == 1

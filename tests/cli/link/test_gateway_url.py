@@ -1,0 +1,30 @@
+"""A gateway's URL as a person writes it: checked before anything is asked, and kept without its slash."""
+
+import pytest
+
+from interlock.cli.link.gateway_url import checked_url
+from interlock.cli.verb_error import Trouble
+
+
+@pytest.mark.parametrize(("text", "url"), [
+    ("http://127.0.0.1:7420", "http://127.0.0.1:7420"), ("https://gw.example/base/", "https://gw.example/base"),
+    ("http://[::1]:7420/", "http://[::1]:7420"), ("HTTPS://GW.example", "HTTPS://GW.example"),
+])
+def test_a_good_one_loses_only_its_slash(text: str, url: str) -> None:
+    assert checked_url(text) == url
+
+
+@pytest.mark.parametrize(("text", "sentence"), [
+    ("", "is not the URL"), ("gw.example", "is not the URL"), ("gw.example:7420", "is not the URL"), ("ftp://gw",
+    "is not the URL"),
+    ("http://", "is not the URL"), ("http://gw:0", "is not the URL"), ("http://gw:99999", "is not a URL"),
+    ("http://gw:x", "is not a URL"),
+    ("http://[::1", "is not a URL"), ("http://u:p@gw", "carries no name"), ("http://gw/?a=1", "carries no name"),
+    ("http://gw/#a", "carries no name"),
+])
+def test_what_is_none_is_one_sentence_with_a_remedy(text: str, sentence: str) -> None:
+    with pytest.raises(Trouble, match=sentence) as caught:
+        checked_url(text)
+    assert caught.value.status == 2
+    assert caught.value.remedy
+    assert "p@" not in caught.value.line(), "a password is not repeated"

@@ -1,0 +1,60 @@
+"""`interlock status` in lines: what waits for a person comes first, and what keeps work from starting is said (G-7)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from cli.scripted import URL, answer
+from interlock.cli.exit_status import ExitStatus
+from interlock.cli.operations.gateway_status import LABEL_CELLS, status, status_lines
+from interlock.protocol.answers import Status
+from interlock.protocol.drains import Drain
+from interlock.protocol.limits import PAGE_MAX
+
+pytestmark = pytest.mark.req("G-7")
+IDLE: dict[str, Any] = {"gateway_id": "gw_a", "version": "1", "state_dir": "", "store_path": "", "tenant_id": "t",
+                        "role": "owner", "commands": {}, "approvals_pending": 0, "sessions": 0, "viewers": 0,
+                        "runners": []}
+
+
+def lines(**fields: Any) -> list[str]:
+    return list(status_lines(Status(**{**IDLE, **fields}), [], "http://127.0.0.1:8642", starting=False))
+
+
+def test_what_waits_for_a_person_is_the_first_line() -> None:
+    assert lines()[0] == "waiting for you  nothing"
+    assert lines(approvals_pending=1)[0] == "waiting for you  1 approval (interlock approvals)"
+    assert lines(approvals_pending=PAGE_MAX)[0] == f"waiting for you  {PAGE_MAX}+ approvals (interlock approvals)"
+
+
+def test_each_label_has_its_width() -> None:
+    drain = Drain(scope="runner", id="box", at="2026-01-01T00:00:00.000Z", by="user:kim", reason=None)
+    shown = lines(commands={"running": 2, "pending_approval": 1}, unsigned="it was rolled back", drains=[drain],
+                  state_dir="/state", store_path="/state/ledger.db", version="1", role="owner")
+
+    assert all(line[LABEL_CELLS - 1] == " " and line[LABEL_CELLS] != " " for line in shown)
+    assert "tasks            1 pending approval, 2 running" in shown
+    assert any(line.startswith("audit log        cannot be signed") and "rolled back" in line for line in shown)
+    assert any(line.startswith("drain            draining runner box") for line in shown)
+    assert shown[-1] == "store            /state/ledger.db"
+
+
+def test_a_gateway_without_runners_and_paths_of_its_own_says_what_to_do() -> None:
+    shown = lines()
+
+    assert "runner           none is paired; start one with: interlock up" in shown
+    assert not any(line.startswith("state directory") for line in shown)
+
+
+def test_the_verb_prints_these_lines_and_with_json_what_the_gateway_sent(
+        scripted: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    sent = {**IDLE, "of_a_later_version": 1}
+    _, where = scripted({"GET /v1/status": [answer(sent)],
+                         "GET /v1/sessions": [answer({"items": [], "next_cursor": "", "has_more": False})]})
+    assert status(where=where) == ExitStatus.DONE
+    assert capsys.readouterr().out.splitlines() == list(status_lines(Status(**IDLE), [], URL, starting=False))
+    assert status(json=True, where=where) == ExitStatus.DONE
+    assert json.loads(capsys.readouterr().out) == sent

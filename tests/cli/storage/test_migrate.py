@@ -1,0 +1,46 @@
+"""`interlock migrate`: what it says to do before a gateway starts on the ledger where it is now (U-2)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import structlog
+
+from app.data_migration.test_tenant_move import CLOCK, filled
+from interlock.backends.sqlite.ledger import open_ledger
+from interlock.cli.config.place import OnHost
+from interlock.cli.exit_status import ExitStatus
+from interlock.cli.storage.migrate import migrate
+
+pytestmark = pytest.mark.req("U-2")
+
+
+@pytest.fixture(autouse=True)
+def _logs_as_before() -> Iterator[None]:
+    yield
+    structlog.reset_defaults()
+
+
+def test_the_way_back_names_what_the_new_directory_lacks(
+    tmp_path: Path, empty_database: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    there, back = OnHost(tmp_path / "there"), OnHost(tmp_path / "back")
+
+    async def fill() -> None:
+        there.directory().mkdir(exist_ok=True)
+        ledger = await open_ledger(there.directory() / "ledger.db", CLOCK)
+        await filled(ledger, there.directory(), "acme")
+        await ledger.close()
+
+    asyncio.run(fill())
+    assert migrate(to=empty_database, where=there) == ExitStatus.DONE
+    assert "keys, checkpoints and config stay in this directory" in capsys.readouterr().err
+    back.directory().mkdir(exist_ok=True)
+    (back.directory() / "interlock.toml").touch()
+    assert migrate(from_=empty_database, where=back) == ExitStatus.DONE
+    said = capsys.readouterr().err
+    assert "of gateway.key, gateway.pub, owner.key, audit, objects; without their key and checkpoints" in said
+    assert "keys, checkpoints and config stay" not in said

@@ -1,0 +1,79 @@
+"""Signed votes of an audit log are held against the keys that the log says were registered (P-4, J-17)."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import msgspec
+import pytest
+
+from authenticator import SoftAuthenticator
+from command.audit_logs import chained, check, checkpoint_of, draft, head_of
+from command.test_signature import PAIR, PUBLIC
+from interlock.command.audit.audit import record_line
+from interlock.command.audit.audit_check import compare, verify
+from interlock.command.audit.audit_report import AuditReport, Tampering
+from interlock.command.signature import Statement, key_id_of
+from interlock.protocol.records import AuditDraft
+
+pytestmark = pytest.mark.req("P-4", "J-17", "U-5")
+AT = "2027-01-15T08:00:00.000Z"
+SOFT = SoftAuthenticator()
+KIM = {"id": "user:kim", "role": "approver"}
+
+
+def registered(public_key: str, **more: str) -> AuditDraft:
+    return draft(1, who=KIM, action="key_rotate", command_id=None, meta={
+        "signing_key": key_id_of(public_key), "change": "registered", "public_key": public_key, **more})
+
+
+def said(public_key: str, **changes: Any) -> Statement:
+    return Statement("t1", "apr_1", "ab" * 32, "grant", "user:kim", key_id_of(public_key), AT)._replace(**changes)
+
+
+def vote(statement: Statement, **how: Any) -> AuditDraft:
+    return draft(2, who={**KIM, "id": statement.approver}, approval_id=statement.subject_id, meta={
+        "decision": statement.decision, "digest": statement.digest, "key_id": statement.key_id, "at": statement.at,
+        **how})
+
+
+def signed(**changes: Any) -> AuditDraft:
+    signature = base64.b64encode(PAIR.sign(said(PUBLIC).signed_bytes())).decode()
+    return vote(said(PUBLIC, **changes), signature=signature)
+
+
+def tapped(**changes: Any) -> AuditDraft:
+    assertion = SOFT.confirms(said(SOFT.public_key).signed_bytes())
+    return vote(said(SOFT.public_key, **changes), assertion=msgspec.to_builtins(assertion))
+
+
+KEYS = [registered(PUBLIC), registered(SOFT.public_key, origin=SOFT.origin)]
+
+
+def judged(*drafts: AuditDraft) -> AuditReport:
+    records = chained([*KEYS, *drafts, draft(9)])
+    return check(records, head_of(records))
+
+
+def test_votes_that_their_people_signed_hold() -> None:
+    assert judged(signed(), tapped()).ok
+
+
+@pytest.mark.parametrize("changes", [{"decision": "deny"}, {"digest": "cd" * 32}, {"subject_id": "apr_2"},
+                                     {"at": "2027-01-15T08:00:01.000Z"}, {"approver": "user:lee"}])
+@pytest.mark.parametrize("cast", [signed, tapped])
+def test_a_vote_that_its_person_did_not_sign_so_is_named_even_in_a_log_that_the_gateway_signed(
+    cast: Any, changes: dict[str, str]
+) -> None:
+    report = judged(tapped(), cast(**changes))
+    assert (report.ok, report.seq, report.kind) == (False, 4, Tampering.BAD_SIGNATURE)
+    assert report.message.startswith("Record 4 is a vote that its person did not sign so: ")
+
+
+def test_an_export_is_judged_alike_and_a_key_that_the_log_does_not_know_is_not_judged() -> None:
+    records = chained([*KEYS, signed(decision="deny")])
+    lines = [*map(record_line, records), head_of(records)]
+    assert (verify(lines).ok, compare(lines, checkpoint_of(records)).ok) == (False, False)
+    assert judged(vote(said(PUBLIC, key_id="sgk_of_before"), signature="aGk=")).ok
+    assert judged(draft(3, action="key_rotate", meta={"signing_key": 7})).ok, "of another form: it says nothing of keys"

@@ -1,0 +1,58 @@
+"""What a witness cosigns (U-3): a log that has only grown since it last looked, and evidence if it has not."""
+
+from __future__ import annotations
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from command.audit_logs import KEY, PUBLIC, checkpoint_of, log
+from interlock.command.audit.note import Checkpoint
+from interlock.command.audit.witness import CosignRefused, check_growth, needs_proof
+from interlock.protocol.records import AuditRecord
+
+pytestmark = pytest.mark.req("U-3")
+RECORDS = log(9)
+FORKED = [*RECORDS[:2], *log(9, action="approve")[2:]]
+
+
+def head(count: int, records: list[AuditRecord] = RECORDS) -> Checkpoint:
+    return checkpoint_of(records[:count])
+
+
+def refused(known: Checkpoint | None, shown: Checkpoint, proof: list[bytes]) -> CosignRefused:
+    with pytest.raises(CosignRefused) as caught:
+        check_growth(known, shown, proof, PUBLIC)
+    return caught.value
+
+
+@pytest.mark.parametrize(("known", "shown", "needed"), [
+    (None, 9, False), (0, 9, False), (9, 9, False), (3, 9, True), (9, 3, False)])
+def test_a_proof_is_needed_only_between_two_sizes(known: int | None, shown: int, needed: bool) -> None:
+    assert needs_proof(None if known is None else head(known), head(shown)) is needed
+
+
+def test_the_first_look_and_an_unchanged_log_need_none() -> None:
+    check_growth(None, head(9), [], PUBLIC)
+    check_growth(head(9), head(9), [], PUBLIC)
+    check_growth(head(0), head(9), [], PUBLIC)
+
+
+def test_a_checkpoint_without_the_logs_signature_is_no_evidence_against_it() -> None:
+    stranger = checkpoint_of(RECORDS, Ed25519PrivateKey.from_private_bytes(bytes(32)))
+    assert not refused(None, stranger, []).is_evidence
+    other = checkpoint_of(RECORDS, KEY, tenant_id="t2")
+    caught = refused(head(3), other, [])
+    assert not caught.is_evidence
+    assert "watches interlock.audit/gw_1/t1" in str(caught)
+
+
+def test_a_log_that_went_back_is_caught_by_what_it_signed() -> None:
+    caught = refused(head(9), head(3), [])
+    assert caught.is_evidence
+    assert "it had 9 records, and now shows 3" in str(caught)
+
+
+def test_a_fork_of_the_same_size_and_one_that_grew_are_caught() -> None:
+    assert refused(head(9), head(9, FORKED), []).is_evidence
+    assert refused(head(3), head(9, FORKED), []).is_evidence
+    assert refused(head(3), head(9), []).is_evidence, "nothing shows that it continues"

@@ -1,0 +1,243 @@
+"""Approvals in a lane: what a yes, a no, or the end of its time sets free, and what makes one void (P-2, P-6)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from engine.conversation import OWNER, USAGE, Table, remember
+from interlock.command.policy.policy import QuorumGroup, Rule, RuleSet
+from interlock.engine.bridge.inputs.gateway import ClockTicked
+from interlock.protocol import payloads as p
+from interlock.protocol.problems import Problem
+from interlock.protocol.records import Principal
+from interlock.protocol.resources import Actor, GrantBody, Target
+
+pytestmark = pytest.mark.anyio
+
+
+async def running(table: Table, **fields: Any) -> tuple[str, str]:
+    """A command whose turn has started: its id and its session's."""
+    command = await table.execute(**fields)
+    await table.opened(command.target.session_id)
+    await table.started(command.target.session_id)
+    return command.id, command.target.session_id
+
+
+def held(table: Table) -> str:
+    return table.wire.last("x-interlock.interaction.held").payload.approval_id
+
+
+def person(name: str, role: Any = "approver") -> Principal:
+    return msgspec.structs.replace(OWNER, actor=Actor(type="user", id=name), role=role)
+
+
+async def asked_and_held(table: Table, session_id: str) -> str:
+    await table.asked(session_id)
+    return table.wire.last("x-interlock.interaction.held").payload.approval_id
+
+
+@pytest.mark.req("P-5", "A-5", "P-2", "C-1")
+async def test_a_tool_call_is_held_until_a_person_says_yes() -> None:
+    table = Table()
+    command = await table.execute()
+    session_id = command.target.session_id
+    await table.opened(session_id)
+    await table.started(session_id)
+    await table.asked(session_id, "rm -r build")
+    held = table.wire.last("x-interlock.interaction.held").payload
+    assert "control.interaction.response" not in table.wire.types()
+    approval = (await table.ledger.approval(held.approval_id, "default")).approval  # type: ignore[union-attr]
+    assert (approval.door, approval.state, approval.tool_name) == ("tool", "pending", "shell")
+    assert bytes(approval.input) == b'{"command":"rm -r build"}'
+    table.clock.advance(10 * 60_000)  # the timeout of one minute stands while a person is asked
+    await table.vote(approval.id, "grant")
+    answer = table.wire.last("control.interaction.response").payload
+    assert (answer.decision, answer.by) == ("allow", "user:owner")
+    await table.resolved(session_id, "allowed")
+    assert (await table.ledger.approval(approval.id, "default")).approval.state == "consumed"  # type: ignore[union-attr]
+    await table.result(session_id)
+    await table.ended(session_id)
+    assert await table.state(command.id) == "succeeded"
+    assert await table.actions() == ["enqueue", "dispatch", "start", "tool_call", "vote", "approve", "tool_call",
+                                     "complete"]
+
+
+@pytest.mark.req("P-3", "P-5")
+async def test_a_no_is_a_no_and_a_second_vote_is_refused_with_who_decided() -> None:
+    table = Table()
+    command = await table.execute()
+    session_id = command.target.session_id
+    await table.opened(session_id)
+    await table.started(session_id)
+    await table.asked(session_id)
+    approval_id = table.wire.last("x-interlock.interaction.held").payload.approval_id
+    await table.vote(approval_id, "deny")
+    assert table.wire.last("control.interaction.response").payload.decision == "deny"
+    again = await table.vote(approval_id, "deny")
+    assert again.state == "denied"
+    other = msgspec.structs.replace(OWNER, actor=Actor(type="user", id="second"))
+    with pytest.raises(Problem, match="already denied by user:owner"):
+        await table.vote(approval_id, "grant", other)
+
+
+@pytest.mark.req("P-1")
+async def test_a_rule_on_cost_matches_once_the_session_has_cost_more() -> None:
+    table = Table(RuleSet([Rule(name="dear", door="tool", cost_over=0.5, effect="deny", reason="too dear")]))
+    session_id = ""
+    answers: list[str] = []
+    for number in range(2):
+        target = Target(session_id=session_id) if session_id else Target(agent_id="shell")
+        command = await table.execute(target=target)
+        session_id = command.target.session_id
+        if not number:
+            await table.opened(session_id)
+        turn_id = f"t{number}"
+        await table.started(session_id, turn_id)
+        await table.asked(session_id, turn_id=turn_id, invocation=f"i{number}")
+        answers.append(table.wire.types()[-1])
+        await table.resolved(session_id, "denied", f"i{number}")
+        await table.result(session_id, status="denied", invocation=f"i{number}")
+        await table.say(session_id, "session.turn.end", p.TurnEnd(turn_id=turn_id, stop_reason="end_turn"))
+        await table.say(session_id, "session.usage",
+                        msgspec.structs.replace(USAGE, cost_usage=p.Quota(limit=-1, used=0.75, unit="USD")))
+    assert answers == ["x-interlock.interaction.held", "control.interaction.response"]
+
+
+@pytest.mark.req("P-6", "C-1")
+async def test_an_approval_that_nobody_answers_expires_and_that_means_no() -> None:
+    table = Table()
+    command = await table.execute()
+    session_id = command.target.session_id
+    await table.opened(session_id)
+    await table.started(session_id)
+    await table.asked(session_id)
+
+    table.clock.advance(24 * 3_600_000 + 1)
+    await (await table.lane(session_id)).call(ClockTicked())
+    assert table.wire.types()[-1] == "control.interaction.timeout"
+
+
+@pytest.mark.req("P-6", "T-3")
+async def test_an_approval_whose_turn_is_over_becomes_void_and_a_late_vote_is_told_so() -> None:
+    table = Table()
+    command = await table.execute()
+    session_id = command.target.session_id
+    await table.opened(session_id)
+    await table.started(session_id)
+    await table.asked(session_id)
+    approval_id = table.wire.last("x-interlock.interaction.held").payload.approval_id
+    await table.resolved(session_id, "void")
+    await table.result(session_id, status="cancelled")
+    await table.ended(session_id, "error")
+    with pytest.raises(Problem, match="already void"):
+        await table.vote(approval_id, "grant")
+
+
+@pytest.mark.req("C-1", "A-5")
+async def test_the_timeout_runs_on_when_the_runner_itself_ends_a_question() -> None:
+    table = Table(timeout_ms=1_000)
+    command_id, session_id = await running(table)
+    await table.asked(session_id)
+    await table.resolved(session_id, "denied")
+    await table.result(session_id, status="denied")
+    table.clock.advance(1_001)
+    await (await table.lane(session_id)).call(ClockTicked())
+    assert await table.state(command_id) == "canceling"
+
+
+@pytest.mark.req("P-3", "P-1")
+async def test_a_quorum_needs_every_group_and_a_denial_counts_at_its_threshold() -> None:
+    rule = Rule(name="two of us", effect="ask", door="tool", required=2, deny_threshold=2,
+                groups=[QuorumGroup(role="admin", min=1), QuorumGroup(role="approver", min=1)])
+    table = Table(policy=RuleSet([rule]))
+    _, session_id = await running(table)
+    await table.asked(session_id)
+    await table.vote(held(table), "grant", person("one"))
+    approval = await table.vote(held(table), "grant", person("two"))
+    assert approval.state == "pending"  # two yeses, but no admin's
+    assert (await table.vote(held(table), "deny", person("three"))).state == "pending"
+    assert (await table.vote(held(table), "grant", person("four", "admin"))).state == "granted"
+    await table.resolved(session_id, "allowed")
+    await table.asked(session_id, invocation="i2")
+    await table.vote(held(table), "deny", person("one"))
+    assert (await table.vote(held(table), "deny", person("two"))).state == "denied"
+
+
+@pytest.mark.req("P-3", "P-5")
+async def test_a_vote_that_was_overtaken_is_told_so_and_not_that_it_decided() -> None:
+    table = Table()
+    _, session_id = await running(table)
+    await table.asked(session_id)
+    approval_id = held(table)
+    stale = await table.ledger.approval(approval_id, "default")
+    real = table.ledger.approval
+    reads = 0
+
+    async def overtaken(wanted: str, tenant_id: str | None = None) -> Any:
+        nonlocal reads
+        reads += 1
+        return stale if reads == 1 else await real(wanted, tenant_id)
+
+    await table.vote(approval_id, "deny")
+    table.ledger.approval = overtaken  # type: ignore[method-assign]
+    with pytest.raises(Problem, match="already denied"):
+        await table.vote(approval_id, "grant", person("two"))
+
+
+@pytest.mark.req("P-2", "A-5")
+async def test_an_interaction_id_that_is_open_cannot_be_asked_again_about_something_else() -> None:
+    table = Table()
+    _, session_id = await running(table)
+    await table.asked(session_id, "ls")
+    await table.say(session_id, "tool.invoke.request", p.ToolRequest(
+        invocation_id="i2", turn_id="t1", tool_name="shell", input=msgspec.Raw(b'{"command":"rm -rf /"}')))
+    await table.say(session_id, "agent.interaction.request", p.InteractionRequest(
+        interaction_id="x-i1", interaction_type="PERMISSION", title="ls",
+        context=p.InteractionContext(tool_name="shell", invocation_id="i2")))
+    assert table.wire.types()[-2:] == ["session.error", "control.interaction.response"]
+    assert table.wire.types().count("x-interlock.interaction.held") == 1
+    # A yes to the first could be read as the answer to the second: the first is denied, and can be granted no more.
+    assert table.wire.last("control.interaction.response").payload.decision == "deny"
+    with pytest.raises(Problem, match="void"):
+        await table.vote(held(table), "grant", person("two"))
+
+
+@pytest.mark.req("P-5", "L-2")
+async def test_a_comment_too_long_for_a_frame_does_not_hold_up_the_answer() -> None:
+    table = Table()
+    _, session_id = await running(table)
+    await table.asked(session_id)
+    body = GrantBody(decision="deny", comment="no " * 400_000)
+    with pytest.raises(Problem, match="comment"):
+        await table.engine.vote(OWNER, held(table), body, remember)
+    assert (await table.vote(held(table), "deny")).state == "denied"
+
+
+@pytest.mark.req("P-1")
+@pytest.mark.parametrize("what", [
+    {"required": 2}, {"groups": True}, {"signed": True}, {"self_approval": False}, {"dangerous": True}])
+def test_every_kind_of_quorum_is_asked_before_what_is_remembered_and_a_plain_ask_is_not(what: dict[str, Any]) -> None:
+    fields = {**what, **({"groups": [QuorumGroup(role="admin")]} if "groups" in what else {})}
+    always = Rule(name="always", effect="allow", tool="shell")
+    assert [rule.name for rule in RuleSet([Rule(name="q", effect="ask", **fields)], [always]).rules] == ["q", "always"]
+    assert [rule.name for rule in RuleSet([Rule(name="q", effect="ask")], [always]).rules] == ["always", "q"]
+    assert [rule.name for rule in RuleSet([Rule(name="q", effect="allow")], [always]).rules] == ["always", "q"]
+    assert [rule.name for rule in RuleSet([Rule(name="q", effect="deny")], [always]).rules] == ["q", "always"]
+
+
+@pytest.mark.req("P-2", "P-6")
+@pytest.mark.parametrize(("outcome", "state"), [("allowed", "consumed"), ("void", "void"), ("denied", "void")])
+async def test_a_yes_is_used_where_the_runner_says_so_and_void_where_it_came_to_something_else(
+    outcome: str, state: str
+) -> None:
+    table = Table()
+    _, session_id = await running(table)
+    approval_id = await asked_and_held(table, session_id)
+    await table.vote(approval_id, "grant")
+    await table.resolved(session_id, outcome)
+    record = await table.ledger.approval(approval_id, "default")
+    assert record is not None
+    assert record.approval.state == state

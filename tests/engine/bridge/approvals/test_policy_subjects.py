@@ -1,0 +1,75 @@
+"""A stored approval is judged again on the very facts that it was judged on (H-6, P-1)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from engine.conversation import Table
+from interlock.command.policy.policy import Rule, RuleSet
+from interlock.engine.bridge.approvals.policy_subjects import subject_of_approval
+from interlock.protocol import payloads as p
+from interlock.protocol.records import ApprovalRecord
+
+pytestmark = [pytest.mark.anyio, pytest.mark.req("H-6", "P-1")]
+RULES = [
+    Rule(name="secrets", effect="ask", path="secret/**"),
+    Rule(name="links", effect="ask", path="/etc/**"),
+    Rule(name="deletes", effect="ask", kind="delete"),
+    Rule(name="nightly", effect="ask", origin="cron"),
+    Rule(name="of one", effect="ask", person="user:owner", tool="write"),
+]
+REQUESTS: dict[str, tuple[dict[str, Any], str]] = {
+    "its input": ({"tool_name": "shell", "input": {"command": "cat secret/a"}}, "secrets"),
+    "its locations": ({"tool_name": "x", "input": {}, "locations": ["/w/secret/a"]}, "secrets"),
+    "its diff": ({"tool_name": "x", "input": {}, "content": [{"type": "diff", "path": "/w/secret/a", "newText": ""}]},
+                 "secrets"),
+    "where its links lead": ({"tool_name": "x", "input": {"path": "a"}, "resolved_paths": {"a": "/etc/passwd"}},
+                             "links"),
+    "its kind": ({"tool_name": "x", "input": {"what": "it"}, "kind": "delete"}, "deletes"),
+    "whose it is": ({"tool_name": "write", "input": {"text": "it"}}, "of one"),
+    "nothing of the rules": ({"tool_name": "x", "input": {}, "described": True, "title": "Look"}, "ask before a tool"),
+}
+
+
+async def held(subject: dict[str, Any], policy: RuleSet) -> tuple[Table, ApprovalRecord]:
+    """A call with this subject, as the gateway stores it while it waits."""
+    table = Table(policy)
+    command = await table.execute()
+    session_id = command.target.session_id
+    await table.opened(session_id)
+    await table.started(session_id)
+    await table.say(session_id, "agent.interaction.request", p.InteractionRequest(
+        interaction_id="x1", interaction_type="PERMISSION", title="it", context=p.InteractionContext(
+            tool_name=str(subject["tool_name"]), subject=msgspec.Raw(msgspec.json.encode(subject)))))
+    record = await table.ledger.approval(table.wire.last("x-interlock.interaction.held").payload.approval_id, "default")
+    assert record is not None
+    return table, record
+
+
+@pytest.mark.parametrize(("subject", "rule"), REQUESTS.values(), ids=REQUESTS)
+async def test_what_explains_a_stored_approval_is_the_decision_that_was_recorded(
+    subject: dict[str, Any], rule: str
+) -> None:
+    _, record = await held(subject, RuleSet(RULES))
+    assert record.approval.rule == rule
+    again = RuleSet(RULES).decide(subject_of_approval(record))
+    assert (again.effect, again.rule) == ("ask", rule)
+
+
+async def test_a_rule_on_the_hours_is_asked_for_the_time_of_the_call() -> None:
+    table, record = await held({"tool_name": "x", "input": {}}, RuleSet())
+    table.clock.advance(3_600_000)
+    assert subject_of_approval(record).at_ms == table.clock.at_ms - 3_600_000
+    assert subject_of_approval(record, table.clock.at_ms).at_ms == table.clock.at_ms
+
+
+async def test_a_changed_input_is_judged_with_the_kind_of_what_was_asked() -> None:
+    """A rule about the kind denies the changed input, too: the kind is kept with the request."""
+    table, record = await held({"tool_name": "x", "input": {"path": "a"}, "kind": "delete"}, RuleSet())
+    denying = RuleSet([Rule(name="no deleting", effect="deny", kind="delete", reason="It stays.")])
+    raw = msgspec.Raw(b'{"path":"b"}')
+    changed = msgspec.structs.replace(record, approval=msgspec.structs.replace(record.approval, input=raw))
+    assert denying.decide(subject_of_approval(changed, table.clock.at_ms)).rule == "no deleting"

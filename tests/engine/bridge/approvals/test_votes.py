@@ -1,0 +1,374 @@
+"""Votes in a lane: taken back, signed, on a changed input, and remembered as a rule (P-2, P-3, P-4, A-9)."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from typing import Any
+
+import msgspec
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from authenticator import SoftAuthenticator
+from engine.conversation import OWNER, Table, remember
+from interlock.command.audit.record_seal import changed_approval, read
+from interlock.command.policy.policy import QuorumGroup, Rule, RuleSet
+from interlock.command.signature import Statement, key_id_of
+from interlock.engine.bridge.approvals import votes
+from interlock.ports.ledger import Put, WriteBatch
+from interlock.protocol import payloads as p
+from interlock.protocol.clock import iso
+from interlock.protocol.envelope import DPS_VERSION
+from interlock.protocol.problems import Problem
+from interlock.protocol.records import Principal, SigningKeyRecord
+from interlock.protocol.resources import (
+    Actor,
+    CommandBody,
+    GrantBody,
+    Passkey,
+    Remembering,
+    RuleMatch,
+    SigningKey,
+    Target,
+)
+
+pytestmark = pytest.mark.anyio
+
+KIM = Principal(tenant_id="default", actor=Actor(type="user", id="kim"), role="approver", key_id="k1")
+LEE = Principal(tenant_id="default", actor=Actor(type="user", id="lee"), role="approver", key_id="k2")
+TWO = RuleSet([Rule(name="two", effect="ask", tool="shell", required=2)])
+
+
+async def held(table: Table, command: str = "make", invocation: str = "i1") -> str:
+    """Ask for a tool call in a new session's turn; gives the approval's id."""
+    execute = await table.execute()
+    session_id = execute.target.session_id
+    await table.opened(session_id)
+    await table.started(session_id)
+    await table.asked(session_id, command, invocation=invocation)
+    return table.wire.last("x-interlock.interaction.held").payload.approval_id
+
+
+async def cast(table: Table, approval_id: str, who: Principal = OWNER, **body: Any) -> Any:
+    return await table.engine.vote(who, approval_id, GrantBody(**{"decision": "grant", **body}), remember)
+
+
+async def shown(table: Table, approval_id: str) -> Any:
+    record = await table.ledger.approval(approval_id, "default")
+    assert record is not None
+    return record.approval
+
+
+@pytest.mark.req("P-3", "U-1")
+async def test_a_vote_is_taken_back_before_it_decided_and_the_record_says_both() -> None:
+    table = Table(TWO)
+    approval_id = await held(table)
+    await cast(table, approval_id, KIM)
+    await table.engine.withdraw(KIM, approval_id, remember)
+    assert (await cast(table, approval_id, LEE)).state == "pending"
+    assert (await cast(table, approval_id, OWNER)).state == "granted"
+    assert [action for action in await table.actions() if action in ("vote", "withdraw", "approve")] == [
+        "vote", "withdraw", "vote", "vote", "approve"]
+    with pytest.raises(Problem, match="already granted"):
+        await table.engine.withdraw(LEE, approval_id, remember)
+
+
+@pytest.mark.req("P-4")
+async def test_a_signed_vote_counts_and_the_audit_record_keeps_the_signature() -> None:
+    table = Table(RuleSet([Rule(name="sign", effect="ask", tool="shell", signed=True)]))
+    approval_id = await held(table)
+    with pytest.raises(Problem, match="signed"):
+        await cast(table, approval_id, KIM)
+    pair = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
+    public = base64.b64encode(pair.public_key().public_bytes_raw()).decode()
+    key = SigningKey(key_id=key_id_of(public), tenant_id="default", owner=KIM.actor, public_key=public, created_at="")
+    said = Statement("default", approval_id, (await shown(table, approval_id)).digest, "grant", "user:kim", key.key_id,
+                     iso(table.clock.now_ms()))
+    body = {"method": "signature", "key_id": key.key_id, "at": said.at,
+            "signature": base64.b64encode(pair.sign(said.signed_bytes())).decode()}
+    with pytest.raises(Problem, match="no signing key"):
+        await cast(table, approval_id, KIM, **body)
+    await table.ledger.commit(WriteBatch([Put(SigningKeyRecord(key=key))]))
+    with pytest.raises(Problem, match="does not hold"):
+        await cast(table, approval_id, KIM, **{**body, "decision": "deny"})
+    assert (await cast(table, approval_id, KIM, **body)).state == "granted"
+    metas = [msgspec.json.decode(record.body)["meta"] for record in await table.ledger.audit("default", 0, 100)]
+    assert [meta["signature"] for meta in metas if "signature" in meta] == [body["signature"]]
+
+
+@pytest.mark.req("J-17")
+async def test_a_rule_that_wants_a_passkey_counts_no_other_vote_and_the_record_keeps_the_assertion() -> None:
+    table = Table(RuleSet([Rule(name="tap", effect="ask", tool="shell", signed="passkey")]))
+    approval_id = await held(table)
+    digest = (await shown(table, approval_id)).digest
+    pair, soft = Ed25519PrivateKey.from_private_bytes(bytes(range(32))), SoftAuthenticator()
+    public = base64.b64encode(pair.public_key().public_bytes_raw()).decode()
+    plain = SigningKey(key_id=key_id_of(public), tenant_id="default", owner=KIM.actor, public_key=public, created_at="")
+    tap = SigningKey(key_id=key_id_of(soft.public_key), tenant_id="default", owner=KIM.actor, created_at="",
+                     public_key=soft.public_key, passkey=Passkey(credential_id=soft.credential_id, origin=soft.origin))
+    await table.ledger.commit(WriteBatch([Put(SigningKeyRecord(key=key)) for key in (plain, tap)]))
+
+    def said(key: SigningKey) -> Statement:
+        return Statement("default", approval_id, digest, "grant", "user:kim", key.key_id, iso(table.clock.now_ms()))
+
+    def tapped(statement: Statement) -> dict[str, Any]:
+        return {"method": "passkey", "key_id": tap.key_id, "at": statement.at,
+                "assertion": soft.confirms(statement.signed_bytes())}
+
+    signature = base64.b64encode(pair.sign(said(plain).signed_bytes())).decode()
+    for body, why in (({}, "signed"), ({"method": "passkey", "key_id": tap.key_id}, "names key_id, at and assertion"),
+                      ({"method": "signature", "key_id": plain.key_id, "at": said(plain).at, "signature": signature},
+                       "only votes with a passkey"),
+                      ({**tapped(said(tap)), "decision": "deny"}, "does not hold"),
+                      (tapped(said(tap)._replace(digest="00" * 32)), "does not hold")):
+        with pytest.raises(Problem, match=why):
+            await cast(table, approval_id, KIM, **body)
+    voted = await cast(table, approval_id, KIM, **tapped(said(tap)))
+    assert (voted.state, voted.votes[0].method, voted.votes[0].key_id) == ("granted", "passkey", tap.key_id)
+    metas = [msgspec.json.decode(record.body)["meta"] for record in await table.ledger.audit("default", 0, 100)]
+    assert [sorted(meta["assertion"]) for meta in metas if "assertion" in meta] == [
+        ["authenticator_data", "client_data_json", "signature"]]
+
+
+@pytest.mark.req("A-9", "P-1")
+async def test_always_in_this_session_answers_the_same_call_there_and_nowhere_else() -> None:
+    table = Table()
+    approval_id = await held(table, "make test")
+    voted = await cast(table, approval_id, remember=Remembering(scope="session"))
+    assert table.wire.last("control.interaction.response").payload.option_id is None
+    session_id = voted.session_id
+    await table.resolved(session_id, "allowed")
+    await table.result(session_id)
+    await table.asked(session_id, "make test", invocation="i2")
+    answer = table.wire.last("control.interaction.response").payload
+    assert (answer.interaction_id, answer.decision) == ("x-i2", "allow")
+    assert answer.by.startswith(f"policy:{voted.remembered}")
+    await table.asked(session_id, "make install", invocation="i3")
+    assert table.wire.sent[-1].type == "x-interlock.interaction.held"
+    other = await held(table, "make test", invocation="j1")
+    assert (await shown(table, other)).state == "pending"
+    assert "policy_change" in await table.actions()
+
+
+@pytest.mark.req("A-9", "P-1", "C-4")
+async def test_a_tenants_rule_outlives_the_gateway_until_it_is_revoked() -> None:
+    table = Table()
+    approval_id = await held(table, "git status")
+    match = RuleMatch(words=["git status **", "git diff **"])
+    voted = await cast(table, approval_id, remember=Remembering(scope="rule", match=match))
+    table.begin()
+    await table.engine.start()
+    assert [rule.name.split(":")[0] for rule in table.engine.policy.rules] == [voted.remembered]
+    table.engine.configure(RuleSet(), table.limits)
+    assert len(table.engine.policy.rules) == 1, "a reloaded config does not forget what people said"
+
+
+@pytest.mark.req("A-9")
+async def test_what_is_remembered_must_cover_the_call_and_may_not_stand_for_a_quorum() -> None:
+    table = Table()
+    approval_id = await held(table, "make test")
+    with pytest.raises(Problem, match="does not fit the call"):
+        await cast(table, approval_id, remember=Remembering(scope="session", match=RuleMatch(words="rm **")))
+    with pytest.raises(Problem, match="not a regular expression"):
+        await cast(table, approval_id, remember=Remembering(scope="session", match=RuleMatch(command="(")))
+    with pytest.raises(Problem, match="kept by an admin"):
+        await cast(table, approval_id, KIM, remember=Remembering(scope="rule"))
+    assert (await shown(table, approval_id)).votes == []
+    two = Table(TWO)
+    with pytest.raises(Problem, match="cannot replace it"):
+        await cast(two, await held(two), remember=Remembering(scope="session"))
+
+
+@pytest.mark.req("O-12", "H-5")
+async def test_what_a_rule_marks_as_dangerous_is_stated_bound_and_never_remembered() -> None:
+    table = Table(RuleSet([Rule(name="production", effect="ask", tool="shell", dangerous=True)]))
+    approval_id = await held(table)
+    assert (await shown(table, approval_id)).dangerous
+    with pytest.raises(Problem, match="marked dangerous"):
+        await cast(table, approval_id, remember=Remembering(scope="session"))
+    record = await table.ledger.approval(approval_id, "default")
+    assert record is not None
+    harmless = msgspec.structs.replace(record, approval=msgspec.structs.replace(record.approval, dangerous=False))
+    found = read(await table.ledger.audit_about("default", record.approval.command_id or approval_id))
+    assert (changed_approval(record, found), changed_approval(harmless, found)) == (
+        None, "its dangerous is not the recorded one")
+    assert (await cast(table, approval_id)).state == "granted"
+
+
+@pytest.mark.parametrize("effect", ["allow", "deny"])
+def test_only_what_people_are_asked_about_is_marked_dangerous(effect: Any) -> None:
+    with pytest.raises(ValueError, match="dangerous: it marks what people are asked about"):
+        Rule(name="x", effect=effect, tool="shell", dangerous=True)
+
+
+@pytest.mark.req("P-1")
+async def test_a_quorum_comes_before_anybodys_always() -> None:
+    table = Table()
+    approval_id = await held(table, "make test")
+    await cast(table, approval_id, remember=Remembering(scope="rule", match=RuleMatch(words="make test")))
+    table.engine.configure(TWO, table.limits)
+    names = [rule.name for rule in table.engine.policy.rules]
+    assert names[0] == "two"
+    assert len(names) == 2
+
+
+async def taking_changes(table: Table, command: str = "rm -r build") -> tuple[str, str]:
+    execute = await table.execute()
+    session_id = execute.target.session_id
+    await table.say(session_id, "session.capabilities", p.Capabilities(
+        dps_version=DPS_VERSION, features={"adapter_type": "sdk", "permission": "asks", "updated_input": True}))
+    await table.started(session_id)
+    await table.asked(session_id, command)
+    return session_id, table.wire.last("x-interlock.interaction.held").payload.approval_id
+
+
+@pytest.mark.req("P-2", "U-1")
+async def test_a_changed_input_is_another_approval_on_its_own_bytes_with_that_vote_as_the_first() -> None:
+    table = Table(TWO)
+    session_id, approval_id = await taking_changes(table)
+    raw = b'{ "command": "rm -r build/tmp" }'
+    voted = await cast(table, approval_id, KIM, updated_input=msgspec.Raw(raw))
+    old = await shown(table, approval_id)
+    assert (old.state, old.superseded_by) == ("superseded", voted.id)
+    assert (voted.state, voted.supersedes, voted.digest) == ("pending", approval_id, hashlib.sha256(raw).hexdigest())
+    assert bytes(voted.input) == raw
+    assert [vote.by for vote in voted.votes] == ["user:kim"]
+    assert table.wire.last("x-interlock.interaction.held").payload.approval_id == voted.id
+    with pytest.raises(Problem, match="superseded"):
+        await cast(table, approval_id, LEE)
+    await cast(table, voted.id, LEE)
+    answer = table.wire.last("control.interaction.response").payload
+    assert (answer.decision, answer.updated_input) == ("allow", {"command": "rm -r build/tmp"})
+    await table.resolved(session_id, "allowed")
+    assert (await shown(table, voted.id)).state == "consumed"
+    assert [action for action in await table.actions() if action in ("supersede", "vote", "approve")] == [
+        "supersede", "vote", "vote", "approve"]
+
+
+@pytest.mark.req("P-2")
+async def test_an_agent_that_cannot_take_a_changed_input_answers_before_the_vote_counts() -> None:
+    table = Table()
+    approval_id = await held(table)
+    with pytest.raises(Problem) as refused:
+        await cast(table, approval_id, updated_input=msgspec.Raw(b'{"command":"ls"}'))
+    assert refused.value.code == "UnsupportedCapability"
+    assert (await shown(table, approval_id)).votes == []
+
+
+@pytest.mark.req("P-1", "P-2")
+async def test_nobody_changes_an_input_into_what_policy_denies_or_into_an_easier_quorum() -> None:
+    table = Table(RuleSet([Rule(name="no sudo", effect="deny", command="sudo .*"),
+                           Rule(name="two", effect="ask", command="rm .*", required=2)]))
+    _, approval_id = await taking_changes(table)
+    with pytest.raises(Problem, match="no sudo"):
+        await cast(table, approval_id, updated_input=msgspec.Raw(b'{"command":"sudo rm"}'))
+    with pytest.raises(Problem, match="is an object"):
+        await cast(table, approval_id, updated_input=msgspec.Raw(b'["ls"]'))
+    voted = await cast(table, approval_id, updated_input=msgspec.Raw(b'{"command":"ls"}'))
+    assert (voted.state, voted.required) == ("pending", 2)
+
+
+@pytest.mark.req("P-2", "P-3")
+async def test_who_does_not_count_on_the_changed_input_is_told_and_nothing_has_changed() -> None:
+    table = Table(RuleSet([Rule(name="others", effect="ask", command="ls .*", self_approval=False)]))
+    _, approval_id = await taking_changes(table)
+    with pytest.raises(Problem) as refused:
+        await cast(table, approval_id, OWNER, updated_input=msgspec.Raw(b'{"command":"ls -l"}'))
+    assert refused.value.code == "Forbidden"
+    assert (table.wire.failed, (await shown(table, approval_id)).state) == (None, "pending")
+    voted = await cast(table, approval_id, KIM, updated_input=msgspec.Raw(b'{"command":"ls -l"}'))
+    assert (voted.state, voted.rule) == ("granted", "others")
+
+
+@pytest.mark.req("P-1", "P-2")
+async def test_a_changed_input_needs_all_that_either_rule_asks_for() -> None:
+    table = Table(RuleSet([Rule(name="admins", effect="ask", command="rm .*", groups=[QuorumGroup(role="admin")]),
+                           Rule(name="two", effect="ask", command="ls .*", required=2, deny_threshold=3)]))
+    _, approval_id = await taking_changes(table)
+    voted = await cast(table, approval_id, KIM, updated_input=msgspec.Raw(b'{"command":"ls -l"}'))
+    assert (voted.rule, voted.required, voted.deny_threshold) == ("admins and two", 2, 1)
+    assert [(group.role, group.min) for group in voted.groups] == [("admin", 1)]
+    assert (await cast(table, voted.id, LEE)).state == "pending"
+    admin = Principal(tenant_id="default", actor=Actor(type="user", id="ada"), role="admin", key_id="k3")
+    assert (await cast(table, voted.id, admin)).state == "granted"
+
+
+@pytest.mark.req("P-3", "A-9")
+async def test_the_agent_is_told_the_option_that_a_vote_named_and_never_what_it_would_do_always() -> None:
+    table = Table()
+    execute = await table.execute()
+    session_id = execute.target.session_id
+    await table.opened(session_id)
+    await table.started(session_id)
+    options = [p.InteractionOption(option_id=kind, label=kind, kind=kind)  # type: ignore[arg-type]
+               for kind in ("allow_always", "allow_once", "reject_once")]
+    await table.say(session_id, "agent.interaction.request", p.InteractionRequest(
+        interaction_id="x", interaction_type="PERMISSION", title="ls", options=options,
+        context=p.InteractionContext(tool_name="shell")))
+    approval_id = table.wire.last("x-interlock.interaction.held").payload.approval_id
+    assert [option.option_id for option in (await shown(table, approval_id)).options] == ["allow_once", "reject_once"]
+    with pytest.raises(Problem, match="offers: allow_once"):
+        await cast(table, approval_id, option_id="allow_always")
+    with pytest.raises(Problem, match="a signature covers"):
+        await cast(table, approval_id, option_id="allow_once", method="signature", key_id="k", at="", signature="s")
+    assert (await cast(table, approval_id, option_id="allow_once")).option_id == "allow_once"
+    answer = table.wire.last("control.interaction.response").payload
+    assert (answer.decision, answer.option_id) == ("allow", "allow_once")
+
+
+@pytest.mark.req("P-3")
+async def test_who_drives_the_agent_that_gave_the_command_is_known_at_both_doors() -> None:
+    table = Table(RuleSet([Rule(name="others", effect="ask", self_approval=False)]))
+    robot = Principal(tenant_id="default", actor=Actor(type="agent", id="robot"), role="operator", key_id="k4",
+                      driver=KIM.actor)
+    payload = msgspec.Raw(b'{"messages":[{"role":"user","content":[{"contentType":"text","value":"hi"}]}]}')
+    body = CommandBody(type="execute", target=Target(agent_id="shell"), payload=payload)
+    command = await table.engine.submit(robot, body, remember)
+    assert command.driver == KIM.actor, "every surface shows it"
+    for _ in ("the command", "its tool"):
+        inbox = await table.ledger.approvals("default", "pending", None, 2)
+        with pytest.raises(Problem, match="drives the agent"):
+            await cast(table, inbox[0].approval.id, KIM)
+        assert (await cast(table, inbox[0].approval.id, LEE)).state in ("granted", "consumed")
+        if "control.prompt.request" in table.wire.types() and await table.state(command.id) == "dispatched":
+            await table.opened(command.target.session_id)
+            await table.started(command.target.session_id)
+            await table.asked(command.target.session_id)
+
+
+@pytest.mark.req("A-9", "P-3")
+async def test_a_vote_that_decides_nothing_leaves_no_rule_behind() -> None:
+    table = Table(RuleSet([Rule(name="two noes", effect="ask", tool="shell", deny_threshold=2)]))
+    approval_id = await held(table)
+    with pytest.raises(Problem, match="one vote does not decide"):
+        await cast(table, approval_id, KIM, decision="deny", remember=Remembering(scope="session"))
+    assert (await shown(table, approval_id)).votes == []
+    assert "policy_change" not in await table.actions()
+
+
+@pytest.mark.req("A-9")
+async def test_a_tenant_remembers_so_much_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(votes, "MAX_REMEMBERED_RULES", 1)
+    table = Table()
+    await cast(table, await held(table, "make"), remember=Remembering(scope="session"))
+    other = await held(table, "ls", invocation="i2")
+    with pytest.raises(Problem) as refused:
+        await cast(table, other, remember=Remembering(scope="session"))
+    assert refused.value.code == "QuotaExceeded"
+    assert (await cast(table, other)).state == "granted"
+
+
+@pytest.mark.req("P-3", "P-6")
+async def test_a_vote_after_the_time_does_not_count_although_no_timer_has_rung() -> None:
+    """The timer of a host that slept, or of a gateway that was down, rings late."""
+    table = Table()
+    approval_id = await held(table)
+    table.clock.advance(24 * 3_600_000)
+    with pytest.raises(Problem, match=r"expired at \S+; this vote was not counted"):
+        await cast(table, approval_id)
+    assert (await shown(table, approval_id)).state == "expired"
+    assert table.wire.types()[-1] == "control.interaction.timeout"
+    with pytest.raises(Problem, match=r"expired at \S+; nothing was taken back"):
+        await table.engine.withdraw(OWNER, approval_id, remember)
+    assert "vote" not in await table.actions()

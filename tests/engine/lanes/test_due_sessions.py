@@ -1,0 +1,144 @@
+"""Sessions that are due are read in order, a few at a time, each once, and none after the end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from interlock.engine.lanes import due_sessions
+from interlock.engine.lanes.due_sessions import READ_AT_ONCE, READ_TOGETHER, DueSessions
+from interlock.ports.ledger import LaneName
+
+pytestmark = [pytest.mark.anyio, pytest.mark.req("C-4")]
+
+
+def lane(name: str) -> LaneName:
+    return LaneName("t1", name)
+
+
+class Reading:
+    """Notes what is read, and waits until it may go on."""
+
+    def __init__(self) -> None:
+        self.read: list[list[LaneName]] = []
+        self.go_on = asyncio.Event()
+        self.due = DueSessions(self._read)
+
+    async def _read(self, lanes: Sequence[LaneName]) -> None:
+        self.read.append(list(lanes))
+        await self.go_on.wait()
+
+
+async def test_what_is_due_is_read_in_its_order_a_few_together() -> None:
+    reading = Reading()
+    names = [lane(f"s{number}") for number in range(READ_TOGETHER * (READ_AT_ONCE + 1))]
+    reading.due.read_soon(names)
+    await asyncio.sleep(0)
+
+    assert reading.read == [names[READ_TOGETHER * at:READ_TOGETHER * (at + 1)] for at in range(READ_AT_ONCE)]
+    assert reading.due.unread() == READ_TOGETHER
+    reading.go_on.set()
+    await reading.due.settled()
+    assert [name for group in reading.read for name in group] == names
+
+
+async def test_a_session_that_is_named_twice_is_read_once() -> None:
+    reading = Reading()
+    reading.go_on.set()
+    reading.due.read_soon([lane("a"), lane("b"), lane("a")])
+    await reading.due.settled()
+
+    assert reading.read == [[lane("a"), lane("b")]]
+
+
+async def test_what_waits_can_be_put_off_and_comes_back_to_who_asked() -> None:
+    reading = Reading()
+    reading.due.read_soon([lane(f"s{number}") for number in range(READ_TOGETHER * READ_AT_ONCE + 1)])
+    await asyncio.sleep(0)
+
+    reading.due.read_soon([lane(f"s{READ_TOGETHER * READ_AT_ONCE}")])  # Once more, by its alarm.
+
+    assert reading.due.put_off([lane("another")]) == []
+    assert reading.due.put_off([lane(f"s{READ_TOGETHER * READ_AT_ONCE}")]) == [
+        lane(f"s{READ_TOGETHER * READ_AT_ONCE}")]
+    assert reading.due.unread() == 0
+    reading.go_on.set()
+    await reading.due.settled()
+    assert len(reading.read) == READ_AT_ONCE
+
+
+async def test_an_alarm_reads_its_session_once_and_a_later_one_takes_its_place() -> None:
+    reading = Reading()
+    reading.go_on.set()
+    woken = asyncio.Event()
+
+    async def read(lanes: Sequence[LaneName]) -> None:
+        reading.read.append(list(lanes))
+        if lane("late") in lanes:
+            woken.set()
+
+    due = DueSessions(read)
+    due.wake(lane("dropped"), 0.0)
+    due.wake(lane("dropped"), 3_000.0)
+    due.wake(lane("soon"), 0.0)
+    due.wake(lane("late"), 0.001)
+    async with asyncio.timeout(30):
+        await woken.wait()
+
+    assert sorted(one.name for group in reading.read for one in group) == ["late", "soon"]
+    await due.stop()
+
+
+async def test_nothing_is_read_after_the_end() -> None:
+    reading = Reading()
+    reading.due.read_soon([lane("a")])
+    reading.due.wake(lane("b"), 0.0)
+    await asyncio.sleep(0)
+    await reading.due.stop()
+
+    assert reading.read == [[lane("a")]]
+
+
+async def test_a_session_that_cannot_be_read_keeps_no_other_from_being_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(due_sessions, "AGAIN_S", 0.001)
+    broken = lane("broken")
+    is_mended, read_at_last = False, asyncio.Event()
+    read: list[LaneName] = []
+
+    async def read_all(lanes: Sequence[LaneName]) -> None:
+        if broken in lanes and not is_mended:
+            raise ValueError("its state cannot be decoded")
+        read.extend(lanes)
+        if broken in lanes:
+            read_at_last.set()
+
+    due = DueSessions(read_all)
+    others = [lane(f"s{number}") for number in range(READ_TOGETHER)]
+    due.read_soon([broken, *others])
+    await due.settled()
+    assert sorted(read) == sorted(others)
+
+    is_mended = True
+    async with asyncio.timeout(30):
+        await read_at_last.wait()  # It was due again by itself.
+    await due.stop()
+
+
+async def test_reads_that_all_fail_leave_none_of_those_that_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(due_sessions, "AGAIN_S", 3_000.0)
+    asked: list[LaneName] = []
+
+    async def read(lanes: Sequence[LaneName]) -> None:
+        asked.extend(lanes)
+        raise TimeoutError
+
+    due = DueSessions(read)
+    names = [lane(f"s{number}") for number in range(READ_TOGETHER * (READ_AT_ONCE + 1))]
+    due.read_soon(names)
+    await due.settled()
+
+    assert set(asked) == set(names)
+    assert due.unread() == 0
+    await due.stop()

@@ -1,0 +1,40 @@
+"""A request for a tenant that is elsewhere is refused with where to send it, and when."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from interlock.engine.lanes.tenant_place import refusal
+from interlock.protocol.records import TenantRecord
+
+
+def tenant(**fields: Any) -> TenantRecord:
+    return TenantRecord(tenant_id="t1", name="t1", created_ms=0, **fields)
+
+
+@pytest.mark.req("K-1")
+def test_a_tenant_that_is_here_is_not_refused() -> None:
+    assert refusal(tenant()) is None
+
+
+@pytest.mark.req("K-1")
+def test_a_tenant_on_its_way_is_asked_for_again_soon() -> None:
+    problem = refusal(tenant(moving="https://there.example"))
+
+    assert problem is not None
+    assert (problem.code, problem.headers) == ("Unavailable", {"Retry-After": "1"})
+
+
+@pytest.mark.parametrize(("place", "headers"), [
+    ("https://there.example", {"Location": "https://there.example"}),
+    ("http://there.example", {"Location": "http://there.example"}),
+    ("postgresql://there/db", {}),  # A store is not an address for a client.
+])
+def test_a_tenant_that_has_moved_is_at_its_new_address(place: str, headers: dict[str, str]) -> None:
+    problem = refusal(tenant(moved_to=place))
+
+    assert problem is not None
+    assert problem.code == "MisdirectedRequest"
+    assert problem.headers == headers

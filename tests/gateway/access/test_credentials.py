@@ -1,0 +1,233 @@
+"""Keys: the owner's is made once and private; a key is known by its hash only, and a revoked one is refused."""
+
+import asyncio
+import stat
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from interlock.backends.memory.ledger import MemoryLedger
+from interlock.gateway.access.credentials import (
+    CACHE_KEYS,
+    CACHE_MS,
+    OWNER_FILE,
+    REFUSED_KEYS,
+    Credentials,
+    digest,
+    ensure_owner_key,
+    new_key,
+    read_owner_key,
+)
+from interlock.ports.ledger import Put, WriteBatch
+from interlock.protocol.problems import Problem
+from interlock.protocol.records import KeyRecord
+from interlock.protocol.resources import Actor
+
+pytestmark = pytest.mark.anyio
+
+
+class StillClock:
+    def __init__(self) -> None:
+        self.at = 1_000_000
+
+    def now_ms(self) -> int:
+        return self.at
+
+    def monotonic_ms(self) -> int:
+        return self.at
+
+
+def entropy(count: int) -> bytes:
+    return bytes(range(count))
+
+
+@pytest.mark.req("K-2")
+async def test_the_first_start_makes_a_private_owner_key_and_later_ones_keep_it(tmp_path: Path) -> None:
+    ledger, clock = MemoryLedger(), StillClock()
+    assert read_owner_key(tmp_path) is None
+    made = await ensure_owner_key(tmp_path, ledger, clock, entropy)
+    key = read_owner_key(tmp_path)
+    assert key is not None
+    assert key.startswith("ilk_")
+    assert made.key_sha256 == digest(key)
+    assert stat.S_IMODE((tmp_path / OWNER_FILE).stat().st_mode) == 0o600
+    assert key not in repr(made)
+    assert await ensure_owner_key(tmp_path, ledger, clock, entropy) == made
+    assert (await ensure_owner_key(tmp_path, MemoryLedger(), clock, entropy)).key_sha256 == made.key_sha256
+    who = await Credentials(ledger, clock).principal(key)
+    assert (who.role, who.tenant_id, who.actor) == ("owner", "default", Actor(type="user", id="owner"))
+
+
+@pytest.mark.req("K-2")
+async def test_a_draft_that_a_crash_left_is_written_anew(tmp_path: Path) -> None:
+    (tmp_path / "owner.key.new").write_text("half")
+    await ensure_owner_key(tmp_path, MemoryLedger(), StillClock(), entropy)
+    assert read_owner_key(tmp_path) == new_key(entropy)
+    assert [path.name for path in tmp_path.iterdir()] == [OWNER_FILE]
+
+
+@pytest.mark.req("K-1")
+async def test_a_revoked_key_is_refused_when_its_memory_runs_out() -> None:
+    ledger, clock = MemoryLedger(), StillClock()
+    record = KeyRecord(key_sha256=digest("ilk_x"), key_id="k", tenant_id="default", role="viewer", created_ms=1,
+                       principal=Actor(type="user", id="someone"))
+    await ledger.commit(WriteBatch([Put(record)]))
+    credentials = Credentials(ledger, clock)
+    first = await credentials.principal("ilk_x")
+    await ledger.commit(WriteBatch([Put(msgspec.structs.replace(record, revoked=True))]))
+    assert await credentials.principal("ilk_x") is first
+    clock.at += CACHE_MS
+    with pytest.raises(Problem, match="no longer accepted"):
+        await credentials.principal("ilk_x")
+
+
+@pytest.mark.req("K-1")
+async def test_what_is_remembered_is_bounded() -> None:
+    ledger, clock = MemoryLedger(), StillClock()
+    credentials = Credentials(ledger, clock)
+    for number in range(CACHE_KEYS + 10):
+        record = KeyRecord(key_sha256=digest(f"ilk_{number}"), key_id=str(number), tenant_id="default", role="viewer",
+                           created_ms=1, principal=Actor(type="user", id="someone"))
+        await ledger.commit(WriteBatch([Put(record)]))
+        await credentials.principal(f"ilk_{number}")
+    assert len(credentials._known) == CACHE_KEYS
+
+
+class Counting(MemoryLedger):
+    """A ledger that counts how often a key is looked up."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.looks = 0
+
+    async def key(self, key_sha256: str) -> KeyRecord | None:
+        self.looks += 1
+        return await super().key(key_sha256)
+
+
+class Slow(Counting):
+    """A ledger whose reads of keys return what they read only once `go` is set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.go = asyncio.Event()
+
+    async def key(self, key_sha256: str) -> KeyRecord | None:
+        found = await super().key(key_sha256)
+        await self.go.wait()
+        return found
+
+
+SLOW_KEY = KeyRecord(key_sha256=digest("ilk_x"), key_id="k", tenant_id="default", role="viewer", created_ms=1,
+                     last_used_ms=1_000_000, principal=Actor(type="user", id="someone"))
+
+
+@pytest.mark.req("K-1")
+async def test_requests_that_arrive_together_look_a_key_up_once_and_one_that_ends_early_ends_no_other() -> None:
+    ledger = Slow()
+    await ledger.commit(WriteBatch([Put(SLOW_KEY)]))
+    credentials = Credentials(ledger, StillClock())
+    requests = [asyncio.create_task(credentials.principal("ilk_x")) for _ in range(64)]
+    while not ledger.looks:
+        await asyncio.sleep(0)
+    requests[0].cancel()
+    ledger.go.set()
+    first, *others = await asyncio.gather(*requests, return_exceptions=True)
+    assert isinstance(first, asyncio.CancelledError)
+    assert len({id(one) for one in others}) == 1
+    assert others[0] is await credentials.principal("ilk_x")
+    assert ledger.looks == 1
+
+
+@pytest.mark.req("K-1")
+async def test_a_key_that_is_revoked_while_it_is_looked_up_is_refused_at_once() -> None:
+    ledger = Slow()
+    await ledger.commit(WriteBatch([Put(SLOW_KEY)]))
+    credentials = Credentials(ledger, StillClock())
+    before = asyncio.create_task(credentials.principal("ilk_x"))
+    while not ledger.looks:
+        await asyncio.sleep(0)
+    await ledger.commit(WriteBatch([Put(msgspec.structs.replace(SLOW_KEY, revoked=True))]))
+    credentials.forget()
+    meanwhile = asyncio.create_task(credentials.principal("ilk_x"))
+    while ledger.looks < 2:
+        await asyncio.sleep(0)
+    ledger.go.set()
+    assert (await before).role == "viewer"
+    for refused in (meanwhile, credentials.principal("ilk_x")):
+        with pytest.raises(Problem, match="no longer accepted"):
+            await refused
+    assert credentials.known("ilk_x", 1_000_000) is None
+
+
+@pytest.mark.req("K-1", "K-3")
+async def test_a_bad_key_that_is_sent_again_and_again_is_looked_up_once_in_a_while() -> None:
+    ledger, clock = Counting(), StillClock()
+    credentials = Credentials(ledger, clock)
+    for _ in range(100):
+        with pytest.raises(Problem, match="not known"):
+            await credentials.principal("ilk_bad")
+    assert ledger.looks == 1
+    clock.at += CACHE_MS
+    # It was good all along, and only not yet in this copy of the ledger.
+    await ledger.commit(WriteBatch([Put(KeyRecord(
+        key_sha256=digest("ilk_bad"), key_id="k", tenant_id="default", role="viewer", created_ms=1,
+        principal=Actor(type="user", id="someone")))]))
+    assert (await credentials.principal("ilk_bad")).key_id == "k"
+    for number in range(REFUSED_KEYS + 10):
+        with pytest.raises(Problem, match="not known"):
+            await credentials.principal(f"ilk_{number}")
+    assert len(credentials._refused) == REFUSED_KEYS
+
+
+@pytest.mark.req("K-1", "K-2")
+async def test_the_old_owner_key_ends_when_the_file_was_remade(tmp_path: Path) -> None:
+    ledger, clock = MemoryLedger(), StillClock()
+    old = await ensure_owner_key(tmp_path, ledger, clock, entropy)
+    old_key = (tmp_path / OWNER_FILE).read_text().strip()
+    (tmp_path / OWNER_FILE).write_text("ilk_another\n")
+    fresh = await ensure_owner_key(tmp_path, ledger, clock, lambda count: bytes(reversed(range(count))))
+    credentials = Credentials(ledger, clock)
+    with pytest.raises(Problem, match="no longer accepted"):
+        await credentials.principal(old_key)
+    assert (await credentials.principal("ilk_another")).key_id == fresh.key_id
+    records = [msgspec.json.decode(record.body) for record in await ledger.audit("default", 0, 10)]
+    steps = [(one["action"], one["meta"]["step"], one["meta"].get("key_id"), one["meta"].get("revoked"))
+             for one in records]
+    assert steps == [
+        ("policy_change", "tenant_made", None, None), ("key_rotate", "owner_file", old.key_id, []),
+        ("key_rotate", "owner_file", fresh.key_id, [old.key_id]), ("revoke", "owner_file", old.key_id, None),
+    ]
+    # The file put back is the old key still: it stays refused.
+    (tmp_path / OWNER_FILE).write_text(old_key + "\n")
+    assert (await ensure_owner_key(tmp_path, ledger, clock, entropy)).revoked
+
+
+@pytest.mark.req("K-1")
+async def test_the_last_use_of_a_key_is_written_once_a_minute() -> None:
+    ledger, clock = MemoryLedger(), StillClock()
+    await ledger.commit(WriteBatch([Put(KeyRecord(
+        key_sha256=digest("ilk_x"), key_id="k", tenant_id="default", role="viewer", created_ms=1,
+        principal=Actor(type="user", id="someone")))]))
+    credentials, seen = Credentials(ledger, clock), []
+    for _ in range(4):
+        await credentials.principal("ilk_x")
+        record = await ledger.key_by_id("k")
+        assert record is not None
+        seen.append(record.last_used_ms)
+        clock.at += 30_000
+    assert seen == [1_000_000, 1_000_000, 1_060_000, 1_060_000]
+
+
+@pytest.mark.req("K-1")
+async def test_a_key_is_good_until_its_time_is_over() -> None:
+    ledger, clock = MemoryLedger(), StillClock()
+    await ledger.commit(WriteBatch([Put(KeyRecord(
+        key_sha256=digest("ilk_x"), key_id="k", tenant_id="default", role="viewer", created_ms=1,
+        expires_ms=clock.at + CACHE_MS, principal=Actor(type="user", id="someone")))]))
+    credentials = Credentials(ledger, clock)
+    assert (await credentials.principal("ilk_x")).key_id == "k"
+    clock.at += CACHE_MS
+    with pytest.raises(Problem, match="no longer accepted"):
+        await credentials.principal("ilk_x")

@@ -1,0 +1,146 @@
+"""Subscriptions of browsers: one notice each, and none after their session, key or service has ended (J-18)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import httpx2
+import msgspec
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from channels.post_server import PostServer, post_server
+from channels.push_service import SubscribedBrowser
+from gateway.rest.operations.test_browsers import browser, logged_in
+from gateway.rest.test_routes import refused
+from interlock.backends.outgoing.http import HttpOutgoing
+from interlock.channels.web_push import WebPush
+from interlock.gateway.access.push import PushSettings
+from interlock.ports.channel import ApprovalNotice, NoReceiver, NotAsked
+from interlock.ports.ledger import Change, WriteBatch
+from interlock.protocol.access import BROWSER_IDLE_MS, BROWSER_LIFE_MS, MAX_PUSH_SUBSCRIPTIONS
+from interlock.protocol.clock import iso
+from small_gateway.desk import NOW
+from small_gateway.running import Gateway
+
+pytestmark = [pytest.mark.anyio, pytest.mark.req("J-18")]
+PATH = "/v1/push-subscriptions"
+KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
+ASKING = ApprovalNotice(approval_id="apr_01", title="$ rm -r build", digest="ab", input="{}", lines="$ rm -r build",
+                        agent_id="claude", runner_id="den", workspace="/srv/w", expires_at=iso(NOW + 90_000))
+
+
+@asynccontextmanager
+async def pushing(gateway: Gateway, *, details: bool = False) -> AsyncIterator[PostServer]:
+    """Have the gateway notify browsers through a push service on loopback."""
+    async with post_server() as service:
+        sender = WebPush(KEY, "mailto:ops@example.org", HttpOutgoing(["127.0.0.1/32"]))
+        gateway.access.push.configure(PushSettings(sender, details))
+        yield service
+
+
+@asynccontextmanager
+async def subscribed(gateway: Gateway, service: PostServer, name: str, role: str = "owner"
+                     ) -> AsyncIterator[tuple[httpx2.AsyncClient, SubscribedBrowser, dict[str, Any]]]:
+    """A browser that logged in with a role's key and turned notices on."""
+    there = SubscribedBrowser(service, name)
+    async with browser(gateway) as page:
+        await logged_in(page, key=f"ilk_default_{role}")
+        answer = await subscribe(page, there)
+        assert answer.status_code == 201, answer.text
+        yield page, there, answer.json()
+
+
+async def subscribe(page: httpx2.AsyncClient, there: SubscribedBrowser, **changed: Any) -> httpx2.Response:
+    body = {"endpoint": there.endpoint, "keys": there.keys, **changed}
+    return await page.post(PATH, json=body, headers={"Idempotency-Key": f"subscribe-{there.path}-{len(changed)}"})
+
+
+async def notify(gateway: Gateway, delivery_id: str = "dlv_1", asking: ApprovalNotice = ASKING) -> None:
+    channel = gateway.access.push.channel("default")
+    assert channel is not None
+    await channel.ask(delivery_id, gateway.desk.at_ms, asking)
+
+
+async def audited(gateway: Gateway) -> list[str]:
+    records = [json.loads(record.body) for record in await gateway.desk.ledger.audit("default", 0, 100)]
+    return [one["meta"]["step"] for one in records if one["action"] == "login" and one["meta"]["step"] != "opened"]
+
+
+@pytest.mark.req("J-15")
+async def test_a_subscription_ends_with_its_session_and_its_key(gateway: Gateway) -> None:
+    async with pushing(gateway) as service, subscribed(gateway, service, "phone") as (page, _, made), \
+            subscribed(gateway, service, "desk", "approver") as (_, desk, _):
+        gateway.desk.at_ms += BROWSER_IDLE_MS + 1
+        await notify(gateway)
+        assert len(service.got) == 2, "an idle session is notified: opening the notice asks for a login"
+        gateway.desk.at_ms -= BROWSER_IDLE_MS + 1
+        ended = await page.delete("/v1/browser-sessions/me", headers={"Idempotency-Key": "leave-the-console"})
+        assert ended.status_code == 200
+        await notify(gateway, "dlv_2")
+        assert [one.line for one in service.got[2:]] == [f"POST {desk.path}"]
+        refused(await gateway.post(f"{PATH}/{made['id']}/test", {}), "NotFound")
+        assert (await gateway.post("/v1/keys/default-approver/revoke", {})).status_code == 200
+        with pytest.raises(NoReceiver):
+            await notify(gateway, "dlv_3")
+        gateway.desk.at_ms += BROWSER_LIFE_MS + 1
+        assert (await gateway.http.get(PATH)).json()["items"] == []
+
+
+async def test_a_browser_that_logs_in_again_is_notified_once(gateway: Gateway) -> None:
+    async with pushing(gateway) as service, subscribed(gateway, service, "phone") as (_, phone, first), \
+            browser(gateway) as page:
+        await logged_in(page, key="ilk_default_owner")
+        second = await subscribe(page, phone, idempotency_key=None)
+        assert second.status_code == 201, second.text
+        listed = (await page.get(PATH)).json()["items"]
+        assert [one["id"] for one in listed] == [second.json()["id"]] != [first["id"]]
+        await notify(gateway)
+        assert len(service.got) == 1
+
+
+async def test_one_person_is_notified_in_so_many_browsers_at_most(gateway: Gateway) -> None:
+    async with pushing(gateway) as service, AsyncExitStack() as stack:
+        for number in range(MAX_PUSH_SUBSCRIPTIONS):
+            await stack.enter_async_context(subscribed(gateway, service, f"n{number}"))
+        page = await stack.enter_async_context(browser(gateway))
+        await logged_in(page, key="ilk_default_owner")
+        refused(await subscribe(page, SubscribedBrowser(service, "more")), "QuotaExceeded")
+        await stack.enter_async_context(subscribed(gateway, service, "other-person", "approver"))
+
+
+async def test_a_subscription_that_its_service_ended_is_removed(gateway: Gateway) -> None:
+    async with pushing(gateway) as service, subscribed(gateway, service, "phone") as (page, _, _):
+        service.status = 410
+        await notify(gateway)
+        assert (await page.get(PATH)).json()["items"] == []
+    assert await audited(gateway) == ["subscribed", "unsubscribed"]
+
+
+async def test_only_browsers_without_the_notice_are_tried_again(gateway: Gateway) -> None:
+    async with pushing(gateway) as service, post_server() as busy, \
+            subscribed(gateway, service, "phone") as (_, phone, _), subscribed(gateway, busy, "desk") as (_, desk, _):
+        busy.status, busy.headers = 429, {"retry-after": "75"}
+        with pytest.raises(NotAsked) as failed:
+            await notify(gateway)
+        assert (failed.value.final, failed.value.retry_after_ms) == (False, 75_000)
+        busy.status = 201
+        await notify(gateway)
+        assert (len(phone.posted()), len(desk.posted())) == (1, 2)
+
+
+@pytest.mark.req("H-5")
+async def test_a_subscription_that_was_written_into_the_database_is_not_notified(gateway: Gateway) -> None:
+    async with pushing(gateway) as service, post_server() as thief, \
+            subscribed(gateway, service, "phone") as (_, _, made):
+        await gateway.access.credentials.rows.adopt()
+        login = await gateway.desk.ledger.browser_login(made["browser_session_id"])
+        assert login is not None
+        stolen = msgspec.structs.replace(login, push=SubscribedBrowser(thief).target)
+        await gateway.desk.ledger.commit(WriteBatch([Change(stolen)]))
+        with pytest.raises(NoReceiver):
+            await notify(gateway)
+    assert service.got == thief.got == []

@@ -1,0 +1,64 @@
+"""The status is answered in time: with what is away, if the ledger of several gateways does not answer (N-3, C-4)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, NamedTuple
+
+import pytest
+
+from interlock.gateway.rest.answers import raw_answer
+from interlock.gateway.rest.operations import status
+from interlock.ports.ledger import LedgerError
+from interlock.protocol.problems import Problem
+
+pytestmark = [pytest.mark.anyio, pytest.mark.req("N-3", "C-4")]
+
+
+class Watch(NamedTuple):
+    """What the gateway knows of the bus."""
+
+    connected: bool
+
+
+class Parts(NamedTuple):
+    """The part of a gateway that is asked."""
+
+    cluster: Watch | None
+
+
+async def answer() -> Any:
+    return raw_answer(b"{}")
+
+
+async def broken() -> Any:
+    raise LedgerError("no connection")
+
+
+async def never(ended: asyncio.Event) -> Any:
+    try:
+        await asyncio.Event().wait()
+    finally:
+        ended.set()
+
+
+async def test_a_single_gateway_waits_for_its_file_and_its_errors_are_its_own() -> None:
+    alone: Any = Parts(None)
+    assert (await status.in_time(alone, answer())).status == 200  # type: ignore[attr-defined]
+    with pytest.raises(LedgerError):
+        await status.in_time(alone, broken())
+
+
+@pytest.mark.parametrize("connected", [True, False])
+async def test_of_several_gateways_one_that_cannot_read_says_what_is_away(
+        connected: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(status, "IN_TIME_S", 0.01)
+    ended = asyncio.Event()
+    front: Any = Parts(Watch(connected))
+    assert (await status.in_time(front, answer())).status == 200  # type: ignore[attr-defined]
+    for waiting in (broken(), never(ended)):
+        with pytest.raises(Problem, match="PostgreSQL does not answer") as refused:
+            await status.in_time(front, waiting)
+        assert ("the bus does not answer" in refused.value.detail) is not connected
+        assert refused.value.headers == {"Retry-After": str(status.RETRY_AFTER_S)}
+    await ended.wait()  # What did not answer is not left behind.

@@ -1,0 +1,87 @@
+"""Whether the gateway can do its work: its ledger is asked seldom, once at a time, and one that is silent refuses."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from engine.conversation import ManualClock
+from interlock.gateway.telemetry import readiness
+from interlock.gateway.telemetry.readiness import PROBE_MS, Ready
+from interlock.ports.ledger import LedgerError
+
+pytestmark = [pytest.mark.anyio, pytest.mark.req("N-3")]
+
+
+class Parts:
+    """A gateway as it is asked, and how often its ledger was written to."""
+
+    def __init__(self, state: Path) -> None:
+        self.clock, self.written, self.up = ManualClock(), 0, True
+        self.fails: Exception | None = None
+        self.go_on = asyncio.Event()
+        self.go_on.set()
+        self.gauge: list[bool] = []
+        self.stalled: dict[str, str] = {}
+        self.front: Any = SimpleNamespace(
+            clock=self.clock, facts=SimpleNamespace(state_dir=str(state)), cluster=None,
+            signing=SimpleNamespace(stalled=self.stalled),
+            metrics=SimpleNamespace(ready=SimpleNamespace(set=self.gauge.append)),
+            desk=SimpleNamespace(ledger=self, engine_status=lambda: SimpleNamespace(up=self.up),
+                                 drains=SimpleNamespace(of=lambda _tenant: [])))
+        self.ready = Ready(self.front)
+
+    async def commit(self, _batch: Any) -> None:
+        self.written += 1
+        await self.go_on.wait()
+        if self.fails is not None:
+            raise self.fails
+
+
+async def test_all_that_it_needs_must_be_there(tmp_path: Path) -> None:
+    parts = Parts(tmp_path)
+    assert (await parts.ready.look()).ok
+    parts.up = False
+    assert not (await parts.ready.look()).ok
+    parts.up = True
+    parts.stalled["t1"] = "full"
+    look = await parts.ready.look()
+    assert (look.ok, look.audit, look.ledger) == (False, "refuses", "writes")
+    assert parts.gauge == [True, False, False]
+
+
+async def test_the_ledger_is_asked_at_most_once_a_second_however_many_ask(tmp_path: Path) -> None:
+    parts = Parts(tmp_path)
+    await parts.ready.look()
+    await parts.ready.look()
+    assert parts.written == 1
+    parts.clock.advance(PROBE_MS)
+    parts.fails = LedgerError("no disk")
+    assert (await parts.ready.look()).ledger == "refuses"
+    assert parts.written == 2
+
+
+async def test_a_ledger_that_stands_still_refuses_and_gathers_no_writes(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readiness, "PROBE_TIMEOUT_S", 0.01)
+    parts = Parts(tmp_path)
+    parts.go_on.clear()
+    for _ in range(3):
+        assert (await parts.ready.look()).ledger == "refuses"
+        parts.clock.advance(PROBE_MS)
+    assert parts.written == 1
+    parts.go_on.set()
+    monkeypatch.setattr(readiness, "PROBE_TIMEOUT_S", 30.0)
+    assert (await parts.ready.look()).ledger == "writes"
+
+
+async def test_a_full_disk_refuses_before_the_ledger_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readiness, "ROOM_BYTES", 2**62)
+    parts = Parts(tmp_path)
+
+    assert (await parts.ready.look()).ledger == "refuses"
+    assert parts.written == 0

@@ -1,0 +1,54 @@
+"""When the link is dialled again, and whom it dials."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from interlock.runner.link.reconnect import Backoff, UnsafeUrl, check_url, moved_url
+
+
+@pytest.mark.req("L-5")
+def test_the_ceiling_doubles_from_a_quarter_second_to_thirty() -> None:
+    backoff = Backoff(lambda count: b"\xff" * count)
+    delays = [backoff.next_ms() for _ in range(10)]
+    assert delays == [249, 499, 999, 1_999, 3_999, 7_999, 15_999, 29_999, 29_999, 29_999]
+    backoff.reset()
+    assert backoff.next_ms() == 249
+
+
+@pytest.mark.req("L-5")
+@given(st.binary(min_size=4, max_size=4))
+def test_the_jitter_is_full(drawn: bytes) -> None:
+    assert 0 <= Backoff(lambda _: drawn).next_ms() < 250
+    assert Backoff(lambda _: b"\0\0\0\0").next_ms() == 0
+
+
+@pytest.mark.req("L-2")
+@pytest.mark.parametrize("url", ["ws://127.0.0.1:1/rawp", "ws://[::1]:1/rawp", "ws://localhost/rawp",
+                                 "wss://gateway.example/rawp"])
+def test_loopback_in_clear_and_everything_else_with_tls(url: str) -> None:
+    assert check_url(url) in url
+
+
+@pytest.mark.req("L-2")
+@pytest.mark.parametrize(("url", "sentence"), [
+    ("ws://gateway.example/rawp", "in clear to gateway.example: use wss"),
+    ("ws://10.0.0.7/rawp", "in clear to 10.0.0.7"),
+    ("ws://localhost.example/rawp", "in clear"),
+    ("ws://127.0.0.1@gateway.example/rawp", "in clear to gateway.example"),
+    ("http://gateway.example", "not of the form"),
+    ("wss://", "not of the form"),
+    ("ws://[::1/rawp", "cannot be read"),
+])
+def test_other_urls_are_refused_in_one_sentence(url: str, sentence: str) -> None:
+    with pytest.raises(UnsafeUrl, match=sentence):
+        check_url(url)
+
+
+@pytest.mark.req("L-2", "K-1")
+def test_a_gateway_that_has_tls_names_no_place_without() -> None:
+    assert moved_url("wss://a.example/rawp", "https://b.example/") == "wss://b.example/rawp"
+    assert moved_url("ws://127.0.0.1:1/rawp", "http://127.0.0.1:2") == "ws://127.0.0.1:2/rawp"
+    for place in ("http://127.0.0.1:2", "http://b.example", "postgresql://b.example/il"):
+        with pytest.raises(UnsafeUrl):
+            moved_url("wss://a.example/rawp", place)
