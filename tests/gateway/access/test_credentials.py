@@ -1,8 +1,10 @@
 """Keys: the owner's is made once and private; a key is known by its hash only, and a revoked one is refused."""
 
 import asyncio
+import gc
 import stat
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -138,6 +140,24 @@ async def test_requests_that_arrive_together_look_a_key_up_once_and_one_that_end
     assert len({id(one) for one in others}) == 1
     assert others[0] is await credentials.principal("ilk_x")
     assert ledger.looks == 1
+
+
+@pytest.mark.req("K-1")
+async def test_a_refusal_that_no_request_waits_for_any_more_is_not_logged_as_lost() -> None:
+    ledger, lost = Slow(), list[dict[str, Any]]()
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: lost.append(context))
+    credentials = Credentials(ledger, StillClock())
+    request = asyncio.create_task(credentials.principal("ilk_unknown"))
+    while not ledger.looks:
+        await asyncio.sleep(0)
+    request.cancel()
+    ledger.go.set()
+    while credentials._looking:
+        await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    del request  # Its frame refers to the lookup.
+    gc.collect()
+    assert lost == []
 
 
 @pytest.mark.req("K-1")

@@ -214,6 +214,7 @@ class Credentials:
             self._known.pop(hashed, None)
             before = known[1] if known is not None else None
             looking = self._looking[hashed] = asyncio.create_task(self._look_up(token, hashed, before, now))
+            looking.add_done_callback(_retrieve_error)
         return await asyncio.shield(looking)  # A request that ends early does not end it for the others.
 
     async def _look_up(self, token: str, hashed: str, before: Principal | None, now_ms: int) -> Principal:
@@ -381,6 +382,12 @@ class Credentials:
 def is_live(record: BrowserLoginRecord, now_ms: int) -> bool:
     """Return whether a browser session has neither ended nor been idle for too long."""
     return now_ms < record.expires_ms and now_ms - record.last_used_ms < BROWSER_IDLE_MS
+
+
+def _retrieve_error(lookup: asyncio.Task[Principal]) -> None:
+    """Mark the error of a lookup as retrieved: every request that waited for it may have been cancelled."""
+    if not lookup.cancelled():
+        lookup.exception()
 
 
 def _principal(record: KeyRecord, role: str) -> Principal:
