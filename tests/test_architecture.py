@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,12 @@ def test_no_module_grows_into_the_place_where_things_go() -> None:
         if (count := path.read_text().count("\n")) > 500
     }
     assert long == {}
+
+
+def test_no_folder_has_more_modules_than_one_can_survey(trees: Trees) -> None:
+    """A folder is read by its names; the limit is what there is, and only falls."""
+    counts = Counter(path.parent.relative_to(SOURCE) for path in trees)
+    assert {str(folder): count for folder, count in counts.items() if count > 30} == {}
 
 
 def test_no_function_is_longer_than_70_lines(trees: Trees) -> None:
