@@ -44,8 +44,8 @@ async def open_ledger(settings: PostgresSettings, clock: Clock, *, keeps_transcr
     """Open the ledger in a database, creating or updating its schema, on the running loop.
 
     With `keeps_transcripts` a transcript's lines are written in the transaction that creates them (X-3), to be read by
-    `PostgresTranscripts`; otherwise they wait in the ledger to be written to files. Raises NotReached, NotALedger,
-    WrongSchema or another LedgerError, each with one sentence.
+    `PostgresTranscripts`; otherwise they wait in the ledger to be written to files. Raises NotReached,
+    NotAPostgresLedger, WrongSchema or another LedgerError, each with one sentence.
     """
     connection = await first_connection(settings)
     try:

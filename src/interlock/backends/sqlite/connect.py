@@ -38,7 +38,8 @@ QUICK_CHECK_BYTES = 32 * 1024 * 1024
 
 
 def connect(path: Path, *, read_only: bool = False) -> SqliteDatabase:
-    """Open a connection with the ledger's settings. The file must be a ledger or empty. Raises NotALedger, Full."""
+    """Open a connection with the ledger's settings. The file must be a ledger or empty. Raises NotASqliteLedger,
+    Full."""
     try:
         if not read_only:
             _make_private(path)

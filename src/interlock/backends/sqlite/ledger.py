@@ -56,7 +56,7 @@ async def open_ledger(path: Path, clock: Clock) -> SqliteLedger:
     """Open or make the ledger at `path` (mode 0600), on the running loop.
 
     The directory must exist, and the gateway's lock be held (N-2): two writers on one file are never allowed.
-    Raises NotALedger, TooNew or Full, each with one sentence.
+    Raises NotASqliteLedger, TooNew or Full, each with one sentence.
     """
     connection = await asyncio.to_thread(open_writer, path)
     connection.execute(queries.ADD_STORE_VALUE, ("gateway_id", "gw_" + os.urandom(8).hex()))

@@ -1,7 +1,7 @@
 """The only normaliser: it converts an agent's request, however it is spelled, to the facts that policy compares (H-6).
 
-`facts(Request(…))` is the only way from bytes to facts. A caller passes all that it has of the permission request: its
-input, title, locations and content, and the paths whose symbolic links the runner resolved.
+`facts(AgentRequest(…))` is the only way from bytes to facts. A caller passes all that it has of the permission request:
+its input, title, locations and content, and the paths whose symbolic links the runner resolved.
 """
 
 from __future__ import annotations
