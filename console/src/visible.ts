@@ -1,10 +1,7 @@
-/** Characters that a person cannot see, or that change how others are shown: C0 (without tab and newline), C1,
- * soft hyphen, combining grapheme joiner, Hangul fillers, Mongolian separators, blanks that are not U+0020, zero-width,
- * bidirectional, line separators, word joiners, variation selectors, tags, byte order mark, lone surrogates, private use. */
-const HIDDEN = new RegExp(
-  '[\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\u00a0\\u00ad\\u034f\\u061c\\u115f\\u1160\\u17b4\\u17b5\\u180b-\\u180f'
-  + '\\u2000-\\u200f\\u2028-\\u202f\\u205f-\\u206f\\u2800\\u3000\\u3164\\ufe00-\\ufe0f\\ufeff\\uffa0\\ufff0-\\ufffb\\ud800-\\udfff'
-  + '\\ue000-\\uf8ff\\u{1d173}-\\u{1d17a}\\u{e0000}-\\u{e0fff}\\u{f0000}-\\u{10ffff}]', 'gu');
+/** Characters that a screen does not draw, draws as a blank, or uses to reorder others, as `command/card/text.py` has
+ * them: controls without tab and newline, format characters, separators but U+0020, unassigned and private ones, lone
+ * surrogates, letters that are drawn as blanks, the grapheme joiner, and variation selectors. */
+const HIDDEN = /(?![\t\n ])[\p{C}\p{Z}\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\u{e0100}-\u{e01ef}]/gu;
 
 /** Write each of them as `<U+202E>`. */
 export function visible(text: string): string {
