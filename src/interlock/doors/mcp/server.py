@@ -13,6 +13,7 @@ from mcp_types import ElicitRequest, ElicitRequestURLParams, InputRequiredResult
 
 from interlock.doors.mcp.tasks import GatewayTasks
 from interlock.doors.mcp.tools import WAIT_MAX_S, GatewayTools, Members
+from interlock.protocol.problems import full_sentence
 from interlock.sdk import InterlockError
 from interlock.sdk.problems import Refused
 
@@ -169,8 +170,7 @@ async def _answered(work: Awaitable[T]) -> T:
     try:
         return await work
     except Refused as refused:
-        hint = f" {refused.hint}" if refused.hint else ""
-        raise ToolError(f"{refused}{hint}") from None
+        raise ToolError(f"{full_sentence(str(refused))} {refused.hint}".rstrip()) from None
     except InterlockError as error:
         raise ToolError(str(error)) from None
 
