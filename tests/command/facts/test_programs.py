@@ -46,6 +46,11 @@ pytestmark = pytest.mark.req("H-7")
     ("ctest -T Submit", "ctest -T"), ("git log --no-ext-diff-x --name-only", "git log"),
     (f"grep -f{'x' * 300} a", f"grep -f{'x' * 300}"), ("tool -x a", "tool -x"),
     ("tool -v a", "tool"), ("echo --", "echo"), ("echo -", "echo"),
+    ("python3.11 -u x.py a", "python3.11 -u x.py"), ("/opt/node20 x.js a", "/opt/node20 x.js"),
+    ("bash-5.2 -c x", "bash-5.2 -c x"), ("perl5.36.0 x a", "perl5.36.0 x"), ("gcc-12 -B x", "gcc-12 -B"),
+    ("gcc -Bdir a.c", "gcc -Bdir"), ("gcc -wrapper x,y a.c", "gcc -wrapper"), ("gcc -specs=x a.c", "gcc -specs=x"),
+    ("gcc -Wall -O2 -c a.c", "gcc"),
+    ("fakeroot ls -l", "fakeroot ls -l"), ("hyperfine ls", "hyperfine ls"), ("tool2 a b", "tool2"),
 ])
 def test_the_words_that_a_rule_must_name(line: str, named: str) -> None:
     words = shlex.split(line)
@@ -60,7 +65,9 @@ def test_how_many_words_say_what_is_run(line: str, count: int) -> None:
     assert fixed_words(line.split()) == count
 
 
-@pytest.mark.parametrize(("words", "name"), [(["/bin/ls", "x"], "ls"), (["ls"], "ls"), ([], ""), (["./a/"], "")])
+@pytest.mark.parametrize(("words", "name"), [(["/bin/ls", "x"], "ls"), (["ls"], "ls"), ([], ""), (["./a/"], ""),
+                                              (["/usr/bin/python3.11"], "python"), (["python3"], "python3"),
+                                              (["clang++-15"], "clang++"), (["tool2"], "tool2"), (["7"], "7")])
 def test_a_program_is_named_behind_its_last_slash(words: list[str], name: str) -> None:
     assert program(words) == name
 

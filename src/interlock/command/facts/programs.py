@@ -12,14 +12,16 @@ from collections.abc import Sequence
 
 CHANGE_DIRECTORY = frozenset({"cd", "pushd", "popd"})
 RUNNERS = frozenset({
-    ".", "at", "bash", "batch", "builtin", "bunx", "busybox", "bwrap", "chpst", "chroot", "chrt", "command",
-    "coproc", "crontab", "csh", "dash", "doas", "docker", "entr", "env", "eval", "exec", "expect", "firejail",
-    "fish", "flock", "gdb", "ionice", "ksh", "kubectl", "lldb", "ltrace", "mksh", "nerdctl", "nice", "nohup",
-    "npx", "nsenter", "parallel", "pdsh", "pipx", "pkexec", "podman", "prlimit", "proot", "pwsh", "rbash",
-    "rsync", "run-parts", "runuser", "scp", "screen", "script", "setarch", "setpriv", "setsid", "sftp", "sh",
-    "source", "ssh", "sshpass", "start-stop-daemon", "stdbuf", "strace", "su", "sudo", "systemd-run", "taskset",
-    "tcsh", "time", "timeout", "tmux", "toybox", "trap", "unbuffer", "unshare", "uvx", "watch", "xargs", "xterm",
-    "zsh",
+    ".", "at", "bash", "batch", "builtin", "bunx", "busybox", "bwrap", "catchsegv", "cgexec", "chpst", "chronic",
+    "chroot", "chrt", "command", "coproc", "crontab", "csh", "dash", "dbus-run-session", "doas", "docker",
+    "eatmydata", "entr", "env", "eval", "exec", "expect", "fakechroot", "fakeroot", "faketime", "firejail", "fish",
+    "flock", "gdb", "hyperfine", "ionice", "ksh", "kubectl", "lldb", "ltrace", "mksh", "nerdctl", "nice", "nodemon",
+    "nohup", "npx", "nsenter", "numactl", "parallel", "pdsh", "perf", "pipx", "pkexec", "podman", "prlimit",
+    "proot", "proxychains", "proxychains4", "pwsh", "rbash", "rr", "rsync", "run-parts", "runcon", "runuser", "scp",
+    "screen", "script", "sem", "setarch", "setpriv", "setsid", "sftp", "sg", "sh", "source", "ssh", "sshpass",
+    "start-stop-daemon", "stdbuf", "strace", "su", "sudo", "systemd-run", "taskset", "tcsh", "time", "timeout",
+    "tmux", "torify", "torsocks", "toybox", "trap", "unbuffer", "unshare", "uvx", "valgrind", "watch", "watchexec",
+    "xargs", "xterm", "xvfb-run", "zsh",
 })
 """Programs that run their arguments: a rule names every word after them."""
 SHELLS = frozenset({
@@ -110,11 +112,11 @@ _GO = frozenset({
 })
 """Options of go, which takes them with one dash or two."""
 _SHORT = {
-    "basedpyright": "", "basename": "", "black": "", "cargo": "ZC", "cat": "", "cc": "oBx", "clang": "oBx",
+    "basedpyright": "", "basename": "", "black": "", "cargo": "ZC", "cat": "",
     "cmp": "", "column": "", "comm": "", "coverage": "", "cp": "t", "ctest": "DMSTO",
     "curl": "oOKTdFxwcD", "cut": "", "date": "s",
     "df": "", "diff": "r", "dirname": "", "du": "", "echo": "", "egrep": "", "eslint": "cfo", "fd": "xXL",
-    "fdfind": "xXL", "fgrep": "R", "file": "Cfmp", "find": "", "flake8": "", "g++": "oBx", "gcc": "oBx", "git": "O",
+    "fdfind": "xXL", "fgrep": "R", "file": "Cfmp", "find": "", "flake8": "", "git": "O",
     "go": "Co", "gofmt": "rw", "grep": "R", "head": "", "hostname": "", "id": "", "isort": "", "jest": "c", "jq": "fL",
     "less": "oO", "ls": "", "make": "fCEIo", "man": "P", "md5sum": "", "mkdir": "", "mv": "t", "mypy": "",
     "nl": "", "npm": "C", "pnpm": "C", "ps": "", "py.test": "pco", "pyright": "", "phpunit": "cd",
@@ -126,9 +128,17 @@ _SHORT = {
 """Letters of one-dash options that must be named, by program; an unlisted program uses `_SHORT_ANY`."""
 _SHORT_ANY = "ceoxCEIOX"
 _ONE_DASH = frozenset({
-    "cc", "clang", "convert", "ffmpeg", "find", "g++", "gcc", "go", "java", "javac", "terraform",
+    "c++", "cc", "clang", "clang++", "convert", "ffmpeg", "find", "g++", "gcc", "go", "java", "javac", "terraform",
 })
 """Programs whose long options have one dash."""
+_KNOWN = RUNNERS | SHELLS | INTERPRETERS | DISPATCHERS | _ONE_DASH | _SHORT.keys()
+_VERSIONED = re.compile(r"(.*[A-Za-z+])-?[0-9]+(?:\.[0-9]+)*")
+_ACTS = ("exec", "ok", "f", "o", "L")
+"""How such an option begins that must be named."""
+_COMPILERS = frozenset({"c++", "cc", "clang", "clang++", "g++", "gcc"})
+_COMPILER_ACTS = (*_ACTS, "B", "M", "Wa,", "Wl,", "Wp,", "X", "aux-info", "dump", "iplugindir", "save-temps", "specs",
+                  "wrapper", "x")
+"""How an option of a compiler begins that must be named: other programs and specifications, further files written."""
 _WRITES_OPERAND = frozenset({
     "uniq", "xxd",
 })
@@ -146,8 +156,11 @@ _ASSIGNED = re.compile(r"[A-Za-z_][A-Za-z0-9_]*[:+?]?=")
 
 
 def program(words: Sequence[str]) -> str:
-    """Return the program's own name: what follows the last slash of the first word."""
-    return posixpath.basename(words[0]) if words else ""
+    """Return the program's own name: what follows the last slash of the first word, without the version of a program
+    that these tables know (`python3.11`, `gcc-12`)."""
+    name = posixpath.basename(words[0]) if words else ""
+    versioned = None if name in _KNOWN else _VERSIONED.fullmatch(name)
+    return versioned[1] if versioned is not None and versioned[1] in _KNOWN else name
 
 
 def must_name(words: Sequence[str]) -> set[int]:
@@ -197,7 +210,8 @@ def _reaches(name: str, word: str) -> bool:
     """Return whether this argument makes the program run, load or write something, or access other places."""
     if word.startswith("-") and name in _ONE_DASH:
         option = word.lstrip("-").partition("=")[0]
-        return option in _LONG or (option in _GO if name == "go" else option.startswith(("exec", "ok", "f", "o", "L")))
+        prefixes = _COMPILER_ACTS if name in _COMPILERS else _ACTS
+        return option in _LONG or (option in _GO if name == "go" else option.startswith(prefixes))
     if word.startswith("--"):
         return _reaches_by_name(name, word)
     if word.startswith("-") and len(word) > 1:
