@@ -32,6 +32,8 @@ INNOCENT = "start what is allowed"
 TIMEOUT_S = 20.0
 ORPHAN_S = 1.0
 """What a killed supervisor left has so long to make the file."""
+SUPERVISOR = "interlock/runner/process/supervisor.py"
+"""Where the supervisor is in a copy of the code: it finds the package by its own place."""
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -56,7 +58,7 @@ class Place:
         os.chown(self.work, self.uid, self.uid)
         ours, theirs = socket.socketpair()
         with ours, theirs:
-            program = str(self.code / "interlock/runner/process/supervisor.py")
+            program = str(self.code / SUPERVISOR)
             command = [self.python, "-I", "-S", program, str(theirs.fileno()), "0"]
             if self.uid != os.geteuid():
                 command = ["setpriv", f"--reuid={self.uid}", f"--regid={self.uid}", "--clear-groups", *command]
@@ -110,11 +112,11 @@ def placed(uid: int, python: str) -> Generator[Place]:
     place = Place(root, uid, python)
     try:
         package = place.code / "interlock"
-        (package / "runner").mkdir(parents=True)
+        (place.code / SUPERVISOR).parent.mkdir(parents=True)
         shutil.copytree(Path(survey.__code__.co_filename).parent, package / "box",
                         ignore=shutil.ignore_patterns("__pycache__"))
         (package / "__init__.py").touch()
-        shutil.copy(supervisor.__file__, package / "runner")
+        shutil.copy(supervisor.__file__, place.code / SUPERVISOR)
         shutil.copy(str(hostile_starts.__file__), place.code)
         for path in (place.code, *place.code.rglob("*")):
             path.chmod(0o755)
