@@ -1,4 +1,4 @@
-"""The command line. `main` turns whatever happens into output, one sentence at most, and an exit status."""
+"""The command line. `main` converts every outcome to output, one sentence at most, and an exit status."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NoReturn
 __all__ = ["main"]
 
 INTERRUPTED = 130
-"""As in `Exit`, which is not imported yet."""
+"""The same as in `Exit`, which is not imported yet."""
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:

@@ -1,4 +1,5 @@
-"""`interlock completion`: verbs, options and ids at the Tab key; ids from the gateway, quickly or not at all (G-7)."""
+"""`interlock completion`: complete verbs, options and ids with Tab; ids come from the gateway, quickly or not at all
+(G-7)."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ from interlock.protocol.api.runners import LIST_RUNNERS
 from interlock.protocol.api.sessions import LIST_SESSIONS
 
 ASK_S = 1.0
-"""A Tab that finds no gateway within this completes no ids, silently."""
+"""Time for the gateway to answer; after it, Tab completes no ids, without a message."""
 MOST = 200
 """Maximum number of offered ids; with more, type a further character."""
 
@@ -76,7 +77,7 @@ def _accepted(row: Row) -> bool:
 
 
 class Ids(NamedTuple):
-    """Which ids a verb takes: their list at the gateway, the member that names one, and which of them fit."""
+    """The ids that a verb takes: their list at the gateway, the member with the id, and which of them fit."""
 
     path: str
     name: str
@@ -137,7 +138,7 @@ def _give(script: str, path: Path, next_: str, *, print_: bool, install: bool) -
 
 
 def complete(words: list[str]) -> int:
-    """Print the completions of the last word, one a line. Never fails, and prints nothing else."""
+    """Print the completions of the last word, one per line. Never fails, and prints nothing else."""
     # Whatever is wrong, Tab must not disturb the line that is being typed.
     with contextlib.suppress(Exception):
         for one in candidates(words or [""]):
@@ -171,7 +172,7 @@ _MANY = frozenset({"approve", "deny", "cancel"})
 
 
 def _begin(text: str, offered: list[str]) -> list[str]:
-    """Return those that begin so; an id also by what follows its prefix, as the verbs accept it."""
+    """Return the values that begin with `text`; an id also by what follows its prefix, as the verbs accept it."""
     fitting = [one for one in offered if one.startswith(text)]
     return fitting or [one for one in offered if one.partition("_")[2].startswith(text)]
 

@@ -1,4 +1,4 @@
-"""`interlock conformance`: what Interlock carries of its specifications, and the same checks for others."""
+"""`interlock conformance`: show which requirements Interlock fulfils, and check other implementations."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _register(*, json: bool) -> int:
         return ExitStatus.DONE
     for number, source, status, clause in (("ID", "OF", "STATUS", "CLAUSE"), *(
             (one.id, one.source, one.status, one.clause) for one in rows)):
-        result(f"{number:<5} {source:<9} {status:<8} {clause}")  # Whole clauses: a table's cells would be cut.
+        result(f"{number:<5} {source:<9} {status:<8} {clause}")  # Complete clauses: a table's cells would be cut.
     gaps = [one for one in rows if one.status != "carried"]
     result("\nGaps:")
     for one in gaps:

@@ -1,4 +1,4 @@
-"""`interlock demo`: hands over to the demo, which is a program of its own."""
+"""`interlock demo`: start the demo, which is a separate program."""
 
 from __future__ import annotations
 
@@ -23,6 +23,6 @@ def demo(
     """Watch all of it work in a temporary directory."""
     if sabotage is not None and sabotage not in SABOTAGES:
         raise usage(f"There is no sabotage {sabotage!r}.", f"Known: {', '.join(SABOTAGES)}.")
-    # Named by string: the demo is a room of its own, which the verbs do not know.
+    # Imported by name: the verbs must not depend on the demo.
     main: Callable[..., int] = importlib.import_module(DEMO).main
     return main(agent=agent, as_json=json, sabotage=sabotage)

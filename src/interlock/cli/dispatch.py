@@ -1,4 +1,4 @@
-"""From words to a verb, and from whatever it raises to one sentence and an exit status."""
+"""Run the verb that the words name, and convert any exception to one sentence and an exit status."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from interlock.cli.exit_status import ExitStatus
 from interlock.cli.verb_error import Trouble, usage
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
-"""What writing to a disk that is full, or broken, ends with."""
+"""Errors of writing to a disk that is full or damaged."""
 NOT_ALLOWED = (errno.EACCES, errno.EPERM, errno.EROFS)
-"""What a file of another user, or on a disk that is read-only, ends with."""
+"""Errors of opening a file of another user, or on a read-only disk."""
 BROKEN_PIPE = 141
-"""What a shell reports for a program that a closed pipe ended."""
+"""The exit status that a shell reports for a program ended by a closed pipe."""
 
 _PROPOSED = re.compile(r"(?P<before>.*?--?(?P<typed>[^=]+?)(?:=.*)?\.) Did you mean --?(?P<proposed>\S+)\?", re.DOTALL)
 LIKENESS = 0.7
-"""How alike, by `difflib`, a mistyped verb and one that exists must be for the second to be proposed."""
+"""How similar, by `difflib`, a mistyped verb and an existing one must be for the second to be proposed."""
 
 
 def dispatch(words: list[str]) -> int:
@@ -51,7 +51,8 @@ def dispatch(words: list[str]) -> int:
 
 
 def _of_the_host(error: OSError) -> int | None:
-    """Report what this host refuses: room, or a file of another user; returns the exit status, None for all else."""
+    """Report an error of this host: a full disk, or a file of another user; returns the exit status, None for any other
+    error."""
     if error.filename is None:
         return unwritten(error) if error.errno in NO_ROOM else None
     name = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else str(error.filename)
@@ -71,8 +72,8 @@ def unwritten(error: OSError) -> int:
 
 
 def discard(stream: TextIO) -> None:
-    """Lead a stream that cannot be written to nowhere. What it still buffers would fail once more when the interpreter
-    flushes it at exit, which replaces the exit status by 120."""
+    """Redirect a stream that cannot be written to /dev/null. Otherwise the interpreter flushes its buffer at exit,
+    fails again, and replaces the exit status by 120."""
     with suppress(OSError):
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, stream.fileno())
@@ -111,8 +112,8 @@ def _run(words: list[str]) -> int:
 
 
 def spelled(words: list[str]) -> list[str]:
-    """Return the words as the verbs know them, for spellings that people bring from other programs (Y-8): `help`,
-    `help VERB`, `open`, `commands` for tasks, as the wire calls them, and `list` behind a verb that lists by itself."""
+    """Return the words with spellings of other programs replaced (Y-8): `help`, `help VERB`, `open`, `commands` (tasks,
+    as the API calls them), and `list` after a verb that lists by itself."""
     match words:
         case ["help", *verb] if not any(word.startswith("-") for word in verb):
             return [*verb, "--help"]
@@ -127,7 +128,8 @@ def spelled(words: list[str]) -> list[str]:
 
 
 def _without_agent_flags(words: list[str]) -> list[str]:
-    """What stands behind `--` belongs to the agent; flags of a single run are not handed on."""
+    """Refuse flags for the agent after `--`: the words after it are for the agent, and flags of a single run are not
+    passed on."""
     if words[:1] != ["run"] or "--" not in words:
         return words
     at = words.index("--")
@@ -139,7 +141,7 @@ def _without_agent_flags(words: list[str]) -> list[str]:
 
 
 def _usage_of(error: Exception, words: list[str]) -> Trouble:
-    """One sentence of what the parser found wrong."""
+    """Return the parser's error as one sentence."""
     from cyclopts import MissingArgumentError, UnknownCommandError, UnknownOptionError, UnusedCliTokensError
 
     from interlock.cli.display.terminal import one_line
@@ -176,7 +178,7 @@ def _without_unlike(sentence: str) -> str:
 
 
 def _unknown_verb(word: str) -> str:
-    """Return the sentence that there is no such verb, with the one that was probably meant."""
+    """Return the sentence that there is no such verb, with the most similar one."""
     from difflib import get_close_matches
 
     from interlock.cli.display.terminal import one_line
@@ -197,7 +199,7 @@ def _failed(trouble: Trouble) -> int:
         _print_traceback()
     try:
         say(trouble.line(), "red", trouble.label)
-    except OSError:  # Standard error may be full, too: then only the exit status reports the failure.
+    except OSError:  # Standard error may be full, too: in that case only the exit status reports the failure.
         discard(sys.stderr)
     return trouble.status
 
@@ -209,7 +211,7 @@ def _print_traceback() -> None:
 
 
 def _surprised(error: Exception, words: list[str]) -> int:
-    """Something that no verb foresaw: kept where it can be read, and said."""
+    """Report an exception that no verb expects: store its traceback in a file, and print where."""
     if os.environ.get("INTERLOCK_DEBUG"):
         _print_traceback()
         return ExitStatus.FAILED
@@ -222,7 +224,7 @@ def _surprised(error: Exception, words: list[str]) -> int:
 
 
 def _keep(error: Exception, words: list[str]) -> Path | None:
-    """Write the traceback to a file; the words are kept but for the prompt, which may be private."""
+    """Write the traceback to a file; the words are stored without the prompt, which may be private."""
     import tempfile
     import traceback
 

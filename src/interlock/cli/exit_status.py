@@ -1,4 +1,4 @@
-"""The exit statuses: a contract, one table for each thing that ends a verb (design/experience.md)."""
+"""The exit statuses: a contract, with one table for each kind of outcome (design/experience.md)."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from enum import IntEnum
 
 
 class ExitStatus(IntEnum):
-    """What a verb's exit status says."""
+    """The meaning of a verb's exit status."""
 
     DONE = 0
     FAILED = 1
     USAGE = 2
     REJECTED = 3
-    """Rejected, or its approval expired; a denied tool alone does not set it."""
+    """Rejected, or its approval expired; a denied tool alone does not cause it."""
     CANCELED = 4
     TIMED_OUT = 5
-    """Timed out, or never started in time."""
+    """Timed out, or not started in time."""
     UNREACHABLE = 6
     NOT_FOUND = 7
     NOT_AUTHORISED = 8
@@ -60,11 +60,12 @@ BY_HTTP: dict[int, ExitStatus] = {
     410: ExitStatus.NOT_FOUND,
     421: ExitStatus.NOT_AUTHORISED, 422: ExitStatus.CONFLICT, 504: ExitStatus.TIMED_OUT,
 }
-"""An answer without a code, as a proxy in between gives it."""
+"""Responses without a code, as a proxy sends them."""
 
 
 def of_command(state: str, error_code: str | None) -> ExitStatus:
-    """The exit status of a command that ended: an expired approval is 3, one that never started in time is 5."""
+    """Return the exit status of an ended command: 3 for an expired approval, 5 for a command that was not started in
+    time."""
     if state == "expired" and error_code == "Timeout":
         return ExitStatus.TIMED_OUT
     return BY_STATE.get(state, ExitStatus.FAILED)

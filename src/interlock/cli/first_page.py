@@ -1,6 +1,6 @@
-"""The page that `interlock --help` prints, written without the parser: to load that takes longer than all the rest.
+"""The page that `interlock --help` prints, written without the parser, whose import takes longer than all other work.
 
-It is the page that the parser would print; a test compares the two at several widths.
+It equals the page that the parser would print; a test compares the two at several widths.
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ from interlock.cli.display.terminal import has_colour, write
 from interlock.cli.verbs import ABOUT, EXITS, FIRST, SETUP, examples, listed
 
 WIDTH_LEAST = 32
-"""On a narrower terminal the parser breaks words, which this page leaves to it."""
+"""On a narrower terminal the parser breaks words, so the parser prints the page."""
 _OPTIONS = (("--help (-h)", "Display this message and exit."), ("--version", "Display application version."))
 _FRAME = 4
 _GAP = 2
 
 
 def width() -> int | None:
-    """Return the cells of a line as the parser takes them; None if the terminal is too narrow, or shows no frames."""
+    """Return the width of a line in cells as the parser computes it; None if the terminal is too narrow, or cannot show
+    frames."""
     found = shutil.get_terminal_size().columns
     encoding = (sys.stdout.encoding or "").lower().replace("-", "")
     return found if found >= WIDTH_LEAST and encoding == "utf8" and os.environ.get("TERM") != "dumb" else None
@@ -33,7 +34,7 @@ def show(cells: int) -> None:
 
 
 def page(cells: int, *, coloured: bool) -> Iterator[str]:
-    """Write the lines of the page, each at most so many cells wide."""
+    """Yield the lines of the page, each at most `cells` cells wide."""
     bold, cyan, end = ("\x1b[1m", "\x1b[36m", "\x1b[0m") if coloured else ("", "", "")
     yield from _wrapped(examples(FIRST), cells)
     yield ""
@@ -56,7 +57,7 @@ def page(cells: int, *, coloured: bool) -> Iterator[str]:
 
 
 def _wrapped(text: str, cells: int) -> Iterator[str]:
-    """Break a text between words; its own lines, and the blanks that they begin with, stay. It is ASCII."""
+    """Break a text between words; its own line breaks and indents are kept. It is ASCII."""
     for line in text.split("\n"):
         indent = line[: len(line) - len(line.lstrip())]
         row = ""

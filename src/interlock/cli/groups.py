@@ -1,7 +1,7 @@
 """Verbs that do something by themselves and have verbs below them, as `verbs.GROUPED` names them.
 
-Each group is made when its name is asked for, so that a process loads the modules of the verb that it runs alone: a
-runner that also held those of every list was twice as large.
+A group is created when its name is looked up, so that a process imports only the modules of the verb that it runs: a
+runner that had imported those of every list was twice as large.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from interlock.cli.verbs import CliVerb, add, examples
 
 
 class VerbGroup(NamedTuple):
-    """A group's own line, what it does without a further word (a `place` as of a verb), and the verbs below it."""
+    """A group's own line, its action without a further word (a `place` as of a verb), and the verbs below it."""
 
     verb: CliVerb
     itself: str
@@ -42,7 +42,7 @@ GROUPS = {
 
 
 def __getattr__(name: str) -> App:
-    """Make the group of this name. Raises AttributeError if there is none."""
+    """Create the group of this name. Raises AttributeError if there is none."""
     group = GROUPS.get(name)
     if group is None:
         raise AttributeError(name)

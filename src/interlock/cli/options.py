@@ -1,4 +1,4 @@
-"""Options and arguments that several verbs have, each defined once: a verb's help is made of them."""
+"""Options and arguments that several verbs have, each defined once, with its help."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Naming things: an id, a unique prefix of it, or `@last`, everywhere the same."""
+"""Resolution of names: an id, a unique prefix of it, or `@last`, in every verb alike."""
 
 from __future__ import annotations
 
@@ -30,8 +30,7 @@ SHOWN = 5
 
 
 class IdKind(NamedTuple):
-    """One kind of thing: its noun, its path, what its ids begin with, and the verb that lists it, if that is not the
-    noun."""
+    """A kind of id: its noun, its path, its prefix, and the verb that lists it, if that is not the noun."""
 
     noun: str
     path: str
@@ -40,7 +39,7 @@ class IdKind(NamedTuple):
 
     @property
     def listed(self) -> str:
-        """How all of it is listed."""
+        """Return the verb that lists all of this kind."""
         return f"interlock {self.verb or self.noun + 's'}"
 
 
@@ -59,7 +58,7 @@ async def command(link: GatewayLink, text: str) -> Command:
 
 
 async def live_command(link: GatewayLink, text: str) -> Command:
-    """Find a command that is to be ended; `@last` is the newest execute that has not ended. Raises Trouble."""
+    """Find a command that is to be canceled; `@last` is the newest execute that has not ended. Raises Trouble."""
     if text != LAST:
         return await command(link, text)
     found = [one for one in await link.list(COMMAND.path, Command) if one.type == "execute"
@@ -91,8 +90,8 @@ def _newest(waiting: list[Approval]) -> Approval:
 async def approval_to_decide(
     link: GatewayLink, text: str, printed: frozenset[str] | None, *, blind: bool
 ) -> Approval:
-    """Find an approval that is voted on (Y-3). `@last` is refused if more than one waits, or if the one that waits is
-    newer than what this terminal printed; `blind` is a vote without a question. Raises Trouble."""
+    """Find an approval to vote on (Y-3). `@last` is refused if more than one is pending, or if the pending one is newer
+    than what this terminal printed; `blind` means a vote without a question. Raises Trouble."""
     if text != LAST:
         return await approval(link, text)
     waiting = await _pending(link)
@@ -111,7 +110,8 @@ async def approval_to_decide(
 
 def of_session(text: str, request: Callable[[str], RequestSpec[T]]
                ) -> Callable[[GatewayLink], Coroutine[Any, Any, RequestSpec[T]]]:
-    """Make a request of the whole id of the session that `text` names, once a gateway is asked for it."""
+    """Return a function that sends a request with the complete id of the session that `text` names, looked up at the
+    gateway."""
     async def looked_up(link: GatewayLink) -> RequestSpec[T]:
         return request((await session(link, text)).session_id)
 
@@ -124,8 +124,8 @@ async def session(link: GatewayLink, text: str) -> Session:
 
 
 def pick_session(text: str, found: Sequence[Session]) -> Session:
-    """Choose the session that `text` names. A key goes before the beginning of an id; without its agent it must be the
-    key of one agent alone. Raises Trouble."""
+    """Choose the session that `text` names. A key precedes a beginning of an id; without its agent it must be the key
+    of one agent only. Raises Trouble."""
     named = [one for one in found if one.session_key == text] or [
         one for one in found if text != LAST and _is_key_of(text, one.session_key)]
     keys = sorted({one.session_key for one in named})
@@ -133,7 +133,7 @@ def pick_session(text: str, found: Sequence[Session]) -> Session:
         more = ", …" if len(keys) > SHOWN else ""
         raise usage(f"{text!r} names sessions of {len(keys)} agents: {', '.join(keys[:SHOWN])}{more}.",
                     "Give the whole key of one.")
-    if named:  # A key means its newest session, also where an older one's end came later.
+    if named:  # A key means its newest session, also if an older one ended later.
         return max(named, key=lambda one: one.created_at)
     return pick(text, found, SESSION, lambda one: one.session_id, lambda one: one.updated_at)
 
@@ -149,13 +149,13 @@ async def runner_id(link: GatewayLink, text: str) -> str:
     """Return the id of the paired runner that `text` names by its id, its name, or a unique beginning of either (Y-10).
     Raises Trouble."""
     if WHOLE_ID.fullmatch(text):
-        return text  # What it names may be revoked, and its sessions are there still.
+        return text  # It may name a revoked runner, whose sessions still exist.
     nodes = (await link.read(LIST_NODES.at(), NodeList)).nodes
     return pick_runner(text, nodes).node_id
 
 
 def pick_runner(text: str, nodes: Iterable[Node]) -> Node:
-    """Choose the runner that `text` names. A whole id or name goes before a beginning. Raises Trouble."""
+    """Choose the runner that `text` names. A complete id or name precedes a beginning. Raises Trouble."""
     if not text.strip():
         raise usage("--runner is empty.", "List the runners with: interlock runners")
     hits = runners_named(text, nodes)
@@ -170,8 +170,8 @@ def pick_runner(text: str, nodes: Iterable[Node]) -> Node:
 
 
 async def full_id(link: GatewayLink, kind: IdKind, text: str | None) -> str | None:
-    """Return the id that a filter names by a unique beginning, `@last` or a session's key; a whole id is not looked up,
-    because what it names may be gone. Raises Trouble."""
+    """Return the id that a filter names by a unique beginning, `@last` or a session's key; a complete id is not looked
+    up, because its object may be deleted. Raises Trouble."""
     if text is None or WHOLE_ID.fullmatch(text):
         return text
     if kind is SESSION:
@@ -180,7 +180,7 @@ async def full_id(link: GatewayLink, kind: IdKind, text: str | None) -> str | No
 
 
 def pick(text: str, found: Iterable[T], kind: IdKind, name: Callable[[T], str], age: Callable[[T], str]) -> T:
-    """Choose what `text` names among what was found. Raises Trouble."""
+    """Choose what `text` names among the found ones. Raises Trouble."""
     if not text.strip():
         raise usage(f"An empty {kind.noun} id names nothing.", f"See: {kind.listed}")
     everything = sorted(found, key=age, reverse=True)

@@ -1,8 +1,8 @@
-"""What a verb does once its options are read: it sends one request, and prints the gateway's answer.
+"""A verb's work after its options are read: send one request, and print the gateway's response.
 
-A verb's module says what is its own: the request, which the library makes (`sdk.requests`), and what a person reads of
-the answer. Of a list that is a `ListTable`, of a change mostly one sentence. A verb of several requests asks with
-`ask_gateway`, and prints the last answer, the rows it found, or the value that it made of them.
+A verb's module has the parts that differ: the request, which the library creates (`sdk.requests`), and the text that
+people read of the response. For a list that is a `ListTable`, for a change usually one sentence. A verb with several
+requests sends them with `ask_gateway`, and prints the last response, the rows it found, or a value made of them.
 """
 
 from __future__ import annotations
@@ -24,22 +24,24 @@ from interlock.sdk.exchange import RequestSpec
 T = TypeVar("T")
 
 LookedUp = Callable[[GatewayLink], Coroutine[Any, Any, RequestSpec[T]]]
-"""Makes a request after asking the gateway for what it needs: the id of what a person named by a beginning or @last."""
+"""Creates a request after looking up at the gateway what it needs: the id of an object that is named by a beginning or
+@last."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ListTable(Generic[T]):
-    """How people read the answer to a list: `rows` has the cells of each row, in the order of the headings."""
+    """The table that people read of a list's response: `rows` returns the cells of each row, in the order of the
+    headings."""
 
     header: Sequence[str]
     rows: Callable[[T], Sequence[Sequence[str]]]
     layout: Layout = PLAIN
-    """What gives way on a narrow terminal."""
+    """How the table fits a narrow terminal."""
     empty: str = ""
-    """The sentence in place of a table without rows: that there is nothing, and what makes the first."""
+    """The sentence in place of an empty table: that there is nothing, and how to create the first."""
 
     def show(self, answer: T) -> None:
-        """Print the table, or the sentence if there is nothing."""
+        """Print the table, or the sentence if there are no rows."""
         rows = self.rows(answer)
         if rows or not self.empty:
             print_table(rows, self.header, self.layout)
@@ -49,19 +51,19 @@ class ListTable(Generic[T]):
 
 @dataclass(frozen=True)
 class VerbAnswer(Generic[T]):
-    """The gateway's answer to a request, as it was sent."""
+    """The gateway's response to a request, as received."""
 
     request: RequestSpec[T]
     raw: bytes
     link: GatewayLink
-    """Closed; it knows where the gateway is."""
+    """The closed link; it still has the gateway's address."""
 
     def value(self) -> T:
-        """Understand it. Raises Trouble if it is not what a gateway answers."""
+        """Decode the response. Raises Trouble if it did not come from a gateway."""
         return understood(self.request, self.raw)
 
     def print(self, show: Callable[[T], None], *, json: bool) -> int:
-        """Print it: with `json` as it was sent, else by `show`. Returns the exit status. Raises Trouble."""
+        """Print the response: as received with `json`, otherwise by `show`. Returns the exit status. Raises Trouble."""
         if json:
             print_json(self.raw)
         else:
@@ -71,18 +73,18 @@ class VerbAnswer(Generic[T]):
 
 @dataclass(frozen=True)
 class FoundRows(Generic[T]):
-    """The rows of a list, read over its pages, as they were sent; `name` is their member in the JSON document."""
+    """The rows of a list, read over its pages, as received; `name` is their member in the JSON document."""
 
     name: str
     kind: type[T]
     raw: Sequence[msgspec.Raw]
 
     def values(self) -> list[T]:
-        """Understand them. Raises Trouble if they are not what a gateway answers."""
+        """Decode the rows. Raises Trouble if they did not come from a gateway."""
         return [decoded(bytes(row), self.kind, self.name) for row in self.raw]
 
     def print(self, show: Callable[[list[T]], None], *, json: bool) -> int:
-        """Print them: with `json` as they were sent, else by `show`. Returns the exit status. Raises Trouble."""
+        """Print the rows: as received with `json`, otherwise by `show`. Returns the exit status. Raises Trouble."""
         if json:
             print_json(msgspec.json.encode({self.name: self.raw}))
         else:
@@ -91,12 +93,12 @@ class FoundRows(Generic[T]):
 
 
 async def answered(link: GatewayLink, request: RequestSpec[T]) -> VerbAnswer[T]:
-    """Send one of several requests. Raises Trouble."""
+    """Send one of several requests; returns its response. Raises Trouble."""
     return VerbAnswer(request, await link.raw(request), link)
 
 
 def ask(where: Where, request: RequestSpec[T] | LookedUp[T], *, plain: bool = True) -> VerbAnswer[T]:
-    """Send a request, and return its answer; `plain` as for `ask_gateway`. Raises Trouble."""
+    """Send a request; returns its response. `plain` as for `ask_gateway`. Raises Trouble."""
     async def send(link: GatewayLink) -> VerbAnswer[T]:
         return await answered(link, await request(link) if callable(request) else request)
 
@@ -105,13 +107,14 @@ def ask(where: Where, request: RequestSpec[T] | LookedUp[T], *, plain: bool = Tr
 
 def print_answer(where: Where, request: RequestSpec[T] | LookedUp[T], show: Callable[[T], None], *, json: bool,
                  plain: bool = True) -> int:
-    """Send a request and print its answer: with `json` as it was sent, else by `show`. Returns the exit status. Raises
-    Trouble."""
+    """Send a request and print its response: as received with `json`, otherwise by `show`. Returns the exit status.
+    Raises Trouble."""
     return ask(where, request, plain=plain).print(show, json=json)
 
 
 def print_value(value: T, show: Callable[[T], None], *, json: bool) -> int:
-    """Print what several requests came to: with `json` as one document, else by `show`. Returns the exit status."""
+    """Print the result of several requests: as one document with `json`, otherwise by `show`. Returns the exit
+    status."""
     if json:
         print_json(msgspec.json.encode(value))
     else:

@@ -1,4 +1,4 @@
-"""What ends a verb without its result: one sentence that says what happened, where, and what to do."""
+"""The error that ends a verb without its result: one sentence with what happened, where, and what to do."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ class Trouble(Exception):
         self.sentence = sentence
         self.remedy = remedy
         self.retry_after_s = retry_after_s
-        """What the gateway asked to wait before the same is sent again (K-3); None if it did not."""
+        """Delay before a retry that the gateway requested (K-3), in seconds; None if it requested none."""
         self.status = status if status is not None else BY_CODE.get(code, ExitStatus.FAILED)
 
     @property
     def label(self) -> str:
-        """The beginning of its line that names the error, and that alone is coloured."""
+        """Return the beginning of the error's line, the only coloured part."""
         return f"error[{self.code}]:"
 
     def line(self) -> str:
-        """The one line for standard error."""
+        """Return the line for standard error."""
         from interlock.protocol.problems import full_sentence
 
         return f"error[{self.code}]: {full_sentence(self.sentence)} {self.remedy}".rstrip()
 
 
 def usage(sentence: str, remedy: str = "") -> Trouble:
-    """A wrong argument, option, file or setting: exit status 2."""
+    """Return the error for a wrong argument, option, file or setting: exit status 2."""
     return Trouble("Usage", sentence, remedy)

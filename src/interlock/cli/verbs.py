@@ -1,4 +1,4 @@
-"""The table of verbs: name, where it lives, one line, examples. A verb's module is imported when the verb is used."""
+"""The table of verbs: name, place, one line, examples. A verb's module is imported when the verb is used."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class CliVerb(NamedTuple):
 
     @property
     def target(self) -> str:
-        """The function by its full name, as cyclopts imports it."""
+        """Return the complete name of the function, as cyclopts imports it."""
         return f"interlock.cli.{self.place}"
 
 
@@ -363,7 +363,7 @@ GROUPED: tuple[tuple[CliVerb, tuple[CliVerb, ...], str], ...] = (
     (RUNNER, RUNNER_VERBS, SETUP), (SERVICE, SERVICE_VERBS, SETUP),
     (CONTEXTS, CONTEXTS_VERBS, SETUP), (KEYS, KEYS_VERBS, SETUP), (TENANTS, TENANTS_VERBS, SETUP),
 )
-"""Verbs that do something by themselves and have verbs below them, and where the help lists them."""
+"""Verbs that do something by themselves and have verbs below them, and the heading of the help that lists them."""
 
 COMPLETION_VERBS: tuple[CliVerb, ...] = tuple(
     CliVerb(shell, f"completion:{shell}", f"Complete in {shell}.",
@@ -385,7 +385,7 @@ EXITS = """Exit status: 0 done, 1 failed, 2 usage, 3 rejected, 4 canceled, 5 tim
 
 
 def build() -> App:
-    """Make the command line. No verb is imported."""
+    """Create the command line without importing any verb."""
     from cyclopts import App, Group, Parameter
 
     groups = {heading: Group(heading, sort_key=order) for order, heading in enumerate((DAILY, THINGS, SETUP))}
@@ -400,7 +400,7 @@ def build() -> App:
     add(app, THING_VERBS, groups[THINGS])
     add(app, SETUP_VERBS, groups[SETUP])
     for verb, _, heading in GROUPED:
-        # Each is an app that says the rest itself.
+        # Each is an app with its own help.
         app.command(verb.target, name=verb.name, help=verb.line, group=groups[heading], sort_key=len(SETUP_VERBS))
     for name, verbs, line in PARTS:
         part = App(name=name, help=line, group=groups[SETUP], help_epilogue="",
@@ -421,14 +421,14 @@ def listed() -> Iterator[tuple[str, list[CliVerb]]]:
 
 
 def names() -> list[str]:
-    """The verbs of the first level."""
+    """Return the verbs of the first level."""
     grouped = (itself for itself, _, _ in GROUPED)
     return [*(verb.name for verb in (*DAILY_VERBS, *THING_VERBS, *SETUP_VERBS, *grouped)),
             *(name for name, _, _ in PARTS)]
 
 
 def below(name: str) -> list[str]:
-    """The verbs under one of the first level."""
+    """Return the verbs below one of the first level."""
     parts = {**{name: verbs for name, verbs, _ in PARTS}, **{itself.name: verbs for itself, verbs, _ in GROUPED}}
     return [verb.name for verb in parts.get(name, ())]
 

@@ -1,1 +1,1 @@
-"""Verbs that say who may ask the gateway: logins, keys, tenants, browser sessions."""
+"""Verbs for access to the gateway: logins, keys, tenants, browser sessions."""

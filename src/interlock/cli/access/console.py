@@ -1,4 +1,4 @@
-"""`interlock console`: a link that logs a browser in once, the sessions that are open, and their end (J-10)."""
+"""`interlock console`: create a link that logs a browser in once; list and end browser sessions (J-10)."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def end(id_: Id, /, *, json: Json = False, where: Here = NOWHERE) -> int:
 
 
 async def has_console(link: GatewayLink) -> bool:
-    """Whether the gateway was installed with the console."""
+    """Return whether the gateway was installed with the console."""
     try:
         await link.get(CONSOLE)
     except Trouble as trouble:
@@ -101,5 +101,5 @@ async def has_console(link: GatewayLink) -> bool:
 
 
 def has_display() -> bool:
-    """Whether a browser can show itself: elsewhere one in text mode would take over the terminal."""
+    """Return whether a browser can open a window: without a display, one in text mode would take over the terminal."""
     return sys.platform in ("darwin", "win32") or any(os.environ.get(name) for name in DISPLAYS)

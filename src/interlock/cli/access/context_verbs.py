@@ -1,4 +1,4 @@
-"""`interlock contexts`: the gateways that one is logged in to, and which one verbs go to (Y-11)."""
+"""`interlock contexts`: the gateways that this person is logged in to, and the one that verbs use (Y-11)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`interlock keys` and `interlock whoami`: who may ask the gateway, and as whom (K-1)."""
+"""`interlock keys` and `interlock whoami`: who may call the gateway, and as which principal (K-1)."""
 
 from __future__ import annotations
 

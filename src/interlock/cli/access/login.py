@@ -42,11 +42,11 @@ ISSUERS = LIST_LOGIN_ISSUERS.at()
 SESSIONS = LIST_BROWSER_SESSIONS.at()
 ANSWER_TIMEOUT_S = 30.0
 _NUMBER = re.compile(r"^\[Errno -?\d+\] ")
-"""What Python puts before the words of a system's error."""
+"""The prefix that Python writes before the text of a system error."""
 MAX_KEY_CHARS = 4_096
-"""A key that is piped in is no longer."""
+"""Maximum length of a key that is piped in."""
 CONSOLE_LINK = "/console/#"
-"""What joins URL and code in a link of `interlock console`."""
+"""What separates URL and code in a link of `interlock console`."""
 COOKIE = "interlock_browser_"
 
 
@@ -132,7 +132,7 @@ def logout(
 
 
 class _Gateway:
-    """The few requests that a login sends to its gateway."""
+    """The requests that a login sends to its gateway."""
 
     def __init__(self, url: str, state: Path, ca: Path | None) -> None:
         host = urlsplit(url).hostname
@@ -145,17 +145,18 @@ class _Gateway:
         self._local = host in LOOPBACK
 
     def issuers(self) -> list[LoginIssuer]:
-        """List where one can log in for it. Raises Trouble."""
+        """List the issuers that a login can use. Raises Trouble."""
         try:
             answer = self._ask("GET", ISSUERS)
         except Trouble as trouble:
             if trouble.status is not ExitStatus.NOT_FOUND and trouble.code != "Unauthorized":
                 raise
-            return []  # A gateway of an earlier version, which has no such page.
+            return []  # A gateway of an earlier version does not have this page.
         return decoded(answer.content, LoginIssuerList, ISSUERS).items
 
     def open_session(self, code: str) -> tuple[OpenedBrowserSession, str, str]:
-        """Spend a one-time code; returns what was opened, and its cookie by name and value. Raises Trouble."""
+        """Exchange a one-time code for a browser session; returns the session, and its cookie by name and value. Raises
+        Trouble."""
         answer = self._ask("POST", SESSIONS, {"code": code})
         found = [(name, value) for name, value in answer.cookies.items() if name.startswith(COOKIE)]
         if len(found) != 1:
@@ -186,7 +187,7 @@ class _Gateway:
 
 
 class _Login:
-    """One login by one of the three means; each returns a context with its credential, or raises Trouble."""
+    """One login by one of three means; each returns a context with its credential, or raises Trouble."""
 
     def __init__(self, gateway: _Gateway, state: Path, *, opens: bool) -> None:
         self._gateway = gateway
@@ -200,7 +201,7 @@ class _Login:
                        ends_ms=(end := parse_iso(opened.expires_at)), renew_ms=end)
 
     def with_key(self, name: str) -> Context:
-        """Keep an API key, if the gateway accepts it."""
+        """Store an API key, if the gateway accepts it."""
         key = _asked_key()
         if not key.isascii() or not key.isprintable() or " " in key or key.startswith(LOGIN_PREFIX):
             raise usage("The key has characters that no key has.", "It begins with ilk_, and is one line.")
@@ -208,7 +209,7 @@ class _Login:
         return Context(name, self._gateway.url, "key", key)
 
     def at_issuer(self, name: str, wanted: str | None) -> Context:
-        """Log in at an issuer with the device grant, and keep the first of its tokens that the gateway accepts."""
+        """Log in at an issuer with the device grant, and store the first of its tokens that the gateway accepts."""
         chosen = self._chosen(wanted)
         client = IssuerClient(chosen.issuer, trust.tls(chosen.issuer, self._state, self._gateway.ca), time.sleep,
                               time.monotonic)
@@ -266,7 +267,7 @@ class _Login:
 
 
 def _before(url: str | None, on: str | None, state: Path) -> Context | None:
-    """The context that is logged in to again, if there is one. Raises Trouble."""
+    """Return the context whose login is repeated, if there is one. Raises Trouble."""
     known = contexts.read(state)
     if on is not None:
         return known.find(on) if url is not None else known.named(on)
@@ -277,7 +278,7 @@ def _before(url: str | None, on: str | None, state: Path) -> Context | None:
 
 
 def _asked_key() -> str:
-    """Ask for a key, unseen, or read it from a pipe: on a command line others would see it. Raises Trouble."""
+    """Prompt for a key without echo, or read it from a pipe: on a command line others would see it. Raises Trouble."""
     text = getpass.getpass("key: ") if is_terminal(sys.stdin) else sys.stdin.read(MAX_KEY_CHARS)
     if not text.strip():
         raise usage("No key was given.", "Type it, or pipe it in: interlock login URL --key < key.txt")
@@ -285,7 +286,7 @@ def _asked_key() -> str:
 
 
 def _ended(context: Context, state: Path) -> str:
-    """End a credential where it was made, if that can be; returns what became of it."""
+    """End a credential at the gateway or issuer that created it, if possible; returns the outcome."""
     try:
         if context.means == "code":
             asyncio.run(_end_session(Where(state=state, on=context.name)))

@@ -83,7 +83,7 @@ def revoke(
 
 
 class Signer:
-    """Signs votes with the key of a state directory. Raises Trouble where there is none."""
+    """Signs votes with the key of a state directory. Raises Trouble if the directory has none."""
 
     def __init__(self, where: Where) -> None:
         file = where.directory() / SIGNING_KEY_FILE

@@ -1,1 +1,1 @@
-"""Verbs on agents: which are found, which are offered, and whether they ask before their tools."""
+"""Verbs on agents: which are found, which are offered, and whether they ask before their tools run."""

@@ -1,4 +1,5 @@
-"""`interlock agents check|add`: whether an agent asks before its tools, seen instead of believed (H-10)."""
+"""`interlock agents check|add`: test whether an agent asks before its tools run, instead of trusting its claim
+(H-10)."""
 
 from __future__ import annotations
 

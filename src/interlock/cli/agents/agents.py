@@ -1,4 +1,4 @@
-"""`interlock agents`: what can be run here, what is offered, and what is on PATH but not set up yet."""
+"""`interlock agents`: list the agents that are offered here, configured, or on PATH without being set up."""
 
 from __future__ import annotations
 

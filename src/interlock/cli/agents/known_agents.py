@@ -1,4 +1,5 @@
-"""Agents that are found by their program's name, and how each would be driven: facts, each tried or documented."""
+"""Agents that are found by the name of their program, and how each is driven; every entry was tried or is
+documented."""
 
 from __future__ import annotations
 
@@ -14,19 +15,19 @@ _ASK_FOR_ALL = '{"*":"ask"}'
 
 
 class KnownAgent(NamedTuple):
-    """One agent: its id, its program, and its table of the config."""
+    """A known agent: its id, its program, and its table of the config."""
 
     agent_id: str
     program: str
     adapter: str
     args: tuple[str, ...]
     asks: bool
-    """Whether it asks before each tool call that changes something, set up as printed; else the whole command is held
-    (A-10)."""
+    """Whether it asks before each tool call that changes something, set up as printed; otherwise the whole command
+    waits for approval (A-10)."""
     remark: str = ""
     env: Mapping[str, str] = _NO_ENV
     mode: str = ""
-    """The mode to open it in, where its own lets tools run unasked."""
+    """The mode to open it in, if its default mode runs tools without asking."""
 
 
 KNOWN: tuple[KnownAgent, ...] = (
@@ -58,16 +59,16 @@ KNOWN: tuple[KnownAgent, ...] = (
 
 
 def found_on_path() -> list[tuple[KnownAgent, str]]:
-    """Return each known agent whose program is on PATH, with its path."""
+    """Return each known agent whose program is on PATH, with the program's path."""
     return [(known, path) for known in KNOWN if (path := shutil.which(known.program)) is not None]
 
 
 def snippet(known: KnownAgent) -> str:
-    """Write the config's table that drives it: TOML that can be appended to any config without that table."""
+    """Return the config table for the agent: TOML that can be appended to any config without that table."""
     import msgspec
 
     def text(value: object) -> str:
-        return msgspec.json.encode(value).decode()  # A JSON string or array of strings is one of TOML, too.
+        return msgspec.json.encode(value).decode()  # A JSON string or array of strings is also valid TOML.
 
     lines = [f"[agents.{known.agent_id}]", f"adapter = {text(known.adapter)}", f"command = {text(known.program)}"]
     if known.args:

@@ -40,7 +40,7 @@ ACTS_MAX = 100
 DAY = Layout(text=("WHAT", "ABOUT", "WHO"), extra=("ABOUT",), drop=("STEP", "ACTION"))
 COLUMNS = Layout(text=("ABOUT", "WHO"), drop=("ABOUT", "WHEN"))
 DIGEST = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{52}\b")
-"""A SHA-256 in hexadecimal, of which a list shows the beginning."""
+"""A SHA-256 in hexadecimal; a list shows its beginning."""
 ABOUT = ("approval_id", "command_id", "session_id")
 
 
@@ -130,7 +130,7 @@ async def _newest(link: GatewayLink, wanted: RequestSpec[AuditPage], limit: int)
 
 
 async def _acts(link: GatewayLink, records: Iterable[dict[str, Any]]) -> dict[str, str]:
-    """Return the title of each approval that the newest records name; none that this key may not read."""
+    """Return the title of each approval that the newest records name; without those that this key may not read."""
     named = dict.fromkeys(str(one["approval_id"]) for one in records if one.get("approval_id"))
     found = dict[str, str]()
     for approval_id in [*named][:ACTS_MAX]:

@@ -13,7 +13,7 @@ from interlock.cli.verb_error import usage
 
 
 def verify_proof(file: Path, key: Path | None, where: Where, *, json: bool) -> int:
-    """Check a proof file; exit status 1 if it proves nothing. Raises Trouble for a file that cannot be read."""
+    """Check a proof file; returns exit status 1 if it proves nothing. Raises Trouble if the file cannot be read."""
     from interlock.command.audit.record_proof import MAX_PROOF_FILE_BYTES, check
     from interlock.gateway.audit.signing_key import KeyUnusable, load_public_key
 

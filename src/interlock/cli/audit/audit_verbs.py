@@ -1,4 +1,4 @@
-"""`interlock audit export` and `audit verify`: the log as a file, and the proof that no one changed it (U-5)."""
+"""`interlock audit export` and `audit verify`: write the log to a file, and verify that it was not changed (U-5)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from interlock.protocol.extras import install
 from interlock.sdk.requests import audit
 
 ERASED_AT_ONCE = 500
-"""Records that one request names."""
+"""Maximum number of records that one request names."""
 MAX_LAST_LINE = 16_384
 """The checkpoint's line is not longer."""
 
@@ -235,7 +235,7 @@ def _verify_state(where: Where, key: Path | None) -> Any:
     except FileNotFoundError:
         raise Trouble("NotFound", f"There is no audit log in {state}.",
                       "Name an exported file, or the state directory with --state.") from None
-    except OSError as error:  # Another user's directory, for one.
+    except OSError as error:  # For example another user's directory.
         raise usage(f"{state} cannot be read: {error.strerror}.",
                     "Verify as the user of the gateway, or name an exported file.") from None
     try:

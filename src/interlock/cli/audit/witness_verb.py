@@ -1,4 +1,5 @@
-"""`interlock audit witness`: watch a gateway's audit log from outside, and cosign what only grew (U-3)."""
+"""`interlock audit witness`: watch a gateway's audit log from outside, and cosign checkpoints that only extend it
+(U-3)."""
 
 from __future__ import annotations
 
@@ -79,7 +80,8 @@ class _Witness:
         self._log_key = log_key
 
     def known(self, origin: str) -> Checkpoint | None:
-        """Read the last checkpoint that was cosigned. Raises Trouble where it is not one of ours."""
+        """Read the checkpoint that was cosigned last; None if there is none. Raises Trouble if the file was not
+        cosigned by this witness."""
         path = self._path(origin)
         try:
             found = parse_checkpoint(path.read_text(encoding="utf-8"))
@@ -92,7 +94,7 @@ class _Witness:
         return found
 
     def take(self, known: Checkpoint | None, shown: Checkpoint, proof: list[bytes]) -> Checkpoint:
-        """Cosign and keep it. Raises Refused, with evidence written where there is some."""
+        """Cosign a checkpoint and store it. Raises CosignRefused, after evidence was written if there is any."""
         try:
             check_growth(known, shown, proof, self._log_key)
         except CosignRefused as refused:

@@ -1,4 +1,4 @@
-"""`interlock config import`: OpenClaw's config, as far as it means something here (G-1)."""
+"""`interlock config import`: convert OpenClaw's config, as far as it has an equivalent here (G-1)."""
 
 from __future__ import annotations
 
@@ -82,7 +82,8 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 def _joined(path: Path, found: ImportedConfig, *, replace: bool) -> str:
-    """The file as it is after the import. Raises Trouble where it says the same already, or would not be a config."""
+    """Return the content of the file after the import. Raises Trouble if `replace` is not set and the file has one of
+    the tables already, or the result is not a valid config."""
     try:
         before = path.read_text("utf-8") if path.exists() else ""
         present = tomllib.loads(before)
@@ -148,7 +149,7 @@ def _put_token(path: Path, token: str) -> None:
 
 
 def _remark(text: str, found: ImportedConfig) -> None:
-    """Print what else it needs to work."""
+    """Print what the imported config still needs to work."""
     loaded = config.parse(text, "")
     named = {binding.agent for binding in loaded.bindings}
     named |= {one.agent for one in (*loaded.hooks.values(), *loaded.cron.values()) if one.agent}

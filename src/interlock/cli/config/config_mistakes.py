@@ -1,4 +1,4 @@
-"""Mistakes of a config, as far as they can be found before it is used (G-1)."""
+"""Mistakes of a config that can be found before it is used (G-1)."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from interlock import config
 
 
 def mistakes_of(state: Path) -> list[str]:
-    """Check a state directory's config: its form, its adapters, and the secrets in files that it names. Those in
-    variables are in the gateway's environment, which is not this one."""
+    """Check a state directory's config: its form, its adapters, and the secret files that it names. Secrets in
+    variables are not checked, since they are in the environment of the gateway, not of this process."""
     path = state / config.FILE_NAME
     found = config.check(path)
     if found or not path.exists():
@@ -23,8 +23,8 @@ def mistakes_of(state: Path) -> list[str]:
 
 
 def _unfit_agents(path: Path, text: str, loaded: config.Config) -> list[str]:
-    """The runner offers an agent with an unknown adapter, or without the program that its adapter starts, as one that
-    cannot start; here it is a mistake (A-7)."""
+    """Check the agents of the runner. An agent with an unknown adapter, or without its adapter's program, is offered as
+    unable to start; here it is a mistake (A-7)."""
     from interlock.agents.registry import ADAPTERS, lacks_command
 
     found: list[str] = []

@@ -1,4 +1,4 @@
-"""`interlock config reload`: have gateway and runner take the config as it stands now (G-1)."""
+"""`interlock config reload`: make gateway and runner read the config again (G-1)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def reload(*, state: State = None) -> int:
 
 
 def _gateway(directory: Path) -> list[str]:
-    """Signal the gateway, or the `up` of a cluster, which signals all of its own."""
+    """Signal the gateway, or the `up` of a cluster, which signals each of its gateways."""
     for name in (LOCK_NAME, UP_LOCK):
         pid = holder(directory / name)
         if pid is not None:
@@ -46,7 +46,8 @@ def _gateway(directory: Path) -> list[str]:
 
 
 def holder(lock: Path) -> int | None:
-    """Which process holds a lock file; None where none does. A pid alone would not do: it may be another's by now."""
+    """Return the process that holds a lock file, or None. A stored pid alone may have been reused by another
+    process."""
     try:
         descriptor = os.open(lock, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

@@ -1,4 +1,4 @@
-"""The config of a state directory, for every verb that needs it; what is wrong with it is one sentence (G-1)."""
+"""The config of a state directory, loaded for every verb that needs it; an error in it is one sentence (G-1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where things lie: the state directory, and what a verb reads in it (G-2)."""
+"""The state directory, and the files in it that verbs read (G-2)."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ GATEWAY_FILE = "gateway.json"
 OWNER_KEY_FILE = "owner.key"
 PUBLIC_KEY_FILE = "gateway.pub"
 RUNNER_TOKEN_FILE = "runner/token"
-"""The token of the runner that `up` pairs itself."""
+"""The token of the runner that `up` pairs by itself."""
 RUNNER_DIRECTORY = LOCAL_HOME = "runner"
-"""Where runners keep their outboxes: that of `up` in this very directory, a paired one below it."""
+"""Where runners store their outboxes: that of `up` in this directory, a paired one below it."""
 LOGS = "logs"
 LOCAL_RUNNER = "local"
 """The id of the runner that `up` starts."""
 UP_LOCK = "up.lock"
-"""Held, with its process id in it, by the `up` of a state directory."""
+"""Locked by the `up` of a state directory, with its process id as content."""
 CURSORS_FILE = "cursors.json"
 CHAT_HISTORY_FILE = "chat-history"
-"""What was typed in `interlock chat`, to be found again with the arrow keys."""
+"""The lines typed in `interlock chat`, recalled with the arrow keys."""
 
 
 class GatewayFile(msgspec.Struct, frozen=True):
-    """`<state>/gateway.json`: written once the gateway listens, removed when it ends."""
+    """`<state>/gateway.json`: written when the gateway listens, removed when it ends."""
 
     url: str
     pid: int
     cert: str = ""
-    """Path of the certificate that it shows, where it speaks TLS."""
+    """Path of the certificate that the gateway presents, if it uses TLS."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,8 @@ NOWHERE_BY_CONTEXT = WhereByContext()
 
 
 def state_directory(option: Path | None) -> Path:
-    """Find the state directory: the option, else `$INTERLOCK_STATE`, else the platform's own (G-2). Raises Trouble."""
+    """Find the state directory: the option, otherwise `$INTERLOCK_STATE`, otherwise the platform's default (G-2).
+    Raises Trouble."""
     from interlock import config
 
     try:
@@ -98,7 +99,7 @@ def state_directory(option: Path | None) -> Path:
 
 
 def writable(state: Path) -> Path:
-    """Check that a process may write in the state directory. Raises Trouble."""
+    """Check that this process may write in the state directory. Raises Trouble."""
     try:
         probe = state / f".probe-{os.getpid()}"
         probe.touch(mode=0o600)
@@ -110,7 +111,7 @@ def writable(state: Path) -> Path:
 
 
 def gateway_file(state: Path) -> GatewayFile | None:
-    """Read which gateway runs on this state directory; None when none has said so."""
+    """Read which gateway runs on this state directory; None if none has written its file."""
     try:
         raw = (state / GATEWAY_FILE).read_bytes()
     except OSError:
@@ -122,7 +123,7 @@ def gateway_file(state: Path) -> GatewayFile | None:
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """Write a file that only its owner reads, whole or not at all."""
+    """Write a file with mode 0600 atomically."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
     descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)

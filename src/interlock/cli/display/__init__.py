@@ -1,1 +1,1 @@
-"""What a terminal shows: text, tables, colours, Markdown, an input line."""
+"""Output at a terminal: text, tables, colours, Markdown, an input line."""

@@ -11,19 +11,19 @@ WHOLE_ID = re.compile(r"[a-z]{3}_[0-9A-Z]{26}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-
 GAP = 2
 """Cells between two columns."""
 TEXT_LEAST, TEXT_USUAL = 20, 32
-"""Columns of `drop` leave before a text is shorter than the first figure, columns of `extra` before the second."""
+"""Below the second width of a text, columns of `extra` are dropped; below the first, columns of `drop`."""
 CELL_LEAST = 8
-"""Minimum width of the other columns when no column is left to drop; below it they are left out too."""
+"""Minimum width of the other columns when none is left to drop; below it they are dropped too."""
 ID_CHARS = 8
 """Minimum characters behind the prefix of an abbreviated id."""
 
 
 class Layout(NamedTuple):
-    """How a table gives way to a narrow terminal. Columns are named by their headings.
+    """How a table fits a narrow terminal. Columns are named by their headings.
 
     `text` names the columns that are shortened first, the widest before the others. `extra` and `drop` name the columns
-    that are left out, the first one first; a column of `extra` that is empty in every row is always left out. The first
-    column names the row and is always shown.
+    that are dropped, in order; a column of `extra` that is empty in every row is always dropped. The first column
+    identifies the row and is always shown.
     """
 
     text: tuple[str, ...] = ()
@@ -107,12 +107,13 @@ class _Table:
         self.columns = [one for one in self.columns if one.heading not in headings]
 
     def empty(self) -> list[str]:
-        """Headings of the columns that may go because no row has a value."""
+        """Return the headings of the columns that may be dropped because no row has a value."""
         return [one.heading for one in self.columns
                 if one.heading in self._layout.extra and not set(one.cells) - {"", "-"}]
 
     def least_width(self, least: int, *, everywhere: bool = False) -> int:
-        """Cells that the table takes if its texts, or all that may be, are shortened to `least` cells."""
+        """Return the width of the table in cells if its texts, or all columns that may be shortened, have `least`
+        cells."""
         widths = [self._least(one, least) if everywhere or one.heading in self._layout.text else one.width
                   for one in self.columns]
         return sum(widths) + GAP * (len(widths) - 1)
@@ -147,7 +148,7 @@ class _Table:
             over -= 1
 
     def lines(self) -> list[list[str]]:
-        """The header and the rows."""
+        """Return the header and the rows."""
         cells = [[one.heading, *one.cells] for one in self.columns]
         return [list(row) for row in zip(*cells, strict=True)]
 

@@ -1,4 +1,4 @@
-"""A day as a person names it: today, yesterday, a day of the week, or a date, in a time zone (Y-9). Pure."""
+"""A day as a person types it: today, yesterday, a day of the week, or a date, in a time zone (Y-9). Pure."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Day(NamedTuple):
 
 
 def read_day(text: str, now: datetime, zone: tzinfo | None = None, option: str = "--on") -> Day:
-    """Read a day before or at `now`, an aware time. A day of the week is its last one, which may be today. `zone` None
-    is the zone of this machine, with its rule for each date. Raises Trouble."""
+    """Parse a day before or at `now`, an aware time. A day of the week is its last one, which may be today. If `zone`
+    is None, this machine's zone is used, with its rule for each date. Raises Trouble."""
     today = now.astimezone(zone).date()
     day = _date_of(text.strip().lower(), today)
     if day is None:

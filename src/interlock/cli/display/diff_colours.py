@@ -1,8 +1,8 @@
-"""Colours inside a diff on a terminal: the language of its file by tokens, what was added or removed by the colour of
-the rest (Y-2).
+"""Colours inside a diff on a terminal: tokens by the language of the file, added and removed lines by the colour of the
+rest (Y-2).
 
 Only attributes and the sixteen colours of the terminal's own palette are used, so a diff is legible on light and on
-dark ground. Red and green mean removed and added alone: no token has them.
+dark backgrounds. Red and green only mean removed and added: no token has them.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from typing import Any, NamedTuple
 from interlock.command.card.lines import CardLine, Style
 
 MAX_CODE_CHARS = 20_000
-"""One file's part of a diff is coloured by language up to here: a lexer must not keep a person waiting."""
+"""Maximum characters of one file's part of a diff that are coloured by language: a lexer must not keep a person
+waiting."""
 MAX_LINE_CHARS = 500
-"""A diff with a longer line is coloured by added and removed alone, as minified text is."""
+"""A diff with a longer line, such as minified text, is coloured by added and removed only."""
 BASE: dict[Style, str] = {"added": "32", "removed": "31"}
 SIGN: dict[Style, str] = {"added": "1;32", "removed": "1;31"}
 _TOKENS = (("Comment", "2"), ("Literal.String", "36"), ("Literal.Number", "35"), ("Keyword", "1;34"),
@@ -31,7 +32,7 @@ _LANGUAGES = {
     "toml": "toml", "ts": "typescript", "tsx": "typescript", "xml": "xml", "yaml": "yaml", "yml": "yaml",
     "dockerfile": "docker", "makefile": "make",
 }
-"""pygments' name of the language of a file, by the end of its name or its whole name."""
+"""Maps a file's extension or complete name to the name of its language in pygments."""
 
 
 class ColourSpan(NamedTuple):
@@ -43,7 +44,7 @@ class ColourSpan(NamedTuple):
 
 
 def language_of(path: str) -> str | None:
-    """Name the language of a file, None if it has none that is coloured."""
+    """Return the language of a file, None if it has none that is coloured."""
     name = PurePosixPath(path.split(", ")[0].strip()).name.lower()
     return _LANGUAGES.get(name.rpartition(".")[2])
 
@@ -68,7 +69,7 @@ def spans_of(lines: Sequence[CardLine]) -> list[tuple[ColourSpan, ...]]:
 
 
 def painted(text: str, spans: Iterable[ColourSpan]) -> str:
-    """Colour a text by its spans, which are in order and do not overlap. No character of it is changed."""
+    """Return a text coloured by its spans, which are in order and do not overlap. Its characters are unchanged."""
     shown, at = list[str](), 0
     for span in spans:
         piece = text[span.start:span.end]
@@ -78,13 +79,14 @@ def painted(text: str, spans: Iterable[ColourSpan]) -> str:
 
 
 def shifted(spans: Iterable[ColourSpan], start: int, end: int, by: int) -> tuple[ColourSpan, ...]:
-    """Return the spans of a row that has the characters from `start` to before `end` of a line, moved right by `by`."""
+    """Return the spans of a row that shows the characters from `start` to before `end` of a line, moved right by
+    `by`."""
     return tuple(ColourSpan(max(span.start, start) - start + by, min(span.end, end) - start + by, span.code)
                  for span in spans if span.start < end and span.end > start)
 
 
 def _diffs(lines: Sequence[CardLine]) -> Iterator[tuple[int, int, str | None]]:
-    """Find the lines of each file's diff, as (first, behind the last, language)."""
+    """Yield the lines of each file's diff, as (first, after the last, language)."""
     heads = [at for at, line in enumerate(lines) if line.style == "place" and line.text.startswith("--- ")]
     for at, following in pairwise([*heads, len(lines)]):
         end = at + 1
@@ -98,7 +100,8 @@ def _is_context(line: CardLine) -> bool:
 
 
 def _tokens(part: Sequence[CardLine], language: str) -> dict[int, list[ColourSpan]]:
-    """Colour the text before the change and the one after it, each as a whole: a string may go over several lines."""
+    """Return the spans of the text before the change and after it, each lexed as a whole: a string may span several
+    lines."""
     if sum(len(line.text) for line in part) > MAX_CODE_CHARS or any(len(one.text) > MAX_LINE_CHARS for one in part):
         return {}
     after = [place for place, line in enumerate(part) if line.style in ("plain", "added")]
@@ -126,7 +129,7 @@ def _lexed(part: Sequence[CardLine], places: Sequence[int], language: str) -> di
 
 
 def _filled(line: CardLine, spans: Sequence[ColourSpan]) -> tuple[ColourSpan, ...]:
-    """Colour the sign, and what no token colours, as added or removed."""
+    """Add the colour of added or removed to the sign, and to text without a token's colour."""
     found, at = [ColourSpan(0, 1, SIGN[line.style])], 1
     for span in spans:
         if at < span.start:

@@ -6,11 +6,11 @@ FOLD_LINES = 10
 FOLD_CHARS = 2_000
 """Lines that are long are folded earlier."""
 KEPT_CHARS = 200_000
-"""Maximum characters of hidden output that are kept, to be shown when a person asks for them."""
+"""Maximum characters of hidden output that are kept for a person who unfolds it."""
 
 
 class Fold:
-    """One tool call's output: its beginning is shown, the rest is counted."""
+    """One tool call's output: its beginning is shown, the other lines are counted."""
 
     def __init__(self) -> None:
         self._lines = FOLD_LINES
@@ -23,15 +23,15 @@ class Fold:
 
     @property
     def hidden_lines(self) -> int:
-        """How many lines are not shown, or not to their end."""
+        """Return the number of lines that are hidden or shown incompletely."""
         return self._hidden
 
     def unfolded(self) -> tuple[str, bool]:
-        """Return what is hidden, and whether it is the whole of it."""
+        """Return what is hidden, and whether that is complete."""
         return "".join(self._kept), self._room > 0
 
     def add(self, text: str) -> str:
-        """Add output; return what of it is shown."""
+        """Add output; return the part of it that is shown."""
         end = 0
         while end < len(text) and self._lines and self._chars:
             found = text.find("\n", end, end + self._chars)

@@ -1,7 +1,7 @@
 """The editor of `interlock chat`: one input line below the conversation, for messages and for answers (Y-7).
 
-What is printed while it is open appears above it, complete lines only; the start of a line that has not ended is shown
-as a part of the editor until it has.
+Output that is printed while the editor is open appears above it, in complete lines; an incomplete line is shown as a
+part of the editor until it ends.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MAX_HISTORY_BYTES = 1_000_000
 
 
 class EditedLines(Answers):
-    """Lines that a person edits. `words` are the chat's own commands, offered by Tab; `interrupt` is called for a
+    """Lines that a person edits. `words` are the chat's own commands, completed by Tab; `interrupt` is called for
     Ctrl-C on an empty line, `unfold` for Ctrl-O; `status` returns the row below the input, "" for none."""
 
     def __init__(
@@ -51,7 +51,7 @@ class EditedLines(Answers):
             enable_open_in_editor=True, enable_suspend=True, **terminal)
 
     async def line(self, question: str = "") -> str | None:
-        """Wait for an entry, which may have several lines; None at Ctrl-D or the terminal's end."""
+        """Wait for an entry, which may have several lines; None at Ctrl-D or the end of the terminal."""
         if question:
             self.show_question(question)
         draft = self._take_draft() if self._question is None else Document()
@@ -64,7 +64,7 @@ class EditedLines(Answers):
             redrawing.cancel()
 
     async def _redraw(self) -> None:
-        """Keep the row below the input current while there is one; an idle terminal is sent nothing."""
+        """Redraw the row below the input while there is one; nothing is written to an idle terminal."""
         while True:
             status = self._status() or None
             if status != self._session.bottom_toolbar:
@@ -73,7 +73,7 @@ class EditedLines(Answers):
             await asyncio.sleep(STATUS_EVERY_S)
 
     def show_question(self, question: str | None) -> None:
-        """Ask in place of the prompt. An unfinished message is put aside, and comes back after the answer."""
+        """Show a question in place of the prompt. An unfinished message is saved, and restored after the answer."""
         buffer = self._session.default_buffer
         was_asked, self._question = self._question is not None, question
         if self._session.app.is_running and was_asked != (question is not None):
@@ -111,12 +111,12 @@ class EditedLines(Answers):
             event.current_buffer.validate_and_handle()
 
         @keys.add("escape", "enter")
-        @keys.add("escape", "c-j")  # While a line is printed above the editor, the terminal makes this of Alt-Enter.
+        @keys.add("escape", "c-j")  # While a line is printed above the editor, the terminal converts Alt-Enter to this.
         def _(event: KeyPressEvent) -> None:
             event.current_buffer.insert_text("\n")
 
         @keys.add("c-c")
-        @keys.add(Keys.SIGINT)  # While a line is printed above the editor, the terminal makes a signal of the key.
+        @keys.add(Keys.SIGINT)  # While a line is printed above the editor, the terminal converts the key to a signal.
         def _(event: KeyPressEvent) -> None:
             if event.current_buffer.text:
                 event.current_buffer.reset()
@@ -132,8 +132,8 @@ class EditedLines(Answers):
 
 
 class _LinesAbove(StdoutProxy):
-    """Standard output and error while the editor is open. The end of a line that is not complete is held back: what
-    stands before the editor on its own row would be erased with it."""
+    """Standard output and error while the editor is open. An incomplete line is held back: drawing the editor would
+    erase text that precedes it on the same row."""
 
     def partial(self) -> str:
         """Return the line that has not ended."""
@@ -146,15 +146,15 @@ class _LinesAbove(StdoutProxy):
             self.app_session.app.invalidate()  # pyright: ignore[reportOptionalMemberAccess] - none between two entries
 
     def close(self) -> None:
-        """Write what is left, and end."""
+        """Write what is held back, and close."""
         if not self.closed:
             super().flush()
         super().close()
 
 
 class _Stream:
-    """Standard output or standard error above the editor: two objects, since code that ends a row before it changes
-    from one to the other distinguishes them."""
+    """Standard output or standard error above the editor. There are two objects, since code that ends a row before it
+    switches streams compares them."""
 
     def __init__(self, above: _LinesAbove) -> None:
         self._above = above
@@ -164,7 +164,7 @@ class _Stream:
 
 
 class _Messages(FileHistory):
-    """The messages of earlier chats; answers to questions are not among them."""
+    """The messages of earlier chats, without answers to questions."""
 
     def __init__(self, path: Path, keeps: Callable[[], bool]) -> None:
         self._keeps = keeps
@@ -184,7 +184,7 @@ class _Messages(FileHistory):
 
 
 class _Words(Completer):
-    """Completes the chat's own commands at the start of a message, and paths elsewhere."""
+    """Completes the chat's own commands at the start of a message, and otherwise paths."""
 
     def __init__(self, words: Sequence[str]) -> None:
         self._words = words

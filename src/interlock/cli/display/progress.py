@@ -1,4 +1,4 @@
-"""What takes longer than a second says so on a terminal, until it is done (G-7)."""
+"""Progress of an operation that takes longer than a second, shown on a terminal until it is done (G-7)."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from interlock.cli.display.terminal import is_terminal, transient
 from interlock.protocol.extras import CHAT_SERVICES
 
 FIRST_S = 1.0
-"""Shorter work says nothing."""
+"""Seconds before progress is shown."""
 EVERY_S = 0.5
 LASTING = frozenset({
     "answer", "approve", "attach", "chat", "demo", "deny", "gateway", "run", "runner", "up", *CHAT_SERVICES,
     "__complete", "audit erase", "audit witness", "conformance",
 })
-"""Verbs that follow something, ask something, or run until they are ended: they say themselves what happens."""
+"""Verbs that follow something, ask something, or run until they are ended: they report progress themselves."""
 
 
 class _SoFar:
     text = ""
     suspended = False
     lock = threading.Lock()
-    """Held while a line is shown, so that none comes after the terminal was handed over."""
+    """Held while a line is shown, so that no line is written after the terminal was handed over."""
 
 
 def so_far(text: str) -> None:
-    """Say how far the work is: `12000 records`, for one. Costs nothing, so it may be called often."""
+    """Set how far the work is, for example `12000 records`. It is cheap, so it may be called often."""
     _SoFar.text = text
 
 
@@ -47,8 +47,8 @@ def suspended() -> Generator[None]:
 
 @contextmanager
 def working(words: Sequence[str], first_s: float = FIRST_S, every_s: float = EVERY_S) -> Generator[None]:
-    """Show the verb of `words` and the seconds that it takes, on a terminal alone; the line goes when it is done, or
-    when anything else is printed."""
+    """Show the verb of `words` and its elapsed seconds on a terminal; the line is removed when the work is done or
+    anything else is printed."""
     if LASTING.intersection((" ".join(words[:1]), " ".join(words[:2]))) or not is_terminal(sys.stderr):
         yield
         return

@@ -1,8 +1,8 @@
 """An agent's Markdown on a terminal, rendered block by block as it streams (Y-6).
 
-A block is written once it is complete, and what was written is never taken back: nothing flickers, and nothing is lost
-if the terminal goes. Raw HTML, entities and link definitions are shown as they were written, and the address of a link
-stands behind its text, so that the rendered text hides nothing that the agent wrote.
+A block is written once it is complete, and written text is never erased: nothing flickers, and nothing is lost if the
+terminal closes. Raw HTML, entities and link definitions are shown as written, and the address of a link follows its
+text, so that the rendered text hides nothing that the agent wrote.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _INDENTED = re.compile(r"[ \t]")
 
 
 class MarkdownStream:
-    """Cuts a stream of Markdown into complete blocks. Pure."""
+    """Splits a stream of Markdown into complete blocks. Pure."""
 
     def __init__(self) -> None:
         self._block = ""
@@ -33,11 +33,11 @@ class MarkdownStream:
         self._opener = ""
         """The line that opened the fence that is not closed."""
         self._added = 0
-        """Characters of `_block` that are not the agent's: a fence that is opened again after its first part."""
+        """Characters of `_block` that are not the agent's: a code fence that is reopened after its first part."""
 
     @property
     def pending(self) -> int:
-        """How many of the last characters that came are in no block yet."""
+        """Return how many of the last characters received are not in a block yet."""
         return len(self._block) - self._added + len(self._line)
 
     def add(self, text: str) -> list[str]:
@@ -51,9 +51,9 @@ class MarkdownStream:
         return found
 
     def rest(self) -> list[str]:
-        """Return what is in no block yet, as the last block."""
+        """Return the text that is not in a block yet, as the last block."""
         last = [self._block + self._line] if self.pending else []
-        # What follows a part of a fence is code, too.
+        # Text after a part of a code fence is code, too.
         self._block, self._line, self._added = self._opener, "", len(self._opener)
         return last
 
@@ -84,12 +84,12 @@ class MarkdownStream:
         return [block]
 
     def _goes_on(self) -> bool:
-        """Whether the block is one that blank lines do not end: a list, or indented code."""
+        """Return whether blank lines do not end the block: a list, or indented code."""
         begins = self._block.lstrip("\n")
         return _ITEM.match(begins) is not None or _INDENTED.match(begins) is not None
 
     def _ends_before(self, line: str) -> bool:
-        """Whether the block ended at a blank line, before a line that is not blank."""
+        """Return whether the block ended at a blank line, before a line that is not blank."""
         if not self._block.strip() or not self._block.endswith("\n\n"):
             return False
         in_list = _ITEM.match(self._block.lstrip("\n")) is not None
@@ -102,7 +102,7 @@ class MarkdownStream:
 
 
 def rendered(block: str, columns: int) -> str:
-    """Render one block for a terminal of this width, with one blank line before and after it if it had some."""
+    """Render one block for a terminal of this width, with one blank line before and after it if it had any."""
     from rich.color import ColorSystem
     from rich.console import Console
 
@@ -111,7 +111,7 @@ def rendered(block: str, columns: int) -> str:
                       highlight=False, markup=False, emoji=False, legacy_windows=False, theme=_theme())
     lines = list[str]()
     for line in console.render_lines(_document(printable(block)), pad=False):
-        # A decoded entity or an escape could have made a control character: none reaches the terminal.
+        # A decoded entity or an escape could have created a control character: none may reach the terminal.
         parts = [(printable(segment.text), segment.style) for segment in line if not segment.control]
         while parts and not parts[-1][0].strip():
             parts.pop()
@@ -127,12 +127,12 @@ def rendered(block: str, columns: int) -> str:
 
 
 def _document(text: str) -> Any:
-    """The Markdown as something that rich can print."""
+    """Return the Markdown as an object that rich can print."""
     document = _classes()(text, hyperlinks=False)
     document.parsed = tokens = _parser().parse(text)
     for token in tokens:
         for child in token.children or ():
-            if child.type == "softbreak":  # Agents break lines where they mean it.
+            if child.type == "softbreak":  # Agents insert line breaks deliberately.
                 child.type = "hardbreak"
     return document
 
@@ -147,7 +147,7 @@ def _parser() -> Any:
 
 @cache
 def _theme() -> Any:
-    """Attributes, and colours that are legible on light and on dark ground."""
+    """Return attributes, and colours that are legible on light and on dark backgrounds."""
     from rich.theme import Theme
 
     headings = {f"markdown.h{level}": "bold" for level in range(1, 8)}
@@ -161,7 +161,7 @@ def _theme() -> Any:
 
 @cache
 def _classes() -> Any:
-    """Rich's Markdown with headings at the left, code without a ground of its own, and cells that are never cut."""
+    """Return rich's Markdown with headings at the left, code without a background, and cells that are never cut."""
     from rich import box
     from rich.markdown import CodeBlock, Heading, Markdown, TableElement
     from rich.padding import Padding

@@ -1,7 +1,7 @@
-"""What a session's frames look like at the terminal: the result on standard output, the rest on standard error (G-7).
+"""A session's frames at the terminal: the result on standard output, all other output on standard error (G-7).
 
-Text of a block is shown once, however often it is sent: a viewer that returns is given the text so far again, and a
-block's end carries the whole of it (E-4, S-1).
+The text of a block is shown once, even if it is sent several times: a viewer that reconnects receives the text so far
+again, and the end of a block repeats all of it (E-4, S-1).
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ from interlock.protocol.resources import VERBOSE_NOTICES, Notice
 from interlock.session.store.entry import Verbosity
 
 SHELL = "shell"
-"""The agent whose tools' output is the result itself, and whose words are remarks on it."""
+"""The agent whose tool output is the result, and whose text comments on it."""
 AT_WORK = frozenset({"dispatched", "running", "resuming"})
 """The states of a command in which its agent is at work, or is about to be."""
 CANCELED = "cancel"
-"""The reason of a `control.turn.cancel` that a person asked for; others are limits and losses."""
+"""The reason of a `control.turn.cancel` that a person requested; other reasons are limits and lost connections."""
 MAX_ERRORS = 20
-"""The newest errors are kept until the command's end."""
+"""The newest errors; they are kept until the end of the command."""
 INPUT_CHARS = 300
-"""A tool's input is shown up to here in the stream; an approval's card shows all of it."""
+"""Maximum characters of a tool's input in the stream; an approval's card shows all of it."""
 
 MAX_DIFFED_BYTES = 200_000
 """The change of a larger input is not shown in the stream."""
@@ -54,14 +54,14 @@ DIFF_ROWS = 10
 
 
 class ScreenBlock:
-    """How much of one block stands on the screen. `text` is None where only its length is known."""
+    """How much of a block the screen shows. `text` is None if only its length is known."""
 
     def __init__(self, shown: int = 0) -> None:
         self.shown = shown
         self.text: str | None = "" if shown == 0 else None
 
     def news(self, offset: int, text: str) -> str:
-        """Take a delta; give what of it is new. Text before it that never came is left out (E-4)."""
+        """Add a delta; returns the part of it that is new. Missing text before it is skipped (E-4)."""
         if offset > self.shown:
             self.text = None
             self.shown = offset
@@ -70,7 +70,8 @@ class ScreenBlock:
         return fresh
 
     def rest(self, whole: str) -> str | None:
-        """Take a block's whole text; give what of it is new, None when it is not what was shown."""
+        """Add a block's complete text; returns the part of it that is new, or None if it differs from what was
+        shown."""
         if self.text is not None and not whole.startswith(self.text):
             return None
         return whole[self.shown:]
@@ -82,9 +83,9 @@ class ScreenBlock:
 
 
 class Screen:
-    """Shows one session's frames. `agent_id` decides what is result and what is remark, `detail` what of the agent's
-    thoughts and tools is shown (the session's `verboseLevel`, I-4); what failed always is. On a terminal the agent's
-    text is rendered as Markdown, and with `fold` the output of its tools is folded (Y-6)."""
+    """Shows one session's frames. `agent_id` decides what is a result and what is a remark; `detail` decides what of
+    the agent's thoughts and tools is shown (the session's `verboseLevel`, I-4); failures are always shown. On a
+    terminal the agent's text is rendered as Markdown, and with `fold` the output of its tools is folded (Y-6)."""
 
     def __init__(self, agent_id: str, *, quiet: bool = False, detail: Verbosity = "full",
                  fold: bool = True) -> None:
@@ -94,32 +95,33 @@ class Screen:
         self._blocks: dict[str, ScreenBlock] = {}
         self._tools: dict[str, str] = {}
         self._edits: dict[str, list[CardLine]] = {}
-        """The diff of each tool call under way that edits files and that no one was asked about: a card shows its own.
+        """The diff of each running tool call that edits files without an approval: an approval's card shows the diff
+        itself.
         """
         self._streamed: dict[str, ScreenBlock] = {}
-        """Each tool call's output as a whole, over its channels."""
+        """Each tool call's complete output, over its channels."""
         self._folds: dict[str, Fold] = {}
         """The output of each tool call, if it is folded."""
         self._last_fold: Fold | None = None
-        """That of the newest tool call that has ended, if something of it is hidden."""
+        """The output of the newest ended tool call, if part of it is hidden."""
         self._can_fold = fold and self._detail == "full" and not self._is_shell and is_terminal(sys.stderr)
         self._is_folded = self._can_fold
         self._unfold_hint = "--full"
         """How a person has folded output shown."""
         self._prose = MarkdownStream()
         self._prose_block = ""
-        """The text block whose Markdown is under way."""
+        """The text block whose Markdown is being rendered."""
         self._has_markdown = not self._is_shell and not quiet and has_colour(sys.stdout)
         self._is_asking = False
         self._state = "running"
         self._is_canceled = False
-        """Whether a person canceled the command, which says why a tool call ended early."""
+        """Whether a person canceled the command, which explains why a tool call ended early."""
         self.tokens = 0
         """Tokens of the turn, as far as the agent reported them."""
         self._open: TextIO | None = None
-        """The stream whose last line is not ended."""
+        """The stream whose last line is incomplete."""
         self._errors: deque[tuple[str, str]] = deque(maxlen=MAX_ERRORS)
-        """Errors (message, line), which most often are also how the command ends."""
+        """Errors (message, line), which usually are also the reason for the end of the command."""
         self._show: dict[type[p.Payload], Callable[[Any], None]] = {
             p.ToolRequest: self._tool_request, p.ToolStream: self._tool_stream, p.ToolResult: self._tool_result,
             p.InteractionRequest: self._asked,
@@ -128,7 +130,7 @@ class Screen:
         }
 
     def hint_unfold(self, hint: str) -> str:
-        """Show a person this way to unfold output; returns the one before."""
+        """Show `hint` as the way to unfold output; returns the previous hint."""
         before, self._unfold_hint = self._unfold_hint, hint
         return before
 
@@ -140,7 +142,7 @@ class Screen:
                 if block.shown > left.get(name, 0)}
 
     def restore(self, shown: dict[str, int]) -> None:
-        """Go on from what an earlier terminal showed."""
+        """Continue from what an earlier terminal showed."""
         self._blocks = {name: ScreenBlock(length) for name, length in shown.items()}
 
     def current_tool(self) -> str:
@@ -148,15 +150,15 @@ class Screen:
         return next(reversed(self._tools.values()), "")
 
     def enter(self, state: str) -> None:
-        """Take the state that the command is in now (CommandState)."""
+        """Set the state of the command (CommandState)."""
         self._state = state
 
     def status_word(self) -> str:
-        """Return what the command does, in a word: `working`, or the state in which it waits."""
+        """Return the activity of the command in a word: `working`, or the state in which it waits."""
         return "working" if self._state in AT_WORK else self._state.replace("_", " ")
 
     def toggle_fold(self) -> None:
-        """Show what is folded of the tool call under way, or else of the newest, and fold no more; or fold again."""
+        """Unfold the output of the running tool call, otherwise of the newest, and stop folding; or fold again."""
         if not self._can_fold or self._is_asking or self._quiet:
             return
         self._is_folded = not self._is_folded
@@ -177,12 +179,12 @@ class Screen:
 
     @property
     def is_free(self) -> bool:
-        """Whether the last row is empty, so that a line may be shown in it for a while."""
+        """Return whether the last row is empty, so that a line may be shown in it temporarily."""
         return self._open is None and not self._is_asking and not self._quiet
 
     @contextmanager
     def asking(self) -> Generator[None]:
-        """Leave the terminal to a question."""
+        """Hand the terminal over to a question."""
         self.end_line()
         self._is_asking = True
         try:
@@ -192,7 +194,7 @@ class Screen:
 
     # --- frames ---
     def frame(self, frame_type: str, payload: p.Payload) -> None:
-        """Show a frame; one that is not for people's eyes is passed over."""
+        """Show a frame; a frame that is not meant for people is skipped."""
         if frame_type in ("agent.text.delta", "agent.thinking.delta"):
             self._delta(frame_type, cast("p.TextDelta", payload))
         elif frame_type in ("agent.text.done", "agent.thinking.done"):
@@ -201,7 +203,7 @@ class Screen:
             show(payload)
 
     def notice(self, notice: Notice) -> None:
-        """Show a notice: what was lost is counted and said."""
+        """Show a notice: lost events are counted and reported."""
         if notice.code in VERBOSE_NOTICES:
             if self._detail != "off":
                 self.remark(notice.message)
@@ -210,15 +212,14 @@ class Screen:
         self.remark(f"notice[{notice.code}]: {notice.message}{lost}", "bold", f"notice[{notice.code}]:")
 
     def remark(self, text: str, style: str | None = "dim", word: str | None = None) -> None:
-        """Say something on standard error, on a line of its own; `word` is what of it is coloured."""
+        """Print a remark on standard error, on a line of its own; `word` is the coloured part."""
         if self._quiet:
             return
         self._end_row()
         say(text, style, word)
 
     def end_line(self) -> None:
-        """Write what is held back of a text, and end a line that is open on a terminal; into a pipe nothing is added to
-        a result."""
+        """Write text that was held back, and end an open line on a terminal; nothing is added to a result in a pipe."""
         self._write_prose(self._prose.rest())
         self._end_row()
 
@@ -279,7 +280,7 @@ class Screen:
 
     # --- tools ---
     def _tool_request(self, asked: p.ToolRequest) -> None:
-        self._write_prose(self._prose.rest())  # What was written before the call stands above it.
+        self._write_prose(self._prose.rest())  # Text written before the call is above it.
         self._tools[asked.invocation_id] = asked.tool_name
         if self._detail != "off":
             self.remark(f"▸ {asked.tool_name}: {summary(bytes(asked.input), asked.title)}", "cyan",
@@ -334,7 +335,8 @@ class Screen:
         if result.status == "ok":
             self._diff(result.invocation_id)
             whole = result.output if isinstance(result.output, str) else ""
-            # What was streamed while no one read is in the result; after a change of terminal its length shows it.
+            # Text streamed while no terminal was attached is in the result; after a change of terminal its length shows
+            # that.
             is_whole = result.truncated is None or streamed is None
             rest = (streamed or ScreenBlock(earlier)).rest(whole) if is_whole else ""
             self._tool_text("stdout", rest or "", result.invocation_id)
@@ -344,7 +346,7 @@ class Screen:
             self.remark(f"{name}: {cut.bytes_total} bytes of output, of which {cut.bytes_kept} are kept", "cyan",
                         f"{name}:")
         if result.status != "ok":
-            # Here, or by the terminal that left off; where outputs are not shown, the failure's is.
+            # Here, or by the earlier terminal; if outputs are not shown, the failure's output is.
             shown = (streamed is not None or earlier > 0) and (self._is_shell or self._detail == "full")
             already_shown = one_line(result.output) if isinstance(result.output, str) and not shown else ""
             why = f": {already_shown}" if already_shown else ""
@@ -374,12 +376,12 @@ class Screen:
     def _session_error(self, error: p.SessionError) -> None:
         answered = not error.fatal and error.error_code == Code.SESSION_NOT_FOUND
         if answered or error.error_code in _ASKED_BY_GATEWAY:
-            return  # The gateway asks, and sends the prompt again; if nothing comes of it, the command's end says so.
+            return  # The gateway asks, and sends the prompt again; if that fails, the command's end reports it.
         self._errors.append((error.message, f"session error[{error.error_code}]: {error.message}"))
 
     def show_errors(self, already_shown: str | None = None) -> None:
-        """Show the errors of agent and session up to the one that the command's own last line says: what follows
-        that one is its consequence."""
+        """Show the errors of agent and session up to the one that the command's last line reports: the errors after
+        that one are its consequences."""
         for message, line in self._errors:
             if message == already_shown:
                 break
@@ -393,12 +395,12 @@ class Screen:
 
 
 _ASKED_BY_GATEWAY = (Code.WORKSPACE_NOT_TRUSTED, Code.NOT_ASKING, Code.NOT_BOXED)
-"""Refusals by a runner upon which the gateway asks a person, who is then shown an approval."""
+"""Refusals by a runner after which the gateway asks a person, who sees an approval."""
 _ENDED = {"error": "failed", "denied": "was not allowed", "cancelled": "was cut short"}
 
 
 def summary(raw_input: bytes, title: str | None) -> str:
-    """Write a tool's input on one line: its command where it has one, else its title or the input itself."""
+    """Return a tool's input on one line: its command if it has one, otherwise its title or the input itself."""
     try:
         value: Any = msgspec.json.decode(raw_input)
     except (msgspec.DecodeError, UnicodeDecodeError):

@@ -1,5 +1,5 @@
-"""Colours inside a command line or JSON on a terminal: on text that is visible already, and never a character of it
-changed (Y-2, H-4)."""
+"""Colours inside a command line or JSON on a terminal: only visible text is coloured, and its characters are unchanged
+(Y-2, H-4)."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from interlock.cli.display.terminal import has_colour
 
 Language = Literal["bash", "json"]
 _BASE: dict[Language, str] = {"bash": "1", "json": ""}
-"""The style of what no token below names: a command is bold."""
+"""The style of text that matches none of the tokens below: a command is bold."""
 _TOKENS = (("Comment", "2"), ("Literal.String", "32"), ("Name.Variable", "36"), ("Name.Tag", "36"),
            ("Literal.Number", "35"), ("Operator", "1;35"), ("Punctuation", "1;35"), ("Keyword", "1;34"),
            ("Name.Builtin", "1;34"))
-"""ANSI colours by pygments' token types; they are legible on light and on dark ground."""
+"""ANSI colours by pygments' token types; they are legible on light and on dark backgrounds."""
 
 
 def highlighted(text: str, language: Language, stream: TextIO) -> str:
@@ -23,7 +23,7 @@ def highlighted(text: str, language: Language, stream: TextIO) -> str:
         return text
     found: list[tuple[int, object, str]] = list(_lexer(language).get_tokens_unprocessed(text))
     tokens = [(str(kind).removeprefix("Token."), value) for _, kind, value in found]
-    if "".join(value for _, value in tokens) != text:  # A colour is never worth a character.
+    if "".join(value for _, value in tokens) != text:  # A colour must never change a character.
         return text
     return "".join(_painted(value, kind, _BASE[language]) for kind, value in tokens)
 

@@ -1,7 +1,7 @@
-"""Printing: the result alone on standard output, everything else on standard error (G-7).
+"""Printing: only the result on standard output, all other text on standard error (G-7).
 
-Text of agents and people is never parsed as markup. On a terminal its control characters are shown, not obeyed; into
-a pipe or file it goes as it is.
+Text of agents and people is never parsed as markup. On a terminal its control characters are shown as escapes; into a
+pipe or file it is written unchanged.
 """
 
 from __future__ import annotations
@@ -19,26 +19,27 @@ from interlock.cli.display.columns import GAP, PLAIN, Layout, cut_end, fitted
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """C0 without tab and newline, C1, bidirectional controls and line separators, lone surrogates."""
 _STYLES = {"dim": "2", "bold": "1", "red": "31", "green": "32", "cyan": "36"}
-"""Green: it went well. Red: it failed, or did not run. Bold: a person should look. Cyan: a tool, a file, a place. Dim:
-what can be passed over. Yellow is not among them: it cannot be read on a light ground."""
+"""Green: success. Red: failure, or not run. Bold: needs attention. Cyan: a tool, a file, a place. Dim: may be skipped.
+Yellow is not used: it is illegible on a light background."""
 _WORDS = re.compile(r"(\s*)(\S+)")
 _CHOICES = re.compile(r"(\s*)((?:(?<![,.])(?<!\w\?)\s|\S)+)")
-"""What stays on one row of a question: up to a comma, the end of a sentence, or a question mark behind a word."""
+"""Parts of a question that are not broken across rows: up to a comma, the end of a sentence, or a question mark after a
+word."""
 HANGING = "  "
 MIN_COLUMNS = 20
-"""Rows are not made narrower than that."""
+"""Minimum width of a row."""
 
 
 _TRANSIENT_COLUMNS = 78
 _CLEAR = "\r\x1b[K"
 _line = threading.RLock()
-"""Held by anyone who writes: the line that comes and goes is written by a thread of its own."""
+"""Held during each write: the transient line is written by a thread of its own."""
 
 
 class OpenQuestion:
     """A question in the terminal's last row, whose reader has not ended that row with an answer yet.
 
-    What is written meanwhile ends the row first, and `interrupted` is called; `ask_again` writes the question below it.
+    Other output ends that row first, and calls `interrupted`; `ask_again` writes the question below it.
     """
 
     def __init__(self, question: str, interrupted: Callable[[], None]) -> None:
@@ -46,16 +47,16 @@ class OpenQuestion:
         self._interrupted = interrupted
         self._is_last = False
         self._is_row_open = False
-        """Whether what was written since has left its own row open."""
+        """Whether the output since then has left its own row open."""
 
     def ask(self) -> None:
-        """Write the question, and notice what is written from now on."""
+        """Write the question, and watch for other output from now on."""
         with _line:
             _Shown.question = self
             self.ask_again()
 
     def ask_again(self) -> None:
-        """Write the question in a row of its own, unless it is the last that was written."""
+        """Write the question in a row of its own, unless it is the latest output."""
         with _line:
             if _Shown.question is self and not self._is_last:
                 transient(None)
@@ -63,7 +64,7 @@ class OpenQuestion:
                 self._is_last = True
 
     def close(self, *, answered: bool) -> None:
-        """End the question; its row too, unless the person's answer has ended it."""
+        """End the question; also its row, unless the person's answer has ended it."""
         with _line:
             if _Shown.question is self:
                 _Shown.question = None
@@ -71,7 +72,7 @@ class OpenQuestion:
                     _write(sys.stderr, "\n", safe=True)
 
     def precede(self, text: str) -> None:
-        """Prepare the terminal for a text that comes from elsewhere."""
+        """Prepare the terminal for output from elsewhere."""
         if self._is_last:
             _write(sys.stderr, "\n", safe=True)
             self._is_last = False
@@ -90,7 +91,7 @@ def printable(text: str) -> str:
 
 
 def one_line(text: str, limit: int | None = 200) -> str:
-    """Write text for a table's cell or a sentence: printable, on one line, at most `limit` characters if there is a
+    """Return text for a table's cell or a sentence: printable, on one line, at most `limit` characters if there is a
     limit."""
     line = printable(" ".join(text.split()))
     return line if limit is None or len(line) <= limit else line[: limit - 1] + "…"
@@ -110,7 +111,7 @@ def has_colour(stream: TextIO) -> bool:
 
 
 def styled(text: str, style: str, stream: TextIO) -> str:
-    """Colour a text of our own or one that is `printable` already."""
+    """Colour a text of Interlock's own, or one that is `printable` already."""
     return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if text.strip() and has_colour(stream) else text
 
 
@@ -121,15 +122,15 @@ def result(text: str, *, end: str = "\n") -> None:
 
 def print_sentence(text: str, style: str | None = None, word: str | None = None, *, indent: int = len(HANGING)) -> None:
     """Print a verb's result that is a sentence on standard output, styled as `say` does. On a terminal its rows break
-    between words, and all but the first are indented by `indent` cells, or by two where that would leave too few; into
-    a pipe or file it is one line."""
+    between words, and all but the first are indented by `indent` cells, or by two if that would leave too few; into a
+    pipe or file it is one line."""
     _sentence(sys.stdout, text, style, word, " " * indent)
 
 
 def say(text: str, style: str | None = None, word: str | None = None) -> None:
     """Print progress, a hint or an error on standard error; `text` may hold text of others. Of a sentence only `word`
-    is coloured, so that the rest has the colours that its reader has chosen; without it all is, which suits `dim`.
-    On a terminal rows break between words, and all but the first of a line are indented."""
+    is coloured, so that the rest has the terminal's own colours; without it all of the text is, which suits `dim`. On a
+    terminal rows break between words, and all but the first of a line are indented."""
     _sentence(sys.stderr, printable(text), style, word)
 
 
@@ -150,9 +151,9 @@ def marked(line: str, style: str | None, word: str | None, stream: TextIO) -> st
 
 
 def notice(mark: str, text: str, style: str | None = None) -> None:
-    """Print a sentence on standard error behind a mark that alone has the style, so that the sentence has the colours
-    that its reader has chosen. On a terminal its rows break between words, and all but the first are indented; into a
-    pipe or file it is one line."""
+    """Print a sentence on standard error behind a mark that alone has the style, so that the sentence has the
+    terminal's own colours. On a terminal its rows break between words, and all but the first are indented; into a pipe
+    or file it is one line."""
     rows = _rows(printable(f"{mark} {text}".strip()), sys.stderr)
     if style is not None:
         shown = min(len(mark), len(rows[0]))
@@ -161,14 +162,14 @@ def notice(mark: str, text: str, style: str | None = None) -> None:
 
 
 def in_rows(question: str) -> str:
-    """Write a question for the terminal of standard error: its rows break between its choices, all at the
-    margin, and its last blank stays."""
+    """Return a question for the terminal of standard error: its rows break between its choices, all at the margin, and
+    its last blank is kept."""
     asked = question.rstrip()
     return "\n".join(_rows(asked, sys.stderr, "", _CHOICES)) + question[len(asked):]
 
 
 def _rows(text: str, stream: TextIO, indent: str = HANGING, words: re.Pattern[str] = _WORDS) -> list[str]:
-    """Cut lines into the rows of the terminal that this stream is; a stream that is none gets them as they are."""
+    """Cut lines into rows of this stream's terminal; if the stream is not a terminal, they are unchanged."""
     if not is_terminal(stream):
         return [text]
     width = _width(stream)
@@ -178,9 +179,9 @@ def _rows(text: str, stream: TextIO, indent: str = HANGING, words: re.Pattern[st
 
 
 def word_rows(text: str, width: int, indent: str = HANGING, words: re.Pattern[str] = _WORDS) -> list[str]:
-    """Cut one line into rows of at most `width` cells between its words; all but the first are indented, on top of
-    what the line itself is. A word of ASCII that is wider than a row, such as a path, stays whole where it is: the
-    terminal breaks it, and it can still be copied. Text that has no blanks between words is cut."""
+    """Cut one line into rows of at most `width` cells between its words; all but the first are indented, in addition to
+    the line's own indentation. A word of ASCII that is wider than a row, such as a path, is not cut: the terminal
+    breaks it, and it can still be copied. Text that has no blanks between words is cut."""
     from rich.cells import cell_len
 
     if cell_len(text) <= width:
@@ -207,7 +208,7 @@ def _words(text: str, width: int, words: re.Pattern[str]) -> Iterator[tuple[str,
 
 
 def _width(stream: TextIO) -> int:
-    """The cells of a row of the terminal that this stream is."""
+    """Return the number of cells in a row of the terminal that this stream writes to."""
     try:
         columns = os.get_terminal_size(stream.fileno()).columns
     except (OSError, ValueError):
@@ -243,7 +244,8 @@ def cut(text: str, width: int) -> list[str]:
 
 
 def write(stream: TextIO, text: str, *, safe: bool = False) -> None:
-    """Write and flush. On a terminal control characters are escaped first, unless the text is `safe` already."""
+    """Write a text and flush the stream. On a terminal control characters are escaped first, unless the text is `safe`
+    already."""
     with _line:
         transient(None)
         if _Shown.question is not None and text and is_terminal(stream):
@@ -252,15 +254,15 @@ def write(stream: TextIO, text: str, *, safe: bool = False) -> None:
 
 
 def transient(text: str | None) -> None:
-    """Show a line on the terminal of standard error that goes with the next thing that is written; None takes it away.
-    A terminal that cannot take a line back gets none."""
+    """Show a line on the terminal of standard error until the next output; None removes it. Nothing is shown on a
+    terminal that cannot erase a line."""
     with _line:
         if text is None and not _Shown.transient:
             return
         if os.environ.get("TERM") == "dumb":
             return
         _Shown.transient = text is not None
-        # A line that goes over the edge is not taken back whole.
+        # A line that wraps at the edge cannot be erased completely.
         room = min(_TRANSIENT_COLUMNS, _width(sys.stderr) - 1)
         shown = styled(cut_end(one_line(text, None), room), "dim", sys.stderr) if text is not None else ""
         try:
@@ -281,13 +283,14 @@ def _write(stream: TextIO, text: str, *, safe: bool) -> None:
 
 
 def terminal_width() -> int | None:
-    """Return the columns of the terminal that shows the result; None if standard output is not a terminal."""
+    """Return the columns of the terminal of standard output; None if it is not a terminal."""
     return _width(sys.stdout) if is_terminal(sys.stdout) else None
 
 
 def table(rows: Sequence[Sequence[str]], header: Sequence[str], layout: Layout = PLAIN, width: int | None = None
           ) -> str:
-    """Lay rows out in columns: each whole if `width` is None, else those that fit that number of cells (Y-8)."""
+    """Lay rows out in columns: all columns in full if `width` is None, otherwise those that fit that number of cells
+    (Y-8)."""
     cells = [[one_line(cell, None) for cell in row] for row in rows]
     return laid_out([list(header), *cells] if width is None else fitted(cells, header, width, layout))
 
@@ -305,7 +308,7 @@ def laid_out(lines: Sequence[Sequence[str]]) -> str:
 
 
 def print_table(rows: Sequence[Sequence[str]], header: Sequence[str], layout: Layout = PLAIN) -> None:
-    """Print a table as the result: to a terminal what fits it, else every column whole."""
+    """Print a table as the result: the columns that fit to a terminal, otherwise every column in full."""
     write(sys.stdout, table(rows, header, layout, terminal_width()) + "\n", safe=True)
 
 

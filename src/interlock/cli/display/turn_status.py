@@ -1,4 +1,4 @@
-"""The line that shows what a command does while it runs: seconds, tokens, tool (Y-6)."""
+"""The line that shows the progress of a running command: seconds, tokens, tool (Y-6)."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ EVERY_S = 1.0
 
 
 def status_line(screen: Screen, seconds: float) -> str:
-    """Return the parts that are known: time, tokens of the turn, and the tool that runs, else what the command does."""
+    """Return the known parts: time, tokens of the turn, and the running tool, otherwise the activity of the command."""
     tokens = f"{screen.tokens:,} tokens" if screen.tokens else ""
     return " · ".join(part for part in (span(seconds), tokens, screen.current_tool() or screen.status_word()) if part)
 
 
 @asynccontextmanager
 async def turn_status(screen: Screen, every_s: float = EVERY_S) -> AsyncGenerator[None]:
-    """Show the line from the first second on, if both outputs are a terminal; it goes with the next thing that is
-    written, and for good at the end. Nothing is shown while a line is open or a question is."""
+    """Show the line from the first second on, if both outputs are a terminal; it is removed by the next output, and
+    finally at the end. Nothing is shown while a line is open or a question is."""
     if not (is_terminal(sys.stdout) and is_terminal(sys.stderr)):
         yield
         return

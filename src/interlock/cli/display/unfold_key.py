@@ -1,7 +1,7 @@
-"""Ctrl-O shows what is folded of a tool's output while a command runs (Y-6).
+"""Ctrl-O unfolds a tool's output while a command runs (Y-6).
 
-The key is made the terminal's quit character, so it arrives as a signal: what is typed ahead stays in the terminal, for
-the shell. A signal reaches every program of a pipeline, so without one alone the key is taken.
+The key is set as the terminal's quit character, so it arrives as a signal, and text that is typed ahead stays in the
+terminal for the shell. A signal reaches every program of a pipeline, so the key is set only outside of a pipeline.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from interlock.cli.display.terminal import is_terminal
 KEY = b"\x0f"
 HINT = "Ctrl-O shows them"
 LOCAL_MODES, CONTROL_CHARACTERS = 3, 6
-"""Where `tcgetattr` has these."""
+"""Indexes of these in the result of `tcgetattr`."""
 
 
 @contextmanager
 def unfold_key(screen: Screen) -> Generator[None]:
-    """Let Ctrl-O unfold the screen's output, and fold it again; the terminal is left as it was found."""
+    """Let Ctrl-O unfold the screen's output, and fold it again; afterwards the terminal's settings are restored."""
     descriptor = _terminal()
     if descriptor is None:
         yield
@@ -34,8 +34,8 @@ def unfold_key(screen: Screen) -> Generator[None]:
         before = termios.tcgetattr(descriptor)
         ours = termios.tcgetattr(descriptor)
         ours[CONTROL_CHARACTERS][termios.VQUIT] = KEY
-        ours[LOCAL_MODES] &= ~termios.ECHOCTL  # Nothing is drawn for the key.
-        ours[LOCAL_MODES] |= termios.NOFLSH  # Nor is what was typed before it thrown away.
+        ours[LOCAL_MODES] &= ~termios.ECHOCTL  # The terminal does not echo the key.
+        ours[LOCAL_MODES] |= termios.NOFLSH  # It does not discard text that was typed before it either.
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGQUIT, screen.toggle_fold)
         termios.tcsetattr(descriptor, termios.TCSADRAIN, ours)
@@ -47,13 +47,13 @@ def unfold_key(screen: Screen) -> Generator[None]:
         yield
     finally:
         screen.hint_unfold(hint)
-        with suppress(termios.error, OSError):  # The terminal may be gone.
+        with suppress(termios.error, OSError):  # The terminal may be closed.
             termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
         loop.remove_signal_handler(signal.SIGQUIT)
 
 
 def _terminal() -> int | None:
-    """The terminal, if this process is alone in its foreground: all three streams are that terminal."""
+    """Return the terminal, if this process is alone in its foreground: all three streams are that terminal."""
     if not (is_terminal(sys.stdin) and is_terminal(sys.stdout) and is_terminal(sys.stderr)):
         return None
     try:

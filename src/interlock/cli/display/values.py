@@ -1,4 +1,4 @@
-"""How people write things, and how things are written for people."""
+"""Conversion of values from and to the forms that people read and write."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def milliseconds(text: str, option: str) -> int:
 
 
 def span(seconds: float) -> str:
-    """Write a span for a person: "45 s", "12 min", "3 h", "2 d"."""
+    """Format a span for a person: "45 s", "12 min", "3 h", "2 d"."""
     for limit, size, unit in ((90, 1, "s"), (90 * 60, 60, "min"), (48 * 3600, 3600, "h")):
         if seconds < limit:
             return f"{max(0, round(seconds / size))} {unit}"
@@ -37,7 +37,7 @@ def span(seconds: float) -> str:
 
 
 def until(moment: str) -> str:
-    """Write the time left until an ISO instant."""
+    """Format the time left until an ISO instant."""
     left = seconds_from_now(moment)
     return "no time" if left <= 0 else span(left)
 
@@ -48,12 +48,12 @@ def ago(moment: str) -> str:
 
 
 def age(moment: str) -> str:
-    """Write the time since an ISO instant, for a column that says what it is: "12 min"."""
+    """Format the time since an ISO instant, for a column whose heading says so: "12 min"."""
     return span(max(0.0, -seconds_from_now(moment)))
 
 
 def between(start: str | None, end: str | None) -> str:
-    """Write the span between two ISO instants; "" where one is missing."""
+    """Format the span between two ISO instants; "" if one is missing."""
     if not start or not end:
         return ""
     try:
@@ -76,7 +76,7 @@ def count(number: int, noun: str) -> str:
 
 
 def seconds_from_now(moment: str) -> float:
-    """Return the seconds until an ISO instant, negative after it; 0 for a text that is none."""
+    """Return the seconds until an ISO instant, negative after it; 0 for a text that is not an instant."""
     try:
         return parse_iso(moment) / 1000 - time.time()
     except ValueError:
@@ -84,7 +84,7 @@ def seconds_from_now(moment: str) -> float:
 
 
 def rule_line(rule: Mapping[str, Any], limit: int | None = RULE_CHARS) -> str:
-    """A rule of policy in one line, as the config would write it, its name and where it comes from left out."""
+    """Return a policy rule on one line, as the config would write it, without its name and source."""
     left_out = {"name", "source", "effect"}
     conditions = [f"{name} = {msgspec.json.encode(value).decode()}"
                   for name, value in rule.items() if name not in left_out]

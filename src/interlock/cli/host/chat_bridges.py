@@ -37,7 +37,7 @@ def slack(*, with_parent: WithParent = False, where: Here = NOWHERE) -> int:
 
 
 def _carry(extra: Extra, service: str, where: Where, *, with_parent: bool) -> int:
-    """Call `run` of `interlock.app.EXTRA`, whose libraries may be absent."""
+    """Call `run` of `interlock.app.EXTRA`, whose libraries may not be installed."""
     state = writable(where.directory())
     loaded = load_config(where)
     if getattr(loaded, extra) is None:

@@ -1,4 +1,4 @@
-"""`interlock cluster-keys`: the keys that all gateways of a cluster share, made once (C-4)."""
+"""`interlock cluster-keys`: the keys that all gateways of a cluster share, created once (C-4)."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ Part = Literal["up", "gateway", "runner"]
 PARTS: dict[Part, str] = {"up": "Interlock gateway and runner", "gateway": "Interlock gateway",
                           "runner": "Interlock runner"}
 STOP_SLACK_S = 30
-"""Beside drain_ms: what a runner needs to end its agents (A-4)."""
+"""Time in addition to drain_ms that a runner needs to end its agents (A-4)."""
 
 ForOption = Annotated[Kind | None, Parameter(name="--for", help="systemd or launchd (default: this platform's; with "
                                                                 "--print both).")]
@@ -72,7 +72,7 @@ def service_install(
         if root:
             raise usage("--root is for a runner; a gateway has no workspaces.", "Leave it out.")
     else:
-        # The config's are read by the runner itself, and again at `config reload` (G-1).
+        # The config's roots are read by the runner itself, and again at `config reload` (G-1).
         roots = checked_roots(root) or ([] if config.runner.roots else [str(Path.cwd())])
         words += [word for one in roots for word in ("--root", one)]
     grace_s = (0 if part == "gateway" else config.runner.drain_ms // 1000) + STOP_SLACK_S
@@ -117,7 +117,7 @@ def service_remove(part: PartArgument, /, *, for_: ForOption = None) -> int:
 
 
 def place(part: Part, kind: Kind) -> Path:
-    """Return where the file of a part is, below the home directory."""
+    """Return the path of a part's service file, below the home directory."""
     return (Path("~/.config/systemd/user", f"interlock-{part}.service") if kind == "systemd"
             else Path("~/Library/LaunchAgents", f"interlock.{part}.plist"))
 
@@ -127,7 +127,7 @@ def _platform() -> Kind:
 
 
 def _refuse_beside(part: Part, kind: Kind) -> None:
-    """Raise a usage error if `up` would be started beside one of the two parts that it starts itself."""
+    """Raise a usage error if `up` would run beside one of the two parts that it starts itself."""
     others: tuple[Part, ...] = ("gateway", "runner") if part == "up" else ("up",)
     for other in others:
         path = place(other, kind).expanduser()
@@ -137,7 +137,8 @@ def _refuse_beside(part: Part, kind: Kind) -> None:
 
 
 def unit(words: list[str], state: Path, grace_s: int, part: Part = "runner") -> str:
-    """Write a systemd user unit. Status 2 (usage) and 8 (token refused) would only come again, so they are final."""
+    """Return a systemd user unit. Restarting after status 2 (usage) or 8 (token refused) would end the same way, so
+    both are final."""
     return "\n".join((
         "[Unit]", f"Description={PARTS[part]}", "",
         "[Service]",
@@ -181,7 +182,7 @@ def _write(path: Path, text: str, *, force: bool) -> None:
 
 
 def _quoted(word: str, *, dollar: bool = True) -> str:
-    """Quote for systemd: backslash, quotes, and what it would expand."""
+    """Quote a word for systemd: backslash, quotes, and characters that systemd would expand."""
     escaped = _percent(word.replace("\\", "\\\\").replace('"', '\\"'))
     return '"' + (escaped.replace("$", "$$") if dollar else escaped) + '"'
 

@@ -1,4 +1,5 @@
-"""`interlock mcp`: tools for a model that commands agents and never approves, on standard input and output (O-8)."""
+"""`interlock mcp`: serve tools for a model that commands agents and never approves, on standard input and output
+(O-8)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What `up` asks the gateway that it started, by the standard library alone.
+"""Requests of `up` to the gateway that it started, sent with the standard library only.
 
-`up` asks a few questions at its start and lives as long as its gateway. The library that the other verbs ask with would
-be 9 MB of it for all that time (Y-18).
+`up` sends a few requests at its start and runs as long as its gateway. The HTTP library of the other verbs would occupy
+9 MB during that time (Y-18).
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ TIMEOUT_S = 30.0
 REPLY_BYTES = 4 * 1024 * 1024
 """A longer reply is not read to its end."""
 NOT_YET = frozenset({429, 503})
-"""The gateway listens, and is not ready or has had too many requests."""
+"""Statuses of a gateway that listens and is not ready, or has had too many requests."""
 
 
 class OwnGateway:
-    """The gateway at `url`, by the key and the certificate of its state directory."""
+    """The gateway at `url`, called with the key and the certificate of its state directory."""
 
     def __init__(self, url: str, state: Path) -> None:
         self._url = url
@@ -52,8 +52,8 @@ class OwnGateway:
         return [] if status in NOT_YET else _accepted(status, body, NODES, NodeList).nodes
 
     async def console_link(self, shown: str | None = None) -> str | None:
-        """Make a link that logs a browser in, for the gateway's own URL or for `shown`; None if it has no console.
-        Raises Trouble."""
+        """Create a link that logs a browser in, for the gateway's own URL or for `shown`; None if the gateway has no
+        console. Raises Trouble."""
         try:
             status, body = await asyncio.to_thread(self._ask, "GET", CONSOLE)
             if status == http.HTTPStatus.NOT_FOUND:
@@ -64,7 +64,7 @@ class OwnGateway:
         return link_for(shown or self._url, _accepted(status, body, CODES, BrowserCode).code)
 
     def _ask(self, method: str, path: str, body: Any = None) -> tuple[int, bytes]:
-        """Send one request. Raises Trouble for a certificate that is not the gateway's, ConnectionError, TimeoutError,
+        """Send one request. Raises Trouble if the certificate is not the gateway's, ConnectionError, TimeoutError,
         HTTPException."""
         parts = urlsplit(self._url)
         host = str(parts.hostname)
@@ -90,7 +90,7 @@ class OwnGateway:
 
 
 def _accepted(status: int, body: bytes, path: str, kind: type[T]) -> T:
-    """Decode a reply. Raises Trouble for a refusal, and for a reply that is not a gateway's."""
+    """Decode a reply. Raises Trouble for a refusal, or a reply that did not come from a gateway."""
     if status >= http.HTTPStatus.BAD_REQUEST:
         raise refusal(status, body, path)
     return decoded(body, kind, path)

@@ -1,4 +1,4 @@
-"""The gateways that this host's runner is paired with: one record and one token each, in `<state>/runner` (L-3, D-5).
+"""Pairings of this host's runner with gateways: one record and one token each, in `<state>/runner` (L-3, D-5).
 
 The first pairing is `runner.json` with `paired.token`; each further one has a directory under `gateways`.
 """
@@ -21,42 +21,42 @@ PAIRED_TOKEN_FILE = "paired.token"
 
 
 class Paired(msgspec.Struct, frozen=True, omit_defaults=True):
-    """`runner.json`: what this host is to one gateway; the token stands apart."""
+    """`runner.json`: a runner's registration with one gateway; the token is stored separately."""
 
     url: str
     runner_id: str
     ca: str = ""
-    """Path of the CA that was named when it was paired."""
+    """Path of the CA that was named at the pairing."""
     home: str = ""
-    """In the first pairing: the directory of the outbox, where it is not the runner_id's."""
+    """In the first pairing: the directory of the outbox, if it is not named by the runner_id."""
 
 
 class StoredPairing(NamedTuple):
-    """A pairing and where its files lie."""
+    """A pairing and the path of its files."""
 
     paired: Paired
     directory: Path
 
     @property
     def token_file(self) -> Path:
-        """The token, mode 0600."""
+        """Return the path of the token, mode 0600."""
         return self.directory / PAIRED_TOKEN_FILE
 
 
 def pairings(state: Path) -> list[StoredPairing]:
-    """Read with which gateways this host is paired, the first one in front; none where it is not. Raises Trouble."""
+    """Read the pairings of this host, the first one in front; an empty list if there are none. Raises Trouble."""
     more = sorted(path.parent for path in (state / MORE).glob(f"*/{PAIRED_FILE}"))
     return [StoredPairing(paired, place) for place in (state / RUNNER, *more) if (paired := _read(place)) is not None]
 
 
 def home_of(found: list[StoredPairing]) -> str:
-    """The directory of the outbox under `<state>/runner`: that of the first pairing, which may have been renewed."""
+    """Return the outbox directory under `<state>/runner`: that of the first pairing, which may have been renewed."""
     first = found[0].paired
     return first.home or first.runner_id
 
 
 def place_for(state: Path, url: str) -> tuple[Path, StoredPairing | None]:
-    """Where a pairing with `url` is to be kept, and the one that it takes the place of. Raises Trouble."""
+    """Return the directory for a pairing with `url`, and the pairing that it replaces. Raises Trouble."""
     found = pairings(state)
     for known in found:
         if known.paired.url == url:
@@ -67,13 +67,13 @@ def place_for(state: Path, url: str) -> tuple[Path, StoredPairing | None]:
 
 
 def keep(state: Path, fresh: Paired, token: str) -> StoredPairing | None:
-    """Write a pairing; one with the same gateway gives way, and is returned. Raises Trouble."""
+    """Write a pairing; one with the same gateway is replaced, and returned. Raises Trouble."""
     directory, before = place_for(state, fresh.url)
     if directory == state / MORE:
         directory /= fresh.runner_id
     found = pairings(state)
     if before is not None and before.directory == state / RUNNER and len(found) > 1:
-        # The other gateways' cursors are in this outbox, and so are the sessions that they know.
+        # This outbox also has the other gateways' cursors, and the sessions that they know.
         fresh = msgspec.structs.replace(fresh, home=home_of(found))
     write_private(directory / PAIRED_TOKEN_FILE, token.encode() + b"\n")
     write_private(directory / PAIRED_FILE, msgspec.json.encode(fresh))
@@ -81,7 +81,7 @@ def keep(state: Path, fresh: Paired, token: str) -> StoredPairing | None:
 
 
 def drop(state: Path, pairing: StoredPairing) -> None:
-    """Forget a pairing. The first one's place is taken by the next, so that the outbox stays where it is."""
+    """Remove a pairing. If it was the first, the next one becomes the first, so that the outbox keeps its path."""
     found = pairings(state)
     if pairing.directory != state / RUNNER:
         shutil.rmtree(pairing.directory)

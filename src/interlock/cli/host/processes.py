@@ -1,4 +1,4 @@
-"""`interlock gateway` and `interlock runner`: the two processes, each until SIGTERM or Ctrl-C (G-3)."""
+"""`interlock gateway` and `interlock runner`: the two processes, which run until SIGTERM or Ctrl-C (G-3)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from interlock.cli.link.gateway_url import checked_url
 from interlock.cli.verb_error import Trouble, usage
 
 WithParent = Annotated[bool, Parameter(show=False)]
-"""End when standard input ends: anyone who started this process is gone."""
+"""End when standard input ends, since the process that started this one is gone."""
 
 
 def gateway(
@@ -74,7 +74,7 @@ def gateway(
              "tls_key": None if tls_key is None else str(tls_key.absolute()), "behind_proxy": behind_proxy or None}
 
     def over(config: Config) -> Config:
-        """The config under what was said on the command line."""
+        """Return the config with the options of the command line applied."""
         section = msgspec.structs.replace(config.gateway, **{key: one for key, one in asked.items() if one is not None})
         shared = {"store": store or config.cluster.store, "bus": bus or config.cluster.bus}
         return msgspec.structs.replace(config, gateway=section, cluster=ClusterSection(**shared))
@@ -102,8 +102,8 @@ def gateway(
 
 
 def load_structlog() -> None:
-    """Load structlog without rich, which it takes for coloured tracebacks if it is there: these logs are JSON, and it
-    would be 3 MB of each process for as long as it runs (Y-18)."""
+    """Load structlog without rich, which it would import for coloured tracebacks: these logs are JSON, and rich would
+    occupy 3 MB of each process for as long as it runs (Y-18)."""
     if "rich" in sys.modules or "structlog" in sys.modules:
         return
     sys.modules["rich"] = cast("Any", None)  # As the import system has a module that is not to be found.
@@ -114,7 +114,7 @@ def load_structlog() -> None:
 
 
 def _remedy(said: str) -> str:
-    """What to type, by the setting that the error begins with."""
+    """Return what to type, by the setting that the error message begins with."""
     setting = said.partition(":")[0]
     if setting == "store":
         return "For one: --store postgresql://me@db/interlock"
@@ -194,7 +194,7 @@ def checked_port(port: int) -> int:
 
 
 def checked_roots(roots: list[Path] | None) -> list[str] | None:
-    """Check the roots and write them absolute. Raises Trouble."""
+    """Return the roots as absolute paths. Raises Trouble."""
     for root in roots or ():
         if not root.expanduser().is_dir():
             raise usage(f"The root {root} is not a directory.", "Name one that is there with --root.")
@@ -202,7 +202,7 @@ def checked_roots(roots: list[Path] | None) -> list[str] | None:
 
 
 def end_with_parent() -> None:
-    """Take the end of standard input as SIGTERM."""
+    """Treat the end of standard input as SIGTERM."""
 
     def watch() -> None:
         while os.read(0, 1024):
@@ -217,7 +217,7 @@ def _listening(url: str) -> None:
 
 
 def _drive(work: Coroutine[Any, Any, None]) -> None:
-    """Run on uvloop where there is one."""
+    """Run on uvloop if it is installed."""
     try:
         import uvloop
     except ImportError:

@@ -1,4 +1,4 @@
-"""`interlock runner pair`: trade a one-time code for a token, and keep both where the runner looks for them (L-3)."""
+"""`interlock runner pair`: exchange a one-time code for a token, and store both where the runner reads them (L-3)."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def pair(
 
 
 async def _trade(url: str, context: object, body: dict[str, str]) -> RunnerToken:
-    """Ask once: an answer that is lost has used the code up, and another code is cheap."""
+    """Send the code once: if the response is lost the code is used up, and another one is cheap."""
     local = urlsplit(url).hostname in LOOPBACK
     timeout = httpx2.Timeout(ANSWER_TIMEOUT_S, connect=CONNECT_TIMEOUT_S)
     async with httpx2.AsyncClient(timeout=timeout, trust_env=not local, verify=context or True) as http:  # pyright: ignore[reportArgumentType]

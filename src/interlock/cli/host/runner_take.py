@@ -1,4 +1,4 @@
-"""`interlock runner take` and `unpair`: what a person on the runner's host decides about its gateways (D-5, L-3)."""
+"""`interlock runner take` and `unpair`: decisions about its gateways on the runner's host (D-5, L-3)."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def unpair(
 
 
 def homes(directory: Path) -> list[Path]:
-    """Where a runner of this state directory may listen: the paired one's place, and that of `up`'s."""
+    """Return where a runner of this state directory may listen: the paired runner's directory, and that of `up`."""
     found = pairings(directory)
     own = [directory / RUNNER_DIRECTORY / home_of(found)] if found else []
     return [*own, directory / LOCAL_HOME]

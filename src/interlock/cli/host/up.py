@@ -70,7 +70,8 @@ def _made(cluster: int | None, state: Path, port: int, roots: list[str], loaded:
 
 
 def take_lock(state: Path) -> int:
-    """Let one `up` at a time work on a state directory. Raises Trouble that says who does already."""
+    """Lock a state directory, so that one `up` at a time works on it. Raises Trouble that names the process that has
+    the lock."""
     descriptor = os.open(state / UP_LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -87,13 +88,13 @@ def take_lock(state: Path) -> int:
 
 
 def ensure_token(path: Path) -> None:
-    """Make the local runner's token where there is none (L-3)."""
+    """Create the local runner's token if there is none (L-3)."""
     if not path.exists():
         write_private(path, b"ilr_" + secrets.token_urlsafe(TOKEN_BYTES).encode() + b"\n")
 
 
 def free_port(section: config.GatewaySection) -> int:
-    """The configured port; where it is the shipped one and taken, 0 for a free one."""
+    """Return the configured port; if it is the default one and in use, 0 for a free one."""
     if section.port != config.DEFAULT_PORT:
         return section.port
     with socket.socket() as probe:

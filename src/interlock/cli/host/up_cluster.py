@@ -1,4 +1,5 @@
-"""`interlock up --cluster N`: PostgreSQL, NATS, gateways before them and a runner, all on this machine (C-4)."""
+"""`interlock up --cluster N`: start PostgreSQL, NATS, gateways that use them and a runner, all on this machine
+(C-4)."""
 
 from __future__ import annotations
 
@@ -34,14 +35,14 @@ from interlock.gateway.audit.signing_key import KEY_NAME, PUBLIC_NAME, load_or_m
 
 MAX_GATEWAYS = 16
 CONNECTIONS = 200
-"""What the database takes; a gateway opens about ten."""
+"""Connections that the database accepts; a gateway opens about ten."""
 SERVERS = ("database", "bus")
 SHARED_FILES = (FILE_NAME, OWNER_KEY_FILE, KEY_NAME, PUBLIC_NAME, RUNNER_TOKEN_FILE)
 SHARED_DIRECTORIES = (OBJECTS_NAME, CHECKPOINTS_NAME)
 
 
 class KeptServer:
-    """A server that the gateways share, as what is started again when it ends."""
+    """A server that the gateways share, as a child that is restarted when it ends."""
 
     def __init__(self, name: str, server: OwnServer) -> None:
         self.name = name
@@ -50,11 +51,11 @@ class KeptServer:
 
     @property
     def pid(self) -> int | None:
-        """Its process id."""
+        """Return its process id."""
         return self._server.pid
 
     async def wait(self) -> int:
-        """Wait for its end; its exit status, negative for a signal."""
+        """Wait for its end; returns its exit status, negative for a signal."""
         return await asyncio.to_thread(self._server.process.wait)
 
     async def start(self) -> None:
@@ -66,8 +67,8 @@ class KeptServer:
 
 
 class UpCluster(Up):
-    """Everything from its start to its end. Each gateway has a directory of its own below `<state>/cluster`, with links
-    to what all of them share."""
+    """All processes of the cluster, from their start to their end. Each gateway has a directory of its own below
+    `<state>/cluster`, with links to the files that all of them share."""
 
     def __init__(self, count: int, state: Path, port: int, roots: list[str], config: Config, aside: list[str], *,
                  verbose: bool) -> None:
@@ -90,7 +91,7 @@ class UpCluster(Up):
         return arguments
 
     async def _start_servers(self) -> tuple[str, str]:
-        """Start what the gateways share; gives the addresses of the database and the bus. Raises Trouble."""
+        """Start the shared servers; returns the addresses of the database and the bus. Raises Trouble."""
         try:
             check_installed()
             database = _database_directory(self._state)
@@ -109,7 +110,7 @@ class UpCluster(Up):
             write_private(self._state / OWNER_KEY_FILE, new_key(secrets.token_bytes).encode() + b"\n")
         for place in self._places:
             self._furnish(place)
-        # The first makes the schema; the others find it, and are led to as soon as they answer.
+        # The first gateway creates the schema; the others find it, and receive connections as soon as they answer.
         await self._gateways[0].start()
         await self._announced(self._gateways[0], self._places[0])
         port = await self._balancer.start(self._port)
@@ -154,7 +155,7 @@ class UpCluster(Up):
 
 
 def _database_directory(state: Path) -> Path:
-    """Return where the database lies; a place outside the state directory is made and checked. Raises Trouble."""
+    """Return the directory of the database; one outside the state directory is created and checked. Raises Trouble."""
     place = database_place(state)
     if place == state / DIRECTORY:
         return place

@@ -1,4 +1,4 @@
-"""One gateway, a runner and what runs beside them, supervised from their start to their end (G-3)."""
+"""One gateway, a runner and the processes beside them, supervised from their start to their end (G-3)."""
 
 from __future__ import annotations
 
@@ -42,14 +42,13 @@ from interlock.protocol.limits import READY_TIMEOUT_S
 from interlock.protocol.resources import Node
 
 POLL_S = 0.05
-"""How often readiness is looked for."""
+"""Interval of readiness checks."""
 PROGRESS_S = 1.0
-"""A start that takes longer than this is said."""
+"""A start that takes longer than this is reported."""
 
 
 def is_usual(state: Path) -> bool:
-    """Return whether a verb that names no state directory finds this one. Where the usual one cannot be had, no verb
-    does."""
+    """Return whether a verb that names no state directory finds this one; False if the default one is not available."""
     try:
         return config.state_directory(None) == state
     except (config.ConfigError, OSError):
@@ -57,8 +56,8 @@ def is_usual(state: Path) -> bool:
 
 
 def first_verb(agents: Sequence[Mapping[str, Any]], state: Path) -> str:
-    """Return what to type first: a task for an agent that can start, `shell` before others; if none can, the verb that
-    says why."""
+    """Return the verb to type first: a task for an agent that can start, `shell` before others; if none can start, the
+    verb that shows the reason."""
     able = [str(agent.get("agent_id")) for agent in agents if not agent.get("unavailable")]
     if "shell" in able:
         typed = 'interlock run shell "ls -l"'
@@ -70,13 +69,13 @@ def first_verb(agents: Sequence[Mapping[str, Any]], state: Path) -> str:
 
 
 class Up:
-    """Both processes, from their start to their end."""
+    """Gateway and runner, from their start to their end."""
 
     def __init__(self, state: Path, port: int, roots: list[str], drain_ms: int, aside: list[str], *,
                  verbose: bool, public: str | None = None) -> None:
-        """`roots` are those of the command line; without any the runner takes its config's. `aside` are verbs that run
-        beside gateway and runner, which do without them where they fail. `public` is the URL by which other machines
-        reach the gateway."""
+        """`roots` are those of the command line; if there are none, the runner uses its config's. `aside` are verbs
+        that run beside gateway and runner, which continue without them if they fail. `public` is the URL by which other
+        machines reach the gateway."""
         self._public = public
         self._state = state
         self._port = port
@@ -103,7 +102,7 @@ class Up:
         return [verb, "--state", str(self._state), "--url", self._url]
 
     async def run(self) -> int:
-        """Start, say what to type next, mend, and end both, the runner first."""
+        """Start both processes, print what to type next, restart what ends, and stop both, the runner first."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self._asked_to_stop, number)
@@ -120,7 +119,7 @@ class Up:
                 keeping += [asyncio.create_task(keep_apart(child)) for child in self._aside]
                 await self._unless_stopped(first_failure(keeping))
         finally:
-            # Anyone who mends must be gone before what it mends is ended.
+            # The restarting tasks must end before the processes that they restart are ended.
             for task in [*keeping, *shown]:
                 task.cancel()
             await asyncio.gather(*keeping, *shown, return_exceptions=True)
@@ -128,16 +127,16 @@ class Up:
         return ExitStatus.INTERRUPTED if self._signal is signal.SIGINT else ExitStatus.DONE
 
     def _asked_to_stop(self, number: signal.Signals) -> None:
-        if self._signal is not None:  # Asked twice: no more patience.
+        if self._signal is not None:  # Requested twice: stop without waiting.
             for child in (*self._aside, self._runner, *self._gateways):
                 child.kill()
             return
         self._signal = signal.Signals(number)
-        self._stop_asked.set()  # First: anyone who would read that it ends may be gone.
+        self._stop_asked.set()  # First: a reader of the message may be gone.
         say("ending the runner and the gateway …", "dim")
 
     def _read_again(self) -> None:
-        """Pass SIGHUP on; what is wrong with the config is said here, too (G-1)."""
+        """Forward SIGHUP; errors of the config are printed here, too (G-1)."""
         mistakes = mistakes_of(self._state)
         for mistake in mistakes:
             say(mistake)
@@ -149,7 +148,7 @@ class Up:
         say("gateway and runner read the config again", "dim")
 
     async def _unless_stopped(self, work: Coroutine[Any, Any, None]) -> bool:
-        """Do it, unless a signal comes first; whether it was done. Raises what it raises."""
+        """Run the work unless a signal comes first; returns whether it finished. Raises what the work raises."""
         doing = asyncio.create_task(work)
         stopping = asyncio.create_task(self._stop_asked.wait())
         try:
@@ -164,11 +163,11 @@ class Up:
             await asyncio.gather(doing, stopping, return_exceptions=True)
 
     def _supervised(self) -> Sequence[SupervisedChild]:
-        """What is started again when it ends, beside the runner."""
+        """Return the children that are restarted when they end, beside the runner."""
         return self._gateways
 
     async def _keep_runner(self) -> None:
-        """Start the runner again when it ends, but for one that was revoked: the gateway has others (L-3)."""
+        """Restart the runner whenever it ends, unless its token was revoked: the gateway has other runners (L-3)."""
         await keep_alive(self._runner, final=ExitStatus.NOT_AUTHORISED)
         say("the runner's token was revoked: it stays ended, and the gateway continues without it. To have a runner "
             f"here again, end this, remove {self._state / RUNNER_TOKEN_FILE} and start it.", "red", "revoked:")
@@ -202,7 +201,7 @@ class Up:
         say("Ctrl-C ends all of it.", "dim")
 
     async def _say_console(self) -> None:
-        """Show a link that logs in, and for a phone as a QR code; not in a log, which others may read meanwhile."""
+        """Print a link that logs in, and for a phone a QR code; not into a log, which others may read meanwhile."""
         gateway = OwnGateway(self._url, self._state)
         try:
             link = await gateway.console_link()
@@ -221,10 +220,10 @@ class Up:
             write(sys.stderr, qr_code(str(phone), sys.stderr.encoding), safe=True)
 
     async def _start_gateways(self) -> None:
-        """Start what gives the runner its URL."""
+        """Start the processes that provide the runner's URL."""
         await self._gateways[0].start()
         self._url = await self._announced(self._gateways[0], self._state)
-        # A gateway that is started again must be found where the first one was.
+        # A restarted gateway must have the address of the first one.
         self._port = int(self._url.rpartition(":")[2])
 
     def _say_gateways(self) -> None:
@@ -235,7 +234,7 @@ class Up:
 
 
     async def _announced(self, gateway: Child, state: Path) -> str:
-        """Wait until a gateway says where it listens."""
+        """Wait until a gateway announces its address; returns its URL."""
         async with _ReadyTimeout("gateway", gateway):
             while True:
                 running = gateway_file(state)
@@ -276,7 +275,7 @@ def _not_started(child: Child, why: str) -> Trouble:
 
 
 class _ReadyTimeout:
-    """Bounds a wait for a child by READY_TIMEOUT_S, with a sentence in place of the exception."""
+    """Bounds the wait for a child to READY_TIMEOUT_S, and raises one sentence instead of the timeout."""
 
     def __init__(self, name: str, child: Child) -> None:
         self._child = child
@@ -293,14 +292,14 @@ class _ReadyTimeout:
 
 
 async def first_failure(tasks: list[asyncio.Task[None]]) -> None:
-    """Wait until one of the tasks has ended. Raises what it raised."""
+    """Wait until one of the tasks has ended. Raises its exception."""
     done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     for task in done:
         task.result()
 
 
 async def _show(log: Path) -> None:
-    """Copy what is added to a log to standard error: as text on a terminal, as it is where a program reads it."""
+    """Copy additions to a log to standard error: formatted on a terminal, unchanged if a program reads it."""
     from interlock.log import as_text
 
     written = as_text if sys.stderr.isatty() else str

@@ -1,4 +1,4 @@
-"""The API key that a verb sends: of the environment, otherwise the owner's of a state directory (K-1)."""
+"""The API key that a verb sends: from the environment, otherwise the owner's of a state directory (K-1)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from interlock.cli.verb_error import Trouble, usage
 
 
 def key_of(state: Path) -> str:
-    """Return $INTERLOCK_KEY, else what is in `owner.key`. Raises Trouble."""
+    """Return $INTERLOCK_KEY, otherwise the content of `owner.key`. Raises Trouble."""
     key = os.environ.get("INTERLOCK_KEY")
     if key is None:
         path = state / OWNER_KEY_FILE
@@ -28,7 +28,7 @@ def key_of(state: Path) -> str:
 
 
 def checked_key(key: str) -> str:
-    """Return a key without the whitespace around it. Raises Trouble for what cannot be one."""
+    """Return a key without surrounding whitespace. Raises Trouble for text that cannot be a key."""
     key = key.strip()
     if not key or not key.isascii() or not key.isprintable() or " " in key:
         raise usage("The key is empty or has characters that no key has.", "See $INTERLOCK_KEY and owner.key.")

@@ -1,7 +1,7 @@
 """The gateways that this person has logged in to: `<state>/contexts.json`, mode 0600 (Y-11).
 
 A context is a name for a gateway, with the credential for it. `local` is the gateway of the state directory itself, and
-is in no file.
+is not in the file.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ VARIABLE = "INTERLOCK_ON"
 LOCAL = "local"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 MAX_CONTEXTS = 100
-"""Maximum contexts; a file with more was not written by this program."""
+"""Maximum number of contexts; a file with more was not written by this program."""
 OTHERS = 0o077
-"""What of a file's mode lets anybody else read or write it."""
+"""Bits of a file's mode that let others read or write it."""
 
 Means = Literal["issuer", "code", "key"]
 """How a context was logged in: at an issuer, with a one-time code, or with an API key."""
 
 
 class LoginRenewal(msgspec.Struct, frozen=True):
-    """What another token is asked for with, at the issuer that gave the first."""
+    """The data that a renewal sends to the issuer of the first token."""
 
     token_endpoint: str
     client_id: str
@@ -45,34 +45,34 @@ class LoginRenewal(msgspec.Struct, frozen=True):
 
 
 class Context(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One gateway, and the credential for it."""
+    """A gateway, and the credential for it."""
 
     name: str
     url: str
     means: Means
     credential: str = ""
-    """The token, the key, or the halves of a login with a code; empty once logged out."""
+    """The token, the key, or the two parts of a login with a code; empty after a logout."""
     ends_ms: int | None = None
-    """When the credential ends, as far as is known."""
+    """When the credential ends, if that is known."""
     renew_ms: int | None = None
-    """From when on it is renewed, or reported to have ended."""
+    """When the credential is to be renewed, or reported as ended."""
     renewal: LoginRenewal | None = None
     issuer: str = ""
     """Which issuer, by its URL."""
     ca: str = ""
     """PEM file of the CA that was named at the login."""
     directory: str = ""
-    """The workspace, on the runner's host, of what is run here without another."""
+    """The default workspace, on the runner's host, of tasks that are run from here."""
 
 
 class Contexts(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Every context, and the one in use."""
+    """All contexts, and the name of the one in use."""
 
     current: str = LOCAL
     known: list[Context] = []
 
     def find(self, name: str) -> Context | None:
-        """Find a context by its name; None for one that is not there."""
+        """Find a context by its name; None if there is none."""
         return next((one for one in self.known if one.name == name), None)
 
     def named(self, name: str) -> Context:
@@ -85,22 +85,22 @@ class Contexts(msgspec.Struct, frozen=True, omit_defaults=True):
         return found
 
     def with_(self, context: Context) -> Contexts:
-        """Add a context, or replace the one of its name."""
+        """Return the contexts with this one added, or replacing the one of its name."""
         others = [one for one in self.known if one.name != context.name]
         return Contexts(self.current, [*others, context])
 
     def without(self, name: str) -> Contexts:
-        """Remove a context; if it was in use, the gateway of this machine is used again."""
+        """Return the contexts without one; if it was in use, the gateway of this machine is used again."""
         return Contexts(LOCAL if self.current == name else self.current,
                         [one for one in self.known if one.name != name])
 
     def using(self, name: str) -> Contexts:
-        """Use another context from now on."""
+        """Return the contexts with another one in use."""
         return Contexts(name, self.known)
 
 
 def read(state: Path) -> Contexts:
-    """Read the contexts of a state directory; none where there is no file. Raises Trouble."""
+    """Read the contexts of a state directory; an empty list if there is no file. Raises Trouble."""
     path = state / CONTEXTS_FILE
     try:
         with path.open("rb") as file:
@@ -124,7 +124,7 @@ def read(state: Path) -> Contexts:
 
 @contextmanager
 def changing(state: Path) -> Generator[None]:
-    """Hold the file for one process: two of them that renew a token would end each other's."""
+    """Lock the file for this process: two processes that renew a token would end each other's."""
     state.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor = os.open(state / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o600)
     try:
@@ -135,7 +135,7 @@ def changing(state: Path) -> Generator[None]:
 
 
 def write(state: Path, contexts: Contexts) -> None:
-    """Write the contexts, whole or not at all. Raises Trouble past MAX_CONTEXTS."""
+    """Write the contexts atomically. Raises Trouble if there are more than MAX_CONTEXTS."""
     if len(contexts.known) > MAX_CONTEXTS:
         raise usage(f"There are {MAX_CONTEXTS} contexts already.", "Remove one with: interlock contexts remove NAME")
     write_private(state / CONTEXTS_FILE, msgspec.json.format(msgspec.json.encode(contexts), indent=1) + b"\n")
@@ -150,15 +150,15 @@ def checked_name(text: str) -> str:
 
 
 def name_for(url: str) -> str:
-    """Name a context by its gateway's host, and the port where it is not that of the scheme."""
+    """Return a name for a context: its gateway's host, and the port if it is not the scheme's default."""
     parts = urlsplit(url)
     host = (parts.hostname or "gateway").replace(":", "-")
     return f"{host}-{parts.port}" if parts.port else host
 
 
 def chosen(where: Where) -> Context | None:
-    """Choose the context of a verb: `--on`, else `$INTERLOCK_ON`, else the one in use; None for the gateway of this
-    machine. `--url` and `$INTERLOCK_URL` go before the latter two. Raises Trouble."""
+    """Return the context of a verb: `--on`, otherwise `$INTERLOCK_ON`, otherwise the one in use; None for the gateway
+    of this machine. `--url` and `$INTERLOCK_URL` precede the latter two. Raises Trouble."""
     if where.on is not None and where.url is not None:
         raise usage("--on and --url both name a gateway.", "Give one of them.")
     named = where.on
@@ -172,5 +172,5 @@ def chosen(where: Where) -> Context | None:
 
 
 def of_url(state: Path, url: str) -> Context | None:
-    """Find a context by its gateway's URL: what `--url` names needs no key if one is logged in there."""
+    """Find a context by its gateway's URL: a verb with `--url` needs no key if this person is logged in there."""
     return next((one for one in read(state).known if one.url == url and one.credential), None)

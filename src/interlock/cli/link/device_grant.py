@@ -1,6 +1,6 @@
 """The OAuth device grant (RFC 8628) and the renewal of its tokens, as a public client.
 
-Issuers are asked over TLS, or in the clear on this machine alone, and no redirect is followed.
+Requests to issuers use TLS, or plain HTTP only to this machine, and redirects are not followed.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from interlock.sdk.place import LOOPBACK
 DISCOVERY = "/.well-known/openid-configuration"
 DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
 INTERVAL_S = 5.0
-"""How often the issuer is asked, where it does not say; and how much longer after each `slow_down`."""
+"""Interval of polls if the issuer does not state one; also added after each `slow_down`."""
 INTERVAL_MAX_S = 60.0
 LIFE_MAX_S = 1_800.0
-"""No login waits for longer, whatever the issuer says."""
+"""Maximum duration of a login, whatever the issuer states."""
 TIMEOUT_S = 20.0
 MAX_ANSWER_BYTES = 256 * 1024
 SHOWN_CHARS = 200
@@ -37,7 +37,7 @@ TokenForm = Literal["access_token", "id_token"]
 
 
 class Endpoints(msgspec.Struct, frozen=True):
-    """What of an issuer's discovery document a login needs."""
+    """The members of an issuer's discovery document that a login needs."""
 
     issuer: str
     token_endpoint: str
@@ -46,7 +46,7 @@ class Endpoints(msgspec.Struct, frozen=True):
 
 
 class DeviceCode(msgspec.Struct, frozen=True):
-    """What the issuer answers to the wish to log in."""
+    """The issuer's response to a request for a device code."""
 
     device_code: str
     user_code: str
@@ -57,7 +57,7 @@ class DeviceCode(msgspec.Struct, frozen=True):
 
 
 class IssuedTokens(msgspec.Struct, frozen=True):
-    """What the issuer answers once the person has said yes, or when a token is renewed."""
+    """The issuer's response after the person has agreed, or to a renewal."""
 
     access_token: str = ""
     id_token: str = ""
@@ -65,12 +65,12 @@ class IssuedTokens(msgspec.Struct, frozen=True):
     expires_in: float | None = None
 
     def candidates(self) -> list[tuple[TokenForm, str]]:
-        """List the tokens that a gateway can check: an opaque one is its issuer's alone to read."""
+        """List the tokens that a gateway can check: an opaque one can be read by its issuer only."""
         both: list[tuple[TokenForm, str]] = [("access_token", self.access_token), ("id_token", self.id_token)]
         return [(form, token) for form, token in both if token.count(".") == 2]
 
     def token(self, form: TokenForm) -> str:
-        """Return the token of one form; "" if the issuer gave none."""
+        """Return the token of one form; "" if the issuer sent none."""
         return self.access_token if form == "access_token" else self.id_token
 
 
@@ -85,7 +85,7 @@ class _Answer(NamedTuple):
 
 
 class IssuerClient:
-    """Requests to one issuer. `sleep` takes seconds, `now_s` is a clock that never goes back."""
+    """Requests to one issuer. `sleep` takes seconds, `now_s` is a monotonic clock."""
 
     def __init__(self, issuer: str, tls: ssl.SSLContext | None, sleep: Callable[[float], None],
                  now_s: Callable[[], float]) -> None:
@@ -101,7 +101,7 @@ class IssuerClient:
         self._http.close()
 
     def discover(self) -> Endpoints:
-        """Read where the issuer takes what. Raises Trouble."""
+        """Read the issuer's endpoints. Raises Trouble."""
         answer = self._ask("GET", self._issuer.rstrip("/") + DISCOVERY)
         if answer.status != 200:
             raise self._trouble(f"answered its discovery document with status {answer.status}")
@@ -111,7 +111,7 @@ class IssuerClient:
         return found
 
     def begin(self, endpoint: str, client_id: str, scopes: list[str]) -> DeviceCode:
-        """Ask for a code that a person confirms in a browser. Raises Trouble."""
+        """Request a code that a person confirms in a browser. Raises Trouble."""
         if not endpoint:
             raise self._trouble("does not offer the device grant", "Allow it there for the client "
                                 f"{one_line(client_id, SHOWN_CHARS)}, or log in with --code or --key.")
@@ -124,7 +124,7 @@ class IssuerClient:
         return code
 
     def wait(self, endpoint: str, client_id: str, code: DeviceCode) -> IssuedTokens:
-        """Ask until the person has said yes or no, at the pace that the issuer wants. Raises Trouble."""
+        """Poll until the person has agreed or declined, at the interval that the issuer requires. Raises Trouble."""
         ends_s = self._now_s() + min(code.expires_in, LIFE_MAX_S)
         interval_s = min(max(code.interval, 1.0), INTERVAL_MAX_S)
         asked = {"grant_type": DEVICE_GRANT, "device_code": code.device_code, "client_id": client_id}
@@ -135,7 +135,7 @@ class IssuerClient:
             except Trouble as trouble:
                 if trouble.code != "Unreachable":
                     raise
-                interval_s = min(2 * interval_s, INTERVAL_MAX_S)  # As RFC 8628 asks for when a request times out.
+                interval_s = min(2 * interval_s, INTERVAL_MAX_S)  # As RFC 8628 requires after a request timed out.
                 continue
             if answer.status == 200:
                 return self._read(answer, IssuedTokens)
@@ -154,7 +154,8 @@ class IssuerClient:
         raise Trouble("Timeout", "The login was not confirmed in time.", "Start it again with: interlock login")
 
     def renew(self, endpoint: str, client_id: str, refresh_token: str) -> IssuedTokens:
-        """Trade a refresh token for another token. Raises Trouble, `Unauthorized` if the issuer has ended the login."""
+        """Exchange a refresh token for another token. Raises Trouble, with code `Unauthorized` if the issuer has ended
+        the login."""
         answer = self._ask("POST", endpoint, {"grant_type": "refresh_token", "refresh_token": refresh_token,
                                               "client_id": client_id})
         if answer.status != 200:
@@ -215,7 +216,7 @@ class _Claims(msgspec.Struct, frozen=True):
 
 
 def ends_ms(token: str) -> int | None:
-    """Read when a JWT ends; None if it does not say so with a number. It is not checked: that is the gateway's."""
+    """Read when a JWT ends; None if it has no numeric end. Its signature is not checked: the gateway does that."""
     try:
         part = token.split(".")[1]
         claims = msgspec.json.decode(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)), type=_Claims)

@@ -1,4 +1,4 @@
-"""The way to a gateway: where it is, the key for it, and requests whose refusals are one sentence (G-3, F-1)."""
+"""The connection to a gateway: its address, the key for it, and requests whose refusals are one sentence (G-3, F-1)."""
 
 from __future__ import annotations
 
@@ -48,34 +48,34 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 RETRY_POLICY = RetryPolicy()
-"""How often and after how long a request is sent again: the library's rule, so that both do the same (M-1, K-3)."""
+"""When, and how often, a request is repeated: the library's policy, so that both behave alike (M-1, K-3)."""
 WAIT_SHOWN_S = 2.0
-"""A longer wait that the gateway asks for is announced."""
+"""A longer delay that the gateway requests is announced."""
 READ_ATTEMPTS = 4
-"""A question whose answer breaks off is asked this often."""
+"""Maximum number of attempts of a read whose response was cut off."""
 LIST_MAX = 10_000
-"""The most that a list shows or a prefix is looked for in."""
+"""Maximum number of rows that a list shows, or a prefix is matched against."""
 LIST_PAGE = 500
 
 LOOPBACK = {"127.0.0.1", "::1", "localhost"}
 
 
 class Address(NamedTuple):
-    """Where the gateway is, the key for it, and the process that is said to be it."""
+    """The gateway's address, the key for it, and the process that its file names."""
 
     url: str
     key: str
     pid: int | None = None
     context: Context | None = None
-    """Which login it is, if it is one."""
+    """The context, if the gateway was found through a login."""
     ca: Path | None = None
-    """The CA that was named for it."""
+    """The CA that was named for the gateway."""
     state: Path | None = None
-    """The state directory, if it was found there."""
+    """The state directory, if the gateway was found there."""
 
 
 def locate(where: Where) -> Address:
-    """Find the gateway: `--on`, `--url`, their variables, the context in use, else the one that runs on the state
+    """Find the gateway: `--on`, `--url`, their variables, the context in use, otherwise the one that runs on the state
     directory. A login that ends soon is renewed first. Raises Trouble."""
     state = where.directory()
     context = contexts.chosen(where)
@@ -96,7 +96,7 @@ def locate(where: Where) -> Address:
 
 
 def _logged_in(context: Context, where: Where) -> Address:
-    """The address of a context, with its credential renewed if it ends soon. Raises Trouble."""
+    """Return the address of a context, with its credential renewed if it ends soon."""
     ca = where.ca or (Path(context.ca) if context.ca else None)
     given = os.environ.get("INTERLOCK_KEY")
     if given is not None:
@@ -106,7 +106,8 @@ def _logged_in(context: Context, where: Where) -> Address:
 
 
 def renewed_key(address: Address, where: Where) -> str | KeySource:
-    """The key for the library: that of a login that ends is asked for at each request, and renewed in time."""
+    """Return the key for the library: if it is a login that ends, a function that is called for each request, and
+    renews the login in time."""
     context = address.context
     if context is None or context.renewal is None or os.environ.get("INTERLOCK_KEY") is not None:
         return address.key
@@ -115,7 +116,7 @@ def renewed_key(address: Address, where: Where) -> str | KeySource:
     def key() -> str:
         last = held[0].context
         if last is not None and renewal.is_due(last):
-            with suppress(Trouble):  # The gateway refuses the one that has ended, which is then reported.
+            with suppress(Trouble):  # The gateway refuses the ended credential, and that is reported.
                 held[0] = locate(where)
         return held[0].key
 
@@ -123,7 +124,7 @@ def renewed_key(address: Address, where: Where) -> str | KeySource:
 
 
 def start_remedy(state: Path | None) -> str:
-    """Return how a gateway that does not answer comes back: an `interlock up` that still runs restarts it by itself."""
+    """Return the remedy for a gateway that does not answer: a running `interlock up` restarts it by itself."""
     up = up_process(state) if state is not None else None
     if up is None:
         return "Start one with: interlock up"
@@ -131,7 +132,7 @@ def start_remedy(state: Path | None) -> str:
 
 
 def unreachable(address: Address, why: str) -> Trouble:
-    """Say that no one answers, and how to start one."""
+    """Return the error that the gateway does not answer, with how to start one."""
     who = f" (process {address.pid})" if address.pid is not None else ""
     remedy = trust.remedy(why) or ("Check that this machine reaches it; `interlock contexts` lists others."
                                      if address.context is not None else start_remedy(address.state))
@@ -139,18 +140,18 @@ def unreachable(address: Address, why: str) -> Trouble:
 
 
 class GatewayLink:
-    """Requests to one gateway, sent by the library; what is printed of them, and how long a person waits, is decided
-    here. Finds the gateway again when it was restarted elsewhere."""
+    """Requests to one gateway, sent by the library; this class decides what is printed about them, and how long a
+    person waits. It looks the gateway up again after a restart elsewhere."""
 
     def __init__(self, where: Where, transport: httpx2.AsyncBaseTransport | None = None, *,
                  sleep: Callable[[float], Awaitable[None]] | None = None,
                  clock: Callable[[], float] = time.monotonic, retries: bool = True, streams: bool = True) -> None:
-        """Without `retries` a refusal that asks to try again is the answer: what is wrong now is what was asked.
-        Without `streams` requests to this machine are sent without an event loop: see `ask_gateway`."""
+        """Create the link. Without `retries`, a refusal that asks for a retry is the result, for verbs that show the
+        current state. Without `streams`, requests to this machine are sent without an event loop: see `ask_gateway`."""
         self._where = where
         self._retries = retries
         self._shown = set[str]()
-        """Sentences of refusals that were printed while the request is sent again."""
+        """Sentences of refusals that were printed while the request is repeated."""
         self.address = locate(where)
         host = urlsplit(self.address.url).hostname
         self._transport, self._sleep, self._clock = transport, sleep, clock
@@ -166,7 +167,7 @@ class GatewayLink:
 
     @property
     def _link(self) -> AsyncLink:
-        """The library's link, which is loaded with its first use."""
+        """Return the library's link, which is imported at its first use."""
         if self._opened is None:
             import asyncio
 
@@ -179,7 +180,7 @@ class GatewayLink:
 
     @property
     def is_plain(self) -> bool:
-        """Whether its requests never wait for an event loop."""
+        """Return whether its requests never wait for an event loop."""
         return self._plain is not None
 
     async def __aenter__(self) -> Self:
@@ -195,12 +196,12 @@ class GatewayLink:
 
     @property
     def is_local(self) -> bool:
-        """Whether the gateway was found in the state directory of this machine."""
+        """Return whether the gateway was found in the state directory of this machine."""
         return self.address.pid is not None
 
     def find_again(self) -> None:
-        """Look where the gateway is now: one that was restarted may listen elsewhere."""
-        with suppress(Trouble):  # It has not said yet where it is; the next attempt asks again.
+        """Look the gateway's address up again: a restarted gateway may listen elsewhere."""
+        with suppress(Trouble):  # The gateway has not announced its address yet; the next attempt reads it again.
             self._go_to(locate(self._where))
 
     def _go_to(self, address: Address) -> None:
@@ -211,8 +212,8 @@ class GatewayLink:
             self._opened.move_to(address.url)
 
     def _credential(self) -> str:
-        """Return the key of the next request. A login that ends soon is renewed: what runs for hours outlives many a
-        token. Raises Trouble."""
+        """Return the key of the next request. A login that ends soon is renewed, since a verb may run longer than a
+        token is valid. Raises Trouble."""
         context = self.address.context
         if context is not None and renewal.is_due(context):
             self._go_to(locate(self._where))
@@ -229,14 +230,14 @@ class GatewayLink:
 
     async def pages(self, path: str, params: Mapping[str, str] | None = None, most: int = LIST_MAX) \
             -> list[msgspec.Raw]:
-        """Read a list over its cursor pages, at most `most` of it, in the gateway's order. Raises Trouble."""
+        """Read at most `most` rows of a list over its cursor pages, in the gateway's order. Raises Trouble."""
         found: list[msgspec.Raw] = []
         asked = {**(params or {}), "limit": str(min(LIST_PAGE, most))}
         while True:
             page = decoded(await self.get(path, asked), dict[str, msgspec.Raw], path)
             rows, cursor = _rows(page, path)
             found += rows
-            # A page of a search may be empty while there are more; the same cursor again would never end.
+            # A page of a search may be empty while there are more; the same cursor twice would never end.
             if cursor is None or len(found) >= most or cursor == asked.get("cursor"):
                 return found[:most]
             asked["cursor"] = cursor
@@ -248,38 +249,39 @@ class GatewayLink:
 
     # --- changing ---
     async def send(self, path: str, body: Any, method: str = "POST") -> bytes:
-        """Send a change under a fresh idempotency key, which stays the same however often it must be sent (M-1).
+        """Send a change under a new idempotency key, which is the same in every retry (M-1).
 
-        Raises Trouble; `Unreachable` means that no one knows whether it was taken.
+        Raises Trouble; `Unreachable` means that it is unknown whether the change was made.
         """
         return await self.raw(RequestSpec(method, path, bytes, body=msgspec.json.encode(body), accept="*/*"))
 
-    # --- what the library asks ---
+    # --- requests of the library ---
     async def ask(self, asked: RequestSpec[T]) -> T:
-        """Send a request of `sdk.requests`, and give its answer. Raises Trouble."""
+        """Send a request of `sdk.requests`, and return its decoded response. Raises Trouble."""
         return understood(asked, await self.raw(asked))
 
     async def raw(self, asked: RequestSpec[Any]) -> bytes:
-        """Send a request of `sdk.requests`, and give its answer as it came, to be printed. A change is sent under a
-        fresh idempotency key, which stays the same however often it must be sent (M-1).
+        """Send a request of `sdk.requests`, and return its response as received, to be printed. A change is sent under
+        a new idempotency key, which is the same in every retry (M-1).
 
-        Raises Trouble; `Unreachable` means that no one knows whether a change was taken.
+        Raises Trouble; `Unreachable` means that it is unknown whether a change was made.
         """
         flow = self.asking(asked.with_key("cli-" + secrets.token_hex(16)))
         return await self._link.drive(flow) if self._plain is None else self._plain.drive(flow)
 
     def follow(self, flow: Flow[None]) -> AsyncGenerator[Any]:
-        """Do what a flow of a stream wants, and give what it gives."""
+        """Perform the exchanges of a stream's flow, and yield its items."""
         return self._link.stream(flow)
 
     async def download(self, path: str) -> AsyncGenerator[bytes]:
-        """Read a long answer in pieces. Raises Trouble, also where it broke off: what came is not whole."""
+        """Read a long response in pieces. Raises Trouble, also if it was cut off: what was received is then
+        incomplete."""
         async for piece in self.follow(self._downloading(RequestSpec("GET", path, bytes, accept="*/*"))):
             yield piece
 
     # --- flows ---
     def asking(self, asked: RequestSpec[Any]) -> Flow[bytes]:
-        """Send until there is an answer, and print why it is sent again. Raises Trouble."""
+        """Send until there is a response, and print why the request is repeated. Raises Trouble."""
         attempt = 0
         while True:
             attempt += 1
@@ -310,9 +312,9 @@ class GatewayLink:
         return reply
 
     def _wait_s(self, asked: RequestSpec[Any], reply: HttpReply | ConnectionCut, attempt: int) -> float | None:
-        """Return after how many seconds the same is sent again; None if this is the answer. A change is sent again as
-        the library does it. Of what changes nothing only an answer that broke off is asked for again: of several
-        gateways behind one address the one that had the question has died, and another has the answer."""
+        """Return the delay in seconds before the request is repeated; None if this is the response. A change is
+        repeated as the library does it. A read is repeated only if its response was cut off: one of several gateways
+        behind one address has died, and another can respond."""
         if isinstance(reply, ConnectionCut):
             if not asked.changes:
                 return RETRY_POLICY.pause(attempt) if reply.broke_off and attempt < READ_ATTEMPTS else None
@@ -331,9 +333,9 @@ class GatewayLink:
 
 def ask_gateway(where: Where, ask: Callable[[GatewayLink], Coroutine[Any, Any, T]], *, retries: bool = True,
                 plain: bool = True) -> T:
-    """Ask a gateway, one request after another; the result. For a gateway on this machine no event loop is loaded: that
-    takes longer than what a list asks (Y-18). What reads a stream, sends a file or sleeps needs one: then `plain` is
-    False. Raises Trouble."""
+    """Send requests to a gateway one after another, and return the result. For a gateway on this machine the event loop
+    is not imported, since that takes longer than a list's requests (Y-18). Reading a stream, sending a file and
+    sleeping need one: then `plain` is False. Raises Trouble."""
     link = GatewayLink(where, retries=retries, streams=not plain)
 
     async def work() -> T:
@@ -348,7 +350,7 @@ def ask_gateway(where: Where, ask: Callable[[GatewayLink], Coroutine[Any, Any, T
 
 
 def _completed(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine that waits for nothing to its end."""
+    """Run a coroutine that never suspends to its end."""
     try:
         work.send(None)
     except StopIteration as over:
@@ -358,7 +360,7 @@ def _completed(work: Coroutine[Any, Any, T]) -> T:
 
 
 def _rows(page: dict[str, msgspec.Raw], path: str) -> tuple[list[msgspec.Raw], str | None]:
-    """A page is one list beside `next_cursor` and `has_more`."""
+    """Return the rows and the next cursor of a page, which has one list beside `next_cursor` and `has_more`."""
     for raw in page.values():
         if bytes(raw).lstrip()[:1] == b"[":
             rows = decoded(bytes(raw), list[msgspec.Raw], path)

@@ -1,4 +1,4 @@
-"""What a gateway replies: a resource, or a refusal as one sentence with its code and remedy (F-1)."""
+"""A gateway's reply: a resource, or a refusal as one sentence with its code and remedy (F-1)."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ LISTED = {
     "sessions/{id}/changes": "changes", "sessions/{id}/tree": "sessions tree", "signing-keys": "signing-keys",
     "status": "status", "webhooks": "webhooks", "webhooks/deliveries": "webhooks dead",
 }
-"""The verb that shows what `GET` of a path below /v1 answers with."""
+"""The verb that shows the response to `GET` of a path below /v1."""
 OPTIONS = {"on_busy": "--on-busy"}
-"""Fields of a body that hints name, and the options of verbs that set them."""
+"""Fields of a body that hints name, and the verbs' options that set them."""
 _OPTION = re.compile(rf"\b({'|'.join(OPTIONS)})\b")
 
 
 class _Problem(msgspec.Struct):
-    """problem+json, as far as it is shown (F-1)."""
+    """The members of problem+json that are shown (F-1)."""
 
     title: str = ""
     detail: str = ""
@@ -40,7 +40,8 @@ class _Problem(msgspec.Struct):
 
 
 def refusal(status: int, body: bytes, path: str, retry_after: str | None = None) -> Trouble:
-    """Make the one sentence of a problem+json answer, or of one that a proxy gave. `retry_after` is its header."""
+    """Return the error of a problem+json response, or of a response by a proxy, as one sentence. `retry_after` is its
+    header."""
     try:
         problem = msgspec.json.decode(body, type=_Problem)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -56,7 +57,7 @@ def refusal(status: int, body: bytes, path: str, retry_after: str | None = None)
 
 
 def _with_places(sentence: str, places: list[dict[str, Any]]) -> str:
-    """Add the places of a request that are at fault, unless the sentence names each of them."""
+    """Add the invalid places of a request, unless the sentence names each of them."""
     if all(place.get("pointer") and str(place["pointer"]) in sentence for place in places):
         return sentence
     named = "; ".join(f"{place.get('pointer', '')}: {place.get('detail', '')}" for place in places)
@@ -64,8 +65,7 @@ def _with_places(sentence: str, places: list[dict[str, Any]]) -> str:
 
 
 def in_verbs(hint: str) -> str:
-    """Name the verb that lists the same in place of the API's path in a gateway's hint, and options in place of fields
-    (Y-10)."""
+    """Replace the API's path in a gateway's hint with the verb that lists the same, and fields with options (Y-10)."""
     if hint == PROBLEMS["InvalidPayload"].hint:
         return "Correct it, and send it again."  # `errors` is a field of the reply, which a person does not see.
     listed = _LIST.sub(lambda found: f"`interlock {LISTED[found[1]]}`" if found[1] in LISTED else found[0], hint)
@@ -73,7 +73,7 @@ def in_verbs(hint: str) -> str:
 
 
 def decoded(raw: bytes, kind: type[T], path: str) -> T:
-    """Understand an answer. Raises Trouble when it is not what a gateway answers."""
+    """Decode a response. Raises Trouble if it did not come from a gateway."""
     try:
         return msgspec.json.decode(raw, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -81,7 +81,7 @@ def decoded(raw: bytes, kind: type[T], path: str) -> T:
 
 
 def understood(asked: RequestSpec[T], raw: bytes) -> T:
-    """Understand the answer to a request of the library. Raises Trouble when it is not what a gateway answers."""
+    """Decode the response to a request of the library. Raises Trouble if it did not come from a gateway."""
     try:
         return asked.read(raw)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -89,6 +89,6 @@ def understood(asked: RequestSpec[T], raw: bytes) -> T:
 
 
 def not_a_gateway(path: str, error: Exception) -> Trouble:
-    """Say that an answer is not of the form that is known here."""
+    """Return the error that a response is not in a known form."""
     return Trouble("UpstreamError", f"The answer to {path} is not a gateway's: {error}.",
                    "Check the URL, and that both are of the same version.")

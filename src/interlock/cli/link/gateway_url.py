@@ -1,4 +1,4 @@
-"""A gateway's URL as a person writes it, checked before anything is loaded that would ask it."""
+"""Check a gateway's URL as typed, before the HTTP client is imported."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from interlock.cli.verb_error import usage
 
 
 def checked_url(text: str) -> str:
-    """Check a gateway's URL and write it without a trailing slash. Raises Trouble."""
+    """Check a gateway's URL, and return it without a trailing slash. Raises Trouble."""
     try:
         parts = urlsplit(text)
         port = parts.port

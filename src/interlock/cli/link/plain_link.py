@@ -1,7 +1,7 @@
-"""Requests to a gateway on this machine, one after another, by the standard library alone (Y-18).
+"""Requests to a gateway on this machine, one after another, with the standard library only (Y-18).
 
-To load an event loop and the HTTP client of the library takes longer than what a list or `interlock status` asks. What
-is sent, how often, and what a reply means is the flows' decision here as there.
+Importing an event loop and the library's HTTP client takes longer than the requests of a list or `interlock status`. As
+there, the flows decide what is sent, how often, and what a reply means.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class PlainLink:
         self._url = url
 
     def drive(self, flow: Flow[T]) -> T:
-        """Do what a flow of requests wants until it has its result. Raises what the flow raises."""
+        """Perform the exchanges of a flow until it has its result. Raises what the flow raises."""
         return driven(flow, self._done)
 
     def _done(self, effect: Effect) -> HttpReply | ConnectionCut | float | None:

@@ -1,5 +1,4 @@
-"""Reads a server-sent stream for as long as it takes: a cut is said, and the reading continues from there (S-1,
-S-2)."""
+"""Reader of a server-sent stream: a cut is reported, and reading continues from there (S-1, S-2)."""
 
 from __future__ import annotations
 
@@ -16,21 +15,22 @@ from interlock.sdk.follower import EventParser
 from interlock.sdk.problems import NotAGateway
 
 GIVE_UP_S = 600.0
-"""A gateway that was away for longer is given up; the work continues without this reader."""
+"""Time without a gateway after which the reader gives up; the work continues without it."""
 REPLAY_PAGE = 500
 REPLAY_HELD = 2_000
-"""Events of a replay that are held back until their number can be said before them; of more, at least that is said."""
+"""Maximum number of replayed events that are held back until they can be counted; if there are more, this minimum is
+reported."""
 
 
 class SseEvent(NamedTuple):
-    """One event: its data, and its cursor where it is durable."""
+    """An event: its data, and its cursor if it is durable."""
 
     data: dict[str, Any]
     cursor: str | None
 
 
 class StreamLost(NamedTuple):
-    """The stream broke; it is being resumed. `why` is "" if only the connection ended."""
+    """The stream was cut, and is being resumed. `why` is "" if only the connection ended."""
 
     why: str
 
@@ -45,14 +45,14 @@ class StreamResumed(NamedTuple):
 
 
 class CursorForgotten(NamedTuple):
-    """What lies behind the cursor is no longer kept: the stream begins at the start of what is."""
+    """The events after the cursor are not stored any more: the stream begins with the first stored one."""
 
 
 SseItem: TypeAlias = SseEvent | StreamLost | StreamResumed | CursorForgotten
 
 
 class _Page(msgspec.Struct):
-    """What the poll form of a stream answers (S-1)."""
+    """A response of the stream's poll form (S-1)."""
 
     events: list[dict[str, Any]]
     next_cursor: str | None = None
@@ -60,9 +60,9 @@ class _Page(msgspec.Struct):
 
 
 class SseStream:
-    """One durable stream, read from behind `cursor` until the gateway ends it.
+    """A durable stream, read from after `cursor` until the gateway ends it.
 
-    `cursor` is that of the last durable event given out.
+    `cursor` is that of the last durable event that was yielded.
     """
 
     def __init__(self, link: GatewayLink, path: str, cursor: str | None = None) -> None:
@@ -71,7 +71,8 @@ class SseStream:
         self._path = path
 
     def __aiter__(self) -> AsyncGenerator[SseItem]:
-        """Yield the events. Raises Trouble when it is refused, or the gateway stays away for GIVE_UP_S."""
+        """Yield the events. Raises Trouble if the stream is refused, or the gateway does not return within
+        GIVE_UP_S."""
         return self._link.follow(self._following())
 
     def _following(self) -> Flow[None]:
@@ -102,14 +103,14 @@ class SseStream:
             self._link.find_again()
 
     def _reattach(self, away: _Away) -> Flow[None]:
-        """Yield what is durable after the cursor, after the line that says how much it is. The cursor stays before
-        what is held back: anyone who leaves off then has not seen it."""
+        """Yield how many durable events follow the cursor, and then the events. The cursor stays before the events that
+        are held back: a reader that stops meanwhile has not seen them."""
         reached, held, said, more = self.cursor, list[SseEvent](), False, True
         while more:
             page = yield from self._page(reached)
             more = page.has_more and bool(page.events)
             for event in page.events:
-                # A delta has no number: it will be sent again.
+                # A delta has no number: the gateway sends it again.
                 sent = SseEvent(event, page.next_cursor if "n" in event or "event" in event else None)
                 if said:
                     yield Give(sent)
@@ -127,7 +128,7 @@ class SseStream:
             self.cursor = reached
 
     def _page(self, since: str | None) -> Flow[_Page]:
-        """Read a page of what is durable, so that what is replayed can be counted."""
+        """Read a page of durable events, so that the replayed ones can be counted."""
         params = {"limit": str(REPLAY_PAGE), **({} if since is None else {"since": since})}
         try:
             raw = yield from self._link.asking(RequestSpec("GET", self._path, bytes, query=params))
@@ -144,12 +145,12 @@ class SseStream:
         except Trouble as trouble:
             raise _passing(trouble, lost=isinstance(opened, ConnectionCut)) from None
         why = yield from self._events()
-        # A gateway that stops ends its streams; what is missing is there when it is back.
+        # A gateway that stops ends its streams; the missing events can be read when it is back.
         raise _Cut(why, Trouble("Unreachable", f"The gateway at {self._link.address.url} {why}.",
                                 "Look for it with: interlock status"))
 
     def _events(self) -> Flow[str]:
-        """Yield the events of one connection; return why it ended."""
+        """Yield the events of one connection; returns why it ended."""
         why, lines = "it ended the stream", EventParser()
         while True:
             piece: bytes | ConnectionCut = yield ReadMore()
@@ -172,7 +173,7 @@ class SseStream:
 
 
 def _resumed(held: list[SseEvent], away: _Away, *, more: bool = False) -> Flow[None]:
-    """Yield how much was missed, and then what."""
+    """Yield how many events were missed, and then these events."""
     now: float = yield Now()
     yield Give(StreamResumed(_durable(held), now - away.since, more))
     for one in held:
@@ -184,7 +185,7 @@ def _durable(events: list[SseEvent]) -> int:
 
 
 class _Cut(Exception):
-    """The stream broke; `trouble` is what to say when it stays so."""
+    """Raised if the stream was cut; `trouble` is the error to report if it cannot be resumed."""
 
     def __init__(self, why: str, trouble: Trouble) -> None:
         super().__init__(why)
@@ -193,7 +194,7 @@ class _Cut(Exception):
 
 
 class _Away:
-    """How long, and how often in vain, the gateway was asked since the stream broke."""
+    """Time and number of failed attempts since the stream was cut."""
 
     def __init__(self, since: float) -> None:
         self.since = since
@@ -205,7 +206,8 @@ _PASSING = {"Unreachable", "Unavailable", "RateLimited", "InternalError"}
 
 
 def _passing(trouble: Trouble, *, lost: bool = False) -> Exception:
-    """Return a refusal that a later attempt may not meet as a cut, without a reason if only the connection was lost."""
+    """Convert a refusal that a later attempt may not meet to a cut, without a reason if only the connection was
+    lost."""
     return _Cut("" if lost else trouble.sentence, trouble) if trouble.code in _PASSING else trouble
 
 

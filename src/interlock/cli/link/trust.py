@@ -1,4 +1,4 @@
-"""By which certificates a verb or a runner knows its gateway (L-2)."""
+"""The certificates by which a verb or a runner verifies its gateway (L-2)."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _PEM = re.compile("-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.
 
 
 def tls(url: str, state: Path, ca: Path | None = None) -> ssl.SSLContext | None:
-    """What a TLS connection to `url` is checked against; None where it is none.
+    """Return the context that verifies a TLS connection to `url`; None if the URL does not use TLS.
 
-    `ca`, else $INTERLOCK_CA, names certificates to trust beside the system's. The gateway of this state directory is
-    known by its very certificate, under whatever name it is reached. Raises Trouble.
+    `ca`, otherwise $INTERLOCK_CA, names certificates that are trusted beside the system's. The gateway of this state
+    directory is verified by its own certificate, under any host name. Raises Trouble.
     """
     if not url.startswith("https:"):
         return None
@@ -33,7 +33,7 @@ def tls(url: str, state: Path, ca: Path | None = None) -> ssl.SSLContext | None:
 
 
 def remedy(why: str) -> str:
-    """Return what to do about a certificate that is not trusted; "" for any other failure of a connection."""
+    """Return the remedy for a certificate that is not trusted; "" for any other failure of a connection."""
     return ("Name the CA's certificates with --ca FILE, or $INTERLOCK_CA."
             if "CERTIFICATE_VERIFY_FAILED" in why else "")
 
@@ -46,7 +46,7 @@ def _trust(context: ssl.SSLContext, ca: Path) -> None:
 
 
 def _pinned(cert: Path) -> ssl.SSLContext:
-    """Trust one certificate and nothing that it, or anybody else, has signed."""
+    """Return a context that trusts this certificate only, and none that it or another key has signed."""
     try:
         first = _PEM.search(cert.read_text("ascii"))
     except (OSError, UnicodeDecodeError) as error:
@@ -55,7 +55,7 @@ def _pinned(cert: Path) -> ssl.SSLContext:
     if first is None:
         raise usage(f"There is no certificate in {cert}.", "Correct `gateway.tls_cert`.")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    # The leaf alone is the anchor; which name it was made out to says nothing more.
+    # Only the leaf is an anchor, so the name in it need not be checked.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     context.check_hostname = False
     context.load_verify_locations(cadata=first[0])

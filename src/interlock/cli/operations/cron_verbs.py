@@ -1,4 +1,4 @@
-"""`interlock cron`: the jobs of the config, when they are due, and one run by hand (R-4)."""
+"""`interlock cron`: the jobs of the config, their due times, and one run by hand (R-4)."""
 
 from __future__ import annotations
 

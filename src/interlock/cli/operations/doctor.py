@@ -1,4 +1,4 @@
-"""`interlock doctor`: each thing that must be right, a line each, with the remedy where it is not."""
+"""`interlock doctor`: one line for each check of this installation, with a remedy if it fails."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ from interlock.sdk.requests.base import read
 
 LEAST_PYTHON = (3, 11)
 LEAST_FREE_BYTES = 512 * MIB
-"""With less free on the disk of the state directory, the ledger may soon be unable to commit."""
+"""With less free space on the disk of the state directory, the ledger may soon be unable to commit."""
 
 WORD_CELLS = 9
 """`problem`, and two blanks."""
 
 
 class HostFinding(NamedTuple):
-    """One check: what was looked at, whether it is right, what was found, and what to do where it is not."""
+    """One check: its subject, whether it passed, what was found, and the remedy if it failed."""
 
     check: str
     ok: bool
@@ -75,7 +75,7 @@ def doctor(*, json: Json = False, where: Here = NOWHERE) -> int:
 
 
 def examine(where: Where) -> Iterator[HostFinding]:
-    """Look at one thing after the other."""
+    """Yield the finding of one check after another."""
     version = ".".join(map(str, sys.version_info[:3]))
     yield HostFinding("python", sys.version_info[:2] >= LEAST_PYTHON, version, "Install Python 3.11 or newer.")
     yield from distributions()
@@ -100,7 +100,7 @@ def examine(where: Where) -> Iterator[HostFinding]:
 
 
 def distributions() -> Iterator[HostFinding]:
-    """Report `interlock-sdk` beside this distribution: both own the library's files, so a removal of it breaks this."""
+    """Report `interlock-sdk` beside this distribution: both own the library's files, so removing it breaks this one."""
     try:
         found = importlib.metadata.version("interlock-sdk")
     except importlib.metadata.PackageNotFoundError:
@@ -125,7 +125,7 @@ def _config(state: Path) -> HostFinding:
 
 
 def _ledger(state: Path) -> Iterator[HostFinding]:
-    """Find a ledger that was moved to a database which the config does not name."""
+    """Yield a finding if the ledger was moved to a database that the config does not name."""
     from interlock.app.data_migration.departure import why_not_here
 
     if not config.check(state / config.FILE_NAME) and config.load(state / config.FILE_NAME).cluster.store is None:
@@ -135,7 +135,7 @@ def _ledger(state: Path) -> Iterator[HostFinding]:
 
 
 def walls(host: Host, state: Path) -> HostFinding:
-    """What agents are kept from on this host, and by what (H-15)."""
+    """Return what agents are kept from on this host, and by which mechanism (H-15)."""
     if host.why_none is not None:
         return HostFinding("walls", sys.platform != "linux", f"{host.why_none}. Agents can read the keys in {state}.",
                            "Allow user namespaces, or use a kernel with Landlock (5.13); or run the runner as a user "
@@ -211,7 +211,7 @@ async def ways_to_approvers(link: GatewayLink) -> list[HostFinding]:
 
 
 def _cluster(cluster: ClusterHealth) -> Iterator[HostFinding]:
-    """The gateways of a cluster, and the servers that they share."""
+    """Yield the gateways of a cluster, and the servers that they share."""
     alive = ", ".join(f"{one.instance_id} at {one.address} ({count(one.lanes, 'lane')})" for one in cluster.gateways)
     if cluster.database.reachable:
         yield HostFinding("cluster", bool(alive), alive or "no gateway is alive.", "Their logs say why.")
@@ -244,7 +244,7 @@ def chats(state: Path) -> Iterator[HostFinding]:
 
 
 def _pairings(state: Path) -> Iterator[HostFinding]:
-    """The gateways that a runner on this host serves beside the one here, if any (L-3, D-5)."""
+    """Yield the gateways that a runner on this host serves beside the local one, if any (L-3, D-5)."""
     try:
         found = pairings(state)
     except Trouble as trouble:
@@ -265,7 +265,7 @@ def _agents(state: Path, host: Host) -> Iterator[HostFinding]:
     try:
         specs = config.load(state / config.FILE_NAME).agents
     except config.ConfigError:
-        return  # Said above.
+        return  # Reported above.
     boxing, records = Boxing(host), evidence.read(state)
     for name, spec in specs.items():
         if spec.box is not None:
@@ -295,8 +295,8 @@ def _agents(state: Path, host: Host) -> Iterator[HostFinding]:
 
 
 def credentials(name: str, spec: AgentSpec) -> Iterator[HostFinding]:
-    """Yield which keys are set here and not passed on, and the reverse (Y-12). An agent may be logged in by a file, so
-    neither is wrong by itself."""
+    """Yield keys that are set here and not passed on, and the reverse (Y-12). An agent may be logged in by a file, so
+    neither is an error by itself."""
     if left := not_passed_on(spec, os.environ):
         line = f"env_pass = {msgspec.json.encode(left).decode()}"
         yield HostFinding(f"credentials of {name}", True,
@@ -309,7 +309,7 @@ def credentials(name: str, spec: AgentSpec) -> Iterator[HostFinding]:
 
 
 def mcp_servers(name: str, spec: AgentSpec) -> Iterator[HostFinding]:
-    """Check what can be seen of an agent's MCP servers without starting them (Y-13)."""
+    """Check what is visible of an agent's MCP servers without starting them (Y-13)."""
     for server, one in spec.mcp.items():
         what = f"MCP server {server} of {name}"
         missing = not_set_for_server(one, os.environ)

@@ -1,4 +1,4 @@
-"""`interlock status`: what waits for you comes first, then what runs, and the gateway with its runners (G-7)."""
+"""`interlock status`: first what waits for this person, then what runs, and the gateway with its runners (G-7)."""
 
 from __future__ import annotations
 
@@ -71,5 +71,5 @@ def status_lines(now: Status, newest: list[Session], url: str, *, starting: bool
 
 
 def _many(number: int) -> str:
-    """A count of the gateway's status, which stops at a page."""
+    """Format a count of the gateway's status; its maximum is one page."""
     return f"{PAGE_MAX}+" if number >= PAGE_MAX else str(number)

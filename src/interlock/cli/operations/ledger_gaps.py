@@ -1,4 +1,4 @@
-"""What a ledger lacks since an older copy of it was put back, in lines for `status` and `doctor`."""
+"""Gaps of a ledger that was restored from an older copy, as lines for `status` and `doctor`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SHOWN = 5
 
 
 def restored_lines(restored: RestoredLedger) -> Iterator[str]:
-    """Write one sentence for the log, one for the commands, one for each of the first sessions."""
+    """Yield one sentence for the log, one for the commands, one for each of the first sessions."""
     yield "An older copy of the ledger was put back."
     if restored.records_signed is not None and restored.records_kept is not None:
         yield (f"{restored.records_signed - restored.records_kept} audit records that were signed are missing: "

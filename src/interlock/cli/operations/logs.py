@@ -1,4 +1,4 @@
-"""`interlock logs`: the last lines of what `interlock up` writes down about its gateway and its runner (Y-8)."""
+"""`interlock logs`: the last lines that `interlock up` logged about its gateway and its runner (Y-8)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from interlock.cli.verb_error import Trouble, usage
 
 LINES_SHOWN = 40
 TAIL_BYTES = 1 << 20
-"""The end of a file that is looked through for its last lines."""
+"""Bytes at the end of a file that are searched for its last lines."""
 LOOK_AGAIN_S = 0.25
 
 
@@ -62,7 +62,7 @@ def _files(directory: Path, part: str | None) -> list[Path]:
 
 
 def _show_last(path: Path, count: int) -> int:
-    """Print the last lines of a file; returns where it ended."""
+    """Print the last lines of a file; returns the offset of its end."""
     with path.open("rb") as file:
         end = os.fstat(file.fileno()).st_size
         file.seek(max(0, end - TAIL_BYTES))
@@ -73,7 +73,7 @@ def _show_last(path: Path, count: int) -> int:
 
 
 def _follow(ends: dict[Path, int], rest: Callable[[float], None], *, several: bool) -> None:
-    """Print what is added to the files. A file that got shorter was begun again."""
+    """Print additions to the files. A file that became shorter is read from its beginning."""
     while True:
         for path, end in list(ends.items()):
             for line, behind in _added(path, end):
@@ -83,7 +83,7 @@ def _follow(ends: dict[Path, int], rest: Callable[[float], None], *, several: bo
 
 
 def _added(path: Path, end: int) -> Iterator[tuple[str, int]]:
-    """Yield each whole line after `end`, with where it ends."""
+    """Yield each complete line after `end`, with the offset of its end."""
     try:
         with path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size

@@ -1,4 +1,4 @@
-"""`interlock pause`, `resume`, `drain` and `undrain`: work that is paused or not started (C-5, C-6)."""
+"""`interlock pause`, `resume`, `drain` and `undrain`: pause work, or do not start it (C-5, C-6)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from interlock.sdk.exchange import RequestSpec
 from interlock.sdk.requests import commands, gateway
 
 OBEYED_S = 10
-"""How long the verb waits at most until an agent has paused or continued."""
+"""Maximum time that the verb waits for an agent to pause or continue."""
 Reason = Annotated[str | None, Parameter(help="Kept with it.")]
 
 
@@ -77,7 +77,7 @@ def undrain(
 
 
 class _Obeyed(msgspec.Struct):
-    """The order as far as it came within `OBEYED_S`, and what it is about."""
+    """The control command in its state after at most `OBEYED_S`, and the command that it is about."""
 
     order: Command
     command: Command
@@ -107,7 +107,7 @@ def _order(kind: Literal["pause", "resume"], text: str, reason: str | None, wher
 
 
 async def _ended(link: GatewayLink, order: Command) -> Command:
-    """The order as it ends, or as it is when nothing more is waited for."""
+    """Return the control command as it ended, or as it is when the wait ends."""
     until = time.monotonic() + OBEYED_S
     cursor: str | None = None
     while order.ended_at is None and (left_s := int(until - time.monotonic())) > 0:

@@ -1,4 +1,4 @@
-"""A runner as `interlock status` shows it, and whether the local one is about to come (L-6, Y-8)."""
+"""A runner in `interlock status`, and whether the local one is about to connect (L-6, Y-8)."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from interlock.protocol.resources import Node
 
 
 def runner_line(node: Node, *, starting: bool = False) -> str:
-    """Return name, status, agents and roots, as far as they are known. `starting` is whether `interlock up` has just
-    begun: its runner, while it is offline, is on its way."""
+    """Return name, status, agents and roots, as far as they are known. `starting` means that `interlock up` has just
+    begun: its runner is offline, but about to connect."""
     is_coming = starting and node.node_id == LOCAL_RUNNER and node.status == "offline"
     agents = ", ".join(str(one.get("agent_id", "?")) for one in node.agents)
     offers = agents or ("no agents" if node.status != "offline" else "")
@@ -24,7 +24,7 @@ def runner_line(node: Node, *, starting: bool = False) -> str:
 
 
 def up_is_starting(state: Path, now_s: float | None = None) -> bool:
-    """Whether an `interlock up` that works on this state directory began less than `READY_TIMEOUT_S` ago."""
+    """Return whether an `interlock up` on this state directory began less than `READY_TIMEOUT_S` ago."""
     try:
         began_s = (state / UP_LOCK).stat().st_mtime
     except OSError:
@@ -33,7 +33,7 @@ def up_is_starting(state: Path, now_s: float | None = None) -> bool:
 
 
 def up_process(state: Path) -> int | None:
-    """Return the process of the `interlock up` that works on this state directory, or None if there is none."""
+    """Return the process of the `interlock up` that works on this state directory, or None."""
     try:
         holder = int((state / UP_LOCK).read_text("ascii"))
         if holder <= 0:

@@ -1,4 +1,4 @@
-"""`interlock runners`: what is paired, codes for more, another token, and the end of one (L-3, L-6)."""
+"""`interlock runners`: list paired runners, create pairing codes, replace a token, or revoke it (L-3, L-6)."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ FIELDS: dict[UsageDimension, str] = {"day": "day", "agent": "agent_id", "model":
 FIGURES = ("TURNS", "TOKENS IN", "OUT", "FROM CACHE", "COST")
 LAYOUT = Layout(text=("MODEL", "PERSON"), extra=("FROM CACHE",), drop=("OUT", "TOKENS IN"))
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""A cell that begins so is calculated by spreadsheets, which a name that an agent chose must not be."""
+"""Spreadsheets calculate a cell that begins with one of these; a name that an agent chose must not be calculated."""
 
 
 def report(
@@ -76,7 +76,7 @@ def report(
 
 
 def _show(found: UsageReport) -> None:
-    """Print the table, its sum below it, and what is not exact."""
+    """Print the table, its sum below it, and which figures are not exact."""
     rows = [[*(one_line(_place(item, name) or "unknown") for name in found.by), *_figures(item)]
             for item in found.items]
     total = ["total", *[""] * (len(found.by) - 1), *_figures(found.total)]
@@ -97,7 +97,7 @@ def _figures(item: UsageFigures) -> list[str]:
 
 
 def _csv(found: UsageReport) -> str:
-    """Write the items as RFC 4180 has it, with the names of the API's fields."""
+    """Return the items as CSV (RFC 4180), with the names of the API's fields."""
     names = [*(FIELDS[name] for name in found.by), *UsageFigures.__struct_fields__]
     out = io.StringIO()
     table = csv.writer(out, lineterminator="\n")

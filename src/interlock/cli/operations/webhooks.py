@@ -1,4 +1,4 @@
-"""`interlock webhooks`: through what approvers are asked, and what never reached them (P-8)."""
+"""`interlock webhooks`: the ways to approvers, and the messages that were never delivered (P-8)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`interlock policy`: the rules in force, what they say of a call, of an approval, of what was recorded (P-1, A-9)."""
+"""`interlock policy`: the rules in force, and their decision on a call, an approval, or recorded calls (P-1, A-9)."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ NOT_KNOWN = {
     "driver": "an agent gave the command, and who drives that agent is not on record",
     "trusted_kinds": "the agent named the tool's kind; whether that is believed is taken from today's config",
 }
-"""What `replay` says of calls of which something is not on record, by its name in `ReplayedCall.unknown`."""
+"""Descriptions by `replay` of calls of which something is not recorded, by the names in `ReplayedCall.unknown`."""
 SESSIONS_REPLAYED = 20
-"""Sessions that `policy replay` goes through unless --limit says otherwise, the newest."""
+"""Maximum number of sessions of `policy replay` without --limit, the newest first."""
 
 
 def show(*, all_: Annotated[bool, Parameter(name="--all", help="Also the rules of memory flushes, which hold for no "
@@ -222,10 +222,10 @@ def _replayed_line(call: ReplayedCall) -> str:
 
 
 def state_of(remembered: RememberedRule) -> str:
-    """Whether a remembered rule decides anything."""
+    """Return the state of a remembered rule: revoked, in force, until when, or not in force."""
     if remembered.revoked_at:
         return "revoked"
     until = remembered.rule.get("until")
     if remembered.rule.get("effect") == "allow" and until is None:
-        return "not in force"  # Of an earlier version: it does not say where and how long it holds (H-8).
+        return "not in force"  # Of an earlier version: without place and validity (H-8).
     return f"until {until[:10]}" if isinstance(until, str) else "in force"

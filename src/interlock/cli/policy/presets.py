@@ -1,4 +1,4 @@
-"""`interlock policy use`: write the ready-made rules that a config uses into its file (Y-4)."""
+"""`interlock policy use`: write the presets that a config uses into its file (Y-4)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ANY_HEADER = re.compile(r"^[ \t]*\[", re.MULTILINE)
 
 
 def use_presets(names: Sequence[str], where: Where) -> int:
-    """Write `[policy] use` and say what is allowed from then on. Raises Trouble."""
+    """Write `[policy] use`, and print what is allowed from then on. Raises Trouble."""
     known = get_args(Preset)
     if not names:
         raise usage("No preset is named.", f"Name some of {', '.join(known)}, or none: interlock policy use readonly")
@@ -50,7 +50,7 @@ def use_presets(names: Sequence[str], where: Where) -> int:
 
 
 def with_presets(text: str, wanted: Sequence[str]) -> str:
-    """The config's text with `use` set in `[policy]`; all else stays as it is."""
+    """Return the config's text with `use` set in `[policy]`; the rest is unchanged."""
     line = f"use = [{', '.join(f'{chr(34)}{name}{chr(34)}' for name in wanted)}]"
     header = _HEADER.search(text)
     if header is None:
@@ -67,7 +67,7 @@ def with_presets(text: str, wanted: Sequence[str]) -> str:
 
 
 def _write(file: Path, text: str) -> None:
-    """Replace the file at once, or not at all; it keeps its mode."""
+    """Replace the file atomically; its mode is kept."""
     file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     written = file.with_name(f"{file.name}.new")
     written.write_text(text, "utf-8")

@@ -1,4 +1,4 @@
-"""Recorded sessions read over REST, and the rules in force, for `interlock policy replay` (P-1)."""
+"""Recorded sessions, read over REST, and the rules in force, for `interlock policy replay` (P-1)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def rules_in_force(link: GatewayLink) -> RuleSet:
     listed = (await link.ask(read(GET_POLICY))).rules
     rules = {source: [msgspec.convert({name: value for name, value in one.items() if name != "source"}, Rule)
                      for one in listed if one["source"] == source] for source in ("config", "remembered")}
-    return RuleSet(rules["config"], rules["remembered"], remember_described=True)  # It lists what is in force.
+    return RuleSet(rules["config"], rules["remembered"], remember_described=True)  # The list has the rules in force.
 
 
 async def replay_sessions(link: GatewayLink, sessions: Iterable[Session], policy: RuleSet

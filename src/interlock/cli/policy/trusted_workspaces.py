@@ -1,4 +1,5 @@
-"""`interlock trust`: the workspace files that people let configure an agent, and how such a yes is revoked (H-13)."""
+"""`interlock trust`: list the workspace files that people let configure an agent, and revoke such an approval
+(H-13)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`interlock diff`: what git finds changed in a session's workspace (J-4)."""
+"""`interlock diff`: the changes that git finds in a session's workspace (J-4)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from interlock.sdk.requests import sessions
 COLUMNS = Layout(text=("PATH",), shorten=cut_middle)
 COMMIT_CHARS = 12
 STYLES: dict[str, Style] = {"+": "added", "-": "removed", " ": "plain"}
-"""By the first character of a line below a diff's head; the others name places."""
+"""Styles by the first character of a line below a diff's head; the others are for positions."""
 
 
 def diff(
@@ -80,7 +80,7 @@ def _show_file(file: ChangedFile) -> None:
 
 
 def coloured(diff: str) -> str:
-    """Colour one file's diff as an approval's (Y-2), its control characters written as their escapes."""
+    """Colour a diff of one file as in an approval (Y-2), with control characters shown as escapes."""
     lines, is_head = list[CardLine](), True
     for text in printable(diff).split("\n"):
         is_head = is_head and not text.startswith("@@")

@@ -1,4 +1,4 @@
-"""`interlock sessions compact`: a session's agent compacts its context, and the outcome of it is said (T-6)."""
+"""`interlock sessions compact`: have a session's agent compact its context, and print the outcome (T-6)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from interlock.protocol.resources import Compaction, Notice
 from interlock.sdk.requests import sessions
 
 REPORT_TIMEOUT_S = 360.0
-"""An agent may take five minutes; then it is left to its work."""
+"""An agent may take five minutes; after that it continues without being waited for."""
 POLL_S = "20"
 
 
@@ -67,15 +67,16 @@ class _Event(msgspec.Struct):
 
 
 class _Page(msgspec.Struct):
-    """A page of the session's stream, as far as it is read."""
+    """The members of a page of the session's stream that are read."""
 
     events: list[_Event]
     next_cursor: str
 
 
 async def _answer_to(link: GatewayLink, asked: Compaction) -> tuple[dict[str, Any], str]:
-    """Read on until it is settled: the agent's report, {} where a hook wrote the summary, and what the gateway says of
-    it. A report alone settles nothing: the gateway may drop it. Raises Trouble where it failed, or is not answered."""
+    """Read the stream until the compaction is settled; returns the agent's report, {} if a hook wrote the summary, and
+    the gateway's statement. A report alone settles nothing: the gateway may drop it. Raises Trouble if the compaction
+    failed, or does not end in time."""
     until, cursor, report, waits = time.monotonic() + REPORT_TIMEOUT_S, asked.cursor, dict[str, Any](), False
     while time.monotonic() < until:
         page = await link.read(GET_FRAMES.at(asked.session_id), _Page, {"since": cursor, "wait": POLL_S})
@@ -87,7 +88,7 @@ async def _answer_to(link: GatewayLink, asked: Compaction) -> tuple[dict[str, An
                 raise Trouble("COMPACTION_FAILED", event.notice.message)
             frame = event.frame if event.kind == "C" else None
             if frame is not None and frame.payload.get("error_code") == Code.WORKSPACE_NOT_TRUSTED and not waits:
-                waits = True  # The session is closed then, and the request sent again once somebody allows it.
+                waits = True  # The session is closed then; the request is sent again after an approval.
                 say(f"{printable(frame.payload.get('message', ''))} It continues once allowed: interlock approve",
                     "bold", "interlock approve")
             elif frame is not None and frame.type == "session.closed":

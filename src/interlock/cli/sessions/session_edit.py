@@ -1,4 +1,5 @@
-"""`interlock sessions edit`: the view of an agent's sessions in an editor, applied through the API (N-1)."""
+"""`interlock sessions edit`: edit the view of an agent's sessions in an editor, and apply the changes through the API
+(N-1)."""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ from interlock.session.store.store_view import (
 )
 
 AT_WORK = ("running", "paused", "waiting_approval")
-"""States of a session in which deleting its entry is refused: it would end what runs."""
+"""States of a session in which deleting its entry is refused, since that would end its work."""
 NAME = "sessions.json"
 
 
@@ -72,7 +73,7 @@ async def _edit(link: GatewayLink, agent: str | None, editor: list[str], *, json
                 "only")
         agent_id = _agent(agent, sessions)
         before = view_of(sessions, agent_id)
-        draft = Path(tempfile.mkdtemp(prefix="interlock-")) / NAME  # 0700: labels and names are no one else's.
+        draft = Path(tempfile.mkdtemp(prefix="interlock-")) / NAME  # 0700: labels and names are private to this user.
         text = b"".join(written(before.items()))
         draft.write_bytes(text)
         with suspended():
@@ -118,7 +119,8 @@ def _differences(before: View, draft: Path) -> Differences:
 
 
 async def _apply(link: GatewayLink, agent_id: str, found: Differences) -> tuple[list[str], list[str]]:
-    """Take each edit in its key's session of now; one that is refused is reported, and the others are made."""
+    """Apply each edit to the current session of its key; returns the applied edits and the refused ones. A refusal does
+    not prevent the others."""
     taken: list[str] = []
     refused = [*found.refused]
     if not found.edits:

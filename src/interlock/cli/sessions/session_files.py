@@ -1,4 +1,4 @@
-"""`interlock sessions files` and `interlock sessions save`: what travelled in a session, and its bytes."""
+"""`interlock sessions files` and `interlock sessions save`: the files of a session, and their content."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ async def _save(session: str, asked: str, output: Path | None, where: Where) -> 
 
 
 async def _fetch(link: GatewayLink, session_id: str, file: SessionFile, place: Path) -> None:
-    """Write the file aside, check it, then give it its name: what is there under it is whole. Raises Trouble."""
+    """Write the file aside, check it, then rename it: a file of that name is always complete. Raises Trouble."""
     draft = place.with_name(f".{place.name}.{os.getpid()}.part")
     digest = hashlib.sha256()
     try:
@@ -88,7 +88,7 @@ async def _fetch(link: GatewayLink, session_id: str, file: SessionFile, place: P
                 out.write(piece)
         if digest.hexdigest() != file.sha256:
             raise Trouble("UpstreamError", f"What came of {file.transfer_id} is not the file.", "Try again.")
-        os.link(draft, place)  # Unlike a rename it never takes the place of another file.
+        os.link(draft, place)  # Unlike a rename, this never replaces another file.
     except OSError as error:
         raise usage(f"{place} cannot be written: {error.strerror}.", "Name another place with --output.") from None
     finally:
@@ -96,6 +96,7 @@ async def _fetch(link: GatewayLink, session_id: str, file: SessionFile, place: P
 
 
 def local_name(name: str) -> str:
-    """A name that an agent chose, as a file of this directory: no path, not hidden, no control characters."""
+    """Convert a name that an agent chose to a file name in this directory: no path, not hidden, no control
+    characters."""
     base = name.replace("\\", "/").rpartition("/")[2]
     return "".join(letter for letter in base if letter.isprintable()).lstrip(".")[:200] or "file"

@@ -1,4 +1,4 @@
-"""The table of `interlock sessions`: every column in a pipe, at a terminal what fits its width (V-1, Y-8)."""
+"""The table of `interlock sessions`: every column in a pipe, at a terminal the columns that fit (V-1, Y-8)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WAITING = frozenset({"pending", "pending_approval", "waiting_approval"})
 
 
 def session_table(found: Sequence[Session], width: int | None) -> str:
-    """Return the table. `width` is the terminal's; None prints every column, whole."""
+    """Return the table. `width` is the terminal's; None returns every column in full."""
     ids = [one.session_id for one in found]
     short = {one: one for one in ids} if width is None else unique_beginnings(ids)
     shown = {
@@ -44,8 +44,8 @@ def session_table(found: Sequence[Session], width: int | None) -> str:
 
 
 def title(session: Session, short_id: str) -> str:
-    """Return what people call a session: its label, the name of its chat, the first line of its first prompt (Y-8);
-    its key if it has none of these."""
+    """Return the name of a session for people: its label, the name of its chat, or the first line of its first prompt
+    (Y-8); its key if it has none of these."""
     return one_line(session.title, None) if session.title else _key(session, short_id)
 
 
@@ -56,7 +56,7 @@ def state_text(session: Session) -> str:
 
 
 def context(session: Session) -> str:
-    """Return how full the model's window is: `45.2k/200k 23%`, with `~` before an estimate; `-` while not known."""
+    """Return the fill level of the model's window: `45.2k/200k 23%`, with `~` before an estimate; `-` if unknown."""
     used = session.context_tokens
     if not used:
         return "-"
@@ -67,14 +67,14 @@ def context(session: Session) -> str:
 
 
 def cost(session: Session) -> str:
-    """Return what the agent says that the session has cost: `$0.66`, `<$0.01`; `-` while it says nothing."""
+    """Return the cost of the session as the agent reported it: `$0.66`, `<$0.01`; `-` if it reported none."""
     if session.cost_usd <= 0:
         return "-"
     return f"${session.cost_usd:,.2f}" if session.cost_usd >= 0.005 else "<$0.01"
 
 
 def _key(session: Session, short_id: str) -> str:
-    """Return a session's key; if it ends with the id, which has a column of its own, with the short one."""
+    """Return a session's key; if it ends with the id, which has a column of its own, with the short id."""
     key = one_line(session.session_key, None)
     if short_id != session.session_id and key.endswith(session.session_id):
         return f"{key.removesuffix(session.session_id)}{short_id}…"

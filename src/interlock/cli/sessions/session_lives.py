@@ -1,4 +1,4 @@
-"""`interlock sessions reset | set | history | archive | restore`: what a session's key carries (V-2)."""
+"""`interlock sessions reset | set | history | archive | restore`: change and list the sessions of a key (V-2)."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ HISTORY = ListTable[SessionHistory](
     layout=Layout(drop=("TOKENS", "BEGAN")))
 SHORT = {"model": "modelOverride", "mode": "modeOverride", "thinking": "thinkingLevel", "reasoning": "reasoningLevel",
          "verbose": "verboseLevel", "send": "sendPolicy"}
-"""What people say for some fields."""
+"""Short forms of some field names."""
 FIELDS = {field.encode_name: field.name for field in msgspec.structs.fields(EntryBody)}
-"""The names that the body has here for the stored ones."""
+"""Attributes of the request body, by the fields' stored names."""
 
 
 def reset(session: SessionNamed, /, *, json: Json = False, where: Here = NOWHERE) -> int:

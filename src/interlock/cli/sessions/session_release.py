@@ -1,4 +1,4 @@
-"""`interlock sessions release`: the gateway in control of a session hands it over to another (D-5)."""
+"""`interlock sessions release`: hand control of a session to another gateway (D-5)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from interlock.protocol.resources import Session
 from interlock.sdk.requests import sessions
 
 RELEASE_TIMEOUT_S = 10.0
-"""The runner hands over behind what the session acts on at the moment, which takes no longer while it is there."""
+"""The runner hands over after the input that the session is processing, which takes no longer while the runner is
+connected."""
 POLL_S = 0.2
 
 

@@ -1,4 +1,4 @@
-"""`interlock changes`, `land` and `discard`: what an agent staged, and the outcome of it (H-17)."""
+"""`interlock changes`, `land` and `discard`: staged changes of an agent, and their outcome (H-17)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from interlock.sdk.requests.base import read
 COLUMNS = Layout(text=("PATH", "NOTE"), extra=("SHA256", "MODE"), drop=("BYTES",), shorten=cut_middle)
 DIGEST_CHARS = 12
 QUESTION_S = 60.0
-"""The question of a landing that was asked for again comes within this: the agent's start is part of it."""
+"""Maximum time until the question of a repeated landing is asked; it includes the agent's start."""
 LOOK_S = 0.3
 
 
@@ -123,7 +123,7 @@ def _show(found: StagedChanges, question: Approval | None) -> None:
 
 
 def _note(file: StagedFile) -> str:
-    """Why a change does not land, or what a tool does with it later without asking."""
+    """Return why a change does not land, or what a tool does with it later without asking."""
     later = f"{UNASKED_LATER}: {file.unasked}" if file.unasked else ""
     return one_line("; ".join(note for note in (file.why or "", later) if note))
 
@@ -148,7 +148,7 @@ async def _land(named: str, files: tuple[str, ...], comment: str | None, where: 
 
 
 async def _asked(link: GatewayLink, session_id: str, found: StagedChanges) -> StagedChanges:
-    """Make the runner ask whether what is staged lands, and return the changes with the question; without one if the
+    """Have the runner ask whether the staged changes land; returns them with the question, or without one if the
     command ended first, as when a rule lets them land. Raises Trouble."""
     if not found.count:
         raise Trouble("Conflict", f"Nothing is staged in session {session_id}.", "See it with: interlock changes "

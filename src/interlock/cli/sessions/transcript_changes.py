@@ -1,4 +1,4 @@
-"""`interlock sessions fork|label|branch|import`: what changes a transcript's tree, or begins one (X-6)."""
+"""`interlock sessions fork|label|branch|import`: verbs that change a transcript's tree, or begin one (X-6)."""
 
 from __future__ import annotations
 
@@ -81,7 +81,8 @@ def import_(file: Annotated[Path, Parameter(name="FILE", help="A transcript: JSO
 
 def _ask_of_entry(where: Where, session: str, entry: str, request: Callable[[str, str], RequestSpec[AddedEntry]]
                   ) -> tuple[str, VerbAnswer[AddedEntry]]:
-    """Send a request of the whole ids of a session and an entry; the entry's, and the answer. Raises Trouble."""
+    """Send a request that takes the complete ids of a session and an entry; returns the entry's id and the response.
+    Raises Trouble."""
     async def send(link: GatewayLink) -> tuple[str, VerbAnswer[AddedEntry]]:
         session_id = (await short_ids.session(link, session)).session_id
         entry_id = await _entry_id(link, session_id, entry)

@@ -1,4 +1,4 @@
-"""Where a transcript is read from: a session of the gateway, or a file, for which no gateway need run."""
+"""The source of a transcript: a session of the gateway, or a file, which needs no running gateway."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Source = Annotated[str, Parameter(name="SESSION", help="A session's id, a unique
 
 
 def file_named(text: str) -> Path | None:
-    """The file that a word names: one with a slash or `.jsonl` is meant as a file, another is a session."""
+    """Return the file that a word names, or None: a word with a slash or `.jsonl` is a file, another is a session."""
     return Path(text) if os.sep in text or text.endswith(ENDING) else None
 
 
@@ -44,9 +44,10 @@ def read_file(path: Path) -> bytes:
 
 
 def file_size(path: Path) -> int:
-    """How large a transcript's file is, in bytes. Raises Trouble for what is not a regular file, or may not be read."""
+    """Return the size of a transcript's file in bytes. Raises Trouble if it is not a regular file, or may not be
+    read."""
     try:
-        # A FIFO would be waited for, and is found out without being opened.
+        # Opening a FIFO would block, so its kind is found out without opening it.
         found = path.stat()
     except FileNotFoundError:
         raise Trouble("NotFound", f"There is no file {path}.", "List sessions with: interlock sessions") from None
@@ -58,8 +59,8 @@ def file_size(path: Path) -> int:
 
 
 def read_within(path: Path, limit: int) -> bytes | None:
-    """Read a file; None where it holds more bytes than `limit`. A pipe or a device does not
-    state its size before, and may have no end. Raises OSError."""
+    """Read a file; None if it has more bytes than `limit`. A pipe or a device does not state its size before, and may
+    not end. Raises OSError."""
     with path.open("rb") as file:
         if os.fstat(file.fileno()).st_size > limit:
             return None
@@ -68,7 +69,7 @@ def read_within(path: Path, limit: int) -> bytes | None:
 
 
 async def transcript_of(text: str, where: Where, *, raw: bool = False) -> bytes:
-    """A transcript's bytes, from a file or from the gateway, redacted there unless `raw`. Raises Trouble."""
+    """Return a transcript's bytes, from a file or from the gateway, which redacts them unless `raw`. Raises Trouble."""
     path = file_named(text)
     if path is not None:
         return read_file(path)
@@ -78,14 +79,14 @@ async def transcript_of(text: str, where: Where, *, raw: bool = False) -> bytes:
 
 
 def write_new(path: Path, data: bytes) -> None:
-    """Write a file that is not there yet, whole or not at all. Raises Trouble."""
+    """Write a file that does not exist yet, atomically. Raises Trouble."""
     draft = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        os.link(draft, path)  # Unlike a rename it never takes the place of another file.
+        os.link(draft, path)  # Unlike a rename, this never replaces another file.
     except FileExistsError:
         raise usage(f"{path} is there already.", "Name another place, or remove it.") from None
     except OSError as error:

@@ -1,4 +1,4 @@
-"""`interlock sessions show|tail|tree|export|doctor`: transcripts read, of sessions and of files (X-4, X-6)."""
+"""`interlock sessions show|tail|tree|export|doctor`: read transcripts of sessions and files (X-4, X-6)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from interlock.session.transcript.tree import Tree, read_tree
 
 TAIL = 10
 LINES_SHOWN = 20
-"""Lines of output that `show` prints of one tool's result, unless all are asked for."""
+"""Lines of a tool's output that `show` prints, unless all are requested."""
 FINDINGS_SHOWN = 50
 FINDINGS = Layout(text=("WHAT",), drop=("ENTRY",))
 
@@ -183,8 +183,8 @@ def _show(found: Tree, path: list[int], *, full: bool) -> None:
 
 
 def _drawn(found: Tree, labels: dict[str, str], *, every: bool) -> list[str]:
-    """Return the tree as lines: unless `every` is set, entries between its root, where branches part, labels and ends
-    are only counted. Without recursion: a chain of any length must not end the program."""
+    """Return the tree as lines: unless `every` is set, entries between the root, branch points, labels and ends are
+    only counted. It does not recurse, so that a long chain cannot exhaust the stack."""
     children, leaf = found.children(), found.leaf
     drawn: list[str] = []
     waiting = [(place, 0) for place in reversed(children.get(None, []))]

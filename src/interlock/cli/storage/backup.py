@@ -1,4 +1,4 @@
-"""`interlock backup` and `interlock restore`: a state directory as one file, and back."""
+"""`interlock backup` and `interlock restore`: write a state directory to one file, and restore it."""
 
 from __future__ import annotations
 

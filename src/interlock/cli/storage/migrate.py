@@ -1,4 +1,4 @@
-"""`interlock migrate`: from one machine's files into PostgreSQL, and back."""
+"""`interlock migrate`: move a ledger from one machine's files to PostgreSQL, or back."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def migrate(
     from interlock.log import configure
     from interlock.ports.ledger import LedgerError
 
-    configure()  # Standard output is the report alone, a JSON document when asked for.
+    configure()  # Standard output has only the report, as a JSON document if requested.
     state = where.directory()
     if tenant is not None and to is not None:
         return migrate_tenant(MoveRequest(tenant, state, from_, to, to_state, at, dry_run), json=json)
@@ -90,8 +90,8 @@ def migrate(
 
 
 def _missing_beside(state: Path) -> list[str]:
-    """Return what a state directory lacks of what gateways keep in theirs also if the ledger is a database: a move of
-    the ledger leaves it where it is."""
+    """Return the files that a state directory lacks and that gateways need there even if the ledger is a database: a
+    move of the ledger does not move them."""
     from interlock.app.objects import OBJECTS_NAME
     from interlock.gateway.audit.audit_state import CHECKPOINTS_NAME
     from interlock.gateway.audit.signing_key import KEY_NAME, PUBLIC_NAME

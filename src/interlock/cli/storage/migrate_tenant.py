@@ -1,4 +1,4 @@
-"""`interlock migrate --tenant`: one tenant into a cluster that has others."""
+"""`interlock migrate --tenant`: move one tenant to a cluster that has others."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from interlock.ports.ledger import LedgerError
 
 
 class MoveRequest(NamedTuple):
-    """What was asked for: a tenant, from the state directory or the database `store`, to the database `to`."""
+    """The request: a tenant, from the state directory or the database `store`, to the database `to`."""
 
     tenant: str
     state: Path
@@ -35,7 +35,7 @@ class MoveRequest(NamedTuple):
 
 
 def migrate_tenant(asked: MoveRequest, *, json: bool) -> int:
-    """Move it, and print what was moved. Raises Trouble."""
+    """Move the tenant, and print what was moved. Raises Trouble."""
     if asked.to_state is None or not (asked.to_state / KEY_NAME).is_file():
         raise usage("Moving a tenant needs the signing key of the destination's gateways.",
                     f"Name a directory that has their {KEY_NAME} with --to-state.")

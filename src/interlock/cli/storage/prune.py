@@ -1,4 +1,4 @@
-"""`interlock prune`: forget what is older than it is kept (G-5)."""
+"""`interlock prune`: delete what is older than its retention (G-5)."""
 
 from __future__ import annotations
 

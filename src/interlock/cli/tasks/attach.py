@@ -1,4 +1,4 @@
-"""`interlock attach`: stream a command again from where the terminal left off (G-4)."""
+"""`interlock attach`: follow a command again, from the last event that this terminal showed (G-4)."""
 
 from __future__ import annotations
 

@@ -214,8 +214,8 @@ class _Chat:
                 return await self._run(link)
 
     async def _check_offered(self, link: GatewayLink) -> None:
-        """Refuse an agent that no runner offers before anything is read: the first message may take long to arrive, or
-        never do. An existing session accepts messages for later. Raises Trouble."""
+        """Refuse an agent that no runner offers before input is read: the first message may come late or never. An
+        existing session accepts messages for later. Raises Trouble."""
         agent_id, key = self._agent_id, self._key
         if agent_id is None or key is None:
             return
@@ -259,7 +259,7 @@ class _Chat:
         return ExitStatus.DONE if self._is_person else self._status
 
     async def _rejoin(self, link: GatewayLink) -> None:
-        """Show what still runs in the session of this key, from where this terminal left off."""
+        """Show the running command of this key's session, from the last event that this terminal showed."""
         if self._key is None:
             return
         try:
@@ -283,7 +283,7 @@ class _Chat:
             await asyncio.wait([reading, showing], return_when=asyncio.FIRST_COMPLETED)
             if not reading.done():
                 reading.cancel()
-                showing.result()  # It ends by itself only if it failed.
+                showing.result()  # It ends by itself only after a failure.
                 return
             line = reading.result()
             word = line.strip().lower() if line is not None else ""
@@ -321,7 +321,7 @@ class _Chat:
         return _Shown() if self._is_person else nullcontext()
 
     async def _send(self, link: GatewayLink, text: str) -> None:
-        # Without a message_id: the request's own key makes it count once.
+        # Without a message_id: the request's idempotency key makes it count once.
         body: dict[str, Any] = {"channel": CHANNEL, "chat_type": "direct", "sender": _user(), "text": text}
         if self._key is not None:
             body["session_key"] = self._key
@@ -337,7 +337,7 @@ class _Chat:
                 await self._commands.put(received.command_id)
 
     async def _show_all(self, link: GatewayLink) -> None:
-        """Show commands one after another, as their session runs them."""
+        """Show commands one after another, in the order in which their session runs them."""
         while (command_id := await self._commands.get()) is not None:
             command = await link.read(GET_COMMAND.at(command_id), Command)
             detail = verbosity((await entry_of(link, command)).get("verboseLevel"), "on")
@@ -361,7 +361,7 @@ class _Chat:
 
 
 class _Shown(AbstractContextManager[None]):
-    """Show a refusal, and continue; without a gateway there is nothing to continue with."""
+    """Shows a refusal, and continues; without a gateway the chat ends."""
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> bool:
         if not isinstance(error, Trouble) or error.code == "Unreachable":

@@ -1,4 +1,5 @@
-"""`interlock ci`: a prompt as a job of a pipeline. It asks nothing here: approvals are answered elsewhere (O-10)."""
+"""`interlock ci`: run a prompt as a job of a pipeline. It asks no questions: approvals are answered elsewhere
+(O-10)."""
 
 from __future__ import annotations
 
@@ -71,7 +72,7 @@ def ci(
 
 
 def _text_of(file: Path) -> str:
-    """Read the prompt. Raises Trouble for one that is missing, too long, or not text."""
+    """Read the prompt. Raises Trouble if it is missing, too long, or not text."""
     try:
         if file == STDIN:
             raw = sys.stdin.buffer.read(MAX_WORDS_BYTES + 1)
@@ -86,7 +87,7 @@ def _text_of(file: Path) -> str:
 
 
 def _writable(file: Path | None, option: str) -> Path | None:
-    """Check before anything is submitted that a file can be made. Raises Trouble."""
+    """Check before anything is submitted that the file can be created. Raises Trouble."""
     if file is not None and (file.is_dir() or not os.access(file.absolute().parent, os.W_OK)):
         raise usage(f"{option} {file} cannot be written.", "Name a file in a directory that is there.")
     return file

@@ -1,4 +1,4 @@
-"""Where the terminal left off: how far each command's and session's stream was shown (G-4)."""
+"""Cursors of this terminal: how far each command's and session's stream was shown (G-4)."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import msgspec
 from interlock.cli.config.place import CURSORS_FILE, write_private
 
 KEPT = 200
-"""Commands, and sessions, whose place is kept; the oldest goes first."""
+"""Maximum number of commands, and of sessions, whose cursor is stored; the oldest is removed first."""
 
 Phase = Literal["before", "inside", "after"]
-"""Whether the command's own part of its session's stream is still to come, being shown, or was shown."""
+"""Position in the session's stream relative to the command's part of it."""
 
 
 class ShownCursor(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How far a command was shown. `shown` counts the code points of each open block that stand on the screen."""
+    """How far a command was shown. `shown` counts the code points of each open block that are on the screen."""
 
     cursor: str | None = None
     status_cursor: str | None = None
@@ -33,7 +33,7 @@ class _Kept(msgspec.Struct, kw_only=True):
 
 
 class Cursors:
-    """The file `<state>/cursors.json`. Losing it loses no work: what was shown is shown again."""
+    """The file `<state>/cursors.json`. Losing it loses no work: events are shown a second time."""
 
     def __init__(self, state: Path) -> None:
         self._path = state / CURSORS_FILE
@@ -47,7 +47,7 @@ class Cursors:
         return self._read().sessions.get(session_id)
 
     def keep(self, session_id: str, command_id: str | None, place: ShownCursor) -> None:
-        """Note how far it was shown."""
+        """Store how far the command or session was shown."""
         kept = self._read()
         if command_id is not None:
             kept.commands.pop(command_id, None)

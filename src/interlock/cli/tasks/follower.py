@@ -1,4 +1,4 @@
-"""Following a command: its session's frames, its status and its approvals at once, until it has ended (G-4)."""
+"""Follow a command: its session's frames, its status and its approvals, until it has ended (G-4)."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from interlock.protocol.api.sessions import GET_FRAMES
 from interlock.protocol.resources import Approval, Command, Notice
 
 DRAIN_S = 5.0
-"""How long the last frames of a command that has ended are waited for."""
+"""Maximum wait for the last frames of an ended command."""
 KEEP_EVERY_S = 1.0
-"""How often the place is written down while frames come."""
+"""Interval at which the cursor is stored while frames arrive."""
 QUEUED_S = 1.0
-"""A shorter wait in the queue is not said."""
+"""A shorter wait in the queue is not reported."""
 TERMINAL = frozenset(BY_STATE)
 _WAITS = {
     "pending_approval": "the task waits for an approval before it starts",
@@ -43,7 +43,7 @@ _WAITS = {
 
 
 class Follower:
-    """Follows one command to its end. What it shows, and how approvals are answered, are given.
+    """Follows one command to its end. The caller passes what shows it, and how approvals are answered.
 
     With `events` every event is printed as a line of JSON (`--jsonl`).
     """
@@ -63,7 +63,7 @@ class Follower:
         screen.enter(command.state)
         self._queued_s = queued_s
         self._in_queue: asyncio.Task[None] | None = None
-        """Says what the command waits for, if it waits for longer than `queued_s`."""
+        """Reports what the command waits for, if it waits for longer than `queued_s`."""
         self._part = CommandFrames(command.id, place.phase, place.turn_id)
         self._cursor = place.cursor
         self._status_cursor = place.status_cursor
@@ -71,7 +71,7 @@ class Follower:
         screen.restore(place.shown)
 
     async def follow(self) -> Command:
-        """Show the command until it has ended; give it as it then is. Raises Trouble."""
+        """Show the command until it has ended; returns its final state. Raises Trouble."""
         try:
             async with asyncio.TaskGroup() as group:
                 frames = group.create_task(self._follow_frames())
@@ -126,7 +126,7 @@ class Follower:
 
     async def _follow_status(self, group: asyncio.TaskGroup) -> None:
         if self._status_cursor is not None:
-            # What was asked before this terminal left off, and is still open, is asked again.
+            # An approval that was shown before this terminal left, and is still pending, is asked again.
             for approval in await self._link.list(LIST_APPROVALS.at(), Approval, {"state": "pending"}):
                 if approval.command_id == self._command_id:
                     await self._approvals.take(approval.id, "pending", group)
@@ -134,7 +134,7 @@ class Follower:
         async for item in stream:
             self._status_cursor = stream.cursor
             if not isinstance(item, SseEvent):
-                continue  # The frames' stream says the same of the same link.
+                continue  # The frames' stream reports the same about the same link.
             if self._events:
                 _event_line("status", item)
             event = item.data
@@ -159,18 +159,18 @@ class Follower:
 
     async def _say_queued(self) -> None:
         await asyncio.sleep(self._queued_s)
-        with suppress(Trouble):  # It is a remark; what goes wrong is said where the command is followed.
+        with suppress(Trouble):  # It is a remark; errors are reported where the command is followed.
             reason = await queue_reason(self._link, self._command)
             if reason is not None:
                 self._screen.remark(reason)
 
 
 class _Approvals:
-    """The approvals of one command: each is asked once, and its decision shown once, with who decided.
+    """The approvals of one command: each is asked once, and its decision shown once, with its approver.
 
-    Status and frames are two streams, of which either may be ahead. A tool's output follows the frame that released
-    it, and its result the frame that took its question back; so the decision is shown at that frame, if the status has
-    not reported it before.
+    Status and frames are two streams, and either may be ahead. A tool's output follows the frame that released the
+    tool, and its result follows the frame that withdrew its question; so the decision is shown at that frame, if the
+    status has not reported it before.
     """
 
     def __init__(self, link: GatewayLink, screen: Screen, asker: ApprovalPrompt) -> None:
@@ -179,23 +179,23 @@ class _Approvals:
         self._asker = asker
         self._asked: dict[str, asyncio.Task[bool]] = {}
         self._held: dict[str, str] = {}
-        """The approval of each interaction that waits for one, by the interaction's id."""
+        """The approval of each pending interaction, by the interaction's id."""
         self._closed: set[str] = set()
         """The approvals whose decision was shown."""
         self._closing = asyncio.Lock()
-        """Held until a decision is on the screen, so that the stream which comes second waits for it."""
+        """Held until a decision is on the screen, so that the stream that reports it second waits."""
         self._one_at_a_time = asyncio.Lock()
 
     async def take(self, approval_id: str, state: str, group: asyncio.TaskGroup) -> None:
-        """Take an approval's event from the status."""
+        """Process an approval's event from the status."""
         if state != "pending":
-            if approval_id in self._asked:  # Else it was decided, and shown, before; `consumed` follows `granted`.
+            if approval_id in self._asked:  # Otherwise it was decided and shown before; `consumed` follows `granted`.
                 await self._close(approval_id)
         elif approval_id not in self._asked and approval_id not in self._closed:
             self._asked[approval_id] = group.create_task(self._ask(approval_id))
 
     async def take_frame(self, payload: p.Payload) -> None:
-        """Take a frame of the command before it is shown."""
+        """Process a frame of the command before it is shown."""
         match payload:
             case p.InteractionHeld():
                 self._held[payload.interaction_id] = payload.approval_id
@@ -215,7 +215,7 @@ class _Approvals:
         asked = self._asked.pop(approval_id, None)
         said = False
         if asked is not None and not asked.done():
-            # Decided elsewhere while it was asked here, or by the vote whose answer is just on its way.
+            # Decided elsewhere while it was asked here, or by the vote whose response is still on its way.
             asked.cancel()
             await asyncio.wait([asked])
         elif asked is not None and not asked.cancelled():
@@ -230,7 +230,7 @@ class _Approvals:
             asked.cancel()
 
     async def _ask(self, approval_id: str) -> bool:
-        """Ask, one question at a time; whether the decision was said."""
+        """Ask one question at a time; returns whether the decision was shown."""
         async with self._one_at_a_time:
             try:
                 approval = await self._link.read(GET_APPROVAL.at(approval_id), Approval)
@@ -239,7 +239,7 @@ class _Approvals:
                 with self._screen.asking():
                     return await self._asker.answer(approval)
             except Trouble as trouble:
-                # Anyone who may not vote here can still watch; others may answer.
+                # A person who may not vote can still watch; others may answer.
                 self._screen.remark(trouble.line(), "red", trouble.label)
                 return False
 

@@ -1,4 +1,4 @@
-"""`interlock tasks`, `approvals` and `sessions`: what there is; what waits for you comes first (G-7)."""
+"""`interlock tasks`, `approvals` and `sessions`: lists, with what waits for this person first (G-7)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ TASKS = Layout(text=("PROMPT", "SESSION", "ERROR", "BY"), extra=("TYPE", "BY", "
                drop=("CREATED", "AGENT"))
 APPROVALS = Layout(text=("WHAT",), extra=("TOOL",), drop=("AGENT", "STATE", "TIME LEFT / BY"))
 DECIDED = APPROVALS._replace(drop=("AGENT", "TIME LEFT / BY", "STATE"), text_least=9)
-"""A list with approvals that are decided: what became of each says more than who decided it."""
+"""Layout of a list with decided approvals: their outcome matters more than their approver."""
 SHOWN_BY_DEFAULT = 50
 """Rows that a list at the terminal shows without --limit."""
 Limit = Annotated[int, Parameter(help="How many to show.")]
@@ -170,7 +170,7 @@ def sessions(
 
 
 SHOWN_STATES = {"consumed": "allowed (used)", "void": "withdrawn (void)"}
-"""States of an approval whose names on the wire do not show a person what became of it."""
+"""Shown names of approval states whose names on the wire do not state their outcome."""
 
 
 def _show_tasks(found: list[Command], titles: dict[str, str | None], *, narrowed: bool) -> None:
@@ -189,7 +189,7 @@ def _show_tasks(found: list[Command], titles: dict[str, str | None], *, narrowed
 
 
 def _other_than(prompt: str | None, title: str | None) -> str:
-    """Return a session's title; empty if it is the prompt beside it."""
+    """Return a session's title; "" if it is the prompt beside it."""
     return title if title is not None and title != prompt else ""
 
 
@@ -230,7 +230,7 @@ def _show_approvals(found: list[Approval], seen: SeenApprovals, nothing: str) ->
 
 
 async def _of_session(link: GatewayLink, asked: dict[str, str]) -> dict[str, str]:
-    """Return the filters with the whole id of the session that they name. Raises Trouble."""
+    """Return the filters with the complete id of the session that they name. Raises Trouble."""
     session = await short_ids.full_id(link, short_ids.SESSION, asked.get("session"))
     return asked if session is None else {**asked, "session": session}
 
@@ -250,7 +250,7 @@ def _show_sessions(found: list[Session], limit: int, nothing: str) -> None:
 
 
 def _print_members(members: dict[str, Any]) -> None:
-    """Show a resource member by member; what is nested stands as JSON."""
+    """Print a resource member by member; nested values are printed as JSON."""
     width = max((len(key) for key in members), default=0)
     for key, value in members.items():
         text = value if isinstance(value, str) else msgspec.json.format(msgspec.json.encode(value), indent=2).decode()

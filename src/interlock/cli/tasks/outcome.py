@@ -1,4 +1,4 @@
-"""The last line of a command that was followed, and its exit status."""
+"""The last line of a followed command, and its exit status."""
 
 from __future__ import annotations
 
@@ -13,32 +13,33 @@ _STYLE = {"succeeded": "green", "canceled": "bold"}
 GOES_ON = "the work continues"
 NOT_RUN = "✗ not run:"
 SENTENCE_CHARS = MAX_REASON_CHARS + 200
-"""A reason that a person wrote is shown whole, with who they are."""
+"""A reason that a person wrote is shown in full, with their name."""
 SHOWN_DENIALS = 5
-"""Denied calls that the last lines name; they count the others."""
+"""Maximum number of denied calls that the last lines name; they count the others."""
 
 
 def exit_of(command: Command) -> ExitStatus:
-    """The exit status that says how a command ended."""
+    """Return the exit status for the outcome of a command."""
     return of_command(command.state, command.error.code if command.error else None)
 
 
 def close_line(command: Command, *, shown: bool = True) -> None:
-    """Say in one line how a command ended; if it failed, as an error with its remedy. Before it, a line for each call
-    that was denied: by whom or by which rule, and why (Y-5). `shown`: what the agent wrote stands above."""
+    """Print in one line how a command ended; if it failed, as an error with its remedy. A line for each denied call
+    precedes it, with the person or rule that denied it, and why (Y-5). `shown` means that the agent's text is above
+    it."""
     for line in denied_lines(command):
         notice(NOT_RUN, line.removeprefix(NOT_RUN).lstrip(), "red")
     if command.error is not None and command.state != "succeeded":
         notice(f"error[{command.error.code}]:", f"{_sentence(command)} {remedy(command, shown=shown)}".rstrip(), "red")
         return
-    # Green says that all went well, and yellow cannot be read on a light ground.
+    # Green would mean success, and yellow is illegible on a light background.
     ended = _ended(command)
     style = "bold" if command.denials and command.state == "succeeded" else _STYLE.get(command.state, "red")
     notice(ended, _facts(command).removeprefix(ended).lstrip(), style)
 
 
 def denied_lines(command: Command) -> list[str]:
-    """Name the calls of a command that did not run because they were denied."""
+    """Return a line for each call of a command that did not run because it was denied."""
     lines = [f"{NOT_RUN} {one_line(denial.title)} · "
              f"{one_line(No(denial.by, denial.reason).sentence(), SENTENCE_CHARS)}"
              for denial in command.denials[:SHOWN_DENIALS]]
@@ -47,13 +48,13 @@ def denied_lines(command: Command) -> list[str]:
 
 
 def interrupted_line(command_id: str) -> str:
-    """Return the sentence that the work continues, and how to come back to it."""
+    """Return the sentence that the work continues, and how to follow it again."""
     return f"{GOES_ON}; come back with: interlock attach {command_id}  ·  end it with: interlock cancel " \
            f"{command_id}"
 
 
 def remedy(command: Command, *, shown: bool = True) -> str:
-    """What to do about a command that ended without its result."""
+    """Return the remedy for a command that ended without its result."""
     code = command.error.code if command.error else ""
     if not shown and code in _LAST_LINES:
         return f"See the agent's last lines with: interlock attach {command.id} --from-start"
@@ -63,7 +64,7 @@ def remedy(command: Command, *, shown: bool = True) -> str:
 
 
 _LAST_LINES = {Code.PROCESS_EXIT, Code.SIGNAL_EXIT, "AgentExited"}
-"""Codes whose reason is in what the agent wrote last."""
+"""Codes whose cause is in the last output of the agent."""
 
 _REMEDIES = {
     "LedgerRestored": "Look at its workspace; `interlock status` shows what the ledger lacks.",

@@ -1,4 +1,4 @@
-"""A job of a pipeline from its submission to its files: summary, proof, outputs (O-10)."""
+"""A job of a pipeline, from its submission to its files: summary, proof, outputs (O-10)."""
 
 from __future__ import annotations
 
@@ -32,12 +32,11 @@ from interlock.sdk import AsyncInterlock, InterlockError, RetryPolicy, problems
 from interlock.sdk.requests import commands
 
 AWAY_S = 600.0
-"""A gateway that is away for longer is given up."""
+"""Time without a gateway after which the job fails."""
 ATTEMPTS = 160
 """Requests are sent again about as long."""
 EVIDENCE_S = 60.0
-"""How long a gateway may take to prove the records: one that cannot sign its log asks to try again later,
-again and again."""
+"""Maximum time for the gateway to prove the records: one that cannot sign its log asks for a retry each time."""
 LEAVE_S = 6.0
 """GitHub ends a canceled step 7.5 s after its first signal."""
 CANCEL_REASON = "the pipeline's job was canceled"
@@ -45,7 +44,7 @@ NO_ROLE = "the key has none of the roles auditor, admin and owner, so it may not
 
 
 class JobOptions(NamedTuple):
-    """What a job was started with. `summary` is written, `added_summary` is added to."""
+    """The options of a job. `summary` is written, `added_summary` is appended to."""
 
     agent: str
     prompt: str
@@ -81,7 +80,7 @@ async def drive(options: JobOptions, where: Where, environ: Mapping[str, str]) -
 
 
 class _Started:
-    """A job that runs. `first` is the impatient client: a gateway that was never there is reported soon."""
+    """A running job. `first` is the client with few retries: a gateway that was never reachable is reported soon."""
 
     def __init__(self, options: JobOptions, gateway: AsyncInterlock, first: AsyncInterlock, job: PipelineJob,
                  environ: Mapping[str, str]) -> None:
@@ -113,7 +112,7 @@ class _Started:
                 self._job.say(interrupted_line(done.result().id))
             if not self._job.annotates:
                 raise trouble from None
-            # The log has standard error too: the annotation is the one line that says it.
+            # The log has standard error too: only the annotation reports the outcome.
             self._job.annotate("error", trouble.code, f"{full_sentence(trouble.sentence)} {trouble.remedy}".rstrip())
             return trouble.status
 
@@ -145,7 +144,7 @@ class _Started:
         return await self._job.submit(request, run.keys(request.body or b"", rerun=options.rerun))
 
     async def _left(self) -> int:
-        """End as `on_cancel` says, within LEAVE_S."""
+        """End the job as `on_cancel` says, within LEAVE_S."""
         command = None
         try:
             async with asyncio.timeout(LEAVE_S):
@@ -215,7 +214,7 @@ class _Started:
                         self._job.overdue)
 
     async def _approvals(self, ended: Command) -> list[Approval]:
-        """Read the approvals as they are now: votes came after the events that named them."""
+        """Read the current state of the approvals: votes were cast after the events that named them."""
         names = [*self._job.approvals]
         if ended.approval_id is not None and ended.approval_id not in names:
             names.insert(0, ended.approval_id)
@@ -233,7 +232,7 @@ class _Started:
             self._add(Path(outputs), "".join(f"{name}={phrase(value)}\n" for name, value in values.items()))
 
     def _add(self, file: Path, text: str) -> None:
-        """Add to a file of the CI system; the job's outcome does not depend on it."""
+        """Append to a file of the CI system; a failure does not change the job's outcome."""
         try:
             with file.open("a", encoding="utf-8") as opened:
                 opened.write(_gap(file) + text)

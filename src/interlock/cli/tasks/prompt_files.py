@@ -15,12 +15,12 @@ from interlock.protocol.limits import MAX_COMMAND_BINARY_BYTES, MAX_INLINE_BINAR
 IMAGES = {
     b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF87a": "image/gif", b"GIF89a": "image/gif",
 }
-"""How a file of a kind begins; WebP is recognised by two marks."""
+"""First bytes of each kind of image; WebP is recognised by two marks."""
 
 
 def attached(images: Sequence[Path], files: Sequence[Path]) -> list[dict[str, Any]]:
-    """The content parts of the files that go with a prompt. Raises Trouble for one that is missing, not readable, too
-    large, or no image."""
+    """Return the content parts of the files that are attached to a prompt. Raises Trouble if a file is missing,
+    unreadable, too large, or not an image."""
     parts = [_part(path, "image") for path in images] + [_part(path, "file") for path in files]
     total = sum(len(base64.b64decode(part["value"]["data"])) for part in parts)
     if total > MAX_COMMAND_BINARY_BYTES:
@@ -60,7 +60,7 @@ def _unreadable(path: Path, kind: str, error: OSError) -> Trouble:
 
 
 def image_type(data: bytes) -> str | None:
-    """The media type of an image that agents take, by how it begins."""
+    """Return the media type of an image that agents accept, by its first bytes."""
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "image/webp"
     return next((name for mark, name in IMAGES.items() if data.startswith(mark)), None)

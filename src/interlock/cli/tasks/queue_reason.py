@@ -1,4 +1,4 @@
-"""What a task waits for that is queued, in a sentence (Y-6)."""
+"""Why a queued task waits, in a sentence (Y-6)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from interlock.sdk.requests.base import read
 
 _AT_WORK = [state for state in get_args(CommandState) if state not in BY_STATE
             and state not in ("queued", "pending_approval")]
-"""The states of the one task of a session that others of it wait for."""
+"""The states of a session's active task; its other tasks wait for that one."""
 
 
 async def queue_reason(link: GatewayLink, command: Command) -> str | None:

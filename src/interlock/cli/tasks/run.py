@@ -1,4 +1,5 @@
-"""`interlock run`: a prompt to an agent, its work streamed, its approvals asked, an exit status that does not lie."""
+"""`interlock run`: send a prompt to an agent, stream its work, ask for approvals, and exit with the outcome's
+status."""
 
 from __future__ import annotations
 
@@ -43,9 +44,9 @@ from interlock.session.keys import BadKey, canonical_key
 from interlock.session.store.entry import verbosity
 
 MAX_WORDS_BYTES = 4 * MIB
-"""A prompt's text; what is longer belongs into a file of the workspace."""
+"""Maximum size of a prompt's text; a longer one belongs in a file of the workspace."""
 STDIN_REMARK_S = 1.0
-"""Reading standard input for longer than this is said."""
+"""A read of standard input that takes longer is reported."""
 
 
 def run(
@@ -139,13 +140,13 @@ def _check_options(agent: str, session: str | None, branch: str | None, priority
 
 
 class BranchOf(NamedTuple):
-    """A task that works in a worktree: on this branch, or on one that is named for it."""
+    """The branch of a task that works in a worktree: `name`, or one named for the task if that is None."""
 
     name: str | None
 
 
 class CommandRun:
-    """One command that this terminal started or came back to."""
+    """One command that this terminal started or returned to."""
 
     def __init__(self, where: Where, how: Answering, *, json: bool, jsonl: bool, full: bool = False) -> None:
         self._where = where
@@ -158,7 +159,7 @@ class CommandRun:
         self._tree: Worktree | None = None
 
     def drive(self, work: Coroutine[Any, Any, int]) -> int:
-        """Run to the end; Ctrl-C leaves the work continuing, and says how to come back."""
+        """Run the work to its end; Ctrl-C leaves the command running, and prints how to return."""
         try:
             return asyncio.run(_interruptible(work))
         except (KeyboardInterrupt, asyncio.CancelledError):
@@ -169,7 +170,7 @@ class CommandRun:
                 say(worktrees.kept_line(self._tree))
             return ExitStatus.INTERRUPTED
         except BrokenPipeError:
-            if self._command is not None:  # Anyone who read has enough; the command is another matter.
+            if self._command is not None:  # The reader of the output has enough; the command continues.
                 say(interrupted_line(self._command.id), "bold", GOES_ON)
             raise
         except Trouble as trouble:
@@ -201,10 +202,10 @@ class CommandRun:
                                 "another.", "Leave --worktree out, or name another --session.")
                 here = str(tree.workspace)
             if workspace is not None or not joins:
-                target["workspace"] = here  # Else the session keeps the one that it was opened in.
+                target["workspace"] = here  # Otherwise the session keeps the one that it was opened in.
                 await check_roots(link, target, here)
             if not joins and "session_key" not in target:
-                body["close_session"] = True  # It is opened for this command alone, and its agent ends with it.
+                body["close_session"] = True  # The session is opened for this command only, and its agent ends with it.
             self._command = command = await self._submitted(link, body, tree)
             if detach:
                 return self._detached(command)
@@ -216,20 +217,20 @@ class CommandRun:
             return status
 
     async def _submitted(self, link: GatewayLink, body: dict[str, Any], tree: Worktree | None) -> Command:
-        """Submit the command; its worktree is made before, and removed again if the command is refused."""
+        """Submit the command; its worktree is created before, and removed if the command is refused."""
         if tree is not None:
             worktrees.make(tree)
         try:
             command = decoded(await link.send(SUBMIT_COMMAND.at(), body), Command, SUBMIT_COMMAND.at())
         except Trouble as trouble:
-            if tree is not None and trouble.code != "Unreachable":  # Else it may have been taken.
+            if tree is not None and trouble.code != "Unreachable":  # Otherwise it may have been accepted.
                 worktrees.unmake(tree)
             raise
         self._tree = tree
         return command
 
     async def follow(self, link: GatewayLink, command: Command, place: ShownCursor) -> int:
-        """Follow a command to its end, and say how it ended."""
+        """Follow a command to its end, and print how it ended."""
         self._command = command
         quiet = self._json or self._jsonl
         async with terminal_answers() as answers:
@@ -257,7 +258,8 @@ class CommandRun:
 
 
 async def entry_of(link: GatewayLink, command: Command) -> dict[str, Any]:
-    """What the command's session carries (I-4); {} where it cannot be read: the work matters more than its looks."""
+    """Return the entry of the command's session (I-4); {} if it cannot be read: the work matters more than its
+    display."""
     if command.target.session_id is None:
         return {}
     try:
@@ -267,7 +269,7 @@ async def entry_of(link: GatewayLink, command: Command) -> dict[str, Any]:
 
 
 async def _interruptible(work: Coroutine[Any, Any, int]) -> int:
-    """Take SIGTERM, and the end of the terminal, as Ctrl-C: what was shown is written down before the end."""
+    """Treat SIGTERM and SIGHUP as Ctrl-C: the cursor is stored before the end."""
     task = asyncio.current_task()
     assert task is not None
     for number in (signal.SIGTERM, signal.SIGHUP):
@@ -276,7 +278,8 @@ async def _interruptible(work: Coroutine[Any, Any, int]) -> int:
 
 
 def chosen_workspace(option: Path | None, link: GatewayLink) -> str:
-    """The workspace as an absolute path on the runner. Raises Trouble for one that is not on this machine."""
+    """Return the workspace as an absolute path on the runner. Raises Trouble if the gateway is on this machine, and the
+    path is not a directory."""
     login = link.address.context
     if option is None and login is not None and login.directory:
         return login.directory
@@ -287,7 +290,7 @@ def chosen_workspace(option: Path | None, link: GatewayLink) -> str:
 
 
 def planned_worktree(link: GatewayLink, here: str, branch: str | None) -> Worktree:
-    """Plan the worktree of a task. Raises Trouble."""
+    """Return the planned worktree of a task. Raises Trouble."""
     if not link.is_local:
         raise usage(f"--worktree makes a worktree on this host, and the gateway at {link.address.url} is another's.",
                     "Run it on the runner's host, or have an agent's changes staged (interlock help changes).")
@@ -295,8 +298,8 @@ def planned_worktree(link: GatewayLink, here: str, branch: str | None) -> Worktr
 
 
 async def check_roots(link: GatewayLink, target: Mapping[str, Any], here: str) -> None:
-    """Say before anything is submitted that no runner may work here, where that can be seen: on this machine, where
-    symlinks are resolved as the runner resolves them (A-1). Raises Trouble."""
+    """Check before anything is submitted that a runner may work here, if that can be known: on this machine, with
+    symlinks resolved as the runner resolves them (A-1). Raises Trouble."""
     if not link.is_local:
         return
     wanted = target.get("runner_id")
@@ -312,13 +315,13 @@ async def check_roots(link: GatewayLink, target: Mapping[str, Any], here: str) -
 
 
 def lies_within(here: str, roots: Sequence[str]) -> bool:
-    """Whether a directory lies under one of the roots, symlinks resolved."""
+    """Return whether a directory is under one of the roots, with symlinks resolved."""
     place = Path(here).resolve()
     return any(place.is_relative_to(Path(root).resolve()) for root in roots)
 
 
 async def has_session(link: GatewayLink, key: str) -> bool:
-    """Whether there is a session of this canonical key."""
+    """Return whether there is a session of this canonical key."""
     return any(one.session_key == key for one in await link.list(LIST_SESSIONS.at(), Session))
 
 
@@ -333,7 +336,7 @@ async def newest_session(link: GatewayLink, agent_id: str, workspace: str) -> Se
 
 
 def canonical(key: str, agent_id: str) -> str:
-    """Write a session's key as the gateway keeps it (R-2). Raises Trouble."""
+    """Return a session's key as the gateway stores it (R-2). Raises Trouble."""
     try:
         return canonical_key(key, agent_id)
     except BadKey as error:
@@ -341,12 +344,12 @@ def canonical(key: str, agent_id: str) -> str:
 
 
 def payload(words: str, parts: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
-    """The payload of an execute: one text, and the files that go with it."""
+    """Return the payload of an execute: one text, and the files that are attached to it."""
     return {"messages": [{"role": "user", "content": [{"contentType": "text", "value": words}, *parts]}]}
 
 
 def settings(mode: str | None, model: str | None, thinking: str | None) -> dict[str, Any]:
-    """What of a payload sets the agent for this prompt alone. Raises Trouble."""
+    """Return the members of a payload that set the agent for this prompt only. Raises Trouble."""
     for name, value in (("--mode", mode), ("--model", model), ("--thinking", thinking)):
         if value is not None and not value.strip():
             raise usage(f"{name} names nothing.", "Leave it out, or write the agent's own word for it.")
@@ -355,7 +358,7 @@ def settings(mode: str | None, model: str | None, thinking: str | None) -> dict[
 
 
 def whole_prompt(words: tuple[str, ...], *, read_stdin: bool, verb: str = "run") -> str:
-    """Join the prompt's words with what is piped in. Raises Trouble for an empty, unreadable or too long one."""
+    """Return the prompt's words joined with the piped text. Raises Trouble if it is empty, unreadable or too long."""
     parts = [" ".join(words).strip()]
     if read_stdin and _is_piped(bool(parts[0])):
         parts.append(_read_stdin())
@@ -374,7 +377,7 @@ def whole_prompt(words: tuple[str, ...], *, read_stdin: bool, verb: str = "run")
 
 
 def _is_piped(has_words: bool) -> bool:
-    """Whether standard input is a part of the prompt: a pipe or a file, never a terminal or /dev/null."""
+    """Return whether standard input is a part of the prompt: a pipe or a file, never a terminal or /dev/null."""
     try:
         mode = os.fstat(sys.stdin.fileno()).st_mode
     except (OSError, ValueError, AttributeError):

@@ -1,4 +1,4 @@
-"""Which frames of a session's stream belong to one command: from its prompt to the end of its last turn (C-8)."""
+"""The frames of a session's stream that belong to one command: from its prompt to the end of its last turn (C-8)."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from interlock.session.silence import is_silent
 
 
 class Shown(NamedTuple):
-    """A frame that is to be shown."""
+    """A frame to be shown."""
 
     frame_type: str
     payload: p.Payload
 
 
 class CommandFrames:
-    """A command's part of its session's stream. Without a command it is the whole stream."""
+    """A command's part of its session's stream; without a command, all of the stream."""
 
     def __init__(self, command_id: str | None, phase: Phase = "before", turn_id: str | None = None) -> None:
         self.phase: Phase = phase if command_id is not None else "inside"
@@ -31,11 +31,11 @@ class CommandFrames:
 
     @property
     def is_over(self) -> bool:
-        """Whether all of the part was shown."""
+        """Return whether all of the part was shown."""
         return self.phase == "after"
 
     def take(self, event: dict[str, Any]) -> Shown | Notice | None:
-        """Take one event of the stream; give what is to be shown of it."""
+        """Process one event of the stream; returns what is to be shown of it."""
         notice = event.get("notice")
         if isinstance(notice, dict):
             return _converted(cast("dict[str, Any]", notice), Notice) if self.phase == "inside" else None
@@ -48,12 +48,12 @@ class CommandFrames:
         payload = _converted(members.get("payload"), row.payload) if row is not None else None
         if row is None or payload is None:
             return None
-        # A frame that ends the part belongs to it.
+        # A frame that ends the part still belongs to it.
         was_inside = self.phase == "inside"
         metadata = members.get("metadata")
         self._move(payload, metadata)
         if is_silent(row.name, members.get("payload"), metadata):
-            return None  # What the agent does for itself is no one's to read (Z-5).
+            return None  # What the agent does for itself is not shown (Z-5).
         return Shown(row.name, payload) if was_inside or self.phase == "inside" else None
 
     def _move(self, payload: p.Payload, metadata: Any) -> None:
@@ -80,7 +80,7 @@ class CommandFrames:
 
 
 def _converted(value: Any, kind: type[Any]) -> Any | None:
-    # Encoded again and decoded, since a frame's payload may hold raw JSON, which conversion does not know.
+    # Encoded and decoded again, since a frame's payload may have raw JSON, which conversion does not support.
     try:
         return msgspec.json.decode(msgspec.json.encode(value), type=kind)
     except (msgspec.DecodeError, msgspec.EncodeError, UnicodeEncodeError):

@@ -1,4 +1,4 @@
-"""A task as a person reads it: what was asked, where, and what came of it, without the wire's nesting (Y-17)."""
+"""A task for people: its prompt, place and outcome, without the nesting of the wire format (Y-17)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, cast
 import msgspec
 
 _LEFT_OUT = ("tenant_id", "payload_sha256", "idempotency_key", "turn_id", "priority", "attempt", "updated_at")
-"""For programs: `--json` shows them."""
+"""Members for programs: `--json` shows them."""
 
 
 class _Content(msgspec.Struct, rename="camel"):

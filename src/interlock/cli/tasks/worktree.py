@@ -1,7 +1,7 @@
 """`run --worktree`: a git worktree of its own for one session, on a branch of its own (Y-13).
 
-It is made here, by who types, with git: a worktree is an entry in the user's own repository. It lies in `.interlock` at
-the repository's top, and so below the runner's roots; the state directory would not do, since it is hidden from agents.
+The verb creates it here with git, since a worktree is an entry in the user's own repository. It is in `.interlock` at
+the top of the repository, and so below the runner's roots; the state directory is hidden from agents.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from interlock.cli.display.values import count
 from interlock.cli.verb_error import Trouble, usage
 
 PLACE = Path(".interlock") / "worktrees"
-"""Below the top of the repository. `.interlock/.gitignore` has git pass it over."""
+"""Below the top of the repository. `.interlock/.gitignore` makes git ignore it."""
 STAT_LINES = 20
 """Lines about changed files that are shown at the end."""
 _GIT = ("git", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false")
-"""Neither hooks nor a monitor of the repository start when we look."""
+"""Options that keep git from starting the hooks or a monitor of the repository."""
 _ELSEWHERE = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX")
-"""Variables that would have git work in another repository than the directory's."""
+"""Variables that would make git work in another repository than the directory's."""
 
 
 class Worktree(NamedTuple):
-    """A worktree, made or to be made. `workspace` is in it what the directory was in the repository."""
+    """A worktree, created or planned. `workspace` has the same path in it as the directory had in the repository."""
 
     top: Path
     path: Path
@@ -38,11 +38,11 @@ class Worktree(NamedTuple):
     branch: str
     base: str
     settings: str
-    """Digest of git's settings when it was planned."""
+    """Digest of git's settings at the time of planning."""
 
 
 def planned(directory: str, branch: str | None) -> Worktree:
-    """Plan a worktree for a directory of a repository. Raises Trouble; nothing is made."""
+    """Return the planned worktree for a directory of a repository; nothing is created. Raises Trouble."""
     here = Path(directory)
     try:
         top = Path(_git(here, "rev-parse", "--show-toplevel").strip())
@@ -66,7 +66,7 @@ def planned(directory: str, branch: str | None) -> Worktree:
 
 
 def make(tree: Worktree) -> None:
-    """Make the worktree and its branch. Raises Trouble."""
+    """Create the worktree and its branch. Raises Trouble."""
     try:
         tree.path.parent.mkdir(parents=True, exist_ok=True)
         ignored = tree.top / PLACE.parts[0] / ".gitignore"
@@ -92,7 +92,7 @@ def unmake(tree: Worktree) -> None:
 
 
 def close(tree: Worktree) -> None:
-    """Show what a task left in its worktree, and how it is merged or discarded; remove one without changes."""
+    """Print what a task left in its worktree, and how to merge or discard it; a worktree without changes is removed."""
     if not tree.path.is_dir():
         say(f"the worktree {tree.path} is gone; its branch is {tree.branch}")
         return
@@ -116,7 +116,7 @@ def close(tree: Worktree) -> None:
 
 
 def kept_line(tree: Worktree) -> str:
-    """Return where the changes of a task that continues will be, and how they are taken."""
+    """Return the sentence that names the place of a continuing task's changes, and how to get them."""
     return f"its changes will be in {tree.path}, on branch {tree.branch}; discard them with: {_discard(tree)}"
 
 
@@ -141,7 +141,7 @@ def _discard(tree: Worktree) -> str:
 
 
 def _remove(tree: Worktree) -> bool:
-    """Remove a worktree without changes, and its branch; whether it is gone."""
+    """Remove a worktree without changes, and its branch; returns whether it was removed."""
     try:
         _git(tree.top, "worktree", "remove", str(tree.path))
         _git(tree.top, "branch", "--quiet", "-D", tree.branch)
@@ -151,7 +151,7 @@ def _remove(tree: Worktree) -> bool:
 
 
 def _settings(directory: Path) -> str:
-    """Digest of git's settings as they are in a directory; to read them starts no program."""
+    """Return the digest of git's settings in a directory; reading them starts no program."""
     return hashlib.sha256(_git(directory, "config", "--list", "-z").encode()).hexdigest()
 
 
