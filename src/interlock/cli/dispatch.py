@@ -87,7 +87,7 @@ def _run(words: list[str]) -> int:
         sys.stdout.write(f"interlock {__version__}\n")
         return ExitStatus.DONE
     if not os.environ.get("COLUMNS", "").strip("0"):
-        os.environ.pop("COLUMNS", None)  # A terminal that does not know its width says 0, which fits no word at all.
+        os.environ.pop("COLUMNS", None)  # A terminal of unknown width reports 0, too narrow for any word.
     words = _without_agent_flags(spelled(words))
     if words in ([], ["--help"], ["-h"]):
         from interlock.cli import first_page
@@ -128,8 +128,8 @@ def spelled(words: list[str]) -> list[str]:
 
 
 def _without_agent_flags(words: list[str]) -> list[str]:
-    """Refuse flags for the agent after `--`: the words after it are for the agent, and flags of a single run are not
-    passed on."""
+    """Return the words of `run` without `--`. Raises Trouble for flags after it: they are meant for the agent, and are
+    not passed on for a single run."""
     if words[:1] != ["run"] or "--" not in words:
         return words
     at = words.index("--")

@@ -110,8 +110,8 @@ async def approval_to_decide(
 
 def of_session(text: str, request: Callable[[str], RequestSpec[T]]
                ) -> Callable[[GatewayLink], Coroutine[Any, Any, RequestSpec[T]]]:
-    """Return a function that sends a request with the complete id of the session that `text` names, looked up at the
-    gateway."""
+    """Return a function that looks up at the gateway which session `text` names, and creates a request with its
+    complete id."""
     async def looked_up(link: GatewayLink) -> RequestSpec[T]:
         return request((await session(link, text)).session_id)
 

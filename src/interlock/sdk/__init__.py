@@ -1,9 +1,8 @@
-"""The Python library for those who call a gateway: `Interlock` blocks, `AsyncInterlock` is awaited.
+"""The Python client library of a gateway: `Interlock` blocks, `AsyncInterlock` is awaited.
 
-    from interlock.sdk import Interlock
+from interlock.sdk import Interlock
 
-    with Interlock("http://127.0.0.1:7420", key) as gateway:
-        command = gateway.commands.run("ls -l", agent="shell")
+with Interlock("http://127.0.0.1:7420", key) as gateway: command = gateway.commands.run("ls -l", agent="shell")
 """
 
 from __future__ import annotations

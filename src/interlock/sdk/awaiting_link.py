@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class AsyncLink:
-    """A gateway, and how to reach it."""
+    """A gateway's address and the HTTP client for it."""
 
     def __init__(self, url: str | None, key: str | KeySource | None, retries: RetryPolicy, *, in_clear: bool,
                  tls: ssl.SSLContext | bool, transport: httpx2.AsyncBaseTransport | None,

@@ -1,4 +1,4 @@
-"""`Interlock`: the API as methods that block; `resources` lists them, `requests` builds each request."""
+"""`Interlock`: the API as methods that block; `resources` lists the methods, `requests` builds each request."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class Interlock(GatewayResources[BlockingLink]):
 
     def stream(self, prompt: str | ExecutePayload, *, on_approval: OnApproval | None = None,
                **target: Unpack[PromptTarget]) -> Generator[PromptPart]:
-        """Ask an agent to work, and give what comes of it as typed parts; the last one is `EndPart` (Y-14).
+        """Send an agent a prompt, and yield typed parts of its work; the last one is `EndPart` (Y-14).
 
-        Args: `target` as for `commands.submit`. `on_approval` is called with each approval or question of this prompt
-        that waits: True allows, False denies, a text answers a question, None leaves it to somebody else.
-        Raises: InterlockError. A prompt whose reader leaves continues.
+        Args: `target` as for `commands.submit`. `on_approval` is called with each pending approval or question of this
+        prompt: True allows, False denies, a text answers a question, None leaves it to another approver.
+        Raises: InterlockError. If the reader stops reading, the prompt continues.
         Example: `for part in gateway.stream("ls", agent="shell"): print(part)`.
         """
         return self.link.stream(prompt_stream(commands.submit(prompt, **target), on_approval, self.link.retries))

@@ -24,11 +24,11 @@ CONNECT_TIMEOUT_S = 5.0
 ANSWER_TIMEOUT_S = 60.0
 """Longer than any poll waits."""
 CLOSE_TIMEOUT_S = 1.0
-"""How long a gateway may take to answer the end of a WebSocket."""
+"""Maximum time for a gateway to answer the close of a WebSocket."""
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024
 """A WebSocket with a longer message is not a gateway's."""
 STREAM_SILENCE_S = 45.0
-"""A stream that is silent for three keep-alives is dead (S-2)."""
+"""A stream without data for three keep-alives is considered lost (S-2)."""
 ATTEMPTS = 8
 """Maximum attempts of a request."""
 PAUSE_S = 0.25
@@ -54,7 +54,7 @@ class RequestSpec(Generic[T_co]):
     query: Mapping[str, str] = field(default_factory=dict[str, str])
     body: bytes | None = None
     file: Path | None = None
-    """Instead of `body`: it is sent piece by piece, from its beginning at each attempt."""
+    """Instead of `body`: the file is sent in pieces, from its beginning at each attempt."""
     content_type: str = "application/json"
     """Of `body` or `file`."""
     key: str | None = None
@@ -70,16 +70,16 @@ class RequestSpec(Generic[T_co]):
 
     @property
     def changes(self) -> bool:
-        """Return whether it changes something."""
+        """Return whether the request changes something."""
         return self.method != "GET"
 
     @property
     def repeatable(self) -> bool:
-        """Return whether it may be sent again although the outcome of the first attempt is unknown."""
+        """Return whether the request may be repeated although the outcome of the first attempt is unknown."""
         return not self.changes or (self.keyed and self.key is not None)
 
     def with_key(self, key: str) -> RequestSpec[T_co]:
-        """Return the same with a key, if it accepts one and has none."""
+        """Return the request with a key, if it accepts one and has none."""
         return replace(self, key=key) if self.changes and self.keyed and self.key is None else self
 
     def with_query(self, **more: str) -> RequestSpec[T_co]:
@@ -188,12 +188,12 @@ class RetryPolicy(NamedTuple):
     """Returns 0 to 1: jitter, so that clients of one gateway do not all return at once."""
 
     def pause(self, attempt: int) -> float:
-        """Return the seconds before attempt number `attempt` + 1: exponential, bounded, with jitter."""
+        """Return the delay in seconds before attempt number `attempt` + 1: exponential, bounded, with jitter."""
         return (0.5 + self.draw() / 2) * min(PAUSE_MAX_S, PAUSE_S * 2 ** min(attempt - 1, 16))
 
 
 def driven(flow: Flow[T], done: Callable[[Effect], Any]) -> T:
-    """Return a flow's result; `done` does each effect and returns its outcome. Raises what either raises."""
+    """Return a flow's result; `done` performs each effect and returns its outcome. Raises what either raises."""
     came: Any = None
     while True:
         try:
@@ -218,7 +218,7 @@ def exchange(ask: RequestSpec[T], retries: RetryPolicy) -> Flow[T]:
 def retry_delay_s(
     ask: RequestSpec[Any], reply: HttpReply | ConnectionCut, attempt: int, retries: RetryPolicy
 ) -> float | None:
-    """Return the seconds after which the same is sent again, or None if this response is final.
+    """Return the delay in seconds before the request is repeated, or None if this response is final.
 
     Only safe repetitions are made: after a lost connection if the key (or the method) makes a second one harmless, and
     after refusals that state that nothing was done. Any other failure is raised at once.

@@ -108,7 +108,7 @@ class Outage:
 
     @property
     def since(self) -> float | None:
-        """Return when it began; None while connected."""
+        """Return when the outage began; None while connected."""
         return self._since
 
     def broke(self, why: str, *, received: bool) -> None:
@@ -157,7 +157,8 @@ class _Reader:
         self.received = False
 
     def read(self) -> Flow[str | None]:
-        """Yield its events; return why it broke, None if it was ended. Raises NotAGateway."""
+        """Yield the events of the connection; returns why it was lost, None if the gateway ended the stream. Raises
+        NotAGateway."""
         lines = EventParser()
         while True:
             chunk: bytes | ConnectionCut = yield ReadMore()

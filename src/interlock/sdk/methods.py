@@ -64,7 +64,8 @@ class SingleRequest(_Method[P, T]):
 
 
 class Driven(Generic[P, T]):
-    """A method with several requests and one result. `begin` returns what makes the flow from the retries."""
+    """A method with several requests and one result. `begin` returns a function that creates the flow from the retry
+    policy."""
 
     def __init__(self, begin: Callable[P, Callable[[RetryPolicy], Flow[T]]]) -> None:
         self.begin = begin

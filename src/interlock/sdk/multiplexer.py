@@ -60,7 +60,7 @@ _message = msgspec.json.Decoder(_Message)
 
 class Watched:
     """The followed streams, and how far each has been read. A stream is named by its `ref`: by default the id of its
-    object. Once every stream is over, so is the watch."""
+    object. The watch ends with its last stream."""
 
     def __init__(self) -> None:
         self._streams: dict[str, Following[Any]] = {}
@@ -114,7 +114,7 @@ class Watched:
         ref = message.ref
         for one in message.events:
             if (stream := self._streams.get(ref)) is None:
-                return  # It was dropped while this was under way.
+                return  # The reader dropped it while the message was on its way.
             data = decoded(stream.read, one.event, bytes(one.data))
             self._cursors[ref] = one.id or self._cursors[ref]
             yield StreamEvent(data, one.event, one.id, ref)

@@ -34,13 +34,14 @@ class GatewayAddress(NamedTuple):
         return self.key if isinstance(self.key, str) else self.key()
 
     def certificates(self, tls: ssl.SSLContext | bool) -> ssl.SSLContext | bool:
-        """Return what the certificates of HTTPS are checked against. `tls` is as `Interlock` takes it."""
+        """Return the context that verifies the certificates of HTTPS. `tls` is as `Interlock` takes it."""
         return trusting_none() if self.is_local and self.url.startswith("http:") else tls
 
     def socket(self, path: str, tls: ssl.SSLContext | bool, credential: str) -> SocketPlace:
-        """Return where a WebSocket of this gateway is. `tls` is as `Interlock` takes it.
+        """Return the address of a WebSocket of this gateway. `tls` is as `Interlock` takes it.
 
-        Raises: ModuleNotFoundError without the package `websockets`, which `interlock-sdk` leaves to its extra `watch`.
+        Raises: ModuleNotFoundError if the package `websockets`, of the extra `watch` of `interlock-sdk`, is not
+        installed.
         """
         if importlib.util.find_spec("websockets") is None:
             raise ModuleNotFoundError("watch() needs the package websockets: install it, or interlock-sdk[watch].",
@@ -70,7 +71,8 @@ def _unverified() -> ssl.SSLContext:
 
 
 def unopened(error: Exception) -> HttpReply | ConnectionCut:
-    """Return why a WebSocket did not open: the gateway's refusal, or no gateway. Raises any other error."""
+    """Return the reason why a WebSocket did not open: the gateway's refusal, or an unreachable gateway. Raises any
+    other error."""
     from websockets.exceptions import InvalidStatus, WebSocketException
 
     if isinstance(error, InvalidStatus):
@@ -81,7 +83,7 @@ def unopened(error: Exception) -> HttpReply | ConnectionCut:
     raise error
 
 class SocketPlace(NamedTuple):
-    """Where a WebSocket is opened, and how."""
+    """The address of a WebSocket, and the options to open it."""
 
     url: str
     options: dict[str, Any]

@@ -23,7 +23,7 @@ class InterlockError(Exception):
 
 
 class Unreachable(InterlockError):
-    """Raised if there is no response. Whether a change was made is unknown: send it again under the same key."""
+    """Raised if there is no response. It is unknown whether a change was made: send it again under the same key."""
 
 
 class NotAGateway(InterlockError):
@@ -83,7 +83,7 @@ class Unauthorized(Refused):
 
 
 class Forbidden(Refused):
-    """The role does not allow it, or policy denies it."""
+    """The role does not allow the operation, or policy denies it."""
 
     code = "Forbidden"
 
@@ -101,7 +101,7 @@ class InvalidPayload(Refused):
 
 
 class UnsupportedCapability(Refused):
-    """The agent cannot do that."""
+    """The agent does not support the operation."""
 
     code = "UnsupportedCapability"
 
@@ -125,13 +125,13 @@ class Timeout(Refused):
 
 
 class Canceled(Refused):
-    """It was canceled."""
+    """The operation was canceled."""
 
     code = "Canceled"
 
 
 class Conflict(Refused):
-    """It is not in a state that allows this."""
+    """The object is not in a state that allows the operation."""
 
     code = "Conflict"
 
@@ -149,7 +149,7 @@ class IdempotencyKeyReused(Refused):
 
 
 class IdempotencyKeyMissing(Refused):
-    """A change came without a key; this library always sends one."""
+    """A change was sent without a key; this library always sends one."""
 
     code = "IdempotencyKeyMissing"
 
@@ -179,19 +179,19 @@ class CursorExpired(Refused):
 
 
 class Unavailable(Refused):
-    """The gateway could not do it now, also after retries."""
+    """The gateway could not process the request now, also after retries."""
 
     code = "Unavailable"
 
 
 class MethodNotAllowed(Refused):
-    """The path does not take the method."""
+    """The path does not accept the method."""
 
     code = "MethodNotAllowed"
 
 
 class NotAcceptable(Refused):
-    """No form of the answer is accepted."""
+    """The gateway cannot send the response in an accepted form."""
 
     code = "NotAcceptable"
 
@@ -238,7 +238,7 @@ def refusal(status: int, body: bytes, retry_after: str | None, location: str | N
 
 
 def seconds(retry_after: str | None) -> float | None:
-    """Read `Retry-After` in its form of seconds; None for any other."""
+    """Return the seconds of a `Retry-After` header; None if it has another form."""
     return float(retry_after) if retry_after is not None and retry_after.isascii() and retry_after.isdigit() else None
 
 

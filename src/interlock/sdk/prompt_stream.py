@@ -95,13 +95,13 @@ class EndPart:
 
 
 PARTS = (AgentTextPart, ToolStartPart, ToolOutputPart, ToolEndPart, ApprovalPart, UsagePart, NoticePart, EndPart)
-"""What the reference describes."""
+"""The types of parts that the reference describes."""
 PromptPart: TypeAlias = (AgentTextPart | ToolStartPart | ToolOutputPart | ToolEndPart | ApprovalPart | UsagePart
                          | NoticePart | EndPart | Lost | Reattached)
 
 
 class PromptTarget(TypedDict, total=False):
-    """Where and how a prompt runs: the arguments of `commands.submit`."""
+    """The target and options of a prompt: the arguments of `commands.submit`."""
 
     agent: str | None
     session_id: str | None
@@ -124,11 +124,11 @@ OnApproval: TypeAlias = Callable[[Approval], Decision | Awaitable[Decision]]
 
 
 def prompt_stream(ask: RequestSpec[Command], on_approval: OnApproval | None, retries: RetryPolicy) -> Flow[None]:
-    """Submit a prompt and give its parts, the last of which is `EndPart`. Raises InterlockError.
+    """Submit a prompt and yield its parts, the last of which is `EndPart`. Raises InterlockError.
 
-    A connection that breaks is resumed, with `Lost` and `Reattached` in between: text comes once and whole; of a
-    running tool's output a piece may be missing then, which its `ToolEndPart` has. The prompt continues when its reader
-    leaves.
+    A lost connection is resumed, with `Lost` and `Reattached` in between: text is yielded completely and once; a piece
+    of a running tool's output may be missing, which its `ToolEndPart` has. If the reader stops reading, the prompt
+    continues.
     """
     since = yield from _present(ask, retries)
     command = yield from exchange(ask.with_key(fresh_key()), retries)
@@ -159,7 +159,7 @@ def prompt_stream(ask: RequestSpec[Command], on_approval: OnApproval | None, ret
 
 
 def _present(ask: RequestSpec[Command], retries: RetryPolicy) -> Flow[str | None]:
-    """Return the cursor at the present end of the prompt's session; None if it has none yet."""
+    """Return the cursor at the current end of the prompt's session; None if the prompt has no session yet."""
     target = msgspec.json.decode(ask.body or b"{}", type=CommandBody).target
     session_id = target.session_id
     if session_id is None and target.session_key is not None:

@@ -1,4 +1,4 @@
-"""The parts of the library, once for both shells, whose links differ in how a method is called."""
+"""The parts of the library, defined once for both shells; only their links differ."""
 
 from __future__ import annotations
 

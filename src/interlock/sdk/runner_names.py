@@ -1,4 +1,4 @@
-"""Naming a runner as people do (Y-10)."""
+"""Resolution of a runner's name as people type it (Y-10)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ ID_PREFIX = "rnr_"
 
 
 def runners_named(text: str, nodes: Iterable[Node]) -> list[Node]:
-    """Return the runners that `text` may mean, in any case: those whose whole id or name it is, else those whose id or
+    """Return the runners that `text` may mean, ignoring case: those with this id or name, otherwise those whose id or
     name begins with it. An id may be written without its prefix. An empty text means none."""
     wanted, known = text.strip().lower(), list(nodes)
     if not wanted:

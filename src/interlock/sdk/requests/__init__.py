@@ -1,1 +1,1 @@
-"""Every operation of the API as a function that gives its request as data: one definition for both shells."""
+"""Every operation of the API as a function that returns its request as data: one definition for both shells."""

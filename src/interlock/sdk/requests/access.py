@@ -1,4 +1,4 @@
-"""Keys, tenants, and who one is (K-1)."""
+"""Requests on keys and tenants, and on the caller's own key (K-1)."""
 
 from __future__ import annotations
 
@@ -46,14 +46,15 @@ from interlock.sdk.requests.base import change, plain, read
 
 
 def keys(*, tenant: str | None = None) -> RequestSpec[KeyList]:
-    """Return every key that was ever made in the tenant."""
+    """Return all keys that were created in the tenant, revoked ones too."""
     return read(LIST_KEYS, tenant=tenant)
 
 
 def make_key(principal: Actor, roles: Sequence[str], *, label: str = "", ttl_ms: int | None = None,
              tenant_id: str | None = None, driver: str | None = None, idempotency_key: str | None = None
              ) -> RequestSpec[MadeKey]:
-    """Make a key; its secret is shown this once. `driver` is the person who drives the agent that it is for."""
+    """Create a key; its secret is returned only once. `driver` is the person who drives the agent that the
+    key is for."""
     body = KeyBody(principal=principal, driver=driver, roles=list(roles), label=label, ttl_ms=ttl_ms,
                    tenant_id=tenant_id)
     return change(MAKE_KEY, body=body, key=idempotency_key)
@@ -71,8 +72,8 @@ def revoke_key(key_id: str, *, idempotency_key: str | None = None) -> RequestSpe
 
 def make_browser_code(*, roles: Sequence[str] | None = None,
                       idempotency_key: str | None = None) -> RequestSpec[BrowserCode]:
-    """Make a one-time code that opens a browser session of the console, as oneself with `roles` at most. It is shown
-    this once and is good for five minutes."""
+    """Create a one-time code that opens a browser session of the console, with the caller's principal and at most
+    `roles`. It is returned only once, and is valid for five minutes."""
     body = BrowserCodeBody(roles=list(roles) if roles is not None else None)
     return change(MAKE_BROWSER_CODE, body=body, key=idempotency_key)
 
@@ -84,24 +85,24 @@ def end_browser_session(browser_session_id: str, *, idempotency_key: str | None 
 
 def subscribe_to_push(endpoint: str, p256dh: str, auth: str, *,
                       idempotency_key: str | None = None) -> RequestSpec[PushSubscription]:
-    """Subscribe the browser of this browser session to notices. A key has no browser: it is refused."""
+    """Subscribe the browser of this browser session to notices. A key is refused, since it has no browser."""
     body = PushSubscriptionBody(endpoint=endpoint, keys=PushKeys(p256dh=p256dh, auth=auth))
     return change(SUBSCRIBE_TO_PUSH, body=body, key=idempotency_key)
 
 
 def try_push_subscription(push_subscription_id: str, *, idempotency_key: str | None = None) -> RequestSpec[Arrived]:
-    """Send a notice that names no approval. Raises UpstreamError if the push service did not take it."""
+    """Send a notice that names no approval. Raises UpstreamError if the push service did not accept it."""
     return change(TEST_PUSH_SUBSCRIPTION, push_subscription_id, body=EmptyBody(), key=idempotency_key)
 
 
 def end_push_subscription(push_subscription_id: str, *,
                           idempotency_key: str | None = None) -> RequestSpec[PushSubscription]:
-    """End a subscription: that browser is no longer notified."""
+    """End a subscription: its browser is not notified any more."""
     return change(END_PUSH_SUBSCRIPTION, push_subscription_id, body=EmptyBody(), key=idempotency_key)
 
 
 def make_tenant(tenant_id: str, *, name: str = "", idempotency_key: str | None = None) -> RequestSpec[Tenant]:
-    """Make a tenant."""
+    """Create a tenant."""
     return change(MAKE_TENANT, body=TenantBody(tenant_id=tenant_id, name=name), key=idempotency_key)
 
 

@@ -1,4 +1,4 @@
-"""Approvals (racp section 3)."""
+"""Requests on approvals (racp section 3)."""
 
 from __future__ import annotations
 
@@ -74,8 +74,8 @@ def vote(
     updated_input: object = msgspec.UNSET,
     idempotency_key: str | None = None,
 ) -> RequestSpec[Approval]:
-    """Vote. Returns the approval after it. With `digest` the vote counts for that input alone (P-2); with `signature`
-    it is a signed one (P-4), with `assertion` one with a passkey (J-17)."""
+    """Vote on an approval. Returns its state after the vote. With `digest`, the vote counts for that request only
+    (P-2); with `signature` it is signed by a key (P-4), with `assertion` by a passkey (J-17)."""
     method = "signature" if signature is not None else "passkey" if assertion is not None else "acl"
     changed = msgspec.UNSET if updated_input is msgspec.UNSET else msgspec.Raw(msgspec.json.encode(updated_input))
     return change(VOTE, approval_id, body=GrantBody(
@@ -87,19 +87,19 @@ def vote(
 
 def grant(approval_id: str, *, digest: str | None = None, comment: str | None = None,
           remember: Remembering | None = None, idempotency_key: str | None = None) -> RequestSpec[Approval]:
-    """Vote yes."""
+    """Vote yes. Returns the approval after the vote."""
     return vote(approval_id, "grant", digest=digest, comment=comment, remember=remember,
                 idempotency_key=idempotency_key)
 
 
 def deny(approval_id: str, *, comment: str | None = None, remember: Remembering | None = None,
          idempotency_key: str | None = None) -> RequestSpec[Approval]:
-    """Vote no."""
+    """Vote no. Returns the approval after the vote."""
     return vote(approval_id, "deny", comment=comment, remember=remember, idempotency_key=idempotency_key)
 
 
 def withdraw(approval_id: str, *, idempotency_key: str | None = None) -> RequestSpec[Approval]:
-    """Withdraw one's own vote as long as it has decided nothing (P-3)."""
+    """Withdraw the caller's own vote while the approval is undecided (P-3)."""
     return change(WITHDRAW_VOTE, approval_id, body=WithdrawalBody(), key=idempotency_key)
 
 
@@ -110,13 +110,13 @@ def answer(approval_id: str, text: str | None, *, idempotency_key: str | None = 
 
 def report_cards(approval_id: str, service: str, chats: Sequence[str], *, idempotency_key: str | None = None
                  ) -> RequestSpec[Approval]:
-    """Name the chats of a service where this bridge has posted the approval, in place of those that it named before;
-    the approval after it. For bridges: those who read the approval see where else it waits."""
+    """Report the chats of a service where this bridge has posted the approval; they replace those reported before.
+    Returns the approval. For bridges: approvers then see where else it is shown."""
     return change(REPORT_CARDS, approval_id, body=CardsBody(service=service, chats=list(chats)), key=idempotency_key)
 
 
 def explain(approval_id: str) -> RequestSpec[Explanation]:
-    """Return which rule decides this call now, and why the ones before it do not."""
+    """Return which rule decides this call now, and why the rules before it do not."""
     return read(EXPLAIN_APPROVAL, approval_id)
 
 
@@ -133,14 +133,14 @@ def add_signing_key(public_key: str, *, label: str = "", idempotency_key: str | 
 
 def register_passkey(credential_id: str, public_key: str, at: str, assertion: PasskeyAssertion, *, label: str = "",
                      idempotency_key: str | None = None) -> RequestSpec[SigningKey]:
-    """Register a passkey for the caller, as a key for votes. It takes the request of a page in a browser: from
-    a program it is refused (J-17)."""
+    """Register a passkey for the caller, as a key for votes. Only a page in a browser may send it: a program is refused
+    (J-17)."""
     body = PasskeyBody(credential_id=credential_id, public_key=public_key, at=at, assertion=assertion, label=label)
     return change(REGISTER_PASSKEY, body=body, key=idempotency_key)
 
 
 def revoke_signing_key(key_id: str, *, idempotency_key: str | None = None) -> RequestSpec[SigningKey]:
-    """Revoke a signing key: no vote that it signs from now on counts."""
+    """Revoke a signing key: votes that it signs from now on do not count."""
     return change(REVOKE_SIGNING_KEY, key_id, body=RevokeKeyBody(), key=idempotency_key)
 
 

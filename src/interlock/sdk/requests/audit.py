@@ -1,4 +1,4 @@
-"""The audit log, its proofs and its signing."""
+"""Requests on the audit log, its proofs and its signing."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def audit(*, since: str | None = None, limit: int | None = None, order: Literal[
           actor: str | None = None, action: str | None = None, command: str | None = None, session: str | None = None,
           approval: str | None = None, from_: str | None = None, to: str | None = None) -> RequestSpec[AuditPage]:
     """Return a page of the audit log, oldest first unless `order` says otherwise. `from_` and `to` are ISO 8601
-    instants. A page of a search may be short, or empty, while `has_more` says that there are more."""
+    instants. A page of a search may be short, or empty, although `has_more` is true."""
     return read(READ_AUDIT, since=since, limit=limit, order=order, actor=actor, action=action,
                 command=command, session=session, approval=approval, to=to, **{"from": from_})
 
@@ -50,14 +50,14 @@ def prove_consistency(first: int, *, second: int | None = None) -> RequestSpec[C
 
 def erase(*, records: Sequence[int] | None = None, who: str | None = None, idempotency_key: str | None = None
           ) -> RequestSpec[Erased]:
-    """Erase the personal data of some records, or of all that one person caused."""
+    """Erase the personal data of some records, or of all records that one person caused."""
     body = AuditErasureBody(records=list(records) if records is not None else None, who=who)
     return change(ERASE_AUDIT, body=body, key=idempotency_key)
 
 
 def resume_signing(size: int, root: str, *, reason: str | None = None, idempotency_key: str | None = None
                    ) -> RequestSpec[Resumed]:
-    """Accept the first `size` records of a log that cannot be signed, under this root, and have it signed again."""
+    """Accept the first `size` records of a log that cannot be signed, under this root, and sign the log again."""
     body = AuditResumeBody(size=size, root=root, reason=reason)
     return change(RESUME_SIGNING, body=body, key=idempotency_key)
 

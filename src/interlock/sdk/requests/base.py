@@ -1,4 +1,4 @@
-"""How requests are written: method, path, answer and media types are those of the operation in the API's table."""
+"""Construction of requests: method, path, response and media types are those of the operation in the API's table."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ def decoder(kind: Any) -> msgspec.json.Decoder[Any]:
 
 
 def plain(operation: Operation[T], text: str) -> Callable[[], RequestSpec[T]]:
-    """Make the request of an operation that takes no arguments; `text` is the docstring of its method."""
+    """Return a function that creates the request of an operation without arguments; `text` is the docstring of its
+    method."""
     def ask() -> RequestSpec[T]:
         return read(operation)
 
@@ -35,7 +36,7 @@ def plain(operation: Operation[T], text: str) -> Callable[[], RequestSpec[T]]:
 
 
 def read(operation: Operation[T], /, *ids: str, **query: object) -> RequestSpec[T]:
-    """Ask for a resource; parameters that are None are left out."""
+    """Return the request for a resource; parameters that are None are omitted."""
     if operation.answers is not None:
         return RequestSpec(operation.method, operation.at(*ids), decoder(operation.answers).decode,
                            query=written(query))
@@ -45,14 +46,14 @@ def read(operation: Operation[T], /, *ids: str, **query: object) -> RequestSpec[
 
 
 def document(path: str, kind: type[T]) -> RequestSpec[T]:
-    """Ask for what the gateway says of itself, outside of the table."""
+    """Return the request for a document of the gateway that is not in the table."""
     return RequestSpec("GET", path, decoder(kind).decode)
 
 
 def change(operation: Operation[T], /, *ids: str, body: msgspec.Struct | None = None, key: str | None = None,
            uploaded: bytes | Path | None = None, **query: object) -> RequestSpec[T]:
-    """Ask for a change under an idempotency key. `uploaded` is sent as the body in the operation's media type, with
-    `query` beside it."""
+    """Return the request for a change under an idempotency key. `uploaded` is sent as the body in the operation's media
+    type, with `query` beside it."""
     content = _encoder.encode(body or EmptyBody()) if uploaded is None else uploaded
     return RequestSpec(
         operation.method, operation.at(*ids), decoder(operation.answers).decode, query=written(query),

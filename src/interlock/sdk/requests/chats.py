@@ -1,4 +1,4 @@
-"""Messages that come in from chats (R-4)."""
+"""Requests on messages from chats (R-4)."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from interlock.sdk.requests.base import change
 
 
 def receive(message: InboundBody, *, idempotency_key: str | None = None) -> RequestSpec[Received]:
-    """Receive a chat's message: it becomes a task of the session that its chat names. One with a `message_id` is
-    taken once however often it is delivered."""
+    """Submit a chat's message: it becomes a task of the session that its chat names. A message with a `message_id` is
+    accepted once, even if it is delivered several times."""
     return change(RECEIVE_MESSAGE, body=message, key=idempotency_key or message.idempotency_key)
 
 
 class ChatMethods(ApiResource[LinkT]):
-    """Messages that come in from chats."""
+    """Messages from chats."""
 
     receive = SingleRequest(receive)

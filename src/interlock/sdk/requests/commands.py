@@ -1,4 +1,4 @@
-"""Commands (racp sections 1 and 4)."""
+"""Requests on commands (racp sections 1 and 4)."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ def submit(
     wait_s: int | None = None,
     idempotency_key: str | None = None,
 ) -> RequestSpec[Command]:
-    """Submit a task: a prompt for an agent. Returns it as it was accepted, or with `wait_s` as it ended; Timeout is
-    raised if that takes longer (30 s at most), and the task continues. `approvals` is how many people at least must
-    approve it before it starts; `tools` names the only tools that it may use, on each of which policy decides."""
+    """Submit a task: a prompt for an agent. Returns the accepted task, or with `wait_s` the ended one; Timeout is
+    raised if that takes longer (30 s at most), and the task continues. `approvals` is the minimum number of people who
+    must approve it before it starts; `tools` names the only tools that it may use, and policy decides on each."""
     payload = prompt if isinstance(prompt, ExecutePayload) else _payload(prompt, tools)
     return _given(CommandBody(
         type="execute", target=Target(agent_id=agent, session_id=session_id, session_key=session_key,
@@ -72,7 +72,7 @@ def _payload(text: str, tools: Sequence[str]) -> ExecutePayload:
 
 def cancel(command_id: str, *, reason: str | None = None, wait_s: int | None = None,
            idempotency_key: str | None = None) -> RequestSpec[Command]:
-    """Cancel a task. Returns the cancel, which is a command itself (C-2)."""
+    """Cancel a task. Returns the cancel, which is a command of its own (C-2)."""
     return _steer("cancel", command_id, reason, wait_s, idempotency_key)
 
 
@@ -112,13 +112,14 @@ def listing(
 
 
 def approval(command_id: str) -> RequestSpec[CommandApproval]:
-    """Return what a command's approval needs, and its votes so far."""
+    """Return the votes that a command's approval needs, and its votes so far."""
     return read(GET_COMMAND_APPROVAL, command_id)
 
 
 def status(command_id: str, *, since: str | None = None, last: int | None = None, limit: int | None = None,
            wait: int | None = None) -> RequestSpec[StatusPage]:
-    """Return a page of a command's status events; with `wait`, wait that number of seconds for the first."""
+    """Return a page of a command's status events; with `wait`, the gateway waits up to that number of seconds for the
+    first."""
     return read(GET_STATUS, command_id, since=since, last=last, limit=limit, wait=wait)
 
 

@@ -1,4 +1,4 @@
-"""Cron jobs of the gateway's config (R-4)."""
+"""Requests on cron jobs of the gateway's config (R-4)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from interlock.sdk.requests.base import change, plain
 
 
 def run(job_id: str, *, idempotency_key: str | None = None) -> RequestSpec[Received]:
-    """Run a job now; when it is due next does not change."""
+    """Run a job now; its next due time is unchanged."""
     return change(RUN_CRON_JOB, job_id, body=CronRunBody(), key=idempotency_key)
 
 

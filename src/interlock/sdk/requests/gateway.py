@@ -1,4 +1,4 @@
-"""The gateway itself: health, drains, usage, retention."""
+"""Requests on the gateway itself: health, drains, usage, retention."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def alive() -> RequestSpec[Health]:
 
 
 def ready() -> RequestSpec[Readiness]:
-    """Return whether the gateway can work: its ledger writes, its lanes are up, and whether it is being drained. One
-    that is not ready says so here, and nothing is raised."""
+    """Return whether the gateway can work: its ledger writes, its lanes are up, and whether it is being drained. If it
+    is not ready, that is the result, and nothing is raised."""
     return replace(document("/readyz", Readiness), also=frozenset({503}))
 
 
@@ -52,7 +52,7 @@ def usage(*, from_: str | None = None, to: str | None = None, by: Sequence[Usage
           agent: str | None = None, model: str | None = None, session: str | None = None, person: str | None = None,
           limit: int | None = None) -> RequestSpec[UsageReport]:
     """Return the usage that agents reported, grouped by `by`. `from_` and `to` are days of UTC, such as 2026-11-25, the
-    last one included; left out they are the last 30 (J-13)."""
+    last one included; the default is the last 30 days (J-13)."""
     return read(GET_USAGE, to=to, by=",".join(by), agent=agent, model=model, session=session, person=person,
                 limit=limit, **{"from": from_})
 
@@ -65,12 +65,12 @@ def prune(older_than_ms: int, *, dry_run: bool | None = None,
 
 
 class GatewayMethods(ApiResource[LinkT]):
-    """A gateway. `url` and `key` are those of the environment (INTERLOCK_URL, INTERLOCK_KEY) where they are left out;
-    `key` may also be a function that returns the credential of the next request, such as a token that is renewed.
+    """A gateway. `url` and `key` default to those of the environment (INTERLOCK_URL, INTERLOCK_KEY); `key` may also be
+    a function that returns the credential of the next request, such as a token that is renewed.
 
-    Requests that fail for want of a connection are sent again where that is safe: reads, and changes under their
-    idempotency key, which stays the same. `tls` is an SSL context for a certificate of one's own; `in_clear` lets the
-    key go to another machine without TLS. Raises ValueError for a URL or key that cannot be one.
+    Requests that fail because the connection is lost are repeated if that is safe: reads, and changes under the same
+    idempotency key. `tls` is an SSL context for a private certificate; `in_clear` allows sending the key to another
+    machine without TLS. Raises ValueError for an invalid URL or key.
     """
 
     status = SingleRequest(plain(GET_STATUS_OF_GATEWAY, "Return the state of the gateway and the tenant."))

@@ -1,4 +1,4 @@
-"""The rules, and what they say."""
+"""Requests on policy rules and their decisions."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def revoke_rule(rule_id: str, *, idempotency_key: str | None = None) -> RequestS
 
 
 class PolicyMethods(ApiResource[LinkT]):
-    """The rules, and how they decide."""
+    """Policy rules, and their decisions."""
 
     get = SingleRequest(plain(GET_POLICY, "Return every rule in force, in the order in which they decide."))
     decide = SingleRequest(decide)

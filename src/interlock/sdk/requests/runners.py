@@ -1,4 +1,4 @@
-"""Runners: pairing, tokens, their end."""
+"""Requests on runners: pairing, tokens, revocation."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from interlock.sdk.requests.base import change, plain
 
 
 def offer_pairing(*, device_name: str = "", idempotency_key: str | None = None) -> RequestSpec[PairingCode]:
-    """Make a code that pairs one runner."""
+    """Create a code that pairs one runner."""
     return change(OFFER_PAIRING, body=PairingBody(device_name=device_name), key=idempotency_key)
 
 
 def pair(code: str, *, device_name: str = "") -> RequestSpec[RunnerToken]:
-    """Pair a runner by its code, which is valid once: this is never sent a second time."""
+    """Pair a runner by its code. The code is valid once, so the request is never repeated."""
     return change(PAIR_RUNNER, body=PairBody(code=code, device_name=device_name))
 
 
@@ -27,7 +27,7 @@ def rotate_runner(runner_id: str, *, idempotency_key: str | None = None) -> Requ
 
 
 def revoke_runner(runner_id: str, *, idempotency_key: str | None = None) -> RequestSpec[Runner]:
-    """Revoke a runner for good."""
+    """Revoke a runner permanently."""
     return change(REVOKE_RUNNER, runner_id, body=RunnerBody(), key=idempotency_key)
 
 

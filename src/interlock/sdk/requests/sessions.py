@@ -1,4 +1,4 @@
-"""Sessions, their frames and files, and the tenant's feed."""
+"""Requests on sessions, their frames and files, and the tenant's feed."""
 
 from __future__ import annotations
 
@@ -107,21 +107,21 @@ def changes(session_id: str) -> RequestSpec[StagedChanges]:
 
 def land(session_id: str, files: list[str] | None = None, *, digest: str | None = None, comment: str | None = None,
          idempotency_key: str | None = None) -> RequestSpec[Approval]:
-    """Vote that what is staged lands, all of it or these files; the approval after the vote. With `digest`, that of the
-    approval which was shown, nothing lands if it is another one by now. If no question waits, submit
-    `ExecutePayload(messages=[], land=True)` first: its turn asks about nothing else."""
+    """Vote that staged changes land, all of them or these files; returns the approval after the vote. With `digest`,
+    that of the approval that was shown, nothing lands if it has changed since. If no question is pending, submit
+    `ExecutePayload(messages=[], land=True)` first: its turn asks only about landing."""
     return change(LAND_CHANGES, session_id, body=LandBody(files=files, digest=digest, comment=comment),
                   key=idempotency_key)
 
 
 def discard(session_id: str, files: list[str] | None = None, *,
             idempotency_key: str | None = None) -> RequestSpec[Session]:
-    """Throw away what is staged, all of it or these files; the session's frames have the outcome."""
+    """Discard staged changes, all of them or these files; the session's frames have the outcome."""
     return change(DISCARD_CHANGES, session_id, body=DiscardBody(files=files), key=idempotency_key)
 
 
 def patch(session_id: str, fields: EntryBody, *, idempotency_key: str | None = None) -> RequestSpec[Session]:
-    """Set fields of the session's entry; one that is None is cleared, and one that is left out stays (I-4)."""
+    """Set fields of the session's entry; a field that is None is cleared, and an omitted one is unchanged (I-4)."""
     return change(PATCH_SESSION, session_id, body=fields, key=idempotency_key)
 
 
@@ -136,7 +136,7 @@ def archive(session_id: str, *, reason: str = "asked for", idempotency_key: str 
 
 
 def delete(session_id: str, *, reason: str = "asked for", idempotency_key: str | None = None) -> RequestSpec[Session]:
-    """Archive a session: none is ever removed from the record."""
+    """Archive a session: sessions are never removed from the record."""
     return change(DELETE_SESSION, session_id, body=ArchiveBody(reason=reason), key=idempotency_key)
 
 
@@ -185,7 +185,7 @@ def follow_events(*, since: str | None = None) -> Following[FeedEvent]:
 
 
 def ticket(path: str, *, idempotency_key: str | None = None) -> RequestSpec[StreamTicket]:
-    """Make a ticket that opens the stream at `path` once, for a client that cannot send a header (K-2)."""
+    """Create a ticket that opens the stream at `path` once, for a client that cannot send a header (K-2)."""
     return change(GIVE_TICKET, body=TicketBody(path=path), key=idempotency_key)
 
 

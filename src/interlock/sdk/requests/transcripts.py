@@ -1,4 +1,4 @@
-"""Transcripts: what was said, as it is kept (X-1, X-4, X-6)."""
+"""Requests on transcripts: stored conversations (X-1, X-4, X-6)."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def export(session_id: str, *, format: Format | None = None,  # noqa: A002 - the
 
 
 def examine(session_id: str) -> RequestSpec[Report]:
-    """Return what is wrong with the file."""
+    """Return the defects of the file."""
     return read(EXAMINE_TRANSCRIPT, session_id)
 
 
@@ -87,7 +87,7 @@ def label(session_id: str, entry_id: str, text: str | None, *,
 
 def branch(session_id: str, entry_id: str, *, summary: str | None = None, idempotency_key: str | None = None
            ) -> RequestSpec[AddedEntry]:
-    """Continue the conversation below an earlier entry; `summary` describes to the model what is left out."""
+    """Continue the conversation below an earlier entry; `summary` describes the omitted entries to the model."""
     return change(BRANCH_TRANSCRIPT, session_id, body=BranchBody(entry_id=entry_id, summary=summary),
                   key=idempotency_key)
 

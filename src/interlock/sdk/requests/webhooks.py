@@ -1,4 +1,4 @@
-"""Webhooks and their deliveries."""
+"""Requests on webhooks and their deliveries."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from interlock.sdk.requests.base import change, plain, read
 
 
 def deliveries(*, state: DeliveryState | None = None, limit: int | None = None) -> RequestSpec[DeliveryList]:
-    """Return what was sent; `state="dead"` is what never arrived."""
+    """Return the deliveries; `state="dead"` are those that were never delivered."""
     return read(LIST_DELIVERIES, state=state, limit=limit)
 
 
@@ -22,7 +22,7 @@ def retry_delivery(delivery_id: str, *, idempotency_key: str | None = None) -> R
 
 
 def try_webhook(name: str, *, idempotency_key: str | None = None) -> RequestSpec[Arrived]:
-    """Send a test message, which asks nothing."""
+    """Send a test message that names no approval."""
     return change(TEST_WEBHOOK, name, body=WebhookBody(), key=idempotency_key)
 
 
