@@ -1,4 +1,4 @@
-"""Person actions at a master: send a prompt, answer it, cancel it."""
+"""Actions of a person at a master: send a prompt, answer it, cancel it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from interlock.protocol.api.commands import GET_STATUS, SUBMIT_COMMAND
 
 ACTION_TIMEOUT_S = 20.0
 PRESENT_S = 5.0
-"""Limit within which a welcomed runner is offered to people; until then a prompt is a conflict."""
+"""Time in which a welcomed runner is offered to people; until then a prompt is a conflict."""
 LOOK_S = 0.1
 CONFLICT = 409
 
@@ -29,7 +29,7 @@ class Hand(Protocol):
     """Carries out a person's actions at the master."""
 
     async def do(self, action: str) -> None:
-        """Do `prompt` (prompt our agent in a new session), `allow`, `deny` or `cancel`. Raises HandFailed."""
+        """Carry out `prompt` (prompt our agent in a new session), `allow`, `deny` or `cancel`. Raises HandFailed."""
         ...
 
 
@@ -40,7 +40,7 @@ class ProgramHand:
         self._program = shlex.split(program)
 
     async def do(self, action: str) -> None:
-        """Run it to its end; it must exit with 0."""
+        """Run the program to its end; it must exit with 0. Raises HandFailed."""
         try:
             ran = await asyncio.create_subprocess_exec(*self._program, action, stdin=asyncio.subprocess.DEVNULL,
                                                        stdout=asyncio.subprocess.DEVNULL)
@@ -99,7 +99,7 @@ class RestHand:
 
 
 async def _once_present(rest: httpx2.AsyncClient, body: dict[str, Any]) -> Any:
-    """Submit a command; if its agent is not present yet, try again."""
+    """Submit a command; repeat it while its agent is not present yet."""
     deadline = time.monotonic() + PRESENT_S
     while True:
         answer = await _answer(rest, SUBMIT_COMMAND.at(), body)

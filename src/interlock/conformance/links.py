@@ -18,12 +18,12 @@ from interlock.protocol.envelope import DPS_VERSION
 from interlock.protocol.limits import MAX_MESSAGE_BYTES
 
 DIALS_IN_S = 40.0
-"""Limit within which a runner dials again (L-5: at most 30 s between two attempts)."""
+"""Maximum time until a runner dials again (L-5: at most 30 s between two attempts)."""
 REACHED_S = 10.0
 """Limit within which a gateway answers a dial."""
 CLOSE_S = 1.0
 LINKS_WAITING = 16
-"""Links of a runner that wait to be used; one more is dropped."""
+"""Maximum number of a runner's links that wait to be used; further ones are dropped."""
 
 Socket = ClientConnection | ServerConnection
 
@@ -119,7 +119,7 @@ class FrameLink:
         self._reading = asyncio.create_task(self._read(), name="conformance link")
 
     async def send(self, raw: bytes) -> None:
-        """Send one frame. If it can no longer be sent it is lost, which a later expectation shows."""
+        """Send one frame. A frame that cannot be sent any more is lost, which a later expectation shows."""
         try:
             await self._socket.send(raw, text=True)
         except ConnectionClosed:

@@ -45,14 +45,14 @@ class Player:
     # --- conversations ---
     async def play_all(self, conversations: Sequence[s.ConformanceConversation], *,
                        slow: bool = True) -> list[s.ConformanceFinding]:
-        """Play them one after another; the link is closed at the end."""
+        """Play conversations one after another; the link is closed at the end."""
         found = [self._finding(one, "not run", SLOW) if one.slow and not slow else await self.play(one)
                  for one in conversations]
         await self._cut()
         return found
 
     async def play(self, one: s.ConformanceConversation) -> s.ConformanceFinding:
-        """Play one. A listening side keeps the link, a dialling side cuts it."""
+        """Play one conversation. A listening side keeps the link, a dialling side cuts it."""
         self._begin()
         self._acks = one.acks
         if self._hand is None and any(isinstance(step, s.PersonAction) for step in one.steps):
@@ -139,7 +139,7 @@ class Player:
         await self._send(raw)
 
     def _names(self, payload: Any) -> dict[str, Any]:
-        """Return the kept values, and, if a payload names one, a frame's content that the side makes up."""
+        """Return the kept values, and the content of a frame that the side makes up if a payload names one."""
         if isinstance(payload, str):
             made = self._side.made(payload.removeprefix("$"), self._kept, self._out)
             if made is not None:

@@ -15,13 +15,14 @@ from interlock.conformance.with_runner import WITH_RUNNER
 
 async def with_master(url: str, token: str, runner_id: str, hand: Hand | None, *,
                       slow: bool) -> list[ConformanceFinding]:
-    """Play all against the gateway at `url` (ws:// or wss://), as its runner `runner_id`."""
+    """Play all conversations against the gateway at `url` (ws:// or wss://), as its runner `runner_id`."""
     return await Player(Dialling(url, token), AsRunner(runner_id), hand).play_all(WITH_MASTER, slow=slow)
 
 
 async def with_runner(host: str, port: int, token: str | None, agent: str, prompt: str, *, slow: bool,
                       listening: Callable[[str], None]) -> list[ConformanceFinding]:
-    """Play all with the runner that dials in; `listening` is called with the URL for it. Raises OSError."""
+    """Play all conversations with the runner that dials in; `listening` is called with the URL for it. Raises
+    OSError."""
     door = Listening(token)
     async with door.open(host, port):
         listening(f"ws://{host}:{door.port}/rawp")

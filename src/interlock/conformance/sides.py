@@ -54,11 +54,11 @@ class Side(Protocol):
     dials: bool
 
     def begin(self) -> Kept:
-        """Return the values that a conversation knows from its start."""
+        """Return the values that are known at the start of a conversation."""
         ...
 
     async def join(self, exchange: Exchange, step: s.Join) -> int:
-        """Exchange hello and welcome; return our last number that the other side has. Raises ConversationBroken."""
+        """Exchange hello and welcome; returns our last number that the other side has. Raises ConversationBroken."""
         ...
 
     def made(self, name: str, kept: Kept, out: int) -> Made | None:

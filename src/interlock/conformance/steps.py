@@ -22,7 +22,7 @@ class Fit(NamedTuple):
 
 
 def at_least(number: int) -> Fit:
-    """Expect a number from `number` on."""
+    """Expect a number that is not below `number`."""
 
     def test(found: Any) -> bool:
         return isinstance(found, int) and found >= number

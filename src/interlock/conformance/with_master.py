@@ -52,12 +52,12 @@ TOOL: dict[str, Any] = {"invocation_id": "call-1", "turn_id": "$turn", "tool_nam
 
 
 def acked(seq: int) -> ExpectFrame:
-    """Everything up to `seq` is acknowledged."""
+    """Expect that everything up to `seq` is acknowledged."""
     return ExpectFrame("x-interlock.ack", where={"payload.session_id": "$session", "payload.seq": at_least(seq)})
 
 
 def refused(part: str) -> ExpectFrame:
-    """The frame was refused, naming the place of the error, and not fatally."""
+    """Expect a refusal of the frame that names the place of the error, and is not fatal."""
     return ExpectFrame("session.error", where={"payload.error_code": Code.INVALID_FRAME.value},
                        has={"payload.message": holding(part), "payload.fatal": False})
 
@@ -83,7 +83,7 @@ ASKING: tuple[Step, ...] = (
 
 
 def answered(action: str, decision: str, outcome: str, status: str) -> tuple[Step, ...]:
-    """A person decides; the runner receives the decision, and reports the outcome."""
+    """Have a person decide; expect the decision as the runner, and send its outcome."""
     return (
         *ASKING, PersonAction(action),
         ExpectFrame("control.interaction.response",
@@ -98,7 +98,7 @@ def answered(action: str, decision: str, outcome: str, status: str) -> tuple[Ste
 
 
 def lost(policy: str, last: int) -> SendFrame:
-    """A history that reports what its buffer lost: from 3 to `last`."""
+    """Send a history that reports what its buffer lost: from 3 to `last`."""
     return SendFrame("session.history", {
         "frames": [], "last_sync_timestamp": "2030-01-01T00:00:00.000Z", "last_message_id": "",
         "buffer_status": {"policy_applied": policy, "truncated": True, "lost_frame_count": last - 2},
@@ -106,7 +106,7 @@ def lost(policy: str, last: int) -> SendFrame:
 
 
 def reported_loss(policy: str) -> ConformanceConversation:
-    """A loss that the history names is not a gap."""
+    """Return the conversation in which a loss that the history names is not a gap."""
     return ConformanceConversation(f"loss-{policy.lower()}", ("D-3", "D-2", "E-3"),
                                    "A loss that a history reports is not a gap, under "
                                    f"{policy}; the frames after it are accepted.", (
@@ -115,7 +115,7 @@ def reported_loss(policy: str) -> ConformanceConversation:
 
 
 def ended(stop_reason: str) -> tuple[Step, ...]:
-    """The turn's end, and the usage that it owes."""
+    """Send the end of the turn, with the usage report that must follow."""
     return (SendFrame("session.turn.end", {"turn_id": "$turn", "stop_reason": stop_reason}),
             SendFrame("session.usage", {**USAGE, "turn_id": "$turn"}))
 

@@ -28,7 +28,7 @@ from interlock.protocol.limits import OPENING_TIMEOUT_MS
 
 OPENING_S = OPENING_TIMEOUT_MS / 1000 + 3
 ENDING_S = 30.0
-"""Limit for an agent that is closed: it has its grace before it is ended (A-4)."""
+"""Maximum time for closing an agent: its grace period precedes its end (A-4)."""
 
 ASK: dict[str, Any] = {"input_type": "text", "origin": "user", "text": "$text", "prompt_id": "$prompt"}
 OPENING: dict[str, Any] = {"session_id": "$session", "agent_id": "$agent", "workspace": "", "workspace_access": "rw"}
@@ -47,7 +47,7 @@ def failed(code: Code, part: str = "") -> ExpectFrame:
 
 
 def turn_over(*stop_reasons: str) -> tuple[Step, ...]:
-    """Expect the turn's end, and right after it the usage that it owes."""
+    """Expect the end of the turn, directly followed by its usage report."""
     return (ExpectFrame("session.turn.end",
                         has={"payload.turn_id": "$turn", "payload.stop_reason": one_of(*stop_reasons)},
                         within_s=ENDING_S),
@@ -85,7 +85,7 @@ def decided(decision: str) -> SendFrame:
 
 
 def result(status: str) -> ExpectFrame:
-    """Expect the tool call's end."""
+    """Expect the end of the tool call."""
     return ExpectFrame("tool.invoke.result", has={"payload.invocation_id": "$call", "payload.status": status})
 
 
