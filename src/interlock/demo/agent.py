@@ -88,7 +88,7 @@ env = {{ {", ".join(f"{_toml(name)} = {_toml(value)}" for name, value in spec.en
 
 
 def write_config(chosen: Chosen, state: Path) -> None:
-    """Write it into the state directory, for its owner only: an agent's environment may contain secrets."""
+    """Write the config into the state directory, for its owner only: an agent's environment may contain secrets."""
     path = state / FILE_NAME
     path.touch(mode=0o600)
     path.write_text(config_text(chosen), "utf-8")

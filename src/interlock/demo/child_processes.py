@@ -14,7 +14,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 STOP_S = 8.0
-"""SIGTERM to SIGKILL: more than a runner needs to end its agents (A-4)."""
+"""Time from SIGTERM to SIGKILL: more than a runner needs to end its agents (A-4)."""
 LOG_LINES = 12
 """Lines of a process's log that are shown when the demonstration fails."""
 
@@ -33,7 +33,8 @@ class ChildProcess:
 
     @classmethod
     async def start(cls, name: str, arguments: list[str], log: Path, environment: dict[str, str]) -> ChildProcess:
-        """Start `interlock gateway` or `interlock runner`, as a person would; it ends when its standard input does."""
+        """Start `interlock gateway` or `interlock runner`, as on the command line; it ends when its standard input
+        does."""
         with log.open("wb") as errors:
             # A separate group: Ctrl-C reaches only the demonstration, which then ends the others in order.
             process = await asyncio.create_subprocess_exec(
@@ -43,7 +44,7 @@ class ChildProcess:
         return cls(name, process, log)
 
     async def ready(self, awaited: Awaitable[T]) -> T:
-        """Wait for the sign that it is ready. Raises NotStarted if it ends instead."""
+        """Wait for `awaited`, the sign that the process is ready. Raises NotStarted if the process ends instead."""
         waiting = asyncio.ensure_future(awaited)
         ended = asyncio.ensure_future(self._process.wait())
         try:
@@ -62,7 +63,7 @@ class ChildProcess:
         return "\n".join(text.strip().splitlines()[-lines:])
 
     async def stop(self) -> int:
-        """End it, wait until it is gone, and return the exit status."""
+        """Stop the process, wait until it has ended, and return its exit status."""
         if self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 self._process.terminate()

@@ -63,7 +63,7 @@ class CutPoint:
 
 
 class Course:
-    """Runs it with one gateway. `report` receives a sentence for each event."""
+    """Runs the demonstration with one gateway. `report` receives a sentence for each event."""
 
     def __init__(self, link: GatewayLink, chosen: Chosen, base: Path, figures: DemoFigures,
                  report: Callable[[str], None]) -> None:
@@ -74,7 +74,7 @@ class Course:
         self._report = report
 
     async def play(self, proxy: Proxy, export: Path) -> None:
-        """Run it. Raises Noticed, Trouble; other failed checks are added to the figures."""
+        """Run the course. Raises Noticed, Trouble; other failed checks are added to the figures."""
         command = await self._submit()
         viewer = DemoViewer(self._link, command.target.session_id or "")
         following = asyncio.ensure_future(viewer.follow())
@@ -196,7 +196,7 @@ class Course:
                     await look_until(self._base / OUTBOX, command.target.session_id or "",
                                      lambda outbox: outbox.last_seq > before)
             except TimeoutError:
-                pass  # It wrote nothing more; the text in transit is enough.
+                pass  # The command wrote nothing more; the text in transit is enough.
             await self._reattach(proxy, ended)
             await ended
         finally:
@@ -278,7 +278,7 @@ def _next_is_asked(outbox: OutboxState) -> bool:
 
 
 async def _sooner(awaited: Awaitable[T], ended: asyncio.Future[None], what: str) -> T:
-    """Wait, but not beyond the command's end. Raises _EndedBefore."""
+    """Wait, but not beyond the command's end; returns the result. Raises _EndedBefore."""
     waiting = asyncio.ensure_future(awaited)
     try:
         await asyncio.wait([waiting, ended], return_when=asyncio.FIRST_COMPLETED)

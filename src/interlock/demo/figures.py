@@ -35,7 +35,7 @@ class DemoFigures(msgspec.Struct):
     noticed: list[str] = []
 
     def document(self) -> bytes:
-        """Encode them as one JSON document."""
+        """Encode the figures as one JSON document."""
         document: dict[str, Any] = msgspec.to_builtins(self)
         if not self.noticed:
             del document["noticed"]

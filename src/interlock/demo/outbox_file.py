@@ -38,7 +38,7 @@ def look(path: Path, session_id: str) -> OutboxState:
 
 async def look_until(path: Path, session_id: str, fits: Callable[[OutboxState], bool]) -> OutboxState:
     """Read repeatedly until the state fits; the caller sets the time limit."""
-    # Another process writes it, so there is no event to wait for.
+    # Another process writes the file, so there is no event to wait for.
     while True:
         found = look(path, session_id)
         if fits(found):

@@ -106,7 +106,7 @@ class _Miscount:
 
 
 class AutoAllow:
-    """Allows every question that passes, in no one's name, before the gateway has it."""
+    """Allows every question that passes, without a person, before the gateway has it."""
 
     def __init__(self, new_id: Callable[[], str]) -> None:
         self._new_id = new_id

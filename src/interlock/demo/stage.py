@@ -35,13 +35,13 @@ from interlock.protocol.identifiers import uuid4
 LIMIT_S = 45.0
 """Limit of the whole demonstration, three times the time that it normally takes."""
 AGENT_LIMIT_S = 300.0
-"""The same with a real agent, whose model takes its time."""
+"""The same limit with a real agent, whose model is slower."""
 OURS = ("INTERLOCK_STATE", "INTERLOCK_URL", "INTERLOCK_KEY")
 """Variables that would select the user's own gateway."""
 
 
 def run(agent: str | None, as_json: bool, sabotage: str | None, *, prompt: str | None = None) -> int:
-    """Run it, print the result, and return the exit status. `prompt` replaces a real agent's prompt."""
+    """Run the demonstration, print the result, and return the exit status. `prompt` replaces a real agent's prompt."""
     if sabotage is not None and sabotage not in SABOTAGES:
         trouble = usage(f"There is no sabotage {sabotage!r}.", f"Choose one of: {', '.join(SABOTAGES)}")
         say(trouble.line(), "red", trouble.label)
@@ -77,7 +77,7 @@ def _own_environment() -> Generator[None]:
 
 
 async def _interruptible(stage: _Stage) -> None:
-    """Make SIGTERM and SIGHUP end it as Ctrl-C does: in order, with everything cleaned up."""
+    """Make SIGTERM and SIGHUP end the demonstration as Ctrl-C does: in order, with everything cleaned up."""
     task = asyncio.current_task()
     assert task is not None
     loop = asyncio.get_running_loop()

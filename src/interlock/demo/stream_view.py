@@ -1,6 +1,7 @@
-"""A viewer's state from a session's stream: the text, the questions, and what ran with whose yes. Pure.
+"""A viewer's state from a session's stream: the text, the questions, the tool calls that ran, and who allowed them.
+Pure.
 
-It is written only for this purpose and shares no code with the gateway, so that it can contradict it.
+It shares no code with the gateway, so that it can contradict it.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class StreamView:
         self.outcome: dict[str, str] = {}
         """interaction → the outcome sent to the agent."""
         self.unpermitted: list[str] = []
-        """Titles of tool calls that were allowed without a yes on record before."""
+        """Titles of tool calls that were allowed without a recorded yes."""
         self.resting = False
         """The agent is idle after a turn."""
         self._yes: set[str] = set()
