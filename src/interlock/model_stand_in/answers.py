@@ -82,7 +82,7 @@ def answer(asked: ModelPrompt, before: int = 0) -> ModelAnswer | HttpFailure:
 
 def _answer(asked: ModelPrompt, before: int) -> ModelAnswer | HttpFailure:
     if asked.side:
-        # A title or a summary repeats the person's words; they control only the turn, never a side request.
+        # A title or a summary repeats the person's words, which must control only the turn, not a side request.
         how = SUMMARY.search(asked.prompt)
         return ModelAnswer((SIDE_ANSWER,), ends=how is not None and how[1] == "ends",
                            length=how is not None and how[1] == "length")

@@ -51,7 +51,7 @@ def make_app(recording: Recording, closing: asyncio.Event) -> Starlette:
     def endpoint(form: _Form) -> Callable[[Request], Any]:
         async def serve(request: Request) -> Response:
             body = json.loads(await request.body())
-            if form is _GEMINI:  # Its path contains what the others have in the body.
+            if form is _GEMINI:  # The path contains what other forms have in the body.
                 body = {**body, "model": request.path_params["model"], "stream": "stream" in request.url.path}
             asked = form.read(body)
             kind = RequestKind.SIDE if asked.side else RequestKind.TURN
@@ -114,7 +114,7 @@ async def _spaced(pieces: Iterator[StreamPiece], given: ModelAnswer, closing: as
 
 
 def _but_last(pieces: Iterator[StreamPiece]) -> Iterator[StreamPiece]:
-    """Yield all but the end of the answer, which one that hangs or is cut never reaches."""
+    """Yield all but the end of the answer, which a hanging or cut answer never reaches."""
     before = next(pieces, None)
     for piece in pieces:
         if before is not None:

@@ -51,7 +51,7 @@ def _call(call: ModelCall) -> dict[str, Any]:
 
 
 def _arguments(call: ModelCall) -> dict[str, Any]:
-    """Return an object in any case: this form cannot express anything else."""
+    """Return the arguments as an object in any case: this form cannot express anything else."""
     try:
         given: Any = json.loads(call.arguments)
     except ValueError:

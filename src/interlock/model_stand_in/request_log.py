@@ -80,7 +80,8 @@ class Recording:
         return [one for one in self.all() if one.kind is RequestKind.TURN]
 
     def wait_for(self, found: Callable[[RecordedRequest], bool], timeout_seconds: float = 30.0) -> RecordedRequest:
-        """Return the first request for which `found` is true, received already or within the time; else TimeoutError.
+        """Return the first request for which `found` is true, received already or within the time. Raises
+        TimeoutError.
         """
         with self._arrived:
             self._arrived.wait_for(lambda: any(map(found, self._requests)), timeout_seconds)

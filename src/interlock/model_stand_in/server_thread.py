@@ -54,7 +54,7 @@ def make_server(recording: Recording) -> uvicorn.Server:
 
 
 def listen(port: int = 0) -> tuple[socket.socket, str]:
-    """Return a listening socket on loopback and its URL; port 0 takes any free one."""
+    """Return a listening socket on loopback and its URL; port 0 selects a free one."""
     listening = socket.create_server((LOOPBACK, port))
     return listening, f"http://{LOOPBACK}:{listening.getsockname()[1]}"
 

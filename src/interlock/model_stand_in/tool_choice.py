@@ -22,8 +22,8 @@ _DEFERRED = "tool_call"
 _BEHIND: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "fetch": ("web_fetch", ("url",)), "mark": ("mcp__interlock_check__leave_mark", ("name",)),
 }
-"""The tool called through it for an action without an offered tool, and which of its values it takes. The prompt of
-a fetch is filled in."""
+"""Maps an action without an offered tool to the tool called through `_DEFERRED`, and which of its values it takes. The
+prompt of a fetch is filled in."""
 OUTSIDE = "outside"
 """The action of running {command} outside the agent's own sandbox."""
 _ESCALATION = "sandbox_permissions"

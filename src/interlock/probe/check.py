@@ -74,21 +74,22 @@ OPEN_TIMEOUT_S = 30.0
 TURN_TIMEOUT_S = 10.0
 """Limit of one step; an agent that has not ended its turn within it is cancelled."""
 SUB_AGENT_TURN_TIMEOUT_S = 6.0
-"""Limit of the turn in which a sub-agent was allowed: some never end it, since its questions are not sent."""
+"""Limit of the turn in which a sub-agent was allowed: some agents never end it, since the sub-agent's questions are not
+sent."""
 LATE_EFFECT_S = 8.0
-"""How long the check waits for the effect of a sub-agent that works on after its turn."""
+"""Time for the effect of a sub-agent that continues after its turn."""
 _LOOK_EVERY_S = 0.05
 CANCEL_TIMEOUT_S = 3.0
 """An agent that does not end its turn within this after the cancel gets no further step."""
 WHOLE_TIMEOUT_S = 90.0
 """Limit of everything but the hostile repositories."""
 REPOSITORIES_TIMEOUT_S = 45.0
-"""Limit of all hostile repositories of one agent; the remaining ones are not tried."""
+"""Limit of all hostile repositories of one agent; remaining ones are not tried."""
 SWITCH_TIMEOUT_S = 5.0
 """Limit of one change of the mode."""
 CLOSE_TIMEOUT_S = 15.0
 _DEEDS = {OUTSIDE_SANDBOX: OUTSIDE, MCP_TOOL: "mark"}
-"""The stand-in's deed for a tool of the table."""
+"""The stand-in's action for each tool of the table."""
 _NAMED = frozenset({"write", "edit", "fetch", MCP_TOOL, SUB_AGENT})
 """Tools that are not tried if no request of the agent offers them."""
 AFTER_CANCEL = "Please say hello."
@@ -396,7 +397,7 @@ def _judged(tried: list[Tried], stopped: str, scene: Scene) -> dict[str, Any]:
     seen = [msgspec.structs.replace(one, state="not offered")
             if not stopped and one.tool in _NAMED and one.state == "not tried" else one for one in table(tried)]
     asks, because = verdict(seen)
-    # The reason is what ended the check early, unless something ran that was not allowed.
+    # The reason is why the check ended early, unless something ran that was not allowed.
     if stopped and not any(one.state in BAD and one.tool not in NOT_DECISIVE for one in seen):
         asks, because = False, stopped
     # A turn without a result for lack of time makes the record as incomplete as a check that ended early.

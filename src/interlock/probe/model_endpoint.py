@@ -12,7 +12,7 @@ NOT_A_KEY = "not-a-key"
 
 
 def _fixed(**given: str) -> Callable[[str], Mapping[str, str]]:
-    """Return the same values for each URL."""
+    """Return a function that returns these values for every URL."""
     return lambda url: given
 
 
@@ -21,7 +21,7 @@ def _json_file(name: str, content: object) -> Callable[[str], Mapping[str, str]]
 
 
 class Pointing(NamedTuple):
-    """The settings that make an agent use the stand-in at a URL, and the location of its own settings below HOME."""
+    """The settings that make an agent use the stand-in at a URL, and the place of its own settings below HOME."""
 
     env: Callable[[str], Mapping[str, str]]
     files: Callable[[str], Mapping[str, str]] = _fixed()

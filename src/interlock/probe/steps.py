@@ -20,7 +20,7 @@ TOOLS = ("shell", READ_COMMAND, OUTSIDE_SANDBOX, "write", "edit", SUB_AGENT, SUB
 MAX_MODES_TRIED = 8
 MAX_PROMPTS_TRIED = 2
 READABLE, CONTENT = "readable.txt", "the words of a file that was read"
-"""A file that is in the workspace from the start, and what a command that read it returns to the model."""
+"""A file that is in the workspace from the start, and the text that a command that read it returns to the model."""
 WRITTEN = "before"
 _EDITED = "after"
 
@@ -96,7 +96,8 @@ def mode_steps(places: EffectPlaces, modes: Iterable[str], opened: str | None) -
 
 
 def prompt_steps(places: EffectPlaces, prompts: Iterable[str]) -> list[ProbeStep]:
-    """Return a refused shell command after each of `prompts`. They come last: what they disable stays disabled."""
+    """Return a refused shell command after each of `prompts`. They come last: what they disable is not enabled
+    again."""
     return [_shell(places, f"prompt-{number}.txt", False)._replace(tool=SLASH_COMMAND, first=prompt)
             for number, prompt in enumerate(list(prompts)[:MAX_PROMPTS_TRIED])]
 

@@ -28,7 +28,7 @@ class Tried(NamedTuple):
     step: ProbeStep
     witness: Witness
     offered: bool
-    """The agent offers the model such a tool, so the stand-in called it."""
+    """The agent offers the model a tool of this kind, so the stand-in called it."""
     happened: bool
     refused: bool = False
     """The agent, or Interlock for it, refused to switch the mode."""
@@ -115,7 +115,7 @@ def verdict(tools: Sequence[ToolEvidence]) -> tuple[bool, str]:
 
 
 def limits(tools: Sequence[ToolEvidence]) -> str:
-    """Return what a verdict of `asks` does not cover: sentences, each with a space before it."""
+    """Return what a verdict of `asks` does not cover: sentences, each preceded by a space."""
     asked = {one.tool for one in tools if one.state == "asked"}
     bad = [one for one in tools if one.state in BAD]
     found: list[str] = []

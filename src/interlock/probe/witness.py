@@ -28,7 +28,7 @@ class Witness:
         self._delegating = delegating
         self._happened = happened
         self.questions = 0
-        """Without those about delegating, if these are answered yes."""
+        """Number of questions, without those about delegating if these are answered yes."""
         self.delegated = False
         """Whether it asked to delegate the task to a sub-agent."""
         self.shown: Shown = ""
@@ -61,7 +61,7 @@ class Witness:
         self.finished = self.finished or (status == "ok" and self.questions == 0)
 
     async def text(self, text: str) -> None:
-        """Ignore it, like everything that follows."""
+        """Ignore the text, like everything that follows."""
 
     async def thinking(self, text: str) -> None: ...
 

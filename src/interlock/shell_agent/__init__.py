@@ -1,6 +1,6 @@
-"""Our own agent program: it supports ACP over stdio, needs no model, and runs the prompt's lines as commands.
+"""Interlock's own agent program: it supports ACP over stdio, uses no model, and runs the prompt's lines as commands.
 
-It asks before each line runs, which makes a shell approved, audited remote execution. None of its modules is imported
+It asks before each line runs, so a shell becomes approved and audited remote execution. None of its modules is imported
 before it runs.
 """
 

@@ -17,7 +17,7 @@ from interlock.shell_agent.turn import ShellTurn
 
 PROTOCOL_VERSION = 1
 MAX_SESSIONS = 256
-"""Sessions of one process; one more is refused with a sentence."""
+"""Maximum number of sessions of one process; another one is refused with a sentence."""
 
 
 class Initialize(msgspec.Struct, rename="camel"):

@@ -41,7 +41,8 @@ class _Message(msgspec.Struct):
 
 
 class Method(NamedTuple):
-    """A method's parameters, and the function that begins it, in the order of the lines; its rest runs concurrently."""
+    """A method's parameters, and the function that begins it in the order of the lines; the rest of it runs
+    concurrently."""
 
     takes: type[msgspec.Struct]
     begin: Callable[[Any], Awaitable[Any] | None]

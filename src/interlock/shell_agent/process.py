@@ -46,7 +46,7 @@ class CommandExit(NamedTuple):
 
     @property
     def status(self) -> int:
-        """The value of `$?` in a shell: 128 + N for a death by signal N."""
+        """Return the value of `$?` in a shell: 128 + N for a death by signal N."""
         return 128 + self.signal if self.signal is not None else self.exit_code or 0
 
 

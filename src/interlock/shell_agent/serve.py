@@ -13,7 +13,8 @@ from interlock.shell_agent.agent import ShellAgent
 from interlock.shell_agent.connection import NotAcp, stdio
 
 CLOSE_TIMEOUT_S = 1.0
-"""Time for sending pending data after the end of input; the rest is dropped, since it may not be read."""
+"""Time for sending pending data after the end of input; what is not sent by then is dropped, since the peer may not
+read it."""
 STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 

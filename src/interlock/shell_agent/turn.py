@@ -40,7 +40,7 @@ class _Answer(msgspec.Struct):
 
     @property
     def why(self) -> str:
-        """Return who denied it and why, which Interlock sends as `_meta`; "" for a client that does not."""
+        """Return who denied the command and why, which Interlock sends as `_meta`; "" for a client that does not."""
         match self.meta:
             case {"interlock": {"denied": str(why)}}:
                 return why
@@ -100,7 +100,7 @@ class ShellTurn:
         await self._update({"sessionUpdate": "tool_call", **_described(call)})
 
     async def _denied(self, call: ShellCall) -> str | None:
-        """Return why the command may not run; None if it may. Anything but the one yes is a no: another option, an
+        """Return why the command may not run; None if it may. Anything but that one option is a no: another option, an
         error, a lost peer."""
         asking = asyncio.ensure_future(self._connection.ask("session/request_permission", {
             "sessionId": self._session_id, "toolCall": _described(call), "options": OPTIONS}))
