@@ -1,4 +1,4 @@
-"""`python -m interlock` is `interlock`."""
+"""`python -m interlock` runs `interlock`."""
 
 from interlock.cli import main
 

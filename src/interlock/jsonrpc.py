@@ -1,8 +1,8 @@
-"""JSON-RPC 2.0 over a pair of pipes, one message a line: to an agent that a runner drives, or from an editor.
+"""JSON-RPC 2.0 over a pair of pipes, one message per line: to an agent that a runner drives, or from an editor.
 
-The SDK's own connection starts a task for every message: it reads without bound, and a prompt's answer can overtake the
-updates before it. Here messages are taken one after another, so anyone who takes them slowly slows the agent down
-(D-3), and what stood before an answer has been dealt with when the answer is seen.
+The SDK's own connection starts a task for every message: it reads without a limit, and a prompt's answer can overtake
+the updates before it. Here messages are processed one after another, so a slow reader slows the agent down (D-3), and
+everything before an answer has been processed when the answer is seen.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
 REQUEST_CANCELLED = -32800
 MAX_ERROR_CHARS = 2_000
-"""What is shown of an error's data."""
+"""Maximum characters of an error's data that are shown."""
 
 _EMPTY_WORDS = frozenset({"", "error", "internal error", "internal server error", "the agent gave no reason"})
 _encoder = msgspec.json.Encoder()
@@ -30,18 +30,18 @@ _NOTHING = msgspec.Raw(b"")
 
 
 class RpcError(Exception):
-    """The agent answered with an error; the text is its message and what its data says."""
+    """Raised if the agent answered with an error; the text is its message and the explanation in its data."""
 
     def __init__(self, code: int, message: str, data: Any = None) -> None:
         super().__init__(_sentence(message, data))
         self.code = code
         self.data = data
         self.explained = str(self).strip(" .").lower() not in _EMPTY_WORDS
-        """Whether the text says more than that something failed."""
+        """Whether the text states more than that something failed."""
 
 
 class PeerLost(Exception):
-    """The agent neither answered nor can answer any more."""
+    """Raised if the agent has not answered and cannot answer any more."""
 
 
 class _Error(msgspec.Struct):
@@ -59,7 +59,7 @@ class _Message(msgspec.Struct):
 
 
 class RpcRequest(NamedTuple):
-    """Something the agent asks of us, to be answered by its id."""
+    """A request by the agent, to be answered by its id."""
 
     request_id: int | str | float
     method: str
@@ -67,14 +67,14 @@ class RpcRequest(NamedTuple):
 
 
 class Pipes(Protocol):
-    """Where lines come from and go to; an agent's process is one."""
+    """The source and the destination of lines; an agent's process is one."""
 
     async def write(self, data: bytes) -> None:
-        """Write whole lines. Raises BrokenPipeError when the peer no longer reads."""
+        """Write complete lines. Raises BrokenPipeError if the peer does not read any more."""
         ...
 
     def lines(self) -> AsyncIterator[bytes]:
-        """The peer's lines without their newline. Raises LineTooLong in place of one above the cap."""
+        """Yield the peer's lines without their newline. Raises LineTooLong in place of a line above the limit."""
         ...
 
 
@@ -84,11 +84,11 @@ _decoder = msgspec.json.Decoder(_Message)
 
 
 class Rpc:
-    """One connection. `run` reads until the agent's output ends; callbacks are awaited in the order of the lines."""
+    """One connection. `run` reads until the agent's output ends, and awaits callbacks in the order of the lines."""
 
     def __init__(self, process: Pipes, notified: Notify, asked: Ask, *, serves: bool = False) -> None:
-        """With `serves` the peer is a client, which waits for an answer to each line: one that cannot be read is
-        answered by an error without an id. An agent's output may have lines of other kinds."""
+        """Create the connection. With `serves` the peer is a client, which waits for an answer to each line: a line
+        that cannot be read is answered by an error without an id. An agent's output may have lines of other kinds."""
         self._process = process
         self._serves = serves
         self._notified = notified
@@ -98,22 +98,22 @@ class Rpc:
         self._next_id = 0
         self._lost = False
         self.garbage = 0
-        """Lines that were not JSON-RPC: passed over, and counted (A-8)."""
+        """Number of lines that were not JSON-RPC, and were skipped (A-8)."""
         self._too_long: LineTooLong | None = None
         self.overflowed = asyncio.Event()
 
     @property
     def too_long(self) -> LineTooLong | None:
-        """The last line above the cap since `watch_size`."""
+        """Return the last line above the limit since `watch_size`."""
         return self._too_long
 
     def watch_size(self) -> None:
-        """Forget the last line above the cap, so that `overflowed` is set by the next."""
+        """Forget the last line above the limit, so that `overflowed` is set by the next one."""
         self._too_long = None
         self.overflowed.clear()
 
     async def run(self) -> None:
-        """Read to the end, then fail whatever still waits for an answer."""
+        """Read to the end, then fail the requests that still wait for an answer."""
         try:
             await self._read()
         finally:
@@ -159,7 +159,7 @@ class Rpc:
             await self._asked(RpcRequest(message.id, message.method, bytes(message.params)))
 
     async def _unread(self, code: int, sentence: str) -> None:
-        """Answer a client's line that cannot be read: which request it was is not known (JSON-RPC 2.0, section 5)."""
+        """Answer a client's line that cannot be read; its request is unknown (JSON-RPC 2.0, section 5)."""
         if self._serves:
             error = {"code": code, "message": sentence[:MAX_ERROR_CHARS]}
             await self._send({"jsonrpc": "2.0", "id": None, "error": error})
@@ -179,10 +179,10 @@ class Rpc:
 
     async def request(self, method: str, params: Any, then: Callable[[], None] | None = None, *,
                       cancels: bool = False) -> bytes:
-        """Ask the agent; its result as JSON. `then` is called at the answer, before the next line is looked at.
-        With `cancels`, a caller that is cancelled sends `$/cancel_request`.
+        """Send the agent a request; returns its result as JSON. `then` is called at the answer, before the next line is
+        processed. With `cancels`, a cancelled caller sends `$/cancel_request`.
 
-        Raises RpcError for the agent's error, PeerLost when it is gone.
+        Raises RpcError for the agent's error, PeerLost if the agent is gone.
         """
         if self._lost:
             raise PeerLost
@@ -202,23 +202,23 @@ class Rpc:
         finally:
             self._pending.pop(request_id, None)
             self._then.pop(request_id, None)
-            # Whatever was set after we stopped waiting must not be reported as never looked at.
+            # An exception that was set after the wait ended must not be reported as never retrieved.
             if future.done() and not future.cancelled():
                 future.exception()
 
     async def notify(self, method: str, params: Any) -> None:
-        """Send it to the agent; one that is gone receives nothing."""
+        """Send the agent a notification; nothing happens if the agent is gone."""
         try:
             await self._send({"jsonrpc": "2.0", "method": method, "params": params})
         except PeerLost:
             return
 
     async def answer(self, request: RpcRequest, result: Any) -> None:
-        """Answer what the agent asked."""
+        """Send the result of a request by the agent."""
         await self._reply({"jsonrpc": "2.0", "id": request.request_id, "result": result})
 
     async def refuse(self, request: RpcRequest, code: int, sentence: str, data: Any = None) -> None:
-        """Answer what the agent asked with an error."""
+        """Send an error as the answer to a request by the agent."""
         error = {"code": code, "message": sentence, **({} if data is None else {"data": data})}
         await self._reply({"jsonrpc": "2.0", "id": request.request_id, "error": error})
 

@@ -1,6 +1,6 @@
-"""Names of a package that are imported when they are first used (PEP 562).
+"""Lazy imports of a package's names at their first use (PEP 562).
 
-A package that imports all of its modules makes each command line verb pay for them: `interlock status` needs one class
+A package that imports all of its modules slows each verb of the command line down: `interlock status` needs one class
 of the library, and took twice as long with the rest.
 """
 

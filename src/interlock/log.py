@@ -1,4 +1,5 @@
-"""Logs: one JSON object a line, on standard error or in a file of the state directory; never values of variables."""
+"""Logs: one JSON object per line, on standard error or in a file of the state directory, without the values of
+variables."""
 
 from __future__ import annotations
 
@@ -16,25 +17,25 @@ from interlock.command.redaction import Redaction, RedactionRule
 
 
 class _Unbreakable:
-    """Passes lines on, and loses one that cannot be written: a closed pipe or a full disk must not end the work that
-    it reports."""
+    """A stream that drops a line that cannot be written: a closed pipe or a full disk must not end the work that it
+    reports."""
 
     def __init__(self, file: TextIO) -> None:
         self._file = file
 
     def write(self, line: str) -> None:
-        """Write a line if it can be."""
+        """Write a line if possible."""
         with contextlib.suppress(OSError, ValueError):
             self._file.write(line)
 
     def flush(self) -> None:
-        """Flush if it can be."""
+        """Flush if possible."""
         with contextlib.suppress(OSError, ValueError):
             self._file.flush()
 
 
 class _InForce:
-    """The rules that lines are redacted by now."""
+    """The redaction rules that currently apply to lines."""
 
     redaction = Redaction()
 
@@ -45,10 +46,11 @@ def redact_by(rules: Sequence[RedactionRule]) -> None:
 
 
 def configure(path: Path | None = None, rules: Sequence[RedactionRule] = ()) -> TextIO:
-    """Send the logs of this process to `path` (appended, mode 0600), or to standard error; gives what is written to.
+    """Send the logs of this process to `path` (appended, mode 0600), or to standard error; returns the stream that is
+    written to.
 
-    Secrets, and what `rules` name, are kept out of every text that is not an id (K-4).
-    A traceback names files, lines and calls; the values in its frames stay out, since keys may be among them (K-4).
+    Secrets, and text that matches `rules`, are redacted in every text that is not an id (K-4). A traceback names files,
+    lines and calls, without the values in its frames, since they may be keys (K-4).
     """
     redact_by(rules)
 
@@ -73,9 +75,9 @@ def configure(path: Path | None = None, rules: Sequence[RedactionRule] = ()) -> 
 
 
 def as_text(line: str) -> str:
-    """Write a line of a log for a person: time, level if it is above info, what happened, and the rest.
+    """Format a line of a log for people: time, level if it is above info, event, and the other fields.
 
-    Anything else is passed on unchanged."""
+    Any other line is returned unchanged."""
     try:
         event = cast("dict[str, Any]", json.loads(line))
         at, level, what = (str(event.pop(name)) for name in ("timestamp", "level", "event"))
