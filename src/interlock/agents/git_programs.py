@@ -62,7 +62,7 @@ class GitSetting(NamedTuple):
 
     @property
     def is_program(self) -> bool:
-        """Whether git runs the value as a program."""
+        """Return whether git runs the value as a program."""
         section, subsection, variable = self.parts
         if section == "alias" or (section, variable) == ("submodule", "update"):
             return self.value.startswith("!")
@@ -72,7 +72,7 @@ class GitSetting(NamedTuple):
 
     @property
     def is_settings(self) -> bool:
-        """Whether the value is the path of another file of settings."""
+        """Return whether the value is the path of another file of settings."""
         return self.parts[0] in ("include", "includeif") and self.parts[2] == "path"
 
 
@@ -93,7 +93,8 @@ class GitPrograms:
     """The files that one repository's settings name. Paths are absolute; case is ignored, as on some file systems."""
 
     def __init__(self, found: Sequence[GitSetting], top: str, home: str) -> None:
-        """`top` is the directory of its files, from which git runs programs; `home` that of its user."""
+        """Create the search. `top` is the directory of the repository's files, from which git runs programs; `home` is
+        that of its user."""
         self._top = top
         self._home = home
         self.files: dict[str, str] = {}

@@ -11,7 +11,7 @@ from interlock.ports.mcp_spec import McpSpec
 
 
 class _Unavailable(Exception):
-    """A server cannot be had; the text is a clause that says what to do."""
+    """Raised if a server is not available; the text is a clause with the remedy."""
 
 
 def servers_of(agent_id: str, spec: AgentSpec, environment: Mapping[str, str], path: str | None) -> \

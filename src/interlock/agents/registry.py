@@ -59,7 +59,7 @@ def with_builtin(agents: Mapping[str, AgentSpec]) -> dict[str, AgentSpec]:
 def offers(agents: Mapping[str, AgentSpec], environment: Mapping[str, str] | None = None,
            holdings: Mapping[str, Holding] | None = None) -> list[AgentOffer]:
     """Return the hello's entry for each agent; one with an unknown adapter has the reason why it cannot start.
-    `environment` is the runner's own, on whose PATH programs are searched. `holdings` say how each is held."""
+    `environment` is the runner's own, on whose PATH programs are searched. `holdings` has how each is held."""
     found: list[AgentOffer] = []
     for agent_id, spec in agents.items():
         adapter = ADAPTERS.get(spec.adapter, UNKNOWN)

@@ -166,7 +166,7 @@ def _sources(words: Sequence[str]) -> set[str]:
 
 
 def _words(spec: AgentSpec) -> list[str]:
-    """Return the program and the arguments that tell a launcher what to start."""
+    """Return the program, and the arguments that select what a launcher starts."""
     return [spec.command, *(spec.args if PurePath(spec.command).name in _LAUNCHERS else ())]
 
 

@@ -40,8 +40,8 @@ def tried(kind: str, directory: str) -> str:
 
 
 def tried_overlay(directory: str) -> str:
-    """Cover a directory by an overlay, and write through it. Returns "" if the file went to the upper directory alone,
-    else why changes cannot be staged."""
+    """Cover a directory by an overlay, and write through it. Returns "" if the file is in the upper directory only,
+    otherwise the reason why changes cannot be staged."""
     for name in ("lower", "upper", "work"):
         os.mkdir(os.path.join(directory, name))
     paths = [os.fsencode(os.path.join(directory, name)) for name in ("lower", "upper", "work")]

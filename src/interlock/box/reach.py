@@ -46,12 +46,12 @@ class Reach(NamedTuple):
 
     @property
     def local(self) -> tuple[Endpoint, ...]:
-        """The models on the runner's own loopback, each reached at the same port of the agent's own."""
+        """Return the models on the runner's own loopback, each reached at the same port of the agent's own."""
         return tuple(one for one in self.endpoints if one.anywhere and is_loopback_name(one.host))
 
     @property
     def listening(self) -> tuple[int, ...]:
-        """The ports to listen on in the agent's network."""
+        """Return the ports to listen on in the agent's network."""
         if not self.endpoints and not self.ports:
             return ()
         return tuple(dict.fromkeys((PROXY_PORT, *(one.port for one in self.local if one.port != PROXY_PORT))))

@@ -16,7 +16,7 @@ class BoxSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     the host can do that; with it, the agent starts only behind its walls."""
 
     walls: Literal["best", "namespace", "landlock", "none"] = "best"
-    """Which wall: `best` takes what the host has, a mount namespace first; `none` hides nothing, not even the state
+    """Which wall: `best` uses what the host has, a mount namespace first; `none` hides nothing, not even the state
     directory."""
     hide: list[str] = []
     """Files and directories that the agent can neither read nor change, absolute or from `~/`. The state directory
@@ -66,7 +66,7 @@ class BoxSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 def _check_between_turns(lines: list[str], *, held: bool) -> None:
-    """Raises ValueError for a line that names no program."""
+    """Check the lines of `between_turns`. Raises ValueError for a line that names no program."""
     if lines and not held:
         raise ValueError("between_turns: no program is held; set hold = \"programs\", or remove between_turns")
     for line in lines:

@@ -160,12 +160,12 @@ class AcpAgent:
     # --- settings ---
     @property
     def asks(self) -> bool:
-        """Whether it asks before its tools, with its current settings (H-11)."""
+        """Return whether the agent asks before its tools, with its current settings (H-11)."""
         return self._controls is not None and self._controls.asks
 
     @property
     def settings(self) -> AgentSettings:
-        """The settings that can be chosen, and their current values (J-14)."""
+        """Return the settings that can be chosen, and their current values (J-14)."""
         assert self._controls is not None, "open comes first"
         return self._controls.choices.settings
 
@@ -226,7 +226,8 @@ class AcpAgent:
             self._malformed += 1
 
     def _give_up(self, request_id: int | str | float) -> None:
-        """Cancel a permission that the agent no longer waits for: a later yes must not look as if it took effect (A-5).
+        """Cancel a permission request that the agent no longer waits for: a later yes must not look as if it took
+        effect (A-5).
         """
         found = self._asking.take(request_id)
         if found is not None:

@@ -72,7 +72,7 @@ class AcpToolCall:
 
     @property
     def name(self) -> str:
-        """The vendor's name, else ACP's kind, else `unknown`."""
+        """Return the vendor's name, else ACP's kind, else `unknown`."""
         return self._vendor_name or self.kind or "unknown"
 
     def merge(self, update: AcpToolCallWire, *, asks: bool = False) -> None:
@@ -117,7 +117,7 @@ class AcpToolCall:
         spans = _own_stream(meta) + _terminal_stream(meta) + self._goose_stream(meta)
         if not spans and update.status not in ENDED:
             spans = self._content_stream()
-        # Our own agent says with an empty piece that a command which printed nothing has no output to show.
+        # Our own agent sends an empty piece if a command printed nothing, so its output is empty.
         self.streamed = self.streamed or bool(spans) or _at(meta, "interlock", "stream") is not None
         return spans
 

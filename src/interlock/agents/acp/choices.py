@@ -57,7 +57,8 @@ class Choices:
 
     def __init__(self, loaded: wire.LoadedSession, trusted_modes: Iterable[str] = (),
                  asking: ModeTable = ModeTable(known=False)) -> None:  # noqa: B008 - a tuple, never changed.
-        """`trusted_modes` are those that the agent's config allows beside the asking ones, by id or name."""
+        """Create the settings. `trusted_modes` are the modes that the agent's config allows beside the asking ones, by
+        id or name."""
         self.setting = False
         """A request of ours is in progress: what the agent reports meanwhile is its answer."""
         self._trusted = frozenset(mode.lower() for mode in trusted_modes)
@@ -82,7 +83,7 @@ class Choices:
         self._shown_of: tuple[dict[str, str], dict[str, str]] = ({}, {})
 
     def _slot_of(self, option: wire.ConfigOption) -> str | None:
-        """Return the slot of an option that is read: those that decide whether the agent asks are included."""
+        """Return the slot of an option that is read, including options that decide whether the agent asks."""
         slot = _SLOTS.get(option.category or "")
         decides = option.id in self._asking.options if self._asking.known else option.category not in _HARMLESS
         return _OPTION + option.id if decides else slot
@@ -104,7 +105,7 @@ class Choices:
 
     @property
     def plans(self) -> bool:
-        """Whether there is a mode for plans (features.plan_mode)."""
+        """Return whether there is a mode for plans (features.plan_mode)."""
         mode = self._slots.get("mode")
         return mode is not None and PLAN in mode.values
 
@@ -163,12 +164,12 @@ class Choices:
 
     @property
     def mode(self) -> str | None:
-        """The id of the current mode; None without modes."""
+        """Return the id of the current mode; None without modes."""
         return self._now.get("mode")
 
     @property
     def model(self) -> str | None:
-        """The model that it opened with."""
+        """Return the model that the agent opened with."""
         return self._opened.get("model")
 
     def reported(self, slot: str, value: str) -> None:
@@ -290,7 +291,7 @@ class Choices:
         return found
 
     def _may_choose(self, mode_id: str, word: str) -> bool:
-        # If an agent asks in no known mode, each command is held: no mode of it lets more run unasked.
+        # If an agent asks in no known mode, each command is held: none of its modes lets more run without asking.
         return bool({mode_id.lower(), word} & self._trusted) or self._asks_in(mode_id) or not self._asks_somewhere
 
     def _value(self, name: str, asked: str) -> str:

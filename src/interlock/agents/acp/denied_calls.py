@@ -1,7 +1,7 @@
 """Report denied calls to the model of an agent, in the text of the session's next prompt (Y-5).
 
-The answer to ACP's `session/request_permission` is an option or "cancelled", and a turn has one prompt. So an agent
-learns that a call was denied, but its model learns neither who denied it nor why. The next prompt reaches the model of
+The answer to ACP's `session/request_permission` is an option or "cancelled", and a turn has one prompt. So the agent
+receives the denial, but its model receives neither its source nor its reason. The next prompt reaches the model of
 every agent.
 """
 
@@ -28,7 +28,7 @@ class DeniedCalls:
         self._more = 0
 
     def add(self, call: str, why: str) -> None:
-        """Add a denied call, by its title, with the sentence that says who denied it and why."""
+        """Add a denied call, by its title, with the sentence that names who denied it and why."""
         if self._reads_meta:
             return
         named = " ".join(call.split())[:MAX_CALL_CHARS]

@@ -86,7 +86,7 @@ async def _fill_one(field: Field, ask: Ask) -> dict[str, Any] | None:
 
 
 def value_of(field: Field, text: str) -> dict[str, Any]:
-    """Convert the words to content: the field's, and that of its `custom`. Raises Unfit."""
+    """Convert the words to content: that of the field, and that of its `custom` field. Raises Unfit."""
     labels = [one.label for one in field.choices]
     match field.type:
         case "choice":

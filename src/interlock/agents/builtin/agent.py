@@ -90,7 +90,7 @@ class BuiltinAgent:
         return None
 
     async def gone(self) -> ProcessExit:
-        """Never return: there is no process that could end by itself."""
+        """Wait for ever: there is no process that could end by itself."""
         return await asyncio.get_running_loop().create_future()
 
     def stderr_tail(self) -> str:

@@ -46,7 +46,7 @@ class Cache(NamedTuple):
 
     @property
     def leaf(self) -> str | None:
-        """The id of the last entry, None if there is none."""
+        """Return the id of the last entry, None if there is none."""
         return self.entries[-1].id if self.entries else None
 
     @property

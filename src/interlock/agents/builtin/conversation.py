@@ -49,7 +49,7 @@ class BuiltinConversation:
     """A model, a workspace, and the conversation so far."""
 
     def __init__(self, opening: AgentStart, spawn: Spawn, choice: ModelChoice, timeouts: ModelTimeouts) -> None:
-        """Raises ModelUnavailable if a package that the provider needs is not installed."""
+        """Create the conversation. Raises ModelUnavailable if a package that the provider needs is not installed."""
         self._opening = opening
         self._timeouts = timeouts
         self._models: dict[ModelChoice, Model] = {}

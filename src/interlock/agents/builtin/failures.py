@@ -1,4 +1,4 @@
-"""What went wrong with a request to a model, in one sentence, and whether it may go better the next time (B-1)."""
+"""Failures of a request to a model: one sentence for each, and whether a retry may succeed (B-1)."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ PASSING = (ModelRateLimitError, ModelUnavailableError, ModelServerError, ModelCo
 
 
 class Unfinished(Exception):
-    """An answer came to an end that may be half of what was to be: the stream did not say why it ended, or says that
-    the model failed."""
+    """Raised if an answer may be incomplete: the stream did not state why it ended, or reports that the model
+    failed."""
 
 
 class RequestFailure(NamedTuple):
-    """A request that brought no answer. `again_s` is how long the server wants to be left alone."""
+    """A request without an answer. `again_s` is the delay before a retry that the server requested, in seconds."""
 
     code: Code
     sentence: str
@@ -42,7 +42,7 @@ class RequestFailure(NamedTuple):
 
 
 def failure_of(error: Exception, choice: ModelChoice) -> RequestFailure:
-    """Read what pydantic-ai, or what is below it, raised."""
+    """Convert an exception of pydantic-ai, or of a library below it, to a failure."""
     passing = isinstance(error, (*PASSING, Unfinished)) and not _final(error)
     sentence = f"{choice.name} {_what(error, choice)}"
     code = Code.CONTEXT_OVERFLOW if isinstance(error, ModelContextWindowExceededError) else Code.UPSTREAM_ERROR
@@ -51,7 +51,7 @@ def failure_of(error: Exception, choice: ModelChoice) -> RequestFailure:
 
 
 def _final(error: Exception) -> bool:
-    """The server says itself that asking again is of no use."""
+    """Return whether the server itself reports that a retry is useless."""
     return isinstance(error, ModelHTTPError) and (error.headers or {}).get("x-should-retry") == "false"
 
 
@@ -86,7 +86,8 @@ def _what(error: Exception, choice: ModelChoice) -> str:
 
 
 def _reason(error: Exception, key: str) -> str:
-    """Return the provider's own words, without the key: it is taken out before they are cut, or a part of it stayed."""
+    """Return the provider's own text without the key, which is removed before the text is cut, since a part of it might
+    remain."""
     body = getattr(error, "body", None)
     reason = _message(body) or str(error) or type(error).__name__
     if key not in ("", NO_KEY):

@@ -1,4 +1,5 @@
-"""Pure: a transcript's messages in pydantic-ai's words, and a model's answer in the transcript's (B-1, X-1)."""
+"""Conversion of a transcript's messages to pydantic-ai's types, and of a model's answer to messages (B-1, X-1).
+Pure."""
 
 from __future__ import annotations
 
@@ -27,9 +28,9 @@ NO_RESULT = "(nothing was kept of its result)"
 
 
 def to_model(messages: Iterable[Message], live: Mapping[str, ModelResponse]) -> list[ModelMessage]:
-    """Messages as a model is sent them; they are clean already (`session.hygiene`). `live` holds the answers of this
-    turn as the model gave them, each under the id of its first call: what a provider wants back to the letter, such
-    as signed thinking, is in there alone."""
+    """Return messages as they are sent to a model; they are clean already (`session.hygiene`). `live` has the answers
+    of this turn as the model sent them, each under the id of its first call: only they have what a provider requires
+    unchanged, such as signed thinking."""
     found: list[ModelMessage] = []
     for message in messages:
         match message.get("role"):
@@ -47,7 +48,7 @@ def to_model(messages: Iterable[Message], live: Mapping[str, ModelResponse]) -> 
 
 
 def _add(found: list[ModelMessage], part: ModelRequestPart) -> None:
-    """Requests stand together: what came before the next answer is one."""
+    """Add a part to the last request, or begin one: all parts before the next answer form one request."""
     last = found[-1] if found else None
     if isinstance(last, ModelRequest):
         found[-1] = ModelRequest(parts=[*last.parts, part])
@@ -68,7 +69,7 @@ def _response(message: Message, live: Mapping[str, ModelResponse]) -> ModelRespo
             case "toolCall":
                 parts.append(ToolCallPart(str(part.get("name")), _object(part.get("arguments")), str(part.get("id"))))
             case _:
-                continue  # What was thought in an earlier turn is not sent again: no provider wants it unsigned.
+                continue  # Thinking of an earlier turn is not sent again: providers reject it without its signature.
     return ModelResponse(parts=parts) if parts else None
 
 
@@ -96,7 +97,7 @@ def _contents(content: Any) -> str | Sequence[UserContent]:
 
 
 def image(data: str, media_type: str) -> BinaryContent | str:
-    """Return a picture from its base64, which may stand on several lines; words that say so if it is none."""
+    """Return a picture from its base64, which may have several lines; a sentence in its place if it cannot be read."""
     try:
         raw = base64.b64decode("".join(data.split()), validate=True)
     except (binascii.Error, ValueError):
@@ -105,7 +106,7 @@ def image(data: str, media_type: str) -> BinaryContent | str:
 
 
 def user_message(content: Iterable[Mapping[str, Any]], now_ms: int) -> Message:
-    """A prompt's blocks as the transcript has them."""
+    """Return a prompt's blocks as a message of the transcript."""
     blocks = list(content)
     if len(blocks) == 1 and blocks[0].get("type") == "text":
         return {"role": "user", "content": str(blocks[0].get("text") or ""), "timestamp": now_ms}
@@ -122,7 +123,7 @@ def user_message(content: Iterable[Mapping[str, Any]], now_ms: int) -> Message:
 
 def assistant_message(parts: Sequence[ModelResponsePart], arguments: Mapping[str, dict[str, Any]], model: str,
                       now_ms: int) -> Message:
-    """An answer as the transcript will have it (X-8): text that stands together is one part."""
+    """Return an answer as a message of the transcript (X-8): adjacent text becomes one part."""
     content: list[dict[str, Any]] = []
     for part in parts:
         if isinstance(part, TextPart):
@@ -140,13 +141,13 @@ def assistant_message(parts: Sequence[ModelResponsePart], arguments: Mapping[str
 
 
 def result_message(invocation_id: str, tool_name: str, text: str, ok: bool, now_ms: int) -> Message:
-    """A tool's result as the transcript will have it."""
+    """Return a tool's result as a message of the transcript."""
     return {"role": "toolResult", "toolCallId": invocation_id, "toolName": tool_name,
             "content": [{"type": "text", "text": text}] if text else [], "isError": not ok, "timestamp": now_ms}
 
 
 def text_of(message: Message) -> str:
-    """All text of a message."""
+    """Return all text of a message."""
     content = message.get("content")
     if isinstance(content, str):
         return content
@@ -154,7 +155,7 @@ def text_of(message: Message) -> str:
 
 
 def parts_of(message: Message) -> list[dict[str, Any]]:
-    """The parts of a message's content; a text alone is one."""
+    """Return the parts of a message's content; a plain text is one part."""
     content = message.get("content")
     return [{"type": "text", "text": content}] if isinstance(content, str) else _objects(content)
 

@@ -144,7 +144,7 @@ def _check_finished(response: ModelResponse) -> None:
 async def _pieces(stream: StreamedResponse, timeouts: ModelTimeouts) -> AsyncGenerator[tuple[bool, str], None]:
     """Yield (thinking?, text) as it arrives. Raises TimeoutError if the stream is idle for too long."""
     events = aiter(stream)
-    # The library limits the wait for the first event, and its error says what was waited for: it must strike first.
+    # The library limits the wait for the first event, and its error names what it waited for: it must expire first.
     wait_s = read_timeout_s(timeouts.first_event_s, timeouts.idle_s)
     while True:
         try:

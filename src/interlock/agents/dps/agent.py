@@ -304,7 +304,7 @@ class DpsAgent:
             over.cancel()
 
     async def _stop_broken(self, turn: DpsTurn) -> None:
-        """Stop a turn that has failed: the agent must not continue it. One that does not react is ended."""
+        """Stop a turn that has failed: the agent must not continue it. An agent that does not react is ended."""
         await self.cancel()
         try:
             async with asyncio.timeout(CANCEL_GRACE_MS / 1000):

@@ -16,7 +16,7 @@ class BlockSpan:
         self._digest = hashlib.sha256()
 
     def grow(self, offset: int, text: str) -> str:
-        """Return the new part of `text`: what was forwarded already is skipped. Raises InvalidFrame for a gap."""
+        """Return the new part of `text`: text that was forwarded already is skipped. Raises InvalidFrame for a gap."""
         if not 0 <= offset <= self.length:
             raise InvalidFrame("$.payload.offset", f"is {offset}, but {self.length} code points were sent so far")
         fresh = text[self.length - offset :]
@@ -25,8 +25,8 @@ class BlockSpan:
         return fresh
 
     def finish(self, text: str) -> str:
-        """Return the part of the whole text that was not forwarded. Raises InvalidFrame if the text contradicts what
-        was: a viewer has seen it."""
+        """Return the part of the complete text that was not forwarded. Raises InvalidFrame if the text contradicts the
+        forwarded part, which a viewer has seen."""
         if hashlib.sha256(_bytes(text[: self.length])).digest() != self._digest.digest():
             raise InvalidFrame("$.payload.text", "does not begin with the text that was sent piece by piece")
         return text[self.length :]

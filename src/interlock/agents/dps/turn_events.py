@@ -81,7 +81,7 @@ class DpsTurn:
 
     @property
     def agents_turn_id(self) -> str | None:
-        """The agent's own id of the turn; None until it has started."""
+        """Return the agent's own id of the turn; None until it has started."""
         return self._agents_turn_id
 
     def start(self, agents_turn_id: str) -> None:

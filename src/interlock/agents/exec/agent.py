@@ -44,7 +44,7 @@ class ExecAgent:
 
     async def open(self, opening: AgentStart) -> Started:
         """Check the command; nothing starts before a prompt (A-3). Raises AgentStartFailed without a command, or for an
-        MCP server that it cannot be given."""
+        MCP server that it does not support."""
         if not opening.spec.command:
             raise AgentStartFailed("The agent has no command; set `command` in its `[agents.<id>]` section.")
         self._opening = opening

@@ -39,7 +39,7 @@ class ShownCards:
         self._digests = OrderedDict[str, str]()
 
     def add(self, approval: Approval) -> None:
-        """Note that an approval was shown whole, as it is now."""
+        """Note that an approval was shown in full, in its current state."""
         self._digests.pop(approval.id, None)
         self._digests[approval.id] = approval.digest
         if len(self._digests) > CARDS_KEPT:

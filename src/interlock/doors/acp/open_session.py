@@ -72,12 +72,12 @@ class OpenSession:
 
     @property
     def settings(self) -> EditorSettings:
-        """The settings that the stream has reported, with the editor's choices."""
+        """Return the settings that the stream has reported, with the editor's choices."""
         return self._view.settings
 
     @property
     def busy(self) -> bool:
-        """Whether a prompt of this editor is running."""
+        """Return whether a prompt of this editor is running."""
         return self._busy
 
     async def replay(self, *, show: bool) -> None:

@@ -16,7 +16,7 @@ from interlock.sdk.exchange import RequestSpec
 DRAIN_S = 10.0
 """Time to wait for the last frames of a command that has ended."""
 STILL_S = 300.0
-"""After this without a line, a line says that the job continues: some CI systems end a silent job."""
+"""After this time without a line, a line reports that the job continues: some CI systems end a silent job."""
 OVERDUE_REASON = "an approval was not given within the pipeline's limit"
 ENDED_BADLY = frozenset({"failed", "timed_out", "canceled", "rejected", "expired"})
 Write = Callable[[str], None]
@@ -133,7 +133,7 @@ class PipelineJob:
                 f"{self.link_to(approval.id)}")
 
     def link_to(self, approval_id: str) -> str:
-        """Return where a person answers an approval."""
+        """Return the page on which a person answers an approval."""
         return f"{self._link}/a/{approval_id}"
 
     async def _limit(self, approval_id: str, command_id: str) -> None:

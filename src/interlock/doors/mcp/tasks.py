@@ -61,7 +61,7 @@ class GatewayTasks(Extension):
         self._tools = tools
 
     def methods(self) -> Sequence[MethodBinding]:
-        """The three methods of the extension."""
+        """Return the three methods of the extension."""
         return (MethodBinding("tasks/get", TaskParams, self._get, _VERSIONS),
                 MethodBinding("tasks/update", TaskUpdateParams, self._update, _VERSIONS),
                 MethodBinding("tasks/cancel", TaskParams, self._cancel, _VERSIONS))

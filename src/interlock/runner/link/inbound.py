@@ -77,13 +77,13 @@ class Inbound:
         """Receives the exception of a control frame: the runner cannot continue with a frame half acted on."""
 
     def join(self, gateway_id: str) -> None:
-        """Take frames of this gateway from here on."""
+        """Accept frames of this gateway from now on."""
         self._gateway_id = gateway_id
 
     async def take(self, raws: Iterable[bytes]) -> list[StoredControl | Frame | str]:
         """Store the durable frames of one message. For each frame, return what is to be acknowledged, a link frame
-        itself, or the sentence for one refused without being stored. Raises ControlGap and Overrun; the frames before
-        the one at fault are stored all the same."""
+        itself, or the sentence for one refused without being stored. Raises ControlGap and Overrun; frames before the
+        faulty one are stored all the same."""
         await asyncio.gather(*self._storing)  # Of an earlier link.
         try:
             return [await self._one(raw) for raw in raws]

@@ -242,7 +242,7 @@ class GatewayConnector:
         await self._join(welcome.gateway_id, inbound)
         self._backoff.reset()
         self.attached = True
-        if not self._stale.is_set():  # What changed since the hello was made goes with the next one.
+        if not self._stale.is_set():  # Changes since the hello was made are in the next one.
             self._greeted.set()
         self._report("attached", f"The runner is attached to its gateway at {self._host}.")
         attachment = self._attachment = LinkSession(
@@ -288,8 +288,8 @@ class GatewayConnector:
             return "Another runner opened a link with this runner's token. Stop one of them, or pair it again."
         if (newest := read_outdated(code, reason)) is not None:
             # A runner that gets this reply is still connected, so its hello is not stale: its outbox was lost or
-            # restored from a backup, or somebody else has its token. One reply moves the number by LINK_JUMP at most,
-            # or a gateway could use up the numbers that are left for the others.
+            # restored from a backup, or another process has its token. One reply moves the number by LINK_JUMP at most,
+            # otherwise a gateway could use up the remaining numbers of the others.
             self._beyond = max(self._beyond, min(newest, self._number + LINK_JUMP, LARGEST_SEQ - 1))
             return f"The gateway knows link {newest} of this runner, but its outbox does not; it continues from there."
         if code is None:

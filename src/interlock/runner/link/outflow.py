@@ -153,7 +153,7 @@ class Outflow:
     # --- for the link ---
     @property
     def still(self) -> asyncio.Lock:
-        """A lock that stops writing and offering: while it is held, the outbox contains what was offered."""
+        """Return the lock that stops writing and offering: while it is held, the outbox contains what was offered."""
         return self._still
 
     def attach(self, uplink: Uplink, gateway_id: str = "") -> None:
@@ -262,7 +262,7 @@ class Outflow:
         return batch
 
     def _offers(self, batch: Sequence[_Entry], stored: Sequence[StoredFrame]) -> list[Offer]:
-        """Return what was written, in order, and note which blocks are open."""
+        """Return the written frames, in order, and note which blocks are open."""
         numbered = iter(stored)
         offers: list[Offer] = []
         for entry in batch:

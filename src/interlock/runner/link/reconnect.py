@@ -29,7 +29,7 @@ class Backoff:
         self._ceiling_ms = self._least_ms
 
     def yield_way(self, ceiling_ms: int) -> None:
-        """Wait long after another runner took the link with the same token, or the two would alternate."""
+        """Wait long after another runner opened the link with the same token, or the two would alternate."""
         self._ceiling_ms = ceiling_ms
 
     def next_ms(self) -> int:

@@ -128,7 +128,7 @@ class Sending:
         return self._queued <= self._queue_bytes // 2
 
     def behind(self) -> str | None:
-        """Return a session to read from the outbox: those that owe their history first."""
+        """Return a session to read from the outbox; sessions that have not sent their history come first."""
         waiting = [(not lane.needs_history, name) for name, lane in self.lanes.items() if not lane.live]
         return min(waiting)[1] if waiting else None
 

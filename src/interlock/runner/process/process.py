@@ -142,13 +142,13 @@ class AgentProcess:
 
     @property
     def pid(self) -> int:
-        """The agent's pid, which is also its process group and session."""
+        """Return the agent's pid, which is also its process group and session."""
         assert self._control.pid is not None
         return self._control.pid
 
     @property
     def exit(self) -> ProcessExit | None:
-        """The exit of the agent's own process; None while it runs."""
+        """Return the exit of the agent's own process; None while it runs."""
         if self._control.status is not None:
             return exit_from_status(self._control.status)
         return KILLED if self._control.over.is_set() else None
@@ -319,7 +319,7 @@ class HandedOver:
 
     @property
     def inherited(self) -> tuple[int, ...]:
-        """The descriptor that the supervisor and then the agent's process inherit; the latter closes it."""
+        """Return the descriptor that the supervisor and then the agent's process inherit; the latter closes it."""
         return (self.descriptor,) if self._ends is not None else ()
 
     def listeners(self) -> list[tuple[int, socket.socket]]:

@@ -65,7 +65,8 @@ class Journal:
 
     @property
     def keys_left_out(self) -> Sequence[str]:
-        """Keys that the agent could use and that are set for the runner, but not passed on to the agent (Y-12)."""
+        """Return the keys that the agent could use and that are set for the runner, but not passed on to the agent
+        (Y-12)."""
         return self._keys_left_out
 
     def leave_out(self, keys: Sequence[str]) -> None:
@@ -74,7 +75,7 @@ class Journal:
 
     @property
     def block_bytes(self) -> int:
-        """The encoded size at which a block of text is closed and continued in another (E-5)."""
+        """Return the encoded size at which a block of text is closed and continued in another (E-5)."""
         return self._flow.block_bytes
 
     @property
@@ -84,7 +85,7 @@ class Journal:
 
     @property
     def at(self) -> str:
-        """The current time as text."""
+        """Return the current time as text."""
         return iso(self.now_ms)
 
     def new_uuid(self) -> str:

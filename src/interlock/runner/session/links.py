@@ -57,7 +57,7 @@ def _resolve(question: AgentQuestion, workspace: str) -> dict[str, str]:
 
 
 def _words(line: CommandLine) -> Iterator[str]:
-    """All that a line may name a file by: what a shell makes of it, and its parts as they are written."""
+    """Yield every name that a line may use for a file: the words that a shell makes of it, and its parts as written."""
     yield from tokens(line.text)
     yield from line.targets
     for command in (*line.commands, *line.inner):
@@ -66,7 +66,7 @@ def _words(line: CommandLine) -> Iterator[str]:
 
 
 class _Resolver:
-    """Looks where the names of one request lead, from each directory in which its commands may run."""
+    """Resolves the names of one request, from each directory in which its commands may run."""
 
     def __init__(self, workspace: str, directory: str) -> None:
         self.found: dict[str, str] = {}
@@ -108,7 +108,7 @@ class _Resolver:
             self._note(word, places)
 
     def _note(self, name: str, places: list[str]) -> None:
-        """Keep where a name leads; of several places one outside the workspace."""
+        """Store the place that a name resolves to; of several places, one outside the workspace."""
         for place in places:
             self._look()
             try:
@@ -123,7 +123,7 @@ class _Resolver:
                 return
 
     def _matches(self, place: str) -> list[str]:
-        """Names that a shell may make of a pattern: these, and some more. Raises _TooMuch."""
+        """Return the names that a shell may make of a pattern, and possibly more. Raises _TooMuch."""
         found = ["/"]
         for part in place.split("/"):
             if "**" in part:  # One directory, or with some shells any depth.
@@ -156,7 +156,7 @@ class _Resolver:
 
 
 def _joined(directory: str, name: str) -> str:
-    """A name as it is found from a directory; its `..` are kept, since a link may stand before them."""
+    """Return a name as resolved from a directory; its `..` are kept, since a link may precede them."""
     try:
         return str(Path(directory) / Path(name).expanduser())
     except RuntimeError:  # An unknown user's home.

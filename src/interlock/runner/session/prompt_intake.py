@@ -67,7 +67,7 @@ async def take_plan(uploads: Uploads, request: p.SessionCompact) -> p.SessionCom
 
 
 async def _context(uploads: Uploads, context: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Return the context; one that is too large for a frame was sent before it as a file."""
+    """Return the context; a context that is too large for a frame was sent before it as a file."""
     if context is None or "transfer_id" not in context:
         return context
     block = await uploads.one({**context, "type": "text"})

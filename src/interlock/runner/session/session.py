@@ -92,17 +92,17 @@ class RunnerSession:
 
     @property
     def state(self) -> SessionState:
-        """The session's stored state."""
+        """Return the session's stored state."""
         return self.journal.state
 
     @property
     def busy(self) -> bool:
-        """Whether a turn is accepted or runs (T-1)."""
+        """Return whether a turn is accepted or runs (T-1)."""
         return self._working is not None and not self._working.done()
 
     @property
     def over(self) -> bool:
-        """Whether it is closed and idle: a later opening needs only the outbox."""
+        """Return whether it is closed and idle: a later opening needs only the outbox."""
         under_way = self.starting is not None or self._acting.locked() or self._closing.locked()
         return self.state.opening == "closed" and self._agent is None and not self.busy and not under_way
 
@@ -336,7 +336,7 @@ class RunnerSession:
         self._working.add_done_callback(self._compacted)
 
     async def _discard(self, frame: Frame, paths: list[str] | None) -> None:
-        """Discard staged changes. A running agent would continue with what it has read, so it is closed first."""
+        """Discard staged changes. A running agent would continue from data it has read, so it is closed first."""
         if await self._refused_as_busy(frame):
             return
         turns = StagedTurns(self.journal, Staged(Path(self._around.boxing.staged), self.session_id,

@@ -119,7 +119,7 @@ class Boxing(NamedTuple):
 
     @property
     def why_no_network(self) -> str:
-        """Return why this host has no network of an agent's own, in one clause."""
+        """Return the reason, in one clause, why this host cannot provide a network of the agent's own."""
         return self.host.network or "it needs a mount namespace, which this agent does not get"
 
     def staging(self, agent_id: str, spec: AgentSpec, session_id: str, workspace: str, access: str) -> Staged | None:

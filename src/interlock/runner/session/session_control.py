@@ -1,4 +1,4 @@
-"""Who controls a session, and how control passes (D-5): one gateway commands; others are refused with a reason."""
+"""Control of a session, and its transfer (D-5): one gateway commands; others are refused with a reason."""
 
 from __future__ import annotations
 

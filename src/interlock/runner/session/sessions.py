@@ -79,7 +79,7 @@ class RunnerSessions:
             pass  # The session was forgotten while the frame waited.
 
     async def _acted(self, frame: Frame, session_id: str, gateway_id: str) -> bool:
-        """Handle a control frame; return False, with nothing done, if the session has a new object by now."""
+        """Handle a control frame; return False, with nothing done, if the session has a new object meanwhile."""
         session = await self._session(session_id)
         async with session.order:
             if self.all.get(session_id) is not session:

@@ -88,12 +88,12 @@ class SessionState(msgspec.Struct, kw_only=True):
         self.next_turn_index = max(self.next_turn_index, index)
 
     def begin_turn(self, turn_id: str, prompt_id: str, at_ms: int, *, silent: bool) -> TurnState:
-        """Open a turn; it is numbered when its first frame is taken."""
+        """Open a turn; it is numbered when its first frame is applied."""
         self.turn = opened = TurnState(turn_id, prompt_id, at_ms, silent=silent)
         return opened
 
     def take(self, frame: Frame) -> None:
-        """Apply one durable frame that goes into the outbox in the same write."""
+        """Apply one durable frame that is written to the outbox in the same transaction."""
         payload, turn = frame.payload, self.turn
         match payload:
             case p.Capabilities():

@@ -136,7 +136,7 @@ class Uploads:
             raise ContentRefused(Code.INVALID_FRAME, str(refused)) from None
 
     async def whole(self, content: list[dict[str, Any]], features: Features) -> list[dict[str, Any]]:
-        """Return the content with every file inserted. Raises ContentRefused, naming what is wrong."""
+        """Return the content with every file inserted. Raises ContentRefused, with the faulty place."""
         feature = lacking(content, features)
         if feature is not None:
             raise ContentRefused(Code.UNSUPPORTED_CAPABILITY, f"This agent does not offer {feature}.")

@@ -149,7 +149,7 @@ class LandingBatch:
         return self._parents[directory]
 
     def _synced(self, written: list[_Written]) -> list[_Written]:
-        """Sync all at the same time, and return those that are on the disk."""
+        """Sync all files at the same time, and return those that are on the disk."""
         if not written:
             return []
         kept: list[_Written] = []

@@ -1,5 +1,5 @@
-"""Read what is at one path, and describe changes to it (H-17). Every path is walked by descriptors, so no symbolic link
-and no directory that is swapped meanwhile leads out of the tree that is read or written."""
+"""Read the entry at one path, and describe changes to it (H-17). Every path is walked by descriptors, so no symbolic
+link and no directory that is swapped meanwhile leads out of the tree that is read or written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The steps by which one approved change is put into the workspace (H-17)."""
+"""Steps by which one approved change is written to the workspace (H-17)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class LandingRefused(Exception):
-    """This change does not land; the text says why."""
+    """Raised if this change does not land; the text is the reason."""
 
 
 def gone(directory: str) -> LandingRefused:
@@ -41,7 +41,7 @@ def check(parent: int, name: str, base: FileEntry) -> None:
 
 
 def move(parent: int, temporary: str, name: str, change: FileChange, after: Callable[[str], None]) -> None:
-    """Put a complete file into its place with one system call. The replaced file is checked once more after that: an
+    """Move a complete file to its place with one system call. The replaced file is checked once more after that: an
     editor may have saved at the same moment. Raises LandingRefused or OSError."""
     base = change.base
     check(parent, name, base)

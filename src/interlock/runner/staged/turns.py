@@ -49,7 +49,7 @@ class StagedTurns:
             await asyncio.to_thread(self.staged.reported)
 
     async def begin(self) -> None:
-        """Store the starting point of every file that is staged by now, before the agent continues."""
+        """Store the starting point of every currently staged file, before the agent continues."""
         with suppress(OSError):  # The comparison at the turn's end reports it.
             await asyncio.to_thread(lambda: self.staged.look(self.staged.moment()))
 

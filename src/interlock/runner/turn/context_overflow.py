@@ -30,8 +30,8 @@ class Overflow:
         self._request_message_id = ""
 
     async def report_overflow(self, sentence: str) -> SessionCompact:
-        """Report the overflow, and wait for the plan. Raises CompactionFailed if the gateway leaves the context as it
-        is or never answers."""
+        """Report the overflow, and wait for the plan. Raises CompactionFailed if the gateway does not change the
+        context, or never answers."""
         frame = self._journal.agent_error("warning", Code.CONTEXT_OVERFLOW, sentence, self._turn_id)
         answer = self._answer = asyncio.get_running_loop().create_future()
         self._reported = frame.message_id

@@ -140,12 +140,13 @@ class Interactions:
 
     @property
     def waiting(self) -> bool:
-        """Whether the agent waits for a person."""
+        """Return whether the agent waits for a person."""
         return bool(self._pending)
 
     @property
     def agent_state(self) -> p.AgentState:
-        """The agent's state as far as questions decide it: waiting for approval, for input, for nothing, or paused."""
+        """Return the agent's state as far as questions decide it: waiting for approval, for input, for nothing, or
+        paused."""
         if self.stopped:
             return "paused"
         if any(pending.question.wants == "PERMISSION" for pending in self._pending.values()):
@@ -154,7 +155,7 @@ class Interactions:
 
     @property
     def stopped(self) -> bool:
-        """Whether a pause holds back every answer (C-6)."""
+        """Return whether a pause holds back every answer (C-6)."""
         return not self._going.is_set()
 
     def hold(self) -> None:
@@ -319,7 +320,7 @@ def once(options: list[Option], kind: p.OptionKind, named: str | None = None) ->
 def _verdict(question: AgentQuestion, response: p.InteractionResponse) -> InteractionVerdict:
     """Return the outcome of a response: it is a yes only if the agent can receive all of it (P-2, C-8)."""
     if response.decision == "deny":
-        # The agent learns who or which rule denied it, however its protocol shows that (Y-5).
+        # The agent receives the person or rule that denied it, in the form that its protocol has for that (Y-5).
         reason = (response.message if question.wants == "QUESTION"
                   else No(response.by, response.message).sentence())
         return InteractionVerdict("denied", response.by, reason, response.option_id)

@@ -51,7 +51,7 @@ class Allowed(NamedTuple):
 
 
 class AnnouncedCall:
-    """One announced call: its streamed output per channel, and what is stored of it."""
+    """One announced call: its streamed output per channel, and how much of it is stored."""
 
     def __init__(self, invocation_id: str, started_ms: int, chain: list[dict[str, str]] | None = None, *,
                  tool_name: str = "tool", input_json: bytes = b"{}", delegates_to: str = "",

@@ -1,1 +1,1 @@
-"""A session's workspace: where it may be, its changes, its repository."""
+"""A session's workspace: its allowed places, its changes, its repository."""

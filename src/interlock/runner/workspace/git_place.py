@@ -110,7 +110,8 @@ def _checked(path: Path, allowed: Sequence[Path]) -> Path:
 
 
 def _check_borrowed(objects: Path, allowed: Sequence[Path]) -> None:
-    """Check the directories that a clone borrows objects from, and those that they borrow from. Raises NotReadable."""
+    """Check the directories that a clone borrows objects from, and those that they borrow from in turn. Raises
+    NotReadable."""
     waiting, seen = [objects], set[Path]()
     while waiting:
         one = waiting.pop()
@@ -158,7 +159,7 @@ def _packed(shared: Path, name: str) -> str:
 
 
 def _shallow(shared: Path) -> bytes:
-    """The commits that a shallow clone ends at: only what names one, since git reads the list."""
+    """Return the commits that a shallow clone ends at: only lines that name one, since git reads the list."""
     lines = read_plain(shared / "shallow", MAX_TEXT_BYTES).decode("latin-1").split("\n")
     return "".join(f"{line}\n" for line in lines if COMMIT.fullmatch(line)).encode()
 

@@ -116,8 +116,8 @@ def _split(lines: Sequence[bytes]) -> tuple[list[Entry], dict[bytes, tuple[int |
 
 
 def _renamed(listing: Sequence[Entry], compared: Sequence[Entry]) -> list[Entry]:
-    """Put each rename in the place of the path that is new, and leave out the one that is gone: git finds renames only
-    among what it compares."""
+    """Put each rename in the place of the new path, and leave out the old one: git finds renames only among the paths
+    that it compares."""
     renames = {entry.path: entry for entry in compared if entry.old is not None}
     gone = {entry.old for entry in renames.values()}
     return [renames.get(entry.path, entry) for entry in listing if entry.path not in gone or entry.path in renames]

@@ -34,7 +34,7 @@ from interlock.runner.workspace.workspace import WorkspaceMissing, WorkspaceRefu
 LOOK_S = 8.0
 """Limit of one look; the gateway waits a little longer."""
 UNTRACKED_S = 3.0
-"""Limit of the search for untracked files in it: after that they are left out, and the answer says so."""
+"""Limit of the search for untracked files in it: after that they are omitted, and the answer reports that."""
 COMPARE_S = 4.0
 """Limit of the comparison by lines in it: without it the paths are listed all the same."""
 MAX_PRINTED_BYTES = 2 * MIB
@@ -101,7 +101,7 @@ class GitPlace(NamedTuple):
 
     @property
     def nothing(self) -> str:
-        """The tree without a file, by the repository's own hash."""
+        """Return the tree without a file, by the repository's own hash."""
         head = self.repository.commit
         return EMPTY_TREE if head is None or len(head) == len(EMPTY_TREE) else EMPTY_TREE_SHA256
 
@@ -115,7 +115,7 @@ class _Printed(NamedTuple):
 
     @property
     def line(self) -> str:
-        """Its only line."""
+        """Return its only line."""
         return self.output.decode("latin-1").strip("\n")
 
 
@@ -198,8 +198,8 @@ class WorkspaceReader:
             files=report.files)
 
     async def _since(self, place: GitPlace, walls: Walls, start: str | None) -> _Since:
-        """Find what to compare with: the commit at the session's start, if the present one descends from it; else where
-        the two part; else the present one."""
+        """Return the commit to compare with: that at the session's start, if the current one descends from it; else
+        their merge base; else the current one."""
         head = place.repository.commit
         if start is None or head is None or start == head:
             return _Since(head)

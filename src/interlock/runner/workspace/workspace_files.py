@@ -156,7 +156,7 @@ def _read(path: str, file: Path, place: FilePlace, left: int) -> p.WorkspaceFile
         # Without O_NONBLOCK a FIFO in the repository would block the start.
         descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
-        if is_shortage(error):  # That says nothing about the file: the start fails, as it would a moment later.
+        if is_shortage(error):  # That is not about the file: the start fails, as it would a moment later.
             raise
         return _unread(about, f"it cannot be opened: {error.strerror}")
     try:
