@@ -156,7 +156,7 @@ class Engine:
 
     async def read_rules(self) -> None:
         """Read the remembered rules that are in force from the ledger (A-9). A denial that cannot be read is an error;
-        a yes that is no longer safe is omitted, and so asked for again."""
+        a yes that has become unsafe is omitted, and so asked for again."""
         records = await self._genuine_rules()
         remembered: list[Rule] = await self._without_denials(records)
         for record in records:

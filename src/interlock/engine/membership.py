@@ -53,7 +53,7 @@ class Room(Protocol):
         ...
 
     def give_back(self, lane: LaneName, epoch: int) -> None:
-        """Release a lane that is no longer needed. Never blocks."""
+        """Release a lane that is not needed any more. Never blocks."""
         ...
 
     def pass_on(self, lane: LaneName, epoch: int) -> None:

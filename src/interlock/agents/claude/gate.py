@@ -62,7 +62,7 @@ class PermissionGate:
         return {"PreToolUse": [HookMatcher(hooks=[self.before], timeout=HOLD_S, on_failure="block")]}
 
     def end(self) -> None:
-        """End the turn: a yes of it is no longer valid."""
+        """End the turn: its yes votes become invalid."""
         self._granted.clear()
 
     async def before(self, hook_input: HookInput, tool_use_id: str | None, _: HookContext) -> HookJSONOutput:

@@ -23,7 +23,7 @@ REMEMBERED_MS = 30 * 86_400_000
 
 
 class Unsafe(ValueError):
-    """Raised for an allow rule of an earlier version that is no longer in force: such a call is asked again."""
+    """Raised for an allow rule of an earlier version that is not in force any more: such a call is asked again."""
 
 
 class Offer(NamedTuple):

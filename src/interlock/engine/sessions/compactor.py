@@ -276,8 +276,8 @@ async def ask_to_compact(
     compactor: Compactor | None, shell: LaneShell, principal: Principal, instructions: str | None,
     remember: Callable[[compaction.RequestedCompaction], IdempotencyRecord],
 ) -> compaction.RequestedCompaction:
-    """Compact on request, whoever owns the context. Returns when the request is durable and visible in the session, or
-    its summary is appended (V-2). Raises Problem."""
+    """Compact on request, in a context of the agent or of the gateway. Returns when the request is durable and visible
+    in the session, or its summary is appended (V-2). Raises Problem."""
 
     given = AgentCompaction(principal, instructions, compactor is not None)
     asked: compaction.RequestedCompaction | None = await shell.call(given, remember)

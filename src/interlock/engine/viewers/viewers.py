@@ -208,7 +208,7 @@ class StreamViewer:
                 return self._from_ledger(items)
             # Items that wait to be published go first: the text so far holds their deltas already.
             self._topic.pace.flush()
-            # There is no await between this check and going live, so nothing can be published in between. What was
+            # Nothing is awaited between this check and going live, so nothing can be published in between. What was
             # published after the read began is in the ledger: read once more.
             if self._delivered <= self.cursor:
                 self.rest()

@@ -1,4 +1,4 @@
-"""Open streams of credentials, server-sent events and WebSockets: ended once the credential is no longer accepted.
+"""Open streams of credentials, server-sent events and WebSockets: ended together with their credential.
 
 A request is authorised when it arrives; a stream stays open, so its principal is looked up repeatedly (K-1).
 """
@@ -32,7 +32,7 @@ log = structlog.get_logger("interlock.gateway")
 
 
 class OpenStream:
-    """An open stream. `lost` is set once its credential is no longer accepted."""
+    """An open stream. `lost` is set once its credential has ended."""
 
     def __init__(self, kind: Kind, token: str) -> None:
         self.kind: Kind = kind

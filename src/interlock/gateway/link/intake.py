@@ -95,7 +95,8 @@ class Inflow:
         return self._expected.get(session_id, 1) - 1
 
     def lose(self, session_id: str, ranges: list[tuple[int, int]]) -> None:
-        """Record ranges (from, to) that the runner reports as lost: a gap that they cover is no fault (D-3)."""
+        """Record ranges (from, to) that the runner reports as lost: a gap that they cover does not count as a fault
+        (D-3)."""
         known = self._lost.setdefault(session_id, [])
         known += [(first, last) for first, last in ranges if 1 <= first <= last]
         known.sort()

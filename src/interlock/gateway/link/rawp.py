@@ -152,7 +152,7 @@ class RawpEndpoint:
             outflow.shut_out("the same runner opened a newer link", CloseCode.REPLACED)
 
     def shut_out(self, runner_id: str, sentence: str) -> None:
-        """Close the live link of a runner whose token is no longer accepted: its further frames are ignored (L-3)."""
+        """Close the live link of a runner whose token was revoked or changed: its further frames are ignored (L-3)."""
         outflow = self._links.get(runner_id)
         if outflow is not None:
             outflow.shut_out(reason(LinkRefusal(Code.UNAUTHORIZED, sentence)))

@@ -38,7 +38,7 @@ STALLED = 4408
 BAD_REQUEST = 4400
 """Close code: a message is not a request, and names no stream."""
 UNAUTHORIZED = 4401
-"""Close code: the credential that opened it is no longer accepted."""
+"""Close code: the credential that opened it has ended."""
 
 log = structlog.get_logger("interlock.gateway")
 

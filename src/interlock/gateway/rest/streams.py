@@ -217,7 +217,7 @@ class EventStream:
         self._begin = begin
 
     def end_with(self, lost: asyncio.Event) -> None:
-        """End once `lost` is set: the credential that it was opened with is no longer accepted."""
+        """End once `lost` is set: the credential that it was opened with has ended."""
         self._lost = lost
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

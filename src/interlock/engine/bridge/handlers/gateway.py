@@ -106,7 +106,7 @@ def plan_compaction(lane: Lane, given: i.CompactionPlanned) -> None:
         if summary is not None and request.cause != "overflow":
             compaction.supplied(lane, request, summary)
             return
-        # During a turn the agent waits for it, whoever wrote the summary.
+        # During a turn the agent waits for it, also if a hook wrote the summary.
         fault = compaction.summary_fault(lane, summary, request.plan.tokens_summarised) if summary is not None else None
         if fault is not None:
             compaction.nothing_to_do(lane, f"the hook's answer was not taken: {fault}")
