@@ -1,9 +1,9 @@
-"""The full reliability proofs: `python -m proof NAME…` runs real processes, breaks them, counts, and prints.
+"""Full reliability proofs: `python -m proof NAME…` runs real processes, breaks them, counts, and prints.
 
-What proofs prove: `recovery` (kills, power cuts, full disks), `cluster`, `sessions`, `audit`, `access`, `protocol`,
-`policy`, `agents`, `box`, `simulation`, `independent_peers` (both sides written from the published text alone).
-What they are built of: `processes` (stacks and servers), `faults`, `workload` (clients, agents, the tally of outcomes),
-`terminal` (a recorder).
+Areas of proofs: `recovery` (kills, power cuts, full disks), `cluster`, `sessions`, `audit`, `access`, `protocol`,
+`policy`, `agents`, `box`, `simulation`, `independent_peers` (both sides written from the published text alone). Their
+parts: `processes` (stacks and servers), `faults`, `workload` (clients, agents, the tally of outcomes), `terminal` (a
+recorder).
 """
 
 from pathlib import Path

@@ -1,4 +1,5 @@
-"""`python -m proof NAME… [--cluster] [--seed N] [--rounds N]`: run proofs, print what they count; 1 if one fails."""
+"""`python -m proof NAME… [--cluster] [--seed N] [--rounds N]`: run proofs and print their counts; exit status 1 if one
+fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What JSON can be, for proofs that change documents or walk through them."""
+"""Types of JSON values, for proofs that change or traverse documents."""
 
 from __future__ import annotations
 

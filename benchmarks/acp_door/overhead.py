@@ -1,7 +1,7 @@
 """An agent's text through Interlock's ACP doors, beside the same agent driven directly, by the same client in one run.
 
 The client is the ACP Python SDK's. Rounds of the agent alone, of `interlock acp` and of the gateway's `/acp` alternate;
-the report gives medians. Text is counted, not messages: what waits for a reader is merged on its way.
+the report gives medians. Text is counted, not messages: text that waits for a reader is merged on its way.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""An ACP agent on standard input and output, of as little code as that takes.
+"""An ACP agent on standard input and output, with minimal code.
 
 `python -m benchmarks.acp_door.scripted_agent`
 

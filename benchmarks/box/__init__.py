@@ -1,1 +1,1 @@
-"""What a box costs: at an agent's start, in a build, for staged changes, in memory (`box`)."""
+"""Costs of a box: at an agent's start, in a build, for staged changes, in memory (`box`)."""

@@ -1,6 +1,6 @@
-"""What a box costs a build: `make -j2` of a generated C project, bare, behind walls, with held programs (H-15, H-16).
+"""Costs of a box in a build: `make -j2` of a generated C project, bare, behind walls, with held programs (H-15, H-16).
 
-All kinds take turns, so that what else the machine does falls on all of them alike; ratios are within one turn.
+All kinds take turns, so that other load of the machine affects all of them alike; ratios are within one turn.
 """
 
 from __future__ import annotations

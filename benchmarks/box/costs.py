@@ -1,4 +1,4 @@
-"""What a box costs: at an agent's start, from the order to its first line, beside a start without walls (H-15); in a
+"""Costs of a box: at an agent's start, from the order to its first line, beside a start without walls (H-15); in a
 build; over staged changes; in memory."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What staged changes cost: an overlay's start on a small and a large workspace, the difference, a landing (H-17).
+"""Costs of staged changes: an overlay's start on a small and a large workspace, the difference, a landing (H-17).
 
 Also the memory that a box takes beside a start without one.
 """

@@ -1,2 +1,2 @@
-"""Several gateways over one database and one bus: durable frames, hops, failover, and what a round trip costs
+"""Several gateways over one database and one bus: durable frames, hops, failover, and the cost of a round trip
 (`cluster`)."""

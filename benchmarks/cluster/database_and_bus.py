@@ -1,4 +1,5 @@
-"""What several gateways share: the ledger on PostgreSQL beside the bare batched insert, and a hop over NATS beside TCP.
+"""Shared servers of several gateways: the ledger on PostgreSQL beside the bare batched insert, and a hop over NATS
+beside TCP.
 
 Server and driver are on this machine, so their processor time adds up; PostgreSQL waits for the disk (`fsync` on).
 """

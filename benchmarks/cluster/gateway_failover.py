@@ -1,8 +1,8 @@
-"""How long a session stands still whose gateway dies: from the kill -9 to its next acknowledged command.
+"""Outage of a session whose gateway dies: from the kill -9 to its next acknowledged command.
 
 Three gateways, three runners that dial the address before them, a session of each. The gateway that has the session is
-killed, or stopped for longer than its lease lives, and a command is given to it at once, under one key, again and again
-until somebody acknowledges it. Real processes on loopback; PostgreSQL and NATS live on.
+killed, or stopped for longer than its lease, and a command for the session is sent at once, repeated under one key
+until a gateway acknowledges it. Real processes on loopback; PostgreSQL and NATS live on.
 """
 
 from __future__ import annotations

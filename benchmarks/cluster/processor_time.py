@@ -1,4 +1,4 @@
-"""What a durable frame costs the processors of the gateways where one does all the work, and where three share it.
+"""Processor time of gateways per durable frame, if one does all the work, and if three share it.
 
 The same in turns: three scripted runners, each with some sessions in a turn, send frames at once. At one side all three
 are attached to one gateway, at the other each to its own, and those share a database and a bus. Processor time is that

@@ -1,7 +1,7 @@
-"""What operations of the ledger cost over a network: round trips in a row, and the time of each, at several delays.
+"""Costs of ledger operations over a network: round trips in a row, and the time of each, at several delays.
 
-PostgreSQL is reached through a link that delays each direction by half a round trip. The limit that a figure stands
-beside is its own round trips times the delay of the same run, so a ratio near 1 means that nothing else is waited for.
+PostgreSQL is reached through a link that delays each direction by half a round trip. The limit of a figure is its
+number of round trips times the delay of the same run, so a ratio near 1 means that nothing else is waited for.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A thousand pieces of text a second in a page of the console: how busy its main thread is, and what is lost (J-4).
 
 A scripted runner sends them, one message each and by the clock, and leaves its block open: nothing but the pieces is in
-the page. An agent and a real runner would take their part of the processors, and merge the pieces that wait for them.
+the page. An agent and a real runner would use a part of the processors, and merge the pieces that wait for them.
 """
 
 from __future__ import annotations

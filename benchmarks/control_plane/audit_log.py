@@ -1,6 +1,6 @@
 """Rows 8 and 11: appending to the audit log and verifying it, beside SHA-256 of the same bytes; and as it grows.
 
-What only computes is measured in processor time, so that what else the machine does falls on nothing.
+Pure computation is measured in processor time, so that other load of the machine does not matter.
 """
 
 from __future__ import annotations

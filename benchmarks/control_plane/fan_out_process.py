@@ -1,4 +1,4 @@
-"""What one stream costs for each of its many viewers.
+"""Cost of one stream for each of its many viewers.
 
 `python -m benchmarks.control_plane.fan_out_process bare|sse STATE`
 

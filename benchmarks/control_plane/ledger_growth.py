@@ -1,6 +1,6 @@
-"""Row 11: what one operation costs in a ledger of many commands, and in one of many sessions, against a small one.
+"""Row 11: the cost of one operation in a ledger of many commands, and in one of many sessions, against a small one.
 
-The rows are put there in large batches, through the ledger itself: so its indexes are those that a gateway makes.
+The rows are added in large batches through the ledger itself, so its indexes are those of a gateway.
 """
 
 from __future__ import annotations

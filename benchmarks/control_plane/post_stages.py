@@ -1,4 +1,4 @@
-"""Where the time of one POST /v1/commands goes: each stage of its path by itself, in one process without a socket."""
+"""Time of one POST /v1/commands by stage: each stage of its path by itself, in one process without a socket."""
 
 from __future__ import annotations
 

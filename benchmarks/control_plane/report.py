@@ -1,4 +1,4 @@
-"""How the figures of the control plane are written down."""
+"""Report of the control plane's figures."""
 
 from __future__ import annotations
 

@@ -1,2 +1,2 @@
-"""What every benchmark is built of: processes and their limits, a scripted runner, a driver that costs little, and the
-form of a report."""
+"""Parts of every benchmark: processes and their limits, a scripted runner, a driver that costs little, and the form of
+a report."""

@@ -1,4 +1,4 @@
-"""The limits of the machine at hand: what no gateway on it can pass. `python -m benchmarks limits`."""
+"""Limits of this machine, which no gateway on it can exceed. `python -m benchmarks limits`."""
 
 from __future__ import annotations
 

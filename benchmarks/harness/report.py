@@ -1,4 +1,4 @@
-"""What a run found, and how it is printed."""
+"""Results of a run, and how they are printed."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """`python -m benchmarks.harness.sync_echo_process FILE`: the limit of a durable acknowledgement.
 
-A blocking socket that writes what it receives to FILE, has it on disk, and gives it back: two hops over loopback and
-one fdatasync. Prints its URL once it listens; ends with its one connection, or SIGTERM.
+A blocking socket that writes received data to FILE, syncs it, and sends it back: two hops over loopback and one
+fdatasync. Prints its URL once it listens; ends with its one connection, or SIGTERM.
 """
 
 from __future__ import annotations

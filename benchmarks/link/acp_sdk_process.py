@@ -1,6 +1,6 @@
 """`python -m benchmarks.link.acp_sdk_process`: an agent of the ACP Python SDK over its own WebSocket transport.
 
-At a prompt "N" it says N pieces of text, as `session/update` notifications. It runs under the gateway's own server
+At a prompt "N" it sends N pieces of text, as `session/update` notifications. It runs under the gateway's own server
 settings. Prints its URL once it listens; ends with SIGTERM.
 """
 

@@ -1,8 +1,8 @@
 """Durable frames per second through the whole path, its parts, and the limits beside them, in one run.
 
 The whole path: a scripted runner's frames, one a WebSocket message, go through a gateway process (decode, decide,
-commit with synchronous=FULL, acknowledge) to VIEWERS viewers of each session over server-sent events. Rounds of it
-and of each limit alternate, so that whatever else the machine does falls on both; the report gives medians.
+commit with synchronous=FULL, acknowledge) to VIEWERS viewers of each session over server-sent events. Rounds of it and
+of each limit alternate, so that other load of the machine affects both; the report has medians.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What one more idle session, runner or viewer costs the gateway in memory (proof.md, row 10)."""
+"""Memory of the gateway for one more idle session, runner or viewer (proof.md, row 10)."""
 
 from __future__ import annotations
 

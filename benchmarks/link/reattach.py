@@ -1,4 +1,4 @@
-"""How long a runner that comes back with many buffered frames takes until all of them are durable at the gateway."""
+"""Time from the reattachment of a runner with many buffered frames until all of them are durable at the gateway."""
 
 from __future__ import annotations
 

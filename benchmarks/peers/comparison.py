@@ -1,4 +1,4 @@
-"""The same work through Interlock and through servers of agents that others publish, on one machine in one run.
+"""The same work through Interlock and through agent servers of other projects, on one machine in one run.
 
 The product's model stand-in answers behind all of them, so none waits for a model. Each is started by its one command,
 in a HOME of its own, and killed with kill -9 in the middle of a turn.

@@ -1,4 +1,4 @@
-"""Servers that PyPI has: LangGraph's, OpenHands' and Omnigent's."""
+"""Servers from PyPI: LangGraph's, OpenHands' and Omnigent's."""
 
 from __future__ import annotations
 

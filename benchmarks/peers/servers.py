@@ -1,4 +1,4 @@
-"""Servers of agents that others publish, and ours, as a user starts them: one command, then a session and a prompt.
+"""Agent servers of other projects, and ours, as a user starts them: one command, then a session and a prompt.
 
 Each is driven over the interface that its own clients use. `reader` is one more client that follows a session; `kept`
 is what the server still has of a session's text after a restart.

@@ -1,1 +1,1 @@
-"""The product itself: how much of its source a change has to know, and what it weighs at rest (`house`, `weight`)."""
+"""The product itself: how much of its source a change involves, and its memory when idle (`house`, `weight`)."""

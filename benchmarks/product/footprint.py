@@ -1,5 +1,5 @@
-"""What Interlock weighs at rest (Y-18): memory of all processes of an idle `up`, and the time of two verbs beside the
-start of the interpreter itself, in one run. Linux alone tells a process's share of memory."""
+"""Memory and start of idle Interlock (Y-18): memory of all processes of an idle `up`, and the time of two verbs beside
+the start of the interpreter itself, in one run. Only Linux reports a process's share of memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The files that a command and a frame pass through, and the moves between rooms, traced in a whole gateway.
+"""The files that a command and a frame pass through, and the moves between packages, traced in a complete gateway.
 
 `python -m benchmarks.product.path_trace STATE` is the process that is traced: a gateway in the main thread, and a
 scripted runner and a viewer in another. It writes one JSON list of `Path` to STATE/paths.json.

@@ -1,5 +1,5 @@
-"""The structure of the source, counted: how much of it one has to read, and how far its own language is from the
-field's. Counts of the text come from syntax trees, those of the paths from a trace (`path_trace`)."""
+"""The structure of the source, counted: how much of it has to be read, and how far its vocabulary is from standard
+terms. Counts of the text come from syntax trees, those of the paths from a trace (`path_trace`)."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Transcripts and rows of sessions as they grow long: opening, context, appends, lists (`transcripts`)."""
+"""Long transcripts, and many rows of sessions: opening, context, appends, lists (`transcripts`)."""

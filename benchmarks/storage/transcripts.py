@@ -1,8 +1,8 @@
 """`python -m benchmarks transcripts`: 100,000 entries opened, their context and the memory for it, beside pi (X-7).
 
-Each figure comes from a process of its own, which opens the file once. pi runs on the same file in the same run, where
-node and pi are there (`.ci/install-agents`, or INTERLOCK_TEST_PI); where not, its column says so. Appending is measured
-beside a bare append of the same bytes to a file.
+Each figure comes from a process of its own, which opens the file once. pi runs on the same file in the same run, if
+node and pi are installed (`.ci/install-agents`, or INTERLOCK_TEST_PI); if not, its column shows that. Appending is
+measured beside a bare append of the same bytes to a file.
 """
 
 from __future__ import annotations

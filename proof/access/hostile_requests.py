@@ -1,4 +1,5 @@
-"""S6: hostile input over a real listener: refused fast with 4xx, while others are served and memory stays flat."""
+"""S6: hostile input over a real listener: refused quickly with 4xx, while other requests are served and memory does not
+grow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""S8: URLs that lead inside, by address, by name, by rebinding and by redirect: all refused before anyone is asked."""
+"""S8: URLs that lead inside, by address, by name, by rebinding and by redirect: all refused before a request is
+sent."""
 
 from __future__ import annotations
 

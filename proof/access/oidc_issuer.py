@@ -1,4 +1,4 @@
-"""An OIDC issuer on loopback: discovery and keys over HTTP, keys that rotate, and answers that can be made wrong.
+"""An OIDC issuer on loopback: discovery and keys over HTTP, keys that rotate, and responses that can be falsified.
 
 With a `DeviceLogin` it also logs people in by the device grant (RFC 8628), renews tokens with refresh tokens that it
 rotates, and revokes them (RFC 7009).

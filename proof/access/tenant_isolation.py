@@ -1,4 +1,4 @@
-"""S1: each role of one tenant tries every operation of the route table on what another tenant has: nothing leaks.
+"""S1: each role of one tenant tries every operation of the route table on another tenant's objects: nothing leaks.
 
 Another tenant's id and one that does not exist must get the same answer, by the same calls to the ledger.
 """

@@ -2,7 +2,7 @@
 
 opencode, codex-acp and pi, each in the mode that lets it do everything, through a gateway and a runner of their own,
 against Interlock's model on loopback. Each shell command is answered over REST: a no leaves no file. What is written is
-staged: one file lands, another one is thrown away. An agent that is absent is skipped with the reason.
+staged: one file lands, another one is discarded. An agent that is not installed is skipped with the reason.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Claude Code, through its SDK, is held at one tool call for longer than its callbacks wait; the no still holds (A-5).
 
-The user's own settings say yes to everything meanwhile: a rule that allows the tool, and hooks that answer at once.
-Held for more than 70 s and denied, the file must not be there; held shortly and granted, it must.
+Meanwhile the user's own settings allow everything: a rule that allows the tool, and hooks that answer at once. Held for
+more than 70 s and denied, the file must not be there; held shortly and granted, it must.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Pure: what `python -m proof door` tries, and how what it saw is judged and printed."""
+"""Cases of `python -m proof door`, and how their observations are evaluated and printed. Pure."""
 
 from __future__ import annotations
 

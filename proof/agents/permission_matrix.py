@@ -1,7 +1,7 @@
 """Real agents, driven as their users drive them: nothing ran that was not allowed or reported (H-14).
 
 Each agent that is installed × tool × answer × clean or hostile repository, through a gateway and a runner of their own,
-against Interlock's model on loopback. An agent that is absent is skipped with the reason.
+against Interlock's model on loopback. An agent that is not installed is skipped with the reason.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where `tamper-database` keeps its ledger: a file of SQLite, or a database of PostgreSQL, copied for each trial."""
+"""The ledger of `tamper-database`: a file of SQLite, or a database of PostgreSQL, copied for each trial."""
 
 from __future__ import annotations
 

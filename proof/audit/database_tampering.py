@@ -3,7 +3,7 @@
 On SQLite, or with `--store postgresql` on PostgreSQL. Each trial takes a copy of a ledger in which everything waits (a
 held command, a held tool call, a denied one, a prompt that its runner has not got, remembered rules, keys, a suspended
 tenant), edits one value of one row, and releases all of it: links, votes, keys, rules. Half of the edits come while the
-gateway is down, half while it works. `--break PART` puts a part of the comparison out of action; the proof must notice.
+gateway is down, half while it works. `--break PART` disables a part of the comparison; the proof must notice.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A3: our canonical JSON, Merkle trees and notes against those that others wrote or specified."""
+"""A3: our canonical JSON, Merkle trees and notes against implementations and specifications of others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A1: 10,000 mutations of an audit log of every kind; each is found by both verifiers, and no whole log is accused."""
+"""A1: 10,000 mutations of an audit log of every kind; each is found by both verifiers, and no intact log is
+rejected."""
 
 from __future__ import annotations
 

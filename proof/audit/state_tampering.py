@@ -1,8 +1,8 @@
-"""A1, on whole state directories: what somebody does who can write everything but has not the signing key.
+"""A1, on complete state directories: edits by an attacker who can write everything but lacks the signing key.
 
 The log is rewritten or added to and each copy of a checkpoint removed or replaced by an older one; `audit verify` must
-find it, and the next start must sign nothing. Within the bound that a gateway may leave unsigned, only what the threat
-model says is not found: that is counted apart.
+find it, and the next start must sign nothing. Within the bound that a gateway may leave unsigned, only edits that the
+threat model names are not found: they are counted separately.
 """
 
 from __future__ import annotations

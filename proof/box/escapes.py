@@ -1,7 +1,7 @@
 """A hostile program behind each kind of wall, as root and as a plain user, wants a hidden key (H-15, H-20).
 
-Each way out is tried without walls first: one that leads nowhere even then shows nothing, and is marked "–". What a
-wall does not promise is listed with it, and may succeed.
+Each escape is tried without walls first: one that fails even then shows nothing, and is marked "–". Escapes that a wall
+does not promise to stop are listed with it, and may succeed.
 """
 
 from __future__ import annotations

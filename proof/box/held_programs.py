@@ -1,7 +1,7 @@
 """The programs of `proof box`: a hostile program that may start `true` alone tries to start another one (H-16, H-20).
 
 The real supervisor runs it, as root and as a plain user, behind each kind of wall. Each way is first tried without a
-held program: one that leads nowhere even then shows nothing.
+held program: one that fails even then shows nothing.
 """
 
 from __future__ import annotations

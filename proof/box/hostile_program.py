@@ -1,8 +1,8 @@
 """A program that wants one hidden key, by every way that its author knows (H-15, H-20).
 
 `python -I -S hostile_program.py ORDERS NAME`: a JSON file of {state, work, alias, outside, key_fd, address, abstract,
-handle, device, suid}. Prints what came of one escape: "held: why", "done" or "got …". Standard library alone: it
-runs as any user, from anywhere.
+handle, device, suid}. Prints the outcome of one escape: "held: why", "done" or "got …". Standard library alone: it runs
+as any user, from anywhere.
 """
 
 # The calls themselves are what is tried, so they are written as such.

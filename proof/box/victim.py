@@ -1,4 +1,4 @@
-"""What the hostile program of `proof box` attacks: processes of the same user, outside of its walls.
+"""Targets of the hostile program of `proof box`: processes of the same user, outside of its walls.
 
 `victim.py gateway STATE ABSTRACT`: holds the key open, in its environment and in its memory, and listens; prints
 one JSON line. `victim.py supervisor CODE FIELDS PROGRAM…`: raises walls in a child, as the supervisor does, and runs

@@ -1,8 +1,8 @@
-"""R8 in a cluster: 1,000 commands whose cancel, own end and timeout come at once, while gateways are killed.
+"""R8 in a cluster: 1,000 commands whose cancel, own end and timeout coincide, while gateways are killed.
 
-Each lane of work nears the instant at which the three meet: what won comes later the next time; where the agent won,
-the others come sooner. The cancel is asked of a gateway that is drawn. At the end each command has one terminal event,
-and its row as each gateway shows it, its stream and the audit log agree on which.
+Each worker approaches the instant at which the three coincide: the winner comes later the next time; if the agent won,
+the others come sooner. The cancel is sent to a random gateway. At the end each command has one terminal event, and its
+row as each gateway shows it, its stream and the audit log agree on which.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
-"""A gateway is killed on a network with latency, under many sessions and commands: the others go on, and nothing else.
+"""A gateway is killed on a network with latency, under many sessions and commands: the others continue, and nothing
+else fails.
 
-Three gateways reach PostgreSQL and NATS over links that delay. At each kill some links are slower still, stand still
-for less than a lease lives, or break. No gateway that lives may be taken for dead, no acknowledged command may be lost
-or run twice. Each command writes its own name to a file once: that is counted.
+Three gateways reach PostgreSQL and NATS over links that delay. At each kill some links become slower, stall for less
+than the duration of a lease, or break. No live gateway may be considered dead, no acknowledged command may be lost or
+run twice. Each command writes its own name to a file once: that is counted.
 
 With `inner` the agents are inside their runners' processes, and every session has a turn under way all the time: so
-10,000 sessions have room on one machine, and each of them has to be taken over. It is measured from each kill until no
-session is the dead gateway's any more and all are in the memory of gateways that live.
+10,000 sessions fit on one machine, and each of them has to be taken over. The measured time is from each kill until all
+sessions of the dead gateway are in the memory of live ones.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """PostgreSQL's primary is killed under writers, voters and viewers, and its synchronous standby promoted.
 
-Three gateways name both servers and want the one that takes writes. Behind each promotion a session of each runner
-acknowledges a command; then the next standby is made. Nothing that was acknowledged is lost or doubled, no gateway
-ends, and the invariants of R2 hold.
+Three gateways name both servers and use the one that accepts writes. After each promotion a session of each runner
+acknowledges a command; then the next standby is made. No acknowledged command is lost or doubled, no gateway ends, and
+the invariants of R2 hold.
 
-After every other promotion, the first included, the former primary comes back at its address, takes writes and waits
+After every other promotion, the first included, the former primary comes back at its address, accepts writes and waits
 for no standby. Then all connections of the gateways are ended, and one gateway is killed and started: none may write to
 it.
 """

@@ -1,7 +1,8 @@
 """R5: three gateways, 8 runners, 2,000 commands; for each tenth of them a gateway is killed, for another one stopped.
 
-No command is started twice, no matter who owned its session when; what an owner tries to write that was replaced while
-it slept is refused, and it comes back as another. Each command writes its own name to a file once: that is counted.
+No command is started twice, whichever gateway owned its session; writes of an owner that was replaced while it was
+stopped are refused, and it returns under another lease. Each command writes its own name to a file once: that is
+counted.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """R2 in a cluster: kill -9 of one of three gateways or three runners, 200 times at random, under 20 writers.
 
-The others go on. Behind each death of a gateway a session of each runner is given a command, which is acknowledged
-within 5 s by anyone who has taken the session over; the dead one comes back later. At the end everything is compared
-over REST.
+The others continue. After each death of a gateway a session of each runner receives a command, which the gateway that
+took the session over acknowledges within 5 s; the dead one is restarted later. At the end everything is compared over
+REST.
 """
 
 from __future__ import annotations

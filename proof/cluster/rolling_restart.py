@@ -1,7 +1,8 @@
-"""Every gateway of a cluster is restarted in turn, behind one address, under people who give commands and look at them.
+"""Every gateway of a cluster is restarted in turn, behind one address, while people submit commands and read them.
 
-A restart that was planned must cost no one an answer. A person's client repeats what was cut, and a 503 that says when
-to come again; anything else that is not 2xx is a fault, and so is a command that was not taken, lost or run twice.
+A planned restart must not lose a response. A person's client repeats requests that were cut, and those with a 503 that
+states the delay; any other response that is not 2xx is a fault, and so is a command that was not accepted, lost or run
+twice.
 """
 
 from __future__ import annotations

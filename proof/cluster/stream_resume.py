@@ -1,7 +1,7 @@
-"""R10 in a cluster: a stream cut at every position in four ways to read, and resumed at whichever gateway is drawn.
+"""R10 in a cluster: a stream cut at every position in four ways to read, and resumed at a random gateway.
 
-One of the three has the session; the others read its stream from the ledger they share. What each gives, with which
-cursor, is the same.
+One of the three has the session; the others read its stream from the ledger they share. The events and cursors of each
+are the same.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""A tenant moves back and forth between two clusters while people give commands to its sessions and its runner works.
+"""A tenant moves back and forth between two clusters while people submit commands to its sessions and its runner works.
 
-Each move is `interlock migrate --tenant`, with the gateways of both clusters at work. Clients repeat what was cut and
-what is answered 503 with a time to retry, and go where a 421 sends them; anything else that is not 2xx is a fault. No
-acknowledged command may be lost, or run twice, and both audit logs must verify at the end. Each command writes its own
-name to a file once: that is counted.
+Each move is `interlock migrate --tenant`, with the gateways of both clusters at work. Clients repeat requests that were
+cut or answered 503 with a time to retry, and follow a 421 to the other cluster; any other response that is not 2xx is a
+fault. No acknowledged command may be lost, or run twice, and both audit logs must verify at the end. Each command
+writes its own name to a file once: that is counted.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """R9 in a cluster: 500 timeouts of 1 to 5 s ring once each and never early, while gateways die and their clocks jump.
 
-The agent notes when its turn began and when it was told to stop, on the machine's steady clock. Where no gateway died
-meanwhile that is at most 250 ms late at the 99th percentile; where one did, another has taken its sessions over within
-5 s, and rings then.
+The agent records when its turn began and when its cancel came, on the machine's monotonic clock. If no gateway died
+meanwhile, that is at most 250 ms late at the 99th percentile; if one did, another one has taken its sessions over
+within 5 s, and rings then.
 """
 
 from __future__ import annotations

@@ -1,2 +1,2 @@
 """Fault injection: crashes at named places, disks that fill up or lose what was not synced, and networks that delay,
-reorder and break. What decides that nothing was lost is in the rooms of the proofs."""
+reorder and break. The checks that nothing was lost are in the folders of the proofs."""

@@ -1,7 +1,7 @@
 """Named places beside every commit, acknowledgement, release and publication, where a process kills itself (R4).
 
-`proof.faults.failpoints POINT,before|after,N gateway|runner …` is a component of a stack that dies before or after
-the N-th call of a point. The product knows nothing of it: its classes are wrapped in this process alone.
+`proof.faults.failpoints POINT,before|after,N gateway|runner …` is a component of a stack that dies before or after the
+N-th call of a point. The product has no code for it: its classes are wrapped in this process only.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""A disk that can be full or fail: what a process writes below a directory is refused while it is, reads go on (R14).
+"""A disk that can be full or fail: while it is, writes of a process below a directory are refused, and reads continue
+(R14).
 
 Full is as on a file system that copies on write: every write needs room, one over old bytes too. Failing, every other
 write and sync is refused by the draw. SQLite writes through a VFS that refuses, everything else through the calls of

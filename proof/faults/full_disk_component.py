@@ -1,6 +1,6 @@
 """A component of a stack on a disk that can be full: `proof.faults.full_disk_component SEED gateway|runner …`.
 
-At SIGUSR1 it reads from a file in which state the disk is from then on.
+At SIGUSR1 it reads the new state of the disk from a file.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Everything takes half a round trip each way. It listens on a Unix socket if the 
 loopback TCP (NATS), and prints its port. Each line on standard input is an order: `rtt S`, `stall S`, `cut`; each is
 answered by a line once it is in force. The end of input ends it.
 
-It is a process of its own, before others in line for the processor: a network does not wait for those who use it.
+It is a process of its own, before others in line for the processor: a network does not wait for its users.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A disk that forgets: what a process wrote below a directory and did not sync is taken back when power is cut (R3).
+"""A disk that forgets: data that a process wrote below a directory and did not sync is lost at a power cut (R3).
 
 Writes go through, each noted with what it replaced. A sync settles what is noted of that file, a directory's sync what
 is noted of its names. `cut` takes back the rest, newest first, and ends the process; with some luck of the draw sectors

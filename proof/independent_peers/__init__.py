@@ -1,8 +1,8 @@
 """A runner, a gateway and a client written from the published text alone, played against our gateway and our runner.
 
-`python -m proof seeds [--break NAME]` prints the table: clause, what was played, what the other side did, and whether
-the clause holds. The peers import nothing of Interlock (a test asserts it); what the text leaves open stands in
-`profile`. With --break a relay breaks something on the way, and the table must notice it.
+`python -m proof seeds [--break NAME]` prints the table: clause, conversation, behaviour of the other side, and whether
+the clause holds. The peers import nothing of Interlock (a test asserts it); `profile` defines what the text leaves
+open. With --break a relay breaks something on the way, and the table must notice it.
 """
 
 from __future__ import annotations

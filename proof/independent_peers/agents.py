@@ -1,8 +1,8 @@
 """Programs for our runner to drive: `exec WORDS…` for one process a turn, `dps` for one that stays.
 
-The standard library alone. A prompt says what to do: `exit N`, `signal N`, `environment`, `stay` and, with dps,
-`stop REASON`, `ask`, `compact TRIGGER`, `say COUNT`, `later`, `wait`. `stay` and `dps stubborn` ignore SIGTERM and
-write when it came; `dps killed` dies of it, as if SIGKILL had been sent at once.
+The standard library alone. Words of a prompt: `exit N`, `signal N`, `environment`, `stay` and, with dps, `stop REASON`,
+`ask`, `compact TRIGGER`, `say COUNT`, `later`, `wait`. `stay` and `dps stubborn` ignore SIGTERM and write when it came;
+`dps killed` dies of it, as if SIGKILL had been sent at once.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""What a relay between the two sides can break, so that it is shown which line of the table notices it."""
+"""Faults that a relay between the two sides can inject, to show which line of the table notices them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A RAWP Local Client, written from the text alone, with one agent that does what a play tells it."""
+"""A RAWP Local Client, written from the text alone, with one agent that does what a play requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Profile: what the published text leaves open, and a peer must know to talk to Interlock at all.
+"""The profile: definitions that the published text leaves open, and that a peer needs to connect to Interlock.
 
 How a link is opened (hello, welcome), how frames are numbered and acknowledged, how a session is opened and closed, and
 the payloads of frames that the text names without showing them. From docs/reference/protocol.md; nothing is imported.

@@ -1,4 +1,4 @@
-"""What plays are given: our gateway and our runner as processes, and peers that are joined to them."""
+"""The environment of plays: our gateway and our runner as processes, and peers that connect to them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of clauses: what the text says, what was played, and what the other side did."""
+"""The table of clauses: the text, the conversation, and the behaviour of the other side."""
 
 from __future__ import annotations
 

@@ -2,9 +2,8 @@
 
 A part of them, and one of 5,000 lines, are read and answered in a real terminal of each width, too.
 
-Each request ends in a marker. Wherever a yes is taken, the marker, the person, the agent and the place were
-shown before, no hidden character was, and no line of the agent's stands at the margin.
-`--break PART` puts one part out of action.
+Each request ends in a marker. Whenever a yes is accepted, the marker, the person, the agent and the place were shown
+before, no hidden character was, and no line of the agent's is at the margin. `--break PART` disables one part.
 """
 
 from __future__ import annotations

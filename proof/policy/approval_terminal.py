@@ -1,6 +1,6 @@
 """A person at a real terminal: `interlock approve`'s question in a pseudo-terminal of some width, answered key by key.
 
-The child process shows each request and takes what is typed; the parent says yes at once, then reads page by page.
+The child process shows each request and reads the input; the parent answers yes at once, then reads page by page.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The rules of policy that documentation shows: in fences of any kind, in the commands that it has people type, and in
-the middle of a sentence or a table."""
+"""Policy rules in the documentation: in fences of any kind, in commands for readers to type, and in the middle of a
+sentence or a table."""
 
 from __future__ import annotations
 

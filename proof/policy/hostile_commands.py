@@ -1,4 +1,4 @@
-"""What no rule may allow: hostile commands and inputs, and beside them the ordinary ones that people want allowed."""
+"""Hostile commands and inputs, which no rule may allow, and ordinary ones that people want allowed."""
 
 from __future__ import annotations
 

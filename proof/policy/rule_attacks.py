@@ -1,7 +1,7 @@
 """policy: every rule of the docs, the presets and what "always" leaves, against hostile commands and inputs (H-6, H-7).
 
 No hostile one may pass any of them, and at least 9 in 10 ordinary commands must pass the presets: the safe way is only
-used if it is usable. `--break PART` puts one part of policy out of action; the proof must notice.
+used if it is usable. `--break PART` disables one part of policy; the proof must notice.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A stack of three gateways and some runners; each can be killed while the others go on."""
+"""A stack of three gateways and some runners; each can be killed while the others continue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a stack of three gateways needs: servers for a whole run, a database for each stack."""
+"""Servers of a stack of three gateways: one of each kind for a run, one database for each stack."""
 
 from __future__ import annotations
 

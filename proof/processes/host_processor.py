@@ -1,4 +1,4 @@
-"""A group of processes that stand for other hosts: together they get one share of the processor.
+"""A group of processes that represent other hosts: together they get one share of the processor.
 
 Runners and agents of a cluster are on hosts of their own. When a proof runs all of it on one machine, 1,000 agents
 that end at once would each compete with a gateway and PostgreSQL as an equal.

@@ -1,4 +1,4 @@
-"""How the processes of a stack are started: with bytecode that was compiled once, as an installation has it.
+"""Start of a stack's processes with bytecode that was compiled once, as in an installation.
 
 If the interpreter writes no bytecode, every component of a stack would compile a thousand modules again, which
 takes as long as the rest of its start.

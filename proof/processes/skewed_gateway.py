@@ -1,6 +1,6 @@
-"""`python -m proof.processes.skewed_gateway gateway STATE URL ROOT`: a gateway on a machine whose clock somebody sets.
+"""`python -m proof.processes.skewed_gateway gateway STATE URL ROOT`: a gateway on a machine whose clock is set.
 
-The file `<STATE>/jump` says by how many milliseconds it is wrong; nothing there is 0.
+The file `<STATE>/jump` has the clock's error in milliseconds; without it the error is 0.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Mutated frames in each direction: link up, sessions usable, memory flat, no traceback, none half applied (E-1, W-2).
 
-Towards the gateway a runner of ours, which holds a valid token, says them; towards the runner a gateway of ours. Each
-round is a session with so many mutated frames, after which that session and its link must still do their work.
+Frames to the gateway are sent by a runner of ours with a valid token; frames to the runner by a gateway of ours. Each
+round is a session with a number of mutated frames, after which that session and its link must still work.
 """
 
 from __future__ import annotations

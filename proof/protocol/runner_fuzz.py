@@ -1,4 +1,4 @@
-"""Mutated frames towards a real runner, sent by a gateway that keeps to no rule."""
+"""Mutated frames towards a real runner, sent by a gateway that follows no rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What schemathesis reads of this API, and what it saw; it loads this file itself (SCHEMATHESIS_HOOKS)."""
+"""Hooks of schemathesis for this API, and a record of its observations; it loads this file itself
+(SCHEMATHESIS_HOOKS)."""
 
 from __future__ import annotations
 

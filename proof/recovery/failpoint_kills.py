@@ -1,6 +1,6 @@
 """R4: a process dies at each of the named failpoints, 25 times at each, and the invariants of the design hold.
 
-Gateway and runner are both armed, each at a point of its own; anyone who dies comes back armed at the next one.
+Gateway and runner are both armed, each at a point of its own; a process that dies is restarted armed at the next one.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Half of R13: SIGTERM while 100 streams are open. It is gone within 5 s, and each resumes where it was.
+"""Half of R13: SIGTERM while 100 streams are open. The gateway ends within 5 s, and each stream resumes where it was.
 
-The streams are of sessions in the middle of a turn, and go on after the start: no reader finds a gap or a repetition.
+The streams are of sessions in the middle of a turn, and continue after the start: no reader finds a gap or a
+repetition.
 """
 
 from __future__ import annotations

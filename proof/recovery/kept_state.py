@@ -1,9 +1,8 @@
 """The state directory of a release as text (Y-15): `python -m proof.recovery.kept_state write DIRECTORY`.
 
 Each release keeps one, written by its own program, and every later version must open it: sessions can be read, the
-audit log verifies, and what waited for a yes goes on waiting. Databases are kept as SQL, which a person can read and
-compare.
-The keys of a sample are its own; nothing else was ever encrypted or signed with them.
+audit log verifies, and pending approvals are still pending. Databases are kept as SQL, which a person can read and
+compare. The keys of a sample are its own; nothing else was ever encrypted or signed with them.
 """
 
 from __future__ import annotations

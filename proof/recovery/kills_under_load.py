@@ -1,7 +1,7 @@
 """R2: kill -9 of gateway or runner 200 times at random under 20 writers and live turns, beside 100,000 old commands.
 
-Nothing that was acknowledged is lost or doubled, the invariants of the design hold, and gateway and runner are ready
-again within 2 s of each start, as whole new processes.
+No acknowledged command is lost or doubled, the invariants of the design hold, and gateway and runner are ready again
+within 2 s of each start, as whole new processes.
 """
 
 from __future__ import annotations

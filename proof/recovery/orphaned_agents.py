@@ -1,4 +1,5 @@
-"""R15: agents that fork away and ignore SIGTERM, and whose runner is killed at a random instant: none is left (A-4)."""
+"""R15: agents that fork away and ignore SIGTERM, and whose runner is killed at a random instant: no process is left
+(A-4)."""
 
 from __future__ import annotations
 

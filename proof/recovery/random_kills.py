@@ -1,7 +1,7 @@
 """kill -9 of the runner and of the gateway at random instants under writers, voters and viewers (D-6, D-7, C-4, R2).
 
 Each writer notes an acknowledged command id, and each voter an acknowledged vote, in an fsynced file of its own, before
-it goes on. Each command's shell line appends its own name to a file, so that a prompt that ran twice would show.
+it continues. Each command's shell line appends its own name to a file, so that a prompt that ran twice would show.
 Viewers keep the text that they saw. At the end everything is read over REST and compared.
 """
 

@@ -1,5 +1,5 @@
 """T1: every truncation, every corrupted byte and every split of a 50-entry transcript: it is read in bounded time, no
-byte of it changes, what is wrong is said, and the repaired file is sound and has every entry that could be read."""
+byte of it changes, its damage is reported, and the repaired file is valid and has every entry that could be read."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""R8: a cancel, the turn's own end and the timeout come at once, in every order: one end, and all that tell it agree.
+"""R8: a cancel, the turn's own end and the timeout coincide, in every order: there is one end, and all records of it
+agree.
 
-The engine is the real one over a ledger in memory; the runner is spoken for, and the clock is moved to the deadline.
+The engine is the real one over a ledger in memory; the proof plays the runner, and sets the clock to the deadline.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""R11: 500 viewers of one session that says 100 things a second: 99 of 100 are shown within 250 ms (S-3, S-4).
+"""R11: 500 viewers of one session that sends 100 texts a second: 99 of 100 are shown within 250 ms (S-3, S-4).
 
 Then 50 of those who watch read no more: each is let go within 30 s, and the others are not shown things later than 1.5
 times as late as before. Times are from the agent's own clock to the viewer's, on one machine. Each thing is shown as

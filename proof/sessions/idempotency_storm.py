@@ -1,4 +1,5 @@
-"""R1: the same POST from very many at once makes one command; every answer is its own or a 409 (M-1, M-2)."""
+"""R1: the same POST from many clients at once creates one command; every response is that command or a 409 (M-1,
+M-2)."""
 
 from __future__ import annotations
 

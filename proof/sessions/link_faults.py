@@ -1,7 +1,8 @@
-"""R12: a link that is cut, half open, slow, repeats and reorders during many turns: what was made is there, or counted.
+"""R12: a link that is cut, half open, slow, repeats and reorders during many turns: every frame is there, or counted as
+lost.
 
-Each session's stream is read at the end: every number of the runner's once and in order, and what is missing is
-exactly what the notices of that stream say was lost (D-1 to D-4, E-3).
+Each session's stream is read at the end: every number of the runner's once and in order, and the missing ones are
+exactly those that notices of that stream report as lost (D-1 to D-4, E-3).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""An agent that writes 1 GB of text: its turn ends, nothing is lost unsaid, and memory stays flat (A-8, D-3)."""
+"""An agent that writes 1 GB of text: its turn ends, every loss is reported, and memory does not grow (A-8, D-3)."""
 
 from __future__ import annotations
 

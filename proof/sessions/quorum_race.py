@@ -1,4 +1,4 @@
-"""R7: two of ten people, fifty votes and withdrawals at once: exactly one release, and only if it was earned."""
+"""R7: two of ten people, fifty votes and withdrawals at once: exactly one release, and only with the required votes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""R6: commands, votes, cancels, pauses, links and restarts in any order, held against a plain model after each step.
+"""R6: commands, votes, cancels, pauses, links and restarts in any order, compared with a plain model after each step.
 
-The model knows nothing of frames, transactions or clocks: it says which state each command must be in, and whether
-a step is refused. `hypothesis` looks for the shortest conversation in which the gateway says something else.
+The model has no frames, transactions or clocks: it states which state each command must be in, and whether a step is
+refused. `hypothesis` searches for the shortest conversation in which the gateway differs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """R10: a stream of 1,000 events, cut at every position and resumed, in four real ways to read: 1..N, each once.
 
-The ways are pages by poll, server-sent events, the WebSocket of all streams, and the reader of `interlock attach`.
-What each of them was given of an event is the same, byte for byte.
+The ways are pages by poll, server-sent events, the WebSocket of all streams, and the reader of `interlock attach`. Each
+of them receives the same bytes of an event.
 """
 
 from __future__ import annotations

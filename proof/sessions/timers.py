@@ -1,8 +1,8 @@
 """R9: timeouts of 1 to 5 s are never early and at most 250 ms late, whatever the machine's clock and the gateway do.
 
-The engine is the real one over a SQLite ledger. Meanwhile the wall clock jumps an hour to and fro and the engine is
-started again, each time from its ledger alone. What is measured is the time on the monotonic clock from the turn's
-start to the cancel that the runner is sent.
+The engine is the real one over a SQLite ledger. Meanwhile the wall clock jumps an hour back and forth and the engine is
+restarted, each time from its ledger only. The measured time is that on the monotonic clock from the turn's start to the
+cancel that the runner is sent.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""S9: one viewer opens 2,000 event streams of a long session at once; others' commands are taken as before (K-3, S-4).
+"""S9: one viewer opens 2,000 event streams of a long session at once; commands of others are accepted as before (K-3,
+S-4).
 
-It prints how long a command of somebody else took to be accepted, alone and beside the streams, how many streams were
+It prints how long a command of another key took to be accepted, alone and beside the streams, how many streams were
 opened and refused, and the resident memory of the gateway before, at most, and after the last stream was closed.
 """
 

@@ -1,5 +1,5 @@
-"""Engines that are broken on purpose. A takeover as it was once must cascade on a network with latency, and as it is it
-must not; a lane that is broken must be noticed, and the failure shrunk to a few inputs."""
+"""Engines that are broken on purpose. The former takeover must cascade on a network with latency, and the current one
+must not; a broken lane must be noticed, and its failure shrunk to a few inputs."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""One gateway of a simulated cluster dies on a network with latency: do the others live on?
+"""One gateway of a simulated cluster dies on a network with latency: do the others survive?
 
-Every session is given a turn, so that all of them are at work when it happens. A cascade is what follows where taking
-over the dead one's sessions keeps a gateway from renewing its own lease: it is taken for dead too, and so on for ever.
+Every session has a running turn when it happens. A cascade follows if taking over the dead gateway's sessions keeps
+another one from renewing its own lease: it is considered dead too, and so on.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What an operation costs on a network: round trips to PostgreSQL, one after the other, on the connection that it uses.
 
-Without a round trip time every operation takes some random milliseconds, side by side with all others, which is what
-an engine in one process would see. A real gateway has a few connections, and an operation that has many statements
-holds one of them up for all behind it. What cascades does so by these costs, so a simulation has to have them.
+Without a round trip time every operation takes some random milliseconds, side by side with all others, as an engine in
+one process would see it. A real gateway has a few connections, and an operation that has many statements delays all
+operations after it on that connection. Cascades are caused by these costs, so a simulation must have them.
 """
 
 from __future__ import annotations

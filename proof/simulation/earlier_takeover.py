@@ -1,4 +1,4 @@
-"""How gateways stayed alive and took over before a lease was renewed apart: kept to see that the simulation notices it.
+"""The former takeover, in which renewals of a lease waited for takeovers: kept to check that the simulation notices it.
 
 One beat a second renewed the lease and then took over what the dead had left, one lane after another, on one
 connection.

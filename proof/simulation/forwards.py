@@ -1,9 +1,9 @@
 """Requests of clients at a gateway that does not have the session, while the one that has it fails.
 
-In each round a client sends a command to one gateway for a session of another one, and something befalls the request,
-the gateway that has the session, or the stores and the bus that both need. The client sends it again under its key
-until it is answered; or never again once an answer says that nothing was done. Each attempt has to be answered in time,
-and what an answer says has to be true.
+In each round a client sends a command to one gateway for a session of another one, and a fault hits the request, the
+gateway that has the session, or the stores and the bus that both need. The client sends it again under its key until it
+is answered; or not again once a response states that nothing was done. Each attempt must be answered in time, and each
+response must be true.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The simulation at its full size: worlds over one seed after the other, what holds of them, and what they cost.
+"""The simulation at its full size: worlds for one seed after another, their invariants, and their costs.
 
-A run is the same each time by its seed: the clock, the network, the store and whatever befalls them are drawn from it.
+A run is the same each time by its seed: the clock, the network, the store and all faults are drawn from it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What must hold of a world at its end, whatever befell it: sentences about what does not, none where all does."""
+"""Invariants of a world at its end: one sentence for each violated one."""
 
 from __future__ import annotations
 

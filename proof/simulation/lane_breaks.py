@@ -1,4 +1,4 @@
-"""Engines that are broken on purpose, to see that the simulation notices it and shrinks what it noticed."""
+"""Engines that are broken on purpose, to check that the simulation notices and shrinks the failures."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What must hold of each decision of a lane: sentences about the first one of which it does not.
+"""Rules for each decision of a lane: sentences about the first decision that violates one.
 
-The invariants of a whole world say that something went wrong, long after it did. These rules see one lane, at the
-decision at which it goes wrong, and so a log of its inputs can be shrunk by them.
+The invariants of a world report a failure long after it happened. These rules check one lane at each decision, and so a
+log of its inputs can be shrunk by them.
 """
 
 from __future__ import annotations

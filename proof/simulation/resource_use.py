@@ -1,4 +1,4 @@
-"""What a world costs: processor and memory by phase, and of one part by letting go of all of its kind.
+"""Costs of a world: processor and memory by phase, and of one part by removing all of its kind.
 
 All of it runs in one process, so a runner's processor holds its own side too, and memory the ledger's: what one gateway
 needs is below these figures. Where the ledger is the limit is another measurement's (`python -m benchmarks cluster`).

@@ -1,6 +1,6 @@
-"""A runner as the link sees it: it keeps what it said until that is acknowledged, and says it again after a reconnect.
+"""A runner as the link sees it: it keeps frames until they are acknowledged, and sends them again after a reconnect.
 
-Its agents run on a script drawn from the seed: text, sometimes a tool that asks first, sometimes a turn that goes on
+Its agents run on a script drawn from the seed: text, sometimes a tool that asks first, sometimes a turn that continues
 until it is cancelled.
 """
 

@@ -1,4 +1,4 @@
-"""Time that no one waits for: an event loop whose clock jumps to the next timer, and gateways that can stand still."""
+"""Simulated time: an event loop whose clock jumps to the next timer, and gateways that can be stopped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One run of a world, from its seed to what does not hold."""
+"""One run of a world, from its seed to its violated invariants."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What a terminal shows: a recorder of programs at several widths, and the grid of cells that it reads them from."""
+"""Recordings of terminals: a recorder of programs at several widths, and the grid of cells that it reads."""

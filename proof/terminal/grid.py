@@ -1,7 +1,7 @@
-"""What stands on a terminal after a program has written to it: cells with colours, as text and as a picture. Pure.
+"""The content of a terminal after a program has written to it: cells with colours, as text and as a picture. Pure.
 
-It knows what Interlock's own output uses, and what shells and editors add: colours, carriage returns, moves of the
-cursor, erasing. Nothing scrolls away: rows grow downwards.
+It supports what Interlock's output, shells and editors use: colours, carriage returns, moves of the cursor, erasing.
+Nothing scrolls away: rows grow downwards.
 """
 
 from __future__ import annotations

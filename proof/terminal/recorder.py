@@ -3,7 +3,7 @@
 `python -m proof.terminal.recorder DIRECTORY [--columns N …] [-- COMMAND …]`
 
 Without a command it starts `interlock up` in a directory of its own and types a tour of the verbs, at 40, 80 and 200
-columns. Each recording is `NAME-COLUMNS.txt` with what stood on the screen and `NAME-COLUMNS.svg` as it looked. Its
+columns. Each recording is `NAME-COLUMNS.txt` with the text of the screen and `NAME-COLUMNS.svg` with its picture. Its
 exit status is 1 if a verb did not end.
 """
 

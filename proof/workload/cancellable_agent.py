@@ -1,7 +1,7 @@
 """An agent for proofs of clocks: each turn lasts until its cancel, whose time on the monotonic clock is recorded.
 
 A prompt is a name. `begun.txt` and `rang.txt` in the workspace get lines `NAME MILLISECONDS`, one for each turn's start
-and one for each cancel that came; a cancel that came twice would show there. The standard library alone.
+and one for each received cancel, so a repeated cancel would show. The standard library alone.
 """
 
 from __future__ import annotations

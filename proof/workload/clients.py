@@ -1,6 +1,7 @@
-"""Writers, a voter and viewers of one stack, each with a file of its own for what it was acknowledged or shown.
+"""Writers, a voter and viewers of one stack, each with a file of its own for what was acknowledged or shown to it.
 
-A line is written and synced before its writer goes on, so each line of a file was acknowledged, whichever process died.
+A line is written and synced before its client continues, so each line of a file was acknowledged, whichever process
+died.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Wait for the end of acknowledged commands for as long as any of them moves: how long that takes is the machine's.
 
-A command that stands still is lost only if what is given after it ends meanwhile, again and again. If that does not
-end either, the stack is slow or down, and what has not ended is late.
+A command without progress is lost only if commands submitted after it end meanwhile, several times. If they do not end
+either, the stack is slow or down, and the command is late.
 """
 
 from __future__ import annotations

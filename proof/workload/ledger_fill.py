@@ -1,4 +1,4 @@
-"""A ledger that has seen much: one command that really ran, again and again under new ids, with all that it left."""
+"""A ledger with a long history: one command that really ran, repeated under new ids, with all of its rows."""
 
 from __future__ import annotations
 

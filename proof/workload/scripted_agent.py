@@ -1,7 +1,7 @@
 """An agent for proofs that costs nearly nothing to start: frames as JSON lines, and the standard library alone.
 
-A prompt is `NAME PIECES PAUSE_MS`: it says so many pieces of text, sends a file that is known by its name, asks for one
-tool call, and after a yes appends NAME to `ran.txt` in the workspace. A prompt that ran twice would show there.
+A prompt is `NAME PIECES PAUSE_MS`: it sends this number of pieces of text, and a file with this name, asks for one tool
+call, and after a yes appends NAME to `ran.txt` in the workspace. A prompt that ran twice would show there.
 """
 
 from __future__ import annotations

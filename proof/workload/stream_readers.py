@@ -2,8 +2,8 @@
 
 `python -m proof.workload.stream_readers PORT PATH VIEWERS`
 
-Once a second it writes a line: how many things it was shown with which delay, `{"<ms>": count}`. Each thing tells when
-its agent said it. Nothing but sockets and one pattern, since it shares the machine with what it measures.
+Once a second it writes a line: the number of events by delay, `{"<ms>": count}`. Each event has the time at which its
+agent sent it. It uses only sockets and one pattern, since it shares the machine with what it measures.
 """
 
 from __future__ import annotations
