@@ -1,4 +1,4 @@
-"""A user's own settings of Claude Code, as they lie in a home directory."""
+"""A user's own settings of Claude Code, as they are in a home directory."""
 
 from __future__ import annotations
 

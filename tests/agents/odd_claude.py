@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""A program that greets like Claude Code and then does what its prompt's words say: what the real one would not.
+"""A program that greets like Claude Code and then does what its prompt's words request, which the real one would not
+do.
 
 | word          | what it does                                                              |
 |---------------|---------------------------------------------------------------------------|

@@ -1,4 +1,4 @@
-"""Raw JSON-RPC on an ACP agent's stdio: what an agent really says, with no SDK and no adapter in between."""
+"""Raw JSON-RPC on an ACP agent's stdio: an agent's real messages, without an SDK or an adapter in between."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An ACP agent played from a script, and a scribe that records what the adapter makes of it."""
+"""An ACP agent played from a script, and a turn writer that records the adapter's calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One suite over the adapters: what each says that it can, it can; what it says that it cannot is refused by name."""
+"""One suite over the adapters: each does what it claims to support; what it does not support is refused by name."""
 
 from __future__ import annotations
 

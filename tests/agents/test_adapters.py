@@ -1,4 +1,4 @@
-"""One suite over the adapters: whatever the agent is, its turn ends, its text is whole, and nothing of it is left."""
+"""One suite over the adapters: with each agent the turn ends, its text is complete, and no process is left."""
 
 from __future__ import annotations
 

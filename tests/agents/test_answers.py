@@ -1,4 +1,4 @@
-"""Which choices a person's words name."""
+"""The choices that a person's words name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a check saw of an agent (H-10): what it means, how long it holds, and which of two records stays."""
+"""Evidence of an agent's check (H-10): its meaning, how long it is valid, and which of two records is kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What git's settings have it run or read (H-17)."""
+"""Programs and files that git's settings have it run or read (H-17)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a configured agent is held, and the one line that says so (H-10)."""
+"""How a configured agent is held, and the line that describes it (H-10)."""
 
 from __future__ import annotations
 

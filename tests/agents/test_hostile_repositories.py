@@ -1,4 +1,4 @@
-"""Real agents in repositories that try to open their door: nothing runs that was not asked about (H-13)."""
+"""Real agents in repositories that attack their settings: nothing runs without a question (H-13)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MCP servers of the config: what may be written, what an agent gets of them, and what is not shown (Y-13)."""
+"""MCP servers of the config: valid entries, what an agent receives of them, and what is not shown (Y-13)."""
 
 from __future__ import annotations
 

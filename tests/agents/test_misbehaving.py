@@ -1,4 +1,4 @@
-"""The misbehaving agent does what its words say: driven over raw pipes, without any code of ours in between."""
+"""The misbehaving agent does what its words request: driven over raw pipes, without any code of ours in between."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where an agent's model is, from what its config and environment say (H-19)."""
+"""The address of an agent's model, from its config and environment (H-19)."""
 
 from __future__ import annotations
 

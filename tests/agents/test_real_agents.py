@@ -1,4 +1,4 @@
-"""Real agents of others, driven by the runner's own sessions against the tests' model server."""
+"""Third-party agents, driven by the runner's own sessions against the tests' model server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which adapter drives which kind of agent (A-7, L-4): what hello says of each, before anything is started."""
+"""Which adapter drives which kind of agent (A-7, L-4): each one's entry in hello, before anything is started."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The real agents at their own protocols, before any adapter: what the adapters may rely on, and what they may not."""
+"""The real agents at their own protocols, before any adapter: what adapters may rely on, and what not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which files make a tool run programs later without asking (H-17)."""
+"""Files that make a tool run programs later without asking (H-17)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a file that configures an agent would have it do, in lines for who decides (H-13)."""
+"""Effects of a file that configures an agent, in lines for the person who decides (H-13)."""
 
 from __future__ import annotations
 

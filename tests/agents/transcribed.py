@@ -1,4 +1,5 @@
-"""The gateway's part for a stage: the transcript of what was heard, and the context that goes with a prompt (B-1)."""
+"""The gateway's part for a stage: the transcript of what was received, and the context that is sent with a prompt
+(B-1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the config says of chats, as the engine takes it (I-1, R-3)."""
+"""The config's settings of chats, as the engine reads them (I-1, R-3)."""
 
 from __future__ import annotations
 

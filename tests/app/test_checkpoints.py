@@ -1,4 +1,4 @@
-"""Where checkpoints go: a file, and beside it a bucket under an object lock where the config names one (U-3)."""
+"""Where checkpoints are stored: a file, and also a bucket under an object lock if the config names one (U-3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a process has started ends with it, also where it is killed."""
+"""The children of a process end with it, also if it is killed."""
 
 from __future__ import annotations
 

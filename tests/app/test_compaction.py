@@ -1,4 +1,4 @@
-"""What the config says of contexts, as the engine takes it (Z-1, Z-2, Z-5, Z-6)."""
+"""The config's settings of contexts, as the engine reads them (Z-1, Z-2, Z-5, Z-6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The limit of open files that a process is started with, and what is made of it."""
+"""The limit of open files that a process is started with, and how it is raised."""
 
 from __future__ import annotations
 

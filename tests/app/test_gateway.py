@@ -1,4 +1,4 @@
-"""The gateway as a process: what a signal does to it, and what it gives out of a log that was put back."""
+"""The gateway as a process: its reaction to signals, and what it returns of a log that was restored."""
 
 from __future__ import annotations
 

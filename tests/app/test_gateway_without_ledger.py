@@ -1,4 +1,4 @@
-"""A gateway of a cluster whose database goes away: it still ends when it is told to, for others have its sessions."""
+"""A gateway of a cluster whose database goes away: it still ends when signalled, since others have its sessions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every agent is kept from: this state directory and the usual one, each once (H-15)."""
+"""Paths that are hidden from every agent: this state directory and the usual one, each once (H-15)."""
 
 from __future__ import annotations
 

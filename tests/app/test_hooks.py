@@ -1,4 +1,4 @@
-"""Hooks and cron jobs of the config, as the gateway takes them: secrets that are read, defaults that are filled in."""
+"""Hooks and cron jobs of the config, as the gateway reads them: secrets that are read, defaults that are filled in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where large things are kept: a directory, a bucket, and both if the directory has something from before (E-5)."""
+"""Where large objects are stored: a directory, a bucket, and both if the directory has earlier ones (E-5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server that is started again where the processes of one that was killed still end; the port that it gets."""
+"""A server that is restarted while the processes of a killed one still end; the port that it gets."""
 
 from __future__ import annotations
 

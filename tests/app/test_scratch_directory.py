@@ -1,4 +1,4 @@
-"""A directory for what is not whole yet: what a killed process left is removed, and what another one uses is not."""
+"""A directory for incomplete files: those of a killed process are removed, those in use by another one are not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`sessions.json` of an agent: written from the rows, read back where a person edited it, never trusted (N-1)."""
+"""`sessions.json` of an agent: written from the rows, read back if a person edited it, never trusted (N-1)."""
 
 from __future__ import annotations
 

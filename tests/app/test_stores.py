@@ -1,4 +1,4 @@
-"""Times that several gateways store and show come from PostgreSQL, whatever the clocks of their machines say."""
+"""Times that several gateways store and show come from PostgreSQL, independent of the clocks of their machines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Telegram bot as the config says: without its table nothing is opened (O-13)."""
+"""A Telegram bot of the config: without its table nothing is opened (O-13)."""
 
 from __future__ import annotations
 

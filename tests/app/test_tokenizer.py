@@ -1,4 +1,4 @@
-"""The tokenizer of the extra `tokens`: used where it is installed and works, and never in the way (Z-1)."""
+"""The tokenizer of the extra `tokens`: used if it is installed and works, and never a cause of failure (Z-1)."""
 
 from __future__ import annotations
 

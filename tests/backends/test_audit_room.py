@@ -1,4 +1,4 @@
-"""A batch for which the log has no room waits for a signature, and the signer is woken for the record that is due."""
+"""A batch beyond the log's unsigned limit waits for a signature, and the signer is woken for the record that is due."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A bucket of an S3-compatible store: asked at its own place, and its word for a failure is read (E-5)."""
+"""A bucket of an S3-compatible store: called at its own address, and its error codes are read (E-5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records as rows and back: what was put is what is read, and a copy that cannot be read costs nothing else."""
+"""Records as rows and back: records are read as written, and an unreadable copy affects no other row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sums of usage: grouped by what was asked for, with all else left apart, and how many rows there are in all."""
+"""Sums of usage: grouped by the requested dimensions, with the number of all rows."""
 
 from __future__ import annotations
 

@@ -1,1 +1,2 @@
-"""A stand-in for Telegram's Bot API on loopback: people write, press and read here, the bot asks here."""
+"""A stand-in for Telegram's Bot API on loopback: people write, press and read here, and the bot sends its requests
+here."""

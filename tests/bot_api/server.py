@@ -1,4 +1,4 @@
-"""The Bot API's methods that a bot uses here, as its documentation says they behave."""
+"""The Bot API's methods that a bot uses here, as documented."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The server name of a real ClientHello, and of what only looks like one (H-19)."""
+"""The server name of a real ClientHello, and of data that only looks like one (H-19)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What the survey finds is what the kernel allows by other tools: every test of the walls is skipped by the survey's
-word, so a fault in it would leave all of them out (H-15, H-16, H-17, H-19)."""
+"""The survey's findings equal what the kernel allows with other tools: every test of the walls is skipped by the
+survey's result, so a fault in it would skip all of them (H-15, H-16, H-17, H-19)."""
 
 from __future__ import annotations
 

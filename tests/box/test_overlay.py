@@ -1,4 +1,4 @@
-"""Changes staged by the kernel's own overlay, as root and as a plain user: seen, landed and thrown away (H-17)."""
+"""Changes staged by the kernel's own overlay, as root and as a plain user: listed, landed and discarded (H-17)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is read of a program that is about to start, and compared with what runs (H-16)."""
+"""Facts of a program that is about to start, and their comparison with what runs (H-16)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which hosts a box's network leads to, by name and by address (H-19)."""
+"""The hosts that a box's network reaches, by name and by address (H-19)."""
 
 from __future__ import annotations
 

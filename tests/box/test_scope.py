@@ -1,4 +1,4 @@
-"""A scope around an agent's processes: beyond it they signal no one, where the kernel has such a thing (H-15)."""
+"""A scope around an agent's processes: beyond it they signal no one, if the kernel supports scopes (H-15)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A loopback HTTP server that keeps what is posted to it and answers as a test says."""
+"""A loopback HTTP server that stores posted bodies and answers as a test specifies."""
 
 from __future__ import annotations
 

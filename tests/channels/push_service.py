@@ -1,4 +1,4 @@
-"""A push service on loopback: it keeps what is posted to it, verifies tokens, and a browser decrypts what it has."""
+"""A push service on loopback: it stores posted bodies and verifies tokens, and a browser decrypts them."""
 
 from __future__ import annotations
 

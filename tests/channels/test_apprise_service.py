@@ -1,4 +1,4 @@
-"""Approvers by a service of Apprise: a URL that cannot be used, and a failure, are said without its secrets (O-11)."""
+"""Approvers by a service of Apprise: an unusable URL, and a failure, are reported without its secrets (O-11)."""
 
 from __future__ import annotations
 

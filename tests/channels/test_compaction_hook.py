@@ -1,5 +1,4 @@
-"""A hook is asked before a conversation is compacted: what it may say, and the outcome of one that says nothing
-(Z-6)."""
+"""A hook is called before a conversation is compacted: its possible answers, and the outcome without one (Z-6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A notice says where to decide first, and no word of the request passes for one of ours or outgrows the service."""
+"""A notice begins with where to decide; the request's text cannot imitate ours or exceed the service's limit."""
 
 from __future__ import annotations
 

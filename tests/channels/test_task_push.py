@@ -1,4 +1,4 @@
-"""A client of A2A is notified by one POST, which anybody can check with the public key alone (O-9)."""
+"""A client of A2A is notified by one POST, which can be verified with the public key alone (O-9)."""
 
 from __future__ import annotations
 

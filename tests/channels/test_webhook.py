@@ -1,4 +1,4 @@
-"""A question goes out as one signed POST, and says when it did not arrive (P-8)."""
+"""A question is sent as one signed POST, and a failed delivery is reported (P-8)."""
 
 from __future__ import annotations
 

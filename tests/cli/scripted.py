@@ -1,4 +1,4 @@
-"""A gateway that answers from a script, for what a real one does only when it is killed at the right instant."""
+"""A gateway that answers from a script, for behaviour that a real one shows only if killed at the right instant."""
 
 from __future__ import annotations
 

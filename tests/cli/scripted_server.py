@@ -1,4 +1,4 @@
-"""A gateway of its own port that answers from a script, for what asks over a real connection."""
+"""A gateway of its own port that answers from a script, for clients that use a real connection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Completion: what a shell's script asks for, with ids from the gateway, and silence where there is none (G-7)."""
+"""Completion: requests of a shell's script, with ids from the gateway, and no output without one (G-7)."""
 
 from __future__ import annotations
 

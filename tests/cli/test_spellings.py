@@ -1,4 +1,4 @@
-"""Spellings that people bring from other programs reach the verbs that there are."""
+"""Spellings of other programs reach the existing verbs."""
 
 from __future__ import annotations
 

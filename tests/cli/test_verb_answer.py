@@ -1,4 +1,5 @@
-"""What verbs print of the gateway's answer: JSON as it was sent, a table, or the sentence if there is nothing (G-7)."""
+"""Output of verbs for the gateway's response: JSON as it was sent, a table, or the sentence if there is nothing
+(G-7)."""
 
 from __future__ import annotations
 

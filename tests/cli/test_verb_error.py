@@ -1,4 +1,4 @@
-"""What ends a verb without its result: one sentence, what to do, and the exit status of its code."""
+"""Errors that end a verb: one sentence, the remedy, and the exit status of the code."""
 
 import pytest
 

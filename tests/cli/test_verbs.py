@@ -1,4 +1,4 @@
-"""Verbs that answer, compact, hand over and look around, against a gateway that answers from a script."""
+"""Verbs that answer, compact, release and list, against a gateway that answers from a script."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bus is away for a while: commands for other gateways' sessions come late, none is lost, none is done twice."""
+"""The bus is unreachable for a while: commands for other gateways' sessions come late, none is lost or run twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Audit logs as tests write them, and both checks of one log, which must be of one mind."""
+"""Audit logs as tests write them, and both checks of one log, which must agree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an agent shows of its call, as an approval names it (J-12)."""
+"""An agent's preview of its call, as an approval shows it (J-12)."""
 
 from __future__ import annotations
 

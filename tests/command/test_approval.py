@@ -1,4 +1,4 @@
-"""What a vote does to an approval: bound to a digest, one a person, deny wins when it comes first (P-2, P-3)."""
+"""Effects of a vote on an approval: bound to a digest, one per person, and a deny wins if it comes first (P-2, P-3)."""
 
 from __future__ import annotations
 

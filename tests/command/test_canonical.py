@@ -1,4 +1,4 @@
-"""Canonical JSON against an independent writer of RFC 8785, and what lies outside the schema."""
+"""Canonical JSON against an independent writer of RFC 8785, and values outside the schema."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is kept out of text that leaves, and what stays what it is."""
+"""What is redacted in text that is sent out, and what is unchanged."""
 
 from __future__ import annotations
 

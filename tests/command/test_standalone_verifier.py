@@ -1,4 +1,4 @@
-"""The verifier for strangers: alone in its process, and of one mind with `interlock audit verify` (U-5)."""
+"""The verifier for third parties: alone in its process, and with the results of `interlock audit verify` (U-5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the state directory lies, and who may look into it (G-2)."""
+"""The path of the state directory, and its permissions (G-2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What SIGHUP means: read the config again, or, where it says that the terminal is gone, end (G-1)."""
+"""Meaning of SIGHUP: read the config again, or end if the terminal is gone (G-1)."""
 
 import os
 import pty

@@ -1,4 +1,4 @@
-"""OpenClaw's config, value by value (G-1): taken where it means the same here, and left with a reason where not."""
+"""OpenClaw's config, value by value (G-1): imported if it has an equivalent, and otherwise skipped with a reason."""
 
 from __future__ import annotations
 

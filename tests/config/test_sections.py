@@ -1,4 +1,4 @@
-"""The tables of the config (G-1): what each key may be, in a sentence that begins with its name."""
+"""The tables of the config (G-1): the valid values of each key, in a sentence that begins with its name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Interlock's own gateway and runner, held to the conversations that are offered to other implementations."""
+"""Interlock's own gateway and runner, checked by the conversations for other implementations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The register of requirements: read in its order, with a reason for all that is not carried, or said to be missing."""
+"""The register of requirements: read in its order, with a reason for each that is not carried, or reported as
+missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A conversation finds what is wrong: peers that do one thing against the specification each."""
+"""A conversation finds violations: peers that each violate the specification once."""
 
 from __future__ import annotations
 

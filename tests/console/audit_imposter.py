@@ -1,4 +1,4 @@
-"""Answers the page's requests for the audit log in the gateway's place, with logs and proofs that Python wrote."""
+"""Answers to the page's requests for the audit log in place of the gateway, with logs and proofs made in Python."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An imported session in real Chromium: what it began with is read there before it has worked (J-3)."""
+"""An imported session in real Chromium: its initial entries are shown before it has worked (J-3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The view of policy in real Chromium: the rules in order, what they say of a call, and revoking one (J-8)."""
+"""The view of policy in real Chromium: the rules in order, their decision on a call, and revoking one (J-8)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A fast stream in real Chromium: every piece is shown at its place, once, however many arrive (J-4)."""
+"""A fast stream in real Chromium: every piece is shown at its place, once, at any rate (J-4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Processes of the demonstration: one that ends before it is ready says its last words, and none outlives its stop."""
+"""Processes of the demonstration: the last output of one that ends before it is ready is shown, and none outlives its
+stop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The files that the demonstration has its agent read: the same at every run, with checksums that `cksum` agrees to."""
+"""The files that the demonstration has its agent read: the same at every run, with the checksums of `cksum`."""
 
 from __future__ import annotations
 

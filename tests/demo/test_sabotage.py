@@ -1,4 +1,5 @@
-"""What `demo --sabotage` does to a link: numbers that still count up, so that only the proof can notice."""
+"""Effects of `demo --sabotage` on a link: numbers stay consistent, so that only the demonstration's checks can
+notice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The part of Helm's template language that the chart uses, read strictly: what is not of it is an error."""
+"""The part of Helm's template language that the chart uses, read strictly: anything else is an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is shipped to run gateways elsewhere is valid, says what it says everywhere, and holds a config that is read."""
+"""Shipped deployment files are valid and consistent, and contain a config that can be loaded."""
 
 from __future__ import annotations
 

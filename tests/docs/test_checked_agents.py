@@ -1,4 +1,4 @@
-"""The table of checked agents is what its data says (H-10)."""
+"""The table of checked agents equals its data (H-10)."""
 
 from __future__ import annotations
 

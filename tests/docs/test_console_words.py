@@ -1,4 +1,4 @@
-"""What the console says about the config file is what the config file takes."""
+"""The console's statements about the config file are true of the config file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The documentation says what the program does: generated pages, links, commands, examples, policies, error codes."""
+"""The documentation matches the program: generated pages, links, commands, examples, policies, error codes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The OpenAPI document in the repository is what the program says, and is OpenAPI (F-2)."""
+"""The OpenAPI document in the repository equals the program's, and is valid OpenAPI (F-2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands of a page, and somebody at a terminal who types them as printed (Y-16)."""
+"""The commands of a page, and a reader at a terminal who types them as printed (Y-16)."""
 
 from __future__ import annotations
 

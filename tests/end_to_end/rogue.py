@@ -1,4 +1,4 @@
-"""A runner with a valid token that keeps to no rule: it says what a test tells it to."""
+"""A runner with a valid token that follows no rules: it sends what a test specifies."""
 
 from __future__ import annotations
 

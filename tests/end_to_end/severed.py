@@ -1,4 +1,4 @@
-"""A stretch of network between runner and gateway that can be cut, and can go silent without a word."""
+"""A stretch of network between runner and gateway that can be cut, and can go silent without closing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A backup of a gateway at work, restored and started: all that was acknowledged before it is there (Y-15)."""
+"""A backup of a gateway at work, restored and started: all data acknowledged before it is there (Y-15)."""
 
 from __future__ import annotations
 

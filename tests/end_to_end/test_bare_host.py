@@ -1,4 +1,4 @@
-"""The whole on a host that has nothing but a shell and the commands that the demo's files are read with (G-6)."""
+"""Everything on a host with only a shell and the commands that read the demo's files (G-6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an agent reaches of Interlock itself: nothing, wherever the host can raise walls (H-15)."""
+"""An agent reaches nothing of Interlock itself if the host can raise walls (H-15)."""
 
 from __future__ import annotations
 

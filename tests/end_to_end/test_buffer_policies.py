@@ -1,4 +1,4 @@
-"""What a buffer does not keep is counted exactly, and the user is told on the stream and in the result (D-3, D-4)."""
+"""Frames that a buffer drops are counted exactly, and reported on the stream and in the result (D-3, D-4)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """A gateway behind a gateway: our adapter of ACP agents at `interlock acp`. Each approval is asked at both, and one
-answer decides it, wherever it is given (O-4)."""
+answer at either decides it (O-4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Every command of every how-to page, typed as printed, in order, on a terminal; what cannot run here says why (Y-16).
+"""Every command of every how-to page, typed as printed, in order, on a terminal; commands that cannot run here have a
+reason (Y-16).
 
 Names that differ from reader to reader (addresses, keys, ids) are replaced by this reader's own. Agents are the builtin
 one under other names, behind the model stand-in; the real ones have tests of their own.

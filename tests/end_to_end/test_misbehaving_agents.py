@@ -1,4 +1,5 @@
-"""Agents that die, hang, flood and lie: each turn ends with the right frames, no process is left, the rest works on."""
+"""Agents that die, hang, flood and lie: each turn ends with the right frames, no process is left, other sessions
+continue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is left out on three gateways uses none of them; all else is tried there."""
+"""Tests that are skipped on three gateways use none of them; all others run there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs of an agent that never asks, through gateway and runner: each is put to policy or a person (H-16)."""
+"""Programs of an agent that never asks, through gateway and runner: each is decided by policy or a person (H-16)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a real gateway and a real runner said to each other is what the published schema allows (W-1)."""
+"""The messages of a real gateway and a real runner fit the published schema (W-1)."""
 
 from __future__ import annotations
 

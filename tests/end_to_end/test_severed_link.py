@@ -1,4 +1,5 @@
-"""The link is cut, or goes silent, in the middle of output: nothing is lost, and a viewer's text is what is kept."""
+"""The link is cut, or goes silent, in the middle of output: nothing is lost, and a viewer's text equals the stored
+text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changes that an agent stages, through gateway and runner: seen, landed by a vote, thrown away, kept (H-17)."""
+"""Changes that an agent stages, through gateway and runner: listed, landed by a vote, discarded, kept (H-17)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A Telegram bot at a real gateway and runner: what people write is done once, told once, and decided by who may."""
+"""A Telegram bot at a real gateway and runner: messages are executed once, reported once, and approvals decided by
+people who may vote."""
 
 from __future__ import annotations
 

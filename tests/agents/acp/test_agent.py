@@ -1,5 +1,5 @@
-"""Every difference between ACP agents that an adapter must not stumble over, a row each: what an agent does, and what
-becomes of it. `DIFFERENCES` names them all, and the last test that each has its row."""
+"""Differences between ACP agents that an adapter must handle, a row each: what an agent does, and the outcome.
+`DIFFERENCES` names them all, and the last test checks that each has its row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What real agents said, played again: the adapter makes the same calls out of every agent's dialect."""
+"""Recordings of real agents: the adapter makes the same calls out of every agent's dialect."""
 
 from __future__ import annotations
 

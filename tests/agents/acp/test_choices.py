@@ -1,4 +1,4 @@
-"""What an agent lets be chosen is worked out again only when it changes: it is looked at after each of its messages."""
+"""An agent's settings are computed again only when they change: they are read after each of its messages."""
 
 from __future__ import annotations
 

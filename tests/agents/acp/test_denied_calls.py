@@ -1,4 +1,4 @@
-"""Who denied a call and why is in the next prompt of an ACP agent, whose permission has no field for it (Y-5)."""
+"""The next prompt of an ACP agent names who denied a call and why, since a permission has no field for it (Y-5)."""
 
 from __future__ import annotations
 

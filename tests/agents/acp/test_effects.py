@@ -1,4 +1,4 @@
-"""How the JSON of a permission request is taken apart (H-2): what cannot be read is nothing, and never half of it."""
+"""Parsing of a permission request's JSON (H-2): input that cannot be read counts as nothing, never as a part of it."""
 
 from __future__ import annotations
 

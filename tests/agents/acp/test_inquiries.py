@@ -1,4 +1,4 @@
-"""Questions of ACP agents, as real ones send them: put in words, and answered in each agent's own form."""
+"""Questions of ACP agents, as real ones send them: shown as text, and answered in each agent's own form."""
 
 from __future__ import annotations
 

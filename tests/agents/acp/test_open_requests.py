@@ -1,4 +1,4 @@
-"""Requests that wait for a person, by their id (A-5): one that two of them have gets no yes any more."""
+"""Requests that wait for a person, by their id (A-5): an id that two of them have gets no yes any more."""
 
 from __future__ import annotations
 

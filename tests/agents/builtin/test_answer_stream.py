@@ -1,4 +1,4 @@
-"""A model's answer as it is read: what has come meanwhile is one piece, and what came alone waits for nothing."""
+"""A model's answer as it is read: text that arrived meanwhile is one piece, and a single text waits for nothing."""
 
 from __future__ import annotations
 

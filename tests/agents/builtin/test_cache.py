@@ -1,4 +1,4 @@
-"""What the builtin agent has of its conversation (B-1): a cache that takes what follows, or says what it lacks."""
+"""The builtin agent's cache of its conversation (B-1): it accepts what follows, or reports what it lacks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which model is asked, where and with which key (B-1): the prompt's, the config's, or that whose key is there."""
+"""The choice of model, address and key (B-1): the prompt's, the config's, or the one whose key is set."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The builtin agent's context is the transcript (B-1): what it is sent, what it keeps, what takes its place when it is
+"""The builtin agent's context is the transcript (B-1): what is sent, what is stored, and what replaces it when it is
 too long (Z-2, Z-4)."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What went wrong with a request to a model (B-1): one sentence, without the key, and whether a second try may help."""
+"""Failures of a request to a model (B-1): one sentence, without the key, and whether a retry may help."""
 
 from __future__ import annotations
 

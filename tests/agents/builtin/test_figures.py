@@ -1,4 +1,4 @@
-"""What a turn took (T-2, Z-1): tokens without what came from the cache, and how full the context is."""
+"""Usage of a turn (T-2, Z-1): tokens without those from the cache, and how full the context is."""
 
 from __future__ import annotations
 

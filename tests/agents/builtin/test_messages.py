@@ -1,4 +1,4 @@
-"""A transcript's messages as a model is sent them, and its answers as the transcript has them (B-1, X-8)."""
+"""A transcript's messages in the form sent to a model, and its answers in the form of the transcript (B-1, X-8)."""
 
 from __future__ import annotations
 

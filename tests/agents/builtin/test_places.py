@@ -1,4 +1,5 @@
-"""The builtin agent's own tools work inside the runner, where no wall is: they open nothing that is hidden (H-15)."""
+"""The builtin agent's own tools work inside the runner, where there is no wall: they open nothing that is hidden
+(H-15)."""
 
 from __future__ import annotations
 

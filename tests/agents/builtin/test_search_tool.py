@@ -1,4 +1,4 @@
-"""The builtin agent's search: what matches, what is passed over, and where it stops."""
+"""The builtin agent's search: what matches, what is skipped, and where it stops."""
 
 from __future__ import annotations
 

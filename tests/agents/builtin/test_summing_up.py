@@ -1,4 +1,4 @@
-"""Compaction by the built-in agent: a plan is summed up by the model, and half a summary is none (Z-4)."""
+"""Compaction by the built-in agent: a plan is summed up by the model, and an incomplete summary is discarded (Z-4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The builtin agent's tools: which are offered, and what the model's arguments for them are taken for."""
+"""The builtin agent's tools: which are offered, and how the model's arguments are read."""
 
 from __future__ import annotations
 

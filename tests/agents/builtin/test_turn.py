@@ -1,4 +1,4 @@
-"""A turn of the built-in agent: a model that errs goes on, and an answer without an end is said to have none."""
+"""A turn of the built-in agent: a model that errs continues, and an answer without an end is reported as incomplete."""
 
 from __future__ import annotations
 

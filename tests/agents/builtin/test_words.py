@@ -1,4 +1,4 @@
-"""What the model is told of its place and its work (B-1, A-6)."""
+"""Instructions to the model on its workspace and its work (B-1, A-6)."""
 
 import pytest
 

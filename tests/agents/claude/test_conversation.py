@@ -1,4 +1,4 @@
-"""The adapter `claude` against a program that breaks its own protocol: the turn ends, and what went wrong is said."""
+"""The adapter `claude` against a program that breaks its own protocol: the turn ends, and the failure is reported."""
 
 from __future__ import annotations
 

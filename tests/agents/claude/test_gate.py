@@ -1,4 +1,4 @@
-"""The two doors before a tool of Claude Code, opened and shut by hand; the program itself is not needed."""
+"""The two doors before a tool of Claude Code, opened and closed by hand, without the program itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Claude Code's tools were given and gave back, and how its turns end (A-7, T-2): the program is not needed."""
+"""Inputs and results of Claude Code's tools, and the ends of its turns (A-7, T-2), without the program itself."""
 
 from __future__ import annotations
 

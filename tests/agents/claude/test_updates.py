@@ -1,4 +1,4 @@
-"""What Claude Code says, message by message, and what the scribe hears of it; the program itself is not needed."""
+"""Messages of Claude Code, one by one, and what the turn writer receives of them, without the program itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Agents that speak the protocol themselves: mapped, checked, refused by the line, and never believed blindly (A-7)."""
+"""Agents that speak the protocol themselves: mapped, checked, and refused with the line's number (A-7)."""
 
 from __future__ import annotations
 

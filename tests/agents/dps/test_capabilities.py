@@ -1,4 +1,4 @@
-"""What an agent says of itself when it opens (A-6): what of that is used, and when the two cannot work together."""
+"""An agent's report about itself when it opens (A-6): which parts are used, and when the two are incompatible."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text that an agent sends at offsets of its own (E-4): passed on once and in order, and never taken back."""
+"""Text that an agent sends at offsets of its own (E-4): forwarded once and in order, and never withdrawn."""
 
 from __future__ import annotations
 

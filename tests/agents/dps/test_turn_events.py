@@ -1,4 +1,4 @@
-"""What an agent that speaks the protocol says in a turn: its blocks, calls, errors and end are the turn's (A-2)."""
+"""Events of a turn by an agent that speaks the protocol: its blocks, calls, errors and end are the turn's (A-2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The mark on a directory whose ledger is in a database: a gateway on it is refused, and says where the ledger is."""
+"""The mark on a directory whose ledger is in a database: a gateway on it is refused, with the place of the ledger."""
 
 from __future__ import annotations
 

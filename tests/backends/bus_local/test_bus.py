@@ -1,4 +1,5 @@
-"""What only the bus within a process has: being cut off and coming back, and readers that fall behind."""
+"""The bus within a process, where it differs from others: being cut off and coming back, and readers that fall
+behind."""
 
 from __future__ import annotations
 

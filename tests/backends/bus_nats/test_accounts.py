@@ -1,4 +1,4 @@
-"""Who a gateway is on the bus, and whether the bus is who it should be: TLS, passwords, tokens, NKeys, credentials."""
+"""Identity of a gateway and of the bus: TLS, passwords, tokens, NKeys, credentials."""
 
 from __future__ import annotations
 

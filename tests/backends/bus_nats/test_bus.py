@@ -1,4 +1,4 @@
-"""What only the bus on NATS has: servers that go and come back, and addresses that people write."""
+"""The bus on NATS, where it differs from others: servers that stop and return, and addresses in configs."""
 
 from __future__ import annotations
 

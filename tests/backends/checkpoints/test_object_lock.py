@@ -1,4 +1,4 @@
-"""Checkpoints in a store that lets no one take one back, held against a real server that speaks S3 (U-3)."""
+"""Checkpoints in a store that does not allow deleting them, with a real server that speaks S3 (U-3)."""
 
 from __future__ import annotations
 

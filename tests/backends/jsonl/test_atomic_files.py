@@ -1,4 +1,4 @@
-"""Whole files: under their name they are complete, and what fails on the way leaves what was there."""
+"""Atomic files: under their name they are complete, and a failed write leaves the previous content."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A transcript after a torn write, a lost tail or a full disk: what was acknowledged is there, and the rest is said."""
+"""A transcript after a torn write, a lost tail or a full disk: acknowledged entries are there, and losses are
+reported."""
 
 from __future__ import annotations
 

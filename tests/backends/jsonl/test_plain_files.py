@@ -1,4 +1,4 @@
-"""Whatever lies under the name of a transcript, nothing waits for it and no link is followed (X-4)."""
+"""Special files under the name of a transcript: opening one never blocks, and no link is followed (X-4)."""
 
 from __future__ import annotations
 

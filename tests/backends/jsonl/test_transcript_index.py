@@ -1,4 +1,4 @@
-"""The index beside a file gives what the file gives, and nothing that the file does not (X-7)."""
+"""The index beside a file returns what the file has, and nothing else (X-7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The audit log in lists: chained and hashed as on a disk, undone as one, and its personal values alone erased."""
+"""The audit log in lists: chained and hashed as on a disk, undone as one, with only its personal values erasable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbered streams: a number is given once, also after the beginning was forgotten or an append was undone."""
+"""Numbered streams: a number is used once, also after the beginning was deleted or an append was undone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tables in memory refuse as a database does."""
+"""Rows that the tables in memory refuse as a database does."""
 
 from __future__ import annotations
 

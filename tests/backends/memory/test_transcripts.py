@@ -1,4 +1,5 @@
-"""Transcripts in memory follow the rules of those on a disk: an entry once, a rewrite keeps what was there (X-4)."""
+"""Transcripts in memory follow the rules of those on a disk: an entry once, a rewrite keeps the previous content
+(X-4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an outbox keeps and may lose: by policy and type, lost numbers as ranges, and a channel's head and tail."""
+"""Retention and losses of an outbox: by policy and type, lost numbers as ranges, and a channel's head and tail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What only the outbox on disk does: it outlives its process, and refuses a file that it cannot trust."""
+"""The outbox on disk, where it differs from others: it outlives its process, and refuses a file that it cannot
+trust."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an outbox writes: together and in order, and nothing of a call that fails (D-1)."""
+"""Writes of an outbox: together and in order, and nothing of a call that fails (D-1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a request of the gateway may go: no other machine of the network, however its address is written (K-4)."""
+"""Allowed targets of the gateway's requests: no other machine of the network, in any notation of its address (K-4)."""
 
 from __future__ import annotations
 

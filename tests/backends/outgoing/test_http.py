@@ -1,4 +1,4 @@
-"""What the gateway asks by itself: public addresses over https, the one that was checked, and within bounds."""
+"""The gateway's own requests: to public addresses over https, to the address that was checked, and within limits."""
 
 from __future__ import annotations
 

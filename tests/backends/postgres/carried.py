@@ -1,4 +1,4 @@
-"""Which tables a statement reaches without naming a tenant, as the plan that PostgreSQL makes for any values says."""
+"""The tables that a statement reaches without naming a tenant, according to PostgreSQL's plan for any values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stands between a gateway and PostgreSQL, and breaks the link where a test says."""
+"""A proxy between a gateway and PostgreSQL that breaks the link where a test says."""
 
 from __future__ import annotations
 

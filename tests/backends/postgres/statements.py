@@ -1,7 +1,7 @@
-"""Every statement of the stores on PostgreSQL, by name: what a version of the program asks of the schema.
+"""Every statement of the stores on PostgreSQL, by name: the requirements of a version of the program on the schema.
 
 `python statements.py` prints them as JSON: `statements_NNNN.json` keeps those of the program whose newest migration is
-NNNN, for the test that it goes on beside a newer schema. It is made when that version is released, and then stays.
+NNNN, for the test that it works with a newer schema. It is made when that version is released, and then stays.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Connections that read: how many at a time, which reads are one, and that lanes are read behind no one's requests."""
+"""Connections that read: how many at a time, which reads are combined, and that lanes never wait for clients' reads."""
 
 from __future__ import annotations
 

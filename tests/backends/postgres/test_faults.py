@@ -1,4 +1,4 @@
-"""PostgreSQL's errors as the port's: away, in each other's way, full, or a name that is taken; with the remedy."""
+"""PostgreSQL's errors as the port's: unreachable, in conflict, full, or a name that exists; with the remedy."""
 
 from __future__ import annotations
 

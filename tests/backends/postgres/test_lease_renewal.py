@@ -1,4 +1,4 @@
-"""A lease is renewed while all else of its gateway stands still, and lanes cost no more statements for being many."""
+"""A lease is renewed while all other work of its gateway stalls, and many lanes cost no more statements than few."""
 
 from __future__ import annotations
 

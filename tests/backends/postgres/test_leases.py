@@ -1,4 +1,4 @@
-"""Links that change while others look: whatever order transactions end in, none is missed."""
+"""Links that change while others read: in any order of commits, none is missed."""
 
 from __future__ import annotations
 

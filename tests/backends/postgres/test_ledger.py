@@ -1,4 +1,4 @@
-"""What only the ledger on PostgreSQL has: links that break during a commit, several writers, and its triggers."""
+"""The ledger on PostgreSQL: links that break during a commit, several writers, and its triggers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What many batches write to one table becomes the rows of one statement: by key the last, the first, or the sum."""
+"""Writes of many batches to one table become the rows of one statement: by key the last, the first, or the sum."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A primary that comes back after its standby was promoted: nothing is asked of it, and people are told (D-1, C-4)."""
+"""A primary that comes back after its standby was promoted: nothing is written to it, and people are notified (D-1,
+C-4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is asked often costs no more in a store that has grown: the server finds it by an index that fits."""
+"""Frequent queries cost no more in a store that has grown: the server finds it by an index that fits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The schema: made once by anyone who is first, refused where it is another's, and fit for an older gateway beside
+"""The schema: created once by the first gateway, refused if it is another's, and usable by an older gateway beside
 it."""
 
 from __future__ import annotations

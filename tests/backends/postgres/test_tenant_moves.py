@@ -1,4 +1,4 @@
-"""A tenant that is frozen for its move: whatever would change it is refused by the database itself (K-1, C-4)."""
+"""A tenant that is frozen for its move: the database itself refuses every change of it (K-1, C-4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PostgreSQL holds every character but NUL: a text that has one comes back as it was, and any other is not touched."""
+"""PostgreSQL stores every character but NUL: a text with one is read back as written, and any other is unchanged."""
 
 from __future__ import annotations
 

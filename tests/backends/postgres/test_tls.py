@@ -1,4 +1,4 @@
-"""An address with `sslmode` is held to it: what is said to PostgreSQL goes to the right server, by TLS."""
+"""An address with `sslmode` is held to it: requests go to the right server, over TLS."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server of a test's own, that is killed: what was acknowledged is there, once."""
+"""A killed server of a test's own: acknowledged writes are there, once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is told absent was never added."""
+"""The filter reports absent only what was never added."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an entity declares is what the numbered migrations have made of its table."""
+"""An entity's declaration equals its table after the numbered migrations."""
 
 from __future__ import annotations
 

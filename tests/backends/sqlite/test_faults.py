@@ -1,4 +1,4 @@
-"""SQLite's errors as the port's: what a full disk, a taken name and a damaged file are to those who wait."""
+"""SQLite's errors as the port's: what callers receive for a full disk, an existing name and a damaged file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No query reads a whole table or sorts one: the cost of a page does not grow with what lies behind it."""
+"""No query reads a whole table or sorts one: the cost of a page does not grow with the rows after it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one writer thread: what is handed over is written in order, together, and also if its caller gives up."""
+"""The one writer thread: its jobs are written in order, together, and also if the caller is cancelled."""
 
 from __future__ import annotations
 

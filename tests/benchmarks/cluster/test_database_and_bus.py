@@ -1,4 +1,4 @@
-"""`python -m benchmarks cluster` measures what it says: each figure beside its limit."""
+"""`python -m benchmarks cluster` measures its figures, each beside its limit."""
 
 from __future__ import annotations
 

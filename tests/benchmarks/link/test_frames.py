@@ -1,4 +1,4 @@
-"""The benchmarks run as they are told, and count the same frames at every place of the path."""
+"""The benchmarks run with their options, and count the same frames at every place of the path."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""A chat service without a network, for what does not depend on one service."""
+"""A chat service without a network, for tests that do not depend on one service."""
 
 from __future__ import annotations
 

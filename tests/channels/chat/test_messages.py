@@ -1,4 +1,4 @@
-"""What a bot says in a chat (P-2, Y-5): replies in pieces that fit, buttons bound to a digest, and how work ended."""
+"""Messages of a bot in a chat (P-2, Y-5): replies in pieces that fit, buttons bound to a digest, and how work ended."""
 
 from __future__ import annotations
 

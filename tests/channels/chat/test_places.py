@@ -1,4 +1,4 @@
-"""What a bot must not forget over a restart: one small file, within bounds, whole or as it was."""
+"""State of a bot that survives a restart: one small file, bounded, written completely or not at all."""
 
 from __future__ import annotations
 

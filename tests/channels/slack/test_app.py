@@ -1,5 +1,5 @@
-"""Approvals in Slack: a card in its session's thread, decided by people who have a key of their own, and by nothing
-that a press merely claims (O-12)."""
+"""Approvals in Slack: a card in its session's thread, decided by people who have a key of their own, and not by claims
+of a press (O-12)."""
 
 from __future__ import annotations
 

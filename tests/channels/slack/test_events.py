@@ -1,4 +1,4 @@
-"""What Slack sends, read as messages and presses (O-12)."""
+"""Events of Slack, read as messages and presses (O-12)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is heard in a chat, and what is said there: the pure part of the Telegram channel."""
+"""Messages received from a chat and sent to it: the pure part of the Telegram channel."""
 
 from __future__ import annotations
 

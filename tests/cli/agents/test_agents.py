@@ -1,4 +1,4 @@
-"""`interlock agents`: the lines that it prints can be appended to a config as they are, and promise what is so."""
+"""`interlock agents`: the lines that it prints can be appended to a config, and their claims are true."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Boxes of agents in words: those alike on one line, and agents without walls in a sentence that says why."""
+"""Boxes of agents in words: equal ones on one line, and agents without walls in a sentence with the reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Agents that are found by name: each one's table is config that can be read, and asks or says that it does not."""
+"""Agents that are found by name: each one's table is valid config, and the agent asks or is marked as not asking."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Accepting an audit log as it is: only in its own words, and never without a person (U-3)."""
+"""Accepting an audit log in its current state: only by its exact size and root, and never without a person (U-3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`interlock config import`: what OpenClaw's config means here, and nothing that is there is lost (G-1)."""
+"""`interlock config import`: the equivalents of OpenClaw's config, and nothing present is lost (G-1)."""
 
 from __future__ import annotations
 

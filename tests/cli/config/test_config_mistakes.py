@@ -1,4 +1,4 @@
-"""What is wrong with a config before anybody works by it: its form, its adapters, and the secrets that it names."""
+"""Mistakes of a config, found before it is used: its form, its adapters, and the secrets that it names."""
 
 from __future__ import annotations
 

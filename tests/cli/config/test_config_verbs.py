@@ -1,4 +1,4 @@
-"""`interlock config check|show|path`: mistakes with their place, settings without secrets, and where the file lies."""
+"""`interlock config check|show|path`: mistakes with their place, settings without secrets, and the file's path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where things lie (G-2): what is private, what is whole, and which process still runs."""
+"""Files of the state directory (G-2): which are private, which are written atomically, and which process runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calling for a person: the bell, a notice where the terminal is known to show it, or nothing (Y-6)."""
+"""Calling for a person: the bell, a notice if the terminal is known to show it, or nothing (Y-6)."""
 
 from __future__ import annotations
 

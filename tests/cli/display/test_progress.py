@@ -1,4 +1,4 @@
-"""What takes long says so on a terminal alone, and its line goes when it is done (G-7)."""
+"""Progress of long operations is shown on a terminal only, and its line is removed at the end (G-7)."""
 
 from __future__ import annotations
 

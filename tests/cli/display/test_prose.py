@@ -1,4 +1,5 @@
-"""An agent's Markdown on a terminal: complete blocks as they stream, nothing lost, nothing obeyed (Y-6)."""
+"""An agent's Markdown on a terminal: complete blocks as they stream, nothing lost, no control sequence executed
+(Y-6)."""
 
 from __future__ import annotations
 

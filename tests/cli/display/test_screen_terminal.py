@@ -1,4 +1,4 @@
-"""A session's frames on a terminal: Markdown by blocks, folded output, a line of status that goes again (Y-6)."""
+"""A session's frames on a terminal: Markdown by blocks, folded output, a transient status line (Y-6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Colours inside a command: on visible text alone, no character changed, none where none are wanted (Y-2, H-4)."""
+"""Colours inside a command: on visible text only, no character changed, no colours if disabled (Y-2, H-4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What reaches the terminal: control characters shown, columns straight, nothing parsed as markup."""
+"""Output to the terminal: control characters shown, columns straight, nothing parsed as markup."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`interlock telegram` and `slack`: without their table, or their library, they say what is missing (O-12, O-13)."""
+"""`interlock telegram` and `slack`: without their table, or their library, they report what is missing (O-12, O-13)."""
 
 from __future__ import annotations
 

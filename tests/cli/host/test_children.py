@@ -1,4 +1,4 @@
-"""The processes that `up` starts (G-3): started again ever later, until one dies too often."""
+"""The processes that `up` starts (G-3): restarted with increasing delays, until one dies too often."""
 
 from __future__ import annotations
 

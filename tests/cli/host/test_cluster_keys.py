@@ -1,4 +1,4 @@
-"""The keys of a cluster: made once, private, and never made again over those that are there (C-4)."""
+"""The keys of a cluster: created once, private, and never overwritten (C-4)."""
 
 from __future__ import annotations
 

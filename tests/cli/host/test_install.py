@@ -1,4 +1,4 @@
-"""What `runner install` writes is what systemd and launchd read."""
+"""Files of `runner install` are valid for systemd and launchd."""
 
 from __future__ import annotations
 

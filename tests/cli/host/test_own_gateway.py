@@ -1,4 +1,4 @@
-"""What `up` asks its own gateway: runners and a console link, or one sentence (Y-18, J-10)."""
+"""Requests of `up` to its own gateway: runners and a console link, or one sentence (Y-18, J-10)."""
 
 from __future__ import annotations
 

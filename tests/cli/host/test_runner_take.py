@@ -1,4 +1,4 @@
-"""What a person on the runner's host decides: where a runner may listen, and which gateway it forgets (D-5, L-3)."""
+"""Decisions on the runner's host: where a runner may listen, and which gateway it forgets (D-5, L-3)."""
 
 from __future__ import annotations
 

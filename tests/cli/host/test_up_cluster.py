@@ -1,4 +1,4 @@
-"""The servers that `interlock up --cluster` starts: one that is killed comes back at its address, and that is said."""
+"""The servers that `interlock up --cluster` starts: a killed one is restarted at its address, and that is reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `interlock up` says to type next, and for which state directory (G-3)."""
+"""The verb that `interlock up` suggests next, and for which state directory (G-3)."""
 
 from __future__ import annotations
 

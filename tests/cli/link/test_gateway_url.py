@@ -1,4 +1,4 @@
-"""A gateway's URL as a person writes it: checked before anything is asked, and kept without its slash."""
+"""A gateway's URL as typed: checked before any request, and stored without its slash."""
 
 import pytest
 

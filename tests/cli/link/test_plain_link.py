@@ -1,4 +1,4 @@
-"""A list asks a gateway on this machine without an event loop, and as the library would (Y-18, M-1)."""
+"""A list calls a gateway on this machine without an event loop, and as the library would (Y-18, M-1)."""
 
 from __future__ import annotations
 

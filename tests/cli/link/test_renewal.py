@@ -1,4 +1,4 @@
-"""A login is renewed before it ends, once, and a failure costs it only when it is really over (Y-11)."""
+"""A login is renewed before it ends, once, and a failed renewal ends it only when the token has ended (Y-11)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""By which certificates a gateway is known: the ones that are named, its very own, or the system's."""
+"""Certificates that verify a gateway: the named ones, its own, or the system's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`interlock doctor`: what it finds of approvals that cannot be delivered, of keys that are not passed on, and of a
+"""`interlock doctor`: its findings on approvals that cannot be delivered, of keys that are not passed on, and of a
 distribution beside this one."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A drain on one line: what it covers, since when, by whom and why, with nothing that a terminal would act on."""
+"""A drain on one line: what it covers, since when, by whom and why, without control characters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""`interlock status` in lines: what waits for a person comes first, and what keeps work from starting is said (G-7)."""
+"""`interlock status` in lines: what waits for a person comes first, and the reasons why work does not start are shown
+(G-7)."""
 
 from __future__ import annotations
 

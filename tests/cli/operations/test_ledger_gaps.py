@@ -1,4 +1,4 @@
-"""What a ledger lacks since an older copy was put back, as `status` and `doctor` say it (D-5)."""
+"""Gaps of a ledger that was restored from an older copy, as `status` and `doctor` show them (D-5)."""
 
 from __future__ import annotations
 

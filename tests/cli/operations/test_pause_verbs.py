@@ -1,4 +1,4 @@
-"""`interlock pause` and `resume`: the verb waits until the agent has obeyed, and says what came of it (C-6)."""
+"""`interlock pause` and `resume`: the verb waits for the agent, and reports the outcome (C-6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Policy at the terminal: always, with the rule shown first; recorded sessions held against other rules."""
+"""Policy at the terminal: always, with the rule shown first; recorded sessions evaluated by other rules."""
 
 from __future__ import annotations
 

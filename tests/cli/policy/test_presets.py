@@ -1,4 +1,4 @@
-"""`interlock policy use`: the config names its presets, and stays as it was otherwise (Y-4)."""
+"""`interlock policy use`: the config names its presets, and is otherwise unchanged (Y-4)."""
 
 from __future__ import annotations
 

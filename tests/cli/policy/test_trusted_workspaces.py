@@ -1,4 +1,4 @@
-"""`interlock trust`: which workspaces may configure which agent, and how that is taken back (H-13)."""
+"""`interlock trust`: which workspaces may configure which agent, and how that is revoked (H-13)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A file that an agent named lands here under a name that leads nowhere else."""
+"""A file that an agent named is saved here under a name without a path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`interlock discard`: the runner is asked to throw staged changes away (H-17)."""
+"""`interlock discard`: the runner discards staged changes (H-17)."""
 
 from __future__ import annotations
 

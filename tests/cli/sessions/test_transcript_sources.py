@@ -1,4 +1,4 @@
-"""Where a verb gets a transcript from, and where it writes one: files are whole, and none is written over."""
+"""Source and destination of a transcript: files are written atomically, and none is overwritten."""
 
 from __future__ import annotations
 

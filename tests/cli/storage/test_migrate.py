@@ -1,4 +1,4 @@
-"""`interlock migrate`: what it says to do before a gateway starts on the ledger where it is now (U-2)."""
+"""`interlock migrate`: the steps it names before a gateway starts on the moved ledger (U-2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`interlock prune`: what is counted, what is forgotten, and what is not a span of time (G-5)."""
+"""`interlock prune`: what is counted, what is deleted, and which spans are invalid (G-5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is typed in a chat: an answer while a question is open, a message else (V-1)."""
+"""Lines of a chat: an answer while a question is open, otherwise a message (V-1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the terminal left off (G-4): kept within bounds, and a broken file is an empty one."""
+"""Cursors of a terminal (G-4): bounded, and a damaged file counts as empty."""
 
 from __future__ import annotations
 

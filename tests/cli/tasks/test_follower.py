@@ -1,4 +1,4 @@
-"""Following a command against a scripted gateway: its end, its approvals, a vote that meets another, a lost answer."""
+"""Following a command against a scripted gateway: its end, its approvals, two votes at once, a lost response."""
 
 from __future__ import annotations
 

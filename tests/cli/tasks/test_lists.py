@@ -1,4 +1,4 @@
-"""`interlock approvals`: what became of each, in a person's words (Y-17)."""
+"""`interlock approvals`: the outcome of each, in plain words (Y-17)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes with a prompt is checked before anything is started; what comes back gets a harmless name (E-5, G-7)."""
+"""Files of a prompt are checked before anything is started; received files get a harmless name (E-5, G-7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a queued task waits for, in a sentence (Y-6)."""
+"""The reason why a queued task waits, in a sentence (Y-6)."""
 
 from __future__ import annotations
 

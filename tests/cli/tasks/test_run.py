@@ -1,4 +1,4 @@
-"""What `interlock run` checks before it sends anything."""
+"""Checks of `interlock run` before it sends anything."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`run --worktree`: where a task works, what of it is shown at the end, and what is refused (Y-13)."""
+"""`run --worktree`: where a task works, what is shown at the end, and what is refused (Y-13)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sealing a record of the audit log (U-1, U-2), and what of a person stands in it (U-4)."""
+"""Sealing a record of the audit log (U-1, U-2), and the personal data in it (U-4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checking an audit log: a whole one is found whole, and every way of tampering is named (U-2, U-5)."""
+"""Checking an audit log: an intact one is accepted, and every kind of tampering is named (U-2, U-5)."""
 
 from __future__ import annotations
 

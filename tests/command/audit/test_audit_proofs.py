@@ -1,4 +1,4 @@
-"""The proofs A1, A2 and A3 in a size that the ordinary suite can bear."""
+"""The proofs A1, A2 and A3 in a size that fits the ordinary suite."""
 
 from __future__ import annotations
 

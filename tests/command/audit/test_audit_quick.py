@@ -1,4 +1,4 @@
-"""The quick check of an audit log (U-5): it says that a log is whole, or nothing; `audit_check` says what is wrong."""
+"""The quick check of an audit log (U-5): it accepts a log, or reports nothing; `audit_check` finds the error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a check of an audit log says: one sentence, with its numbers right (U-5)."""
+"""The report of an audit log's check: one sentence, with correct numbers (U-5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Signed notes, checkpoints and cosignatures (U-3), as C2SP writes them: one form each, and no signature by halves."""
+"""Signed notes, checkpoints and cosignatures (U-3), as C2SP writes them: one form each, and no incomplete signature."""
 
 from __future__ import annotations
 

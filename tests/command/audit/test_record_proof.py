@@ -1,4 +1,4 @@
-"""A proof file of one command's records: what a stranger accepts, and what not (O-10, U-3)."""
+"""A proof file of one command's records: what a third party accepts, and what not (O-10, U-3)."""
 
 from __future__ import annotations
 

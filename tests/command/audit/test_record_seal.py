@@ -1,4 +1,4 @@
-"""A row of an approval is what the audit log recorded of it, or it is refused with the difference (H-5)."""
+"""A row of an approval matches its audit record, or it is refused with the difference (H-5)."""
 
 from __future__ import annotations
 

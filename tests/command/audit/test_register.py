@@ -1,4 +1,4 @@
-"""Rows bound to the audit log (H-5): a row that no gateway wrote, or that somebody edited or removed, is named."""
+"""Rows bound to the audit log (H-5): a row that no gateway wrote, or that was edited or removed, is named."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Signed votes of an audit log are held against the keys that the log says were registered (P-4, J-17)."""
+"""Signed votes of an audit log are verified with the keys whose registration the log records (P-4, J-17)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The question whether staged changes land (H-17), read whole or not at all: its card shows nothing by halves."""
+"""The question whether staged changes land (H-17), read completely or not at all: its card shows nothing incomplete."""
 
 from __future__ import annotations
 

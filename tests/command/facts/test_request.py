@@ -1,4 +1,4 @@
-"""The normaliser: whatever an agent sends, as paths, commands, URLs, and what could not be understood (H-6)."""
+"""The normaliser: an agent's input as paths, commands, URLs, and parts that could not be parsed (H-6)."""
 
 from __future__ import annotations
 

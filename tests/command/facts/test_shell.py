@@ -1,4 +1,4 @@
-"""A command line taken apart: simple commands, what else is in it, and what cannot be read (H-7)."""
+"""Parsing of a command line: simple commands, its other parts, and what cannot be parsed (H-7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Policy: who may do what, as one table of calls and what the first matching rule says."""
+"""Policy: decisions as one table of calls, each with the effect of the first matching rule."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""What an "always" leaves behind: this call, this directory, this runner, this person, 30 days (H-8, A-9)."""
+"""The rule that an "always" creates: this call, this directory, this runner, this person, 30 days (H-8, A-9)."""
 
 from __future__ import annotations
 

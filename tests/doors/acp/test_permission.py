@@ -1,4 +1,4 @@
-"""A question in the editor: a yes is on what the editor was shown, or there is none (O-4, Y-3)."""
+"""A question in the editor: a yes covers what the editor was shown, or does not count (O-4, Y-3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Slash commands: `/approve` is a yes to a card that was shown whole in this conversation, or there is none (O-5)."""
+"""Slash commands: `/approve` is a yes to a card that was shown in full in this conversation, or it is refused (O-5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The door as a process: what it offers for logging in names the verb, and its reports go to standard error alone."""
+"""The door as a process: its login methods name the verb, and its reports go to standard error only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a job writes into its log, against a gateway that answers from a script (O-10)."""
+"""Output of a job in its log, against a gateway that answers from a script (O-10)."""
 
 from __future__ import annotations
 

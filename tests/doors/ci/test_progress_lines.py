@@ -1,4 +1,4 @@
-"""A session's stream as lines of a pipeline's log: what is shown, what is passed over, and what of it is remembered."""
+"""A session's stream as lines of a pipeline's log: what is shown, what is skipped, and what is remembered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A job's summary: read with a Markdown parser, whatever agents and people wrote into it (O-10)."""
+"""A job's summary: read with a Markdown parser, with any text of agents and people in it (O-10)."""
 
 from __future__ import annotations
 

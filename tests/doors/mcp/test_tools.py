@@ -1,4 +1,4 @@
-"""What a model is shown of a task: the answer and the tools' output, never more than a bound (O-8)."""
+"""What a model receives of a task: the answer and the tools' output, never more than a limit (O-8)."""
 
 from __future__ import annotations
 
