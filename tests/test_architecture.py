@@ -1,4 +1,4 @@
-"""The house rules that a reader relies on, as tests: which room may know which."""
+"""Architecture rules as tests: which package may import which."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What takes seconds to import is imported by the worker whose tests use it: every worker reads every test file."""
+"""What takes seconds to import is imported by the worker whose tests use it: since every worker reads every test
+file."""
 
 
 def test_reading_test_files_loads_no_large_library(loaded_with_files: set[str]) -> None:

@@ -1,5 +1,5 @@
-"""A message to a browser: only that browser can read it, its push service can check where it comes from, and what the
-service answers decides whether it is sent again (J-18)."""
+"""A message to a browser: only that browser can read it, its push service can verify its origin, and the service's
+response decides whether it is sent again (J-18)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The config as it is in force, without its secrets (K-4): whatever form an address or a table gives them."""
+"""The config in force without its secrets (K-4), in any form of an address or a table."""
 
 from __future__ import annotations
 

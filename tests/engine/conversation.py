@@ -1,4 +1,4 @@
-"""A runner at the other end of a lane, as a test speaks for it: it says frames and sees what it is told."""
+"""A runner at the other end of a lane, played by a test: it sends frames and records received ones."""
 
 from __future__ import annotations
 

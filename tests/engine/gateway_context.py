@@ -1,4 +1,4 @@
-"""An agent whose context the gateway owns, as a test speaks for it: turns, reports, what it was sent."""
+"""An agent whose context the gateway owns, played by a test: turns, reports, received prompts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages in every form that an execute takes, as JSON: what is sent, and the blocks that the agent is then given."""
+"""Messages in every form that an execute takes, as JSON: what is sent, and the blocks that the agent receives."""
 
 from __future__ import annotations
 

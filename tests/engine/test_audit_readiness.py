@@ -1,4 +1,4 @@
-"""Whether a tenant's log can be signed: a reason is news once, and the end of it wakes those who wait."""
+"""Whether a tenant's log can be signed: a reason is reported once, and its end wakes waiting tasks."""
 
 from __future__ import annotations
 

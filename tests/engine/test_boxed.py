@@ -1,4 +1,4 @@
-"""An agent in a box works unasked if a rule says so: by what its runner states of this very opening (H-18)."""
+"""An agent in a box works without questions if a rule allows it, by its runner's report for this opening (H-18)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an engine among others does with the lanes that its gateway has claimed."""
+"""An engine of a cluster, and the lanes that its gateway has claimed."""
 
 from __future__ import annotations
 

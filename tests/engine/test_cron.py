@@ -1,4 +1,4 @@
-"""Cron jobs: told once when they are due, over restarts and set clocks; what was missed is said (R-4)."""
+"""Cron jobs: started once when they are due, over restarts and set clocks; missed times are reported (R-4)."""
 
 from __future__ import annotations
 

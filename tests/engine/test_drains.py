@@ -1,4 +1,4 @@
-"""Drains, and what an execute does that finds its session busy (C-3, C-5), as the runner sees them."""
+"""Drains, and an execute whose session is busy (C-3, C-5), as the runner sees them."""
 
 from __future__ import annotations
 

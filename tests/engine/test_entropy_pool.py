@@ -1,4 +1,4 @@
-"""Random bytes for ids: each is given once, and the system is asked seldom."""
+"""Random bytes for ids: each is used once, and the system is called seldom."""
 
 from __future__ import annotations
 

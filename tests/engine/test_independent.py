@@ -1,4 +1,4 @@
-"""Votes by keys that the one who asked has made: named, and not counted if a rule says so (H-5)."""
+"""Votes by keys that the requester has created: named, and not counted if a rule excludes them (H-5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A gateway alone: every lane and duty is its own, and no one is hinted at anything."""
+"""A gateway alone: every lane and duty is its own, and no notices are sent."""
 
 from __future__ import annotations
 

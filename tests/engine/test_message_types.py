@@ -1,4 +1,5 @@
-"""Messages either way by the published types of llm-bridge-spec, as `.ci/install-agents` installs them (C-0)."""
+"""Messages in both directions by the published types of llm-bridge-spec, as `.ci/install-agents` installs them
+(C-0)."""
 
 from __future__ import annotations
 

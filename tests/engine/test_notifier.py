@@ -1,4 +1,4 @@
-"""Each approver is asked once an approval, again while it does not arrive, and what never did is listed (P-8)."""
+"""Each approver is notified once per approval, again while delivery fails, and failed deliveries are listed (P-8)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which runners are here: arriving, leaving, vouching, and how they are listed (L-5, L-6)."""
+"""Presence of runners: attaching, detaching, heartbeats, and their list (L-5, L-6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a restored ledger lacks is found again with every hello; it counts once, however much of it there is."""
+"""Gaps of a restored ledger are found again with every hello; each counts once."""
 
 from __future__ import annotations
 

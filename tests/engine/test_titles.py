@@ -1,4 +1,4 @@
-"""What a session is called: its label, else the first line of its first prompt (Y-8)."""
+"""The title of a session: its label, else the first line of its first prompt (Y-8)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A test's own input: what it does runs in a lane, as a decision of it."""
+"""A test's own input: its function runs in a lane, as a decision."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A gateway's end of the link, and a runner on a raw WebSocket that says what a test wants."""
+"""A gateway's end of the link, and a runner on a raw WebSocket that sends what a test specifies."""
 
 from __future__ import annotations
 

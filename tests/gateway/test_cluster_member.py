@@ -1,4 +1,4 @@
-"""What a gateway shares with the others of its cluster besides sessions and runners."""
+"""Data that a gateway shares with the others of its cluster besides sessions and runners."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The dashboard and the alerts in `deploy` ask for figures that there are, with labels that they have."""
+"""The dashboard and the alerts in `deploy` use existing figures, with existing labels."""
 
 import json
 import re

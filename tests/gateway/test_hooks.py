@@ -1,4 +1,4 @@
-"""Hooks: who shows the secret is heard once a delivery, who does not learns nothing (R-4)."""
+"""Hooks: a delivery with the secret is accepted once, one without it is refused without details (R-4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ends a link from the gateway's side (W-2): a code and a reason that the runner reads again."""
+"""Closing a link by the gateway (W-2): a code and a reason that the runner can parse."""
 
 from __future__ import annotations
 

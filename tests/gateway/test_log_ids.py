@@ -1,4 +1,4 @@
-"""Whose a line of the log is: tenant, session, command and frame, at the gateway and at the runner (N-3)."""
+"""Ids in a line of the log: tenant, session, command and frame, at the gateway and at the runner (N-3)."""
 
 from __future__ import annotations
 

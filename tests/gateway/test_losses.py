@@ -1,4 +1,5 @@
-"""Why frames of a history are lost (D-3, D-5): by the buffer's policy, or by how long an observer was away."""
+"""Why frames of a history are lost (D-3, D-5): by the buffer's policy, or by the time for which an observer was
+disconnected."""
 
 from __future__ import annotations
 

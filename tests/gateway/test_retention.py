@@ -1,4 +1,4 @@
-"""What is old goes by itself once a day, with the objects that nothing names (G-5)."""
+"""Old data is deleted once a day, with the objects that no row names (G-5)."""
 
 import asyncio
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""Requests that trickle in: told so and ended, while those that arrive are answered."""
+"""Slow request bodies: refused and ended, while complete requests are answered."""
 
 import asyncio
 from collections.abc import AsyncIterator

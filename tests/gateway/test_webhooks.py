@@ -1,4 +1,5 @@
-"""A tenant's webhooks: what waits and what never arrived, tested without asking, and sent again only if dead (P-8)."""
+"""A tenant's webhooks: pending and failed deliveries, a test without a question, and repetition only of dead ones
+(P-8)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the forms of an answer have in common, read out of a stream of server-sent events."""
+"""Common parts of all forms of an answer, read from a stream of server-sent events."""
 
 from __future__ import annotations
 

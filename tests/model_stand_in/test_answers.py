@@ -1,4 +1,4 @@
-"""What a request is answered with, before it takes a provider's form."""
+"""The answer to a request, before its conversion to a provider's form."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The model stand-in, in each provider's form: what the words of a prompt make it answer."""
+"""The model stand-in, in each provider's form: the answers that the words of a prompt select."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a prompt's words ask the server to answer, each within its limit."""
+"""The words of a prompt and their answers, each within its limit."""
 
 from __future__ import annotations
 

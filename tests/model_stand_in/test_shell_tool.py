@@ -1,4 +1,4 @@
-"""Which tool on offer runs a shell command, whatever an agent calls it and its arguments."""
+"""The offered tool that runs a shell command, for every agent's names of it and its arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which tool the model stand-in calls for a action, of agents that offer it in different ways."""
+"""The tool that the model stand-in calls for an action, with agents that offer it in different ways."""
 
 from __future__ import annotations
 

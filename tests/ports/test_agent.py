@@ -1,4 +1,4 @@
-"""An agent of the config (G-1, Y-12, Y-13): what contradicts itself is a sentence, and secrets are not printed."""
+"""An agent of the config (G-1, Y-12, Y-13): contradictions are reported in a sentence, and secrets are not printed."""
 
 from __future__ import annotations
 

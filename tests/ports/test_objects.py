@@ -1,4 +1,4 @@
-"""What every store of objects does, whichever it is; and what the one on a disk does besides."""
+"""One suite over every store of objects; and the additional behaviour of the one on disk."""
 
 from __future__ import annotations
 

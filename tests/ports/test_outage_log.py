@@ -1,4 +1,4 @@
-"""A server that is away is logged once, then as a summary now and then, and once more when it is back."""
+"""An unreachable server is logged once, then as a summary at intervals, and once more when it is back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every outbox does, whichever store is behind it."""
+"""One suite over every outbox, with each store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every store of transcripts does, whichever it is."""
+"""One suite over every store of transcripts."""
 
 from __future__ import annotations
 

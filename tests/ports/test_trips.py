@@ -1,4 +1,4 @@
-"""Round trips to a store, counted for the operation that waits for them: those side by side are one in a row."""
+"""Round trips to a store, counted for the operation that waits for them: concurrent ones count as one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The hostile repositories are what they say: complete files, in the agents' own formats, with a trace of their own."""
+"""The hostile repositories match their descriptions: complete files, in the agents' own formats, with a trace of their
+own."""
 
 from __future__ import annotations
 

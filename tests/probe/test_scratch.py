@@ -1,4 +1,5 @@
-"""The HOME of a checked agent: its settings without servers and secrets, the stand-in's over them, no way out."""
+"""The HOME of a checked agent: its settings without servers and secrets, the stand-in's over them, and no access to the
+user's own."""
 
 from __future__ import annotations
 

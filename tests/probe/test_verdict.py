@@ -1,4 +1,4 @@
-"""What a check's attempts show together: a tool that ran unasked decides, whatever else was asked about (H-10)."""
+"""The combined result of a check's attempts: one tool that ran without a question decides (H-10)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How an agent is held, in one line (H-10)."""
+"""The line that describes how an agent is held (H-10)."""
 
 from typing import get_args
 

@@ -1,4 +1,4 @@
-"""Ids: written from time and randomness that are given, so that tests and recovery can tell them beforehand."""
+"""Ids: made from time and randomness that are passed in, so that tests and recovery can predict them."""
 
 import uuid
 

@@ -1,4 +1,4 @@
-"""The numbers that the specification gives: anyone who changes one changes the protocol."""
+"""The numbers of the specification: a change of one changes the protocol."""
 
 from __future__ import annotations
 

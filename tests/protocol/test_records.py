@@ -1,4 +1,4 @@
-"""What the ledger's rows say of themselves: sums of usage, roles as the audit log names them, tenants that moved."""
+"""Methods of the ledger's rows: sums of usage, roles as the audit log names them, tenants that moved."""
 
 from __future__ import annotations
 

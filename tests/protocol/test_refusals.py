@@ -1,4 +1,4 @@
-"""A refused link tells its code before there are frames: in the upgrade's answer, and in the close's reason (W-2)."""
+"""A refused link has its code before any frames: in the upgrade's response, and in the close's reason (W-2)."""
 
 from __future__ import annotations
 

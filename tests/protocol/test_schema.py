@@ -1,4 +1,4 @@
-"""The schemas say what the codec does: current, valid by their dialect, and of one mind with `decode` (W-1, E-1)."""
+"""The schemas match the codec: current, valid by their dialect, and consistent with `decode` (W-1, E-1)."""
 
 from __future__ import annotations
 

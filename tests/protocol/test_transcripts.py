@@ -1,4 +1,4 @@
-"""What the API takes and answers of transcripts (X-1, X-4, X-6)."""
+"""Requests and responses of the API for transcripts (X-1, X-4, X-6)."""
 
 from __future__ import annotations
 

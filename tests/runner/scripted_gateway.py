@@ -1,4 +1,4 @@
-"""A gateway that does what a test says, on a real socket; and a runner's delivery half to talk to it."""
+"""A gateway on a real socket that does what a test specifies; and the sending half of a runner."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may ask the runner over its socket: somebody on the host, and none of its agents (D-5, H-15)."""
+"""Access to the runner's socket: for its user on the host, and none of its agents (D-5, H-15)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The awaiting shell by itself: what it sends, how long it sleeps, and what of an answer it hands to the flows."""
+"""The awaiting shell by itself: what it sends, how long it sleeps, and which parts of a response it passes to the
+flows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is sent again, what is not, and how long is waited: conversations with the flow, without any network (M-1)."""
+"""Which requests are repeated, and after which delay: conversations with the flow, without any network (M-1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A stream that takes itself up again: conversations with the flow, without any network (S-1, S-2)."""
+"""A stream that resumes by itself: conversations with the flow, without any network (S-1, S-2)."""
 
 from __future__ import annotations
 

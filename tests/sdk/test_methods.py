@@ -1,4 +1,4 @@
-"""How an operation becomes a method: bound to a room it is called with the request's own arguments."""
+"""How an operation becomes a method: bound to a resource it is called with the request's own arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many streams over one WebSocket that takes itself up again: conversations with the flow, and both shells (S-1)."""
+"""Many streams over one WebSocket that reconnects by itself: conversations with the flow, and both shells (S-1)."""
 
 from __future__ import annotations
 

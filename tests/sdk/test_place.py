@@ -1,4 +1,4 @@
-"""Where a gateway is, and the key for it: a wrong place is refused before anything is sent (K-1, L-2)."""
+"""The address of a gateway, and the key for it: an invalid one is refused before anything is sent (K-1, L-2)."""
 
 from __future__ import annotations
 

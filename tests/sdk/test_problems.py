@@ -1,4 +1,4 @@
-"""What a call can raise: a class for each code of F-1, with all that the gateway said."""
+"""Exceptions of a call: a class for each code of F-1, with all fields of the refusal."""
 
 from __future__ import annotations
 

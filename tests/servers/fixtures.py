@@ -1,4 +1,4 @@
-"""Real servers for tests: one of a kind for a whole run, started by the first who asks and ended after the last."""
+"""Real servers for tests: one of each kind for a run, started at its first use and ended after the last."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Silence: every split of every text gives the same delivered text, and no part of the token leaks."""
+"""Silence: every split of every text delivers the same text, and no part of the token leaks."""
 
 import itertools
 

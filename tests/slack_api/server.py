@@ -1,4 +1,4 @@
-"""Slack's Web API methods that an app uses here, and its Socket Mode, as their documentation says they behave."""
+"""Slack's Web API methods that an app uses here, and its Socket Mode, as documented."""
 
 from __future__ import annotations
 

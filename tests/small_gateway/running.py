@@ -1,4 +1,4 @@
-"""A gateway's listener on a free loopback port, over a small desk, and a way to ask it."""
+"""A gateway's listener on a free loopback port, over a small desk, and a client for it."""
 
 import asyncio
 import secrets

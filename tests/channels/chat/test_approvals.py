@@ -1,4 +1,4 @@
-"""A press in a chat: a yes is on what the gateway sent to show, or it is not a vote (P-2, Y-3)."""
+"""A press in a chat: a yes covers what the gateway sent to be shown, or it is not a vote (P-2, Y-3)."""
 
 from __future__ import annotations
 

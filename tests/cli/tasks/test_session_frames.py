@@ -1,4 +1,4 @@
-"""Which frames of a stream belong to a command."""
+"""The frames of a stream that belong to a command."""
 
 from __future__ import annotations
 

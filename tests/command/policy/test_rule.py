@@ -1,4 +1,4 @@
-"""A rule of policy by itself (P-1): what it refuses to mean, and the first field that keeps it from a call."""
+"""A rule of policy by itself (P-1): which rules are refused, and the first field that does not match a call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Putting a session away and taking it back: its work ends first, and each change is on record once (V-2, N-1)."""
+"""Archiving and restoring a session: its work ends first, and each change is recorded once (V-2, N-1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What time alone decides in a lane: the queue, the timeout, and which session is read first after a restart (C-1)."""
+"""Decisions of a lane by time only: the queue, the timeout, and which session is read first after a restart (C-1)."""
 
 from __future__ import annotations
 

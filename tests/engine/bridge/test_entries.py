@@ -1,4 +1,5 @@
-"""A session's entry in its lane: patched fields on record, clocks of messages, what a person may not set (I-2, V-2)."""
+"""A session's entry in its lane: recorded changes of fields, times of messages, what a person may not set (I-2,
+V-2)."""
 
 from __future__ import annotations
 

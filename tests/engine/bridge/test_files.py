@@ -1,4 +1,4 @@
-"""Files either way, as the lane decides over them (E-5): before a prompt, and from the agent."""
+"""Files in both directions, as the lane decides on them (E-5): before a prompt, and from the agent."""
 
 from __future__ import annotations
 

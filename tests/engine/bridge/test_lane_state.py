@@ -1,4 +1,4 @@
-"""Each field of a lane's state has one module that writes it, and is stored where it differs from its default."""
+"""Each field of a lane's state has one module that writes it, and is stored if it differs from its default."""
 
 from __future__ import annotations
 

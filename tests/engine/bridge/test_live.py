@@ -1,4 +1,4 @@
-"""What a lane knows of its live commands without asking each, beside asking each."""
+"""A lane's index of its live commands, compared with a search through all of them."""
 
 from __future__ import annotations
 

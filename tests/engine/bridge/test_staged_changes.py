@@ -1,4 +1,4 @@
-"""A command that asks its agent nothing: its turn asks only whether what is staged lands (H-17)."""
+"""A command without a prompt: its turn asks only whether staged changes land (H-17)."""
 
 from __future__ import annotations
 

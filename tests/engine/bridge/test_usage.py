@@ -1,4 +1,4 @@
-"""What agents report to have used, as the gateway counts it by the day, read as the conversation with the runner."""
+"""Usage that agents report, as the gateway counts it per day, read as the conversation with the runner."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What runners vouch for, told from gateway to gateway: what changed, and whose heartbeat came (L-5, S-2)."""
+"""Heartbeats of runners, sent from gateway to gateway: what changed, and whose heartbeat came (L-5, S-2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A lease is renewed whatever else its gateway does, and a gateway that is behind takes on nothing more."""
+"""A lease is renewed during all other work of its gateway, and a gateway that is behind claims no more lanes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What a takeover has claimed is read once under that epoch, and no claim that fails leaves a session unread."""
+"""Sessions that a takeover has claimed are read once under that epoch, and no claim that fails leaves a session
+unread."""
 
 from __future__ import annotations
 

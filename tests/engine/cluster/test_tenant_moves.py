@@ -1,4 +1,5 @@
-"""Gateways follow a tenant's move: they close it, say so, and know what came before it is open (K-1, C-4)."""
+"""Gateways follow a tenant's move: they close it, answer requests with that, and read its rows before it opens (K-1,
+C-4)."""
 
 from __future__ import annotations
 

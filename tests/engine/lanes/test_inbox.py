@@ -1,4 +1,4 @@
-"""What waits for a lane: in order, frames of one link joined, and whoever feeds it held back while it is full."""
+"""The inputs that wait for a lane: in order, frames of one link joined, and senders held back while it is full."""
 
 from __future__ import annotations
 

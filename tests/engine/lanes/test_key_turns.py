@@ -1,4 +1,4 @@
-"""One session key at several gateways: a reset, a message and a command of it that come at the same time (R-2, I-1)."""
+"""One session key at several gateways: a simultaneous reset, message and command (R-2, I-1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many lanes are read with the round trips of one, and one that cannot be read harms no other (C-4)."""
+"""Many lanes are read with the round trips of one, and an unreadable one affects no other (C-4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The shell of a lane: decided, committed, then published; what fails on the way is never seen (D-1, F-1)."""
+"""The shell of a lane: decided, committed, then published; failed inputs are never published (D-1, F-1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The shell of a lane: decide, commit, tell; and nothing is told of what did not become durable (D-1, E-3, C-4)."""
+"""The shell of a lane: decide, commit, publish; nothing is published that did not become durable (D-1, E-3, C-4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a lane held in memory only is made again: digests of files under way, and bytes that a stream only names."""
+"""State of a lane that was only in memory is rebuilt: digests of partial files, and bytes that a stream only names."""
 
 from __future__ import annotations
 

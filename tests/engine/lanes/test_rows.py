@@ -1,4 +1,4 @@
-"""Keys, rules and the like are used only as the audit log has them (H-5)."""
+"""Keys, rules and the like are used only if they match the audit log (H-5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What budgets count: taken up at a start, kept in step with what is durable, and shown to the tenant."""
+"""Sums of budgets: loaded at a start, consistent with durable usage, and shown to the tenant."""
 
 from __future__ import annotations
 

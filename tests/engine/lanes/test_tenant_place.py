@@ -1,4 +1,4 @@
-"""A request for a tenant that is elsewhere is refused with where to send it, and when."""
+"""A request for a tenant in another cluster is refused with the address and time of a retry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people do with sessions: another tenant's does not exist, and an edited view never undoes what came after it."""
+"""Operations on sessions: another tenant's does not exist, and an edited view never undoes later changes."""
 
 from __future__ import annotations
 

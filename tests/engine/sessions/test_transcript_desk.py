@@ -1,4 +1,4 @@
-"""What people do with transcripts, and that a conversation goes on from where they left it (X-4, X-6)."""
+"""Operations on transcripts, and the continuation of a conversation after them (X-4, X-6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a conversation to its file: what is committed is written once, in order, and never before it (X-3, X-5)."""
+"""From a conversation to its file: entries are written once, in order, and never before their commit (X-3, X-5)."""
 
 from __future__ import annotations
 

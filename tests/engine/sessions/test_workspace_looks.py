@@ -1,4 +1,4 @@
-"""What git finds in a workspace, asked of the runner that has it, as a runner on a raw WebSocket sees it (J-4)."""
+"""Changes that git finds in a workspace, requested from its runner, as a runner on a raw WebSocket sees it (J-4)."""
 
 from __future__ import annotations
 

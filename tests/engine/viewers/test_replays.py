@@ -1,4 +1,4 @@
-"""Whose turn it is to read a page: bounded for each reader, each tenant and all, and fair among readers (S-1, S-4)."""
+"""The order of page reads: limited for each reader, each tenant and in all, and fair among readers (S-1, S-4)."""
 
 from __future__ import annotations
 

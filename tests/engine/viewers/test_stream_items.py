@@ -1,4 +1,4 @@
-"""Many viewers of one stream are told what comes soon together: in order, and each thing once."""
+"""Many viewers of one stream receive items of a short time together: in order, and each once."""
 
 import asyncio
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Viewers: the durable tail, the text so far, then live; no gap, no repeat, and no one is waited for."""
+"""Viewers: the durable tail, the text so far, then live; no gap, no repeat, and no waiting for a slow viewer."""
 
 import asyncio
 from contextlib import AsyncExitStack

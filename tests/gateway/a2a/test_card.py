@@ -1,4 +1,4 @@
-"""The agent card: the public one says nothing that its URL does not, and the tag changes with what it says (O-9)."""
+"""The agent card: the public one reveals nothing beyond its URL, and the tag changes with its content (O-9)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A message to a task that waits for words answers its question, and never decides an approval (O-9)."""
+"""A message to a task that waits for an answer answers its question, and never decides an approval (O-9)."""
 
 from __future__ import annotations
 

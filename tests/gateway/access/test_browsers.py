@@ -1,4 +1,4 @@
-"""Browser sessions: bounded, with their giver's roles at most, and over with the key or tenant that they are of."""
+"""Browser sessions: bounded, with at most the roles of their key, and ended with their key or tenant."""
 
 from __future__ import annotations
 

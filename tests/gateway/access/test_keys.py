@@ -1,4 +1,4 @@
-"""Keys: who may make which, who revokes them, and that a revoked one is refused at once (K-2, K-5)."""
+"""Keys: which roles may create and revoke them, and that a revoked one is refused at once (K-2, K-5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Streams and WebSockets that are open when their credential is revoked: they are told so and ended (K-1)."""
+"""Streams and WebSockets that are open when their credential is revoked: they end with that reason (K-1)."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Pairing a runner: a code is good once and for a while, and its token shuts the older one out (L-3)."""
+"""Pairing a runner: a code is valid once and for a limited time, and its token replaces the older one (L-3)."""
 
 import json
 import re

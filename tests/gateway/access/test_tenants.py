@@ -1,4 +1,4 @@
-"""A tenant that was moved to another ledger: whatever is asked for it here is refused and names the new place (K-1)."""
+"""A tenant that was moved to another ledger: every request for it here is refused with the new address (K-1)."""
 
 from __future__ import annotations
 

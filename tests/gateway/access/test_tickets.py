@@ -1,4 +1,4 @@
-"""Tickets by which a browser opens one stream (K-2): good once, for one path, for half a minute."""
+"""Tickets by which a browser opens one stream (K-2): valid once, for one path, for half a minute."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`/acp`: whom it lets in, what they may do, and how a connection ends (O-7)."""
+"""`/acp`: which credentials it accepts, what they allow, and how a connection ends (O-7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A WebSocket as pipes: a message for each line, and the code with which it ends says why (O-7)."""
+"""A WebSocket as pipes: a message for each line, and the close code states the reason (O-7)."""
 
 from __future__ import annotations
 

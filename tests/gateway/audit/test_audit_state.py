@@ -1,4 +1,4 @@
-"""An audit log checked from a state directory: whatever was changed, by SQL or in a file of checkpoints, is found."""
+"""An audit log checked from a state directory: every change, by SQL or in a file of checkpoints, is found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checkpoints are signed in time, over nothing that does not lead on, and no further than the bound without one."""
+"""Checkpoints are signed in time, only for a consistent log, which grows no further than the limit without one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An older copy of the ledger is put back: runners and checkpoints show it, and commands are closed (D-5, C-7)."""
+"""An older copy of the ledger is restored: runners and checkpoints show it, and commands are closed (D-5, C-7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What decides and what signs is noted in the audit log when it changes; a shared ledger has one signing key (U-1)."""
+"""Changes of policy and signing keys are recorded in the audit log; a shared ledger has one signing key (U-1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which seq comes next, per session: what is a repetition, what a gap, what was said to be lost (E-3)."""
+"""The next seq of each session: repetitions, gaps, and reported losses (E-3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sessions that a runner names and this gateway never opened: plain ids only, so many of them, and all can be put away
+"""Sessions that a runner names and this gateway never opened: plain ids only, a limited number, and all can be archived
 (D-5, L-4)."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What goes to one runner: nothing before the welcome, control frames in order, acknowledgements coalesced."""
+"""Messages to one runner: nothing before the welcome, control frames in order, acknowledgements coalesced."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A token that is accepted no more ends its link, whatever the runner does; and no runner gets another's session."""
+"""A revoked token ends its link, whatever the runner sends; and no runner gets another's session."""
 
 from __future__ import annotations
 

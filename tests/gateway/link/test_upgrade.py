@@ -1,4 +1,4 @@
-"""What a runner's endpoint answers instead of a WebSocket (L-2, W-2): a problem that the runner reads again."""
+"""Refusals of a runner's upgrade (L-2, W-2): a problem that the runner can parse."""
 
 from __future__ import annotations
 

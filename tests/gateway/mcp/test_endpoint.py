@@ -1,4 +1,5 @@
-"""`/mcp`: MCP's own SDK as the client over HTTP; whom it lets in, what they may do, and how a request ends (O-8)."""
+"""`/mcp`: MCP's own SDK as the client over HTTP; which credentials it accepts, what they allow, and how a request ends
+(O-8)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How answers are written: headers that no header may hold, refusals as problem+json, and no secret in either."""
+"""Responses: invalid header values, refusals as problem+json, and no secret in either."""
 
 from __future__ import annotations
 

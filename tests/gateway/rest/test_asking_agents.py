@@ -1,4 +1,4 @@
-"""Over REST: an agent's question is answered, a session's context compacted; both once, however often they are sent."""
+"""Over REST: an agent's question is answered, a session's context compacted; both once, even if sent several times."""
 
 from __future__ import annotations
 

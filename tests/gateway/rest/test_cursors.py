@@ -1,4 +1,4 @@
-"""Opaque cursors (S-1): read only where they were given out, and only in the one form in which they were written."""
+"""Opaque cursors (S-1): valid only for the list that returned them, and only in their canonical form."""
 
 from __future__ import annotations
 

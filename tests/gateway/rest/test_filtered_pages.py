@@ -1,4 +1,4 @@
-"""Pages of what fits a filter (S-1, K-3): every row once, however they are cut, and a bounded number read a request."""
+"""Filtered pages (S-1, K-3): every row once, at any page size, with a bounded number of rows read per request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A request that another gateway has to do is answered in time, and a repetition of it finds what became of it."""
+"""A forwarded request is answered in time, and its repetition returns the outcome."""
 
 from __future__ import annotations
 

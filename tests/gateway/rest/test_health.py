@@ -1,4 +1,4 @@
-"""What watches over a gateway: alive, ready, and its figures (`/healthz`, `/readyz`, `/metrics`)."""
+"""Monitoring of a gateway: alive, ready, and its figures (`/healthz`, `/readyz`, `/metrics`)."""
 
 import asyncio
 import os

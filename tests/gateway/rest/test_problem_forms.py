@@ -1,4 +1,4 @@
-"""Which codes an operation can answer (F-1, F-2): those of its form, and its own, each under its status."""
+"""Error codes of an operation (F-1, F-2): those of its form, and its own, each under its status."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What answers beside the table of operations (F-2): each path with its refusals, and none that the table has."""
+"""Paths beside the table of operations (F-2): each with its refusals, and none of the table's."""
 
 from __future__ import annotations
 

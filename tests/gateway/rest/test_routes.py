@@ -1,4 +1,4 @@
-"""The door, the table and the body: every refusal is problem+json with code, place and hint."""
+"""Authentication, routing and the body: every refusal is problem+json with code, place and hint."""
 
 import asyncio
 import json

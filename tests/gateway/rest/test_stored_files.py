@@ -1,4 +1,4 @@
-"""A file that lanes kept comes back whole, or its reader learns that it did not."""
+"""A stored file is returned completely, or its reader receives an error."""
 
 from __future__ import annotations
 

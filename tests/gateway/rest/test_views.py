@@ -1,4 +1,4 @@
-"""A run that several viewers share looks to each of them as if it had come item by item (S-6, Q-1)."""
+"""A batch of items that several viewers share reads as if it had been sent item by item (S-6, Q-1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What cannot be a request: refused in the form of every refusal, and never gathered without bound (F-1)."""
+"""Invalid requests: refused in the standard form, and never buffered without a limit (F-1)."""
 
 import asyncio
 import socket

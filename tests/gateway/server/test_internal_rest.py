@@ -1,4 +1,4 @@
-"""Requests to the API inside of the gateway: read while they are made, and left without harm (O-7, O-9)."""
+"""Requests to the API inside of the gateway: streamed, and safe to abandon (O-7, O-9)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys travel over TLS, or behind a proxy whose address is known; a stranger who speaks in clear is refused (L-2)."""
+"""Keys travel over TLS, or behind a proxy whose address is known; an unencrypted remote client is refused (L-2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an operator sees of a cluster: its gateways, PostgreSQL and NATS, and in one sentence what is away."""
+"""Health of a cluster for operators: its gateways, PostgreSQL and NATS, and one sentence on what is unreachable."""
 
 from __future__ import annotations
 

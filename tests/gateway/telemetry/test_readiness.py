@@ -1,4 +1,5 @@
-"""Whether the gateway can do its work: its ledger is asked seldom, once at a time, and one that is silent refuses."""
+"""Whether the gateway can do its work: its ledger is probed seldom, once at a time, and a silent one means not
+ready."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The simulation sees what it is there to see: an engine that is broken on purpose, each time in another way, is
-noticed under the number of the invariant that it breaks."""
+"""The simulation detects failures: an engine that is broken on purpose, each time in another way, is noticed under the
+number of the invariant that it breaks."""
 
 from __future__ import annotations
 

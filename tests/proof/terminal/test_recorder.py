@@ -1,4 +1,4 @@
-"""Recordings of the terminal: what stood on the screen, as text and as a picture."""
+"""Recordings of the terminal: the content of the screen, as text and as a picture."""
 
 from __future__ import annotations
 

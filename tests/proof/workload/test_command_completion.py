@@ -1,4 +1,4 @@
-"""How `python -m proof cascade` tells a command that is lost from one that is late."""
+"""How `python -m proof cascade` distinguishes a lost command from a late one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A runner with two gateways on real sockets: one stream for both, one of them obeyed (D-5, D-7)."""
+"""A runner with two gateways on real sockets: one stream for both, and one of them in control (D-5, D-7)."""
 
 from __future__ import annotations
 

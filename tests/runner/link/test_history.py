@@ -1,4 +1,4 @@
-"""The history's plan and the send queue: pure, so looked at from every side."""
+"""The history's plan and the send queue: pure, so tested exhaustively."""
 
 from __future__ import annotations
 

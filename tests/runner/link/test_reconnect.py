@@ -1,4 +1,4 @@
-"""When the link is dialled again, and whom it dials."""
+"""When the link is dialled again, and which gateway."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""What of the runner's environment an agent sees (A-1)."""
+"""The part of the runner's environment that an agent receives (A-1)."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What an exit means (A-2)."""
+"""The meaning of an exit (A-2)."""
 
 import pytest
 

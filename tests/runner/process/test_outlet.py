@@ -1,4 +1,4 @@
-"""What the proxy reads of a request, and how it answers (H-19)."""
+"""Requests to the proxy, and its responses (H-19)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Processes found by their environment, and where there is no /proc by `ps` (A-4)."""
+"""Processes found by their environment, and by `ps` without /proc (A-4)."""
 
 from __future__ import annotations
 

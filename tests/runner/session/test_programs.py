@@ -1,4 +1,4 @@
-"""What is asked about a program that an agent's process starts (H-16)."""
+"""The question about a program that an agent's process starts (H-16)."""
 
 from __future__ import annotations
 

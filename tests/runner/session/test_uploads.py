@@ -1,4 +1,4 @@
-"""Files before a prompt: kept, checked, given whole to the agent, gone afterwards (E-5)."""
+"""Files before a prompt: stored, checked, passed completely to the agent, deleted afterwards (E-5)."""
 
 from __future__ import annotations
 

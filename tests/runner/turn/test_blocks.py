@@ -1,4 +1,4 @@
-"""Text into blocks: the same blocks however the agent cut its text, and no frame above its bound."""
+"""Text into blocks: the same blocks for every division of the agent's text, and no frame above its limit."""
 
 from __future__ import annotations
 

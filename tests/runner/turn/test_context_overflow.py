@@ -1,4 +1,5 @@
-"""An agent whose context is full: reported once, answered with a plan, and the turn goes on whatever becomes of it."""
+"""An agent whose context is full: reported once, answered with a plan, and the turn continues with any outcome of the
+plan."""
 
 from __future__ import annotations
 

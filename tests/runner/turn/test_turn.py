@@ -1,4 +1,4 @@
-"""One turn of an agent: however its program ends or misbehaves, the turn has an end (T-3, A-4)."""
+"""One turn of an agent: even if its program crashes or misbehaves, the turn ends (T-3, A-4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a prompt asks for beside its words (A-6, H-11): an agent that cannot be set so is not started on it."""
+"""Settings of a prompt (A-6, H-11): the prompt is not sent to an agent that does not support them."""
 
 from __future__ import annotations
 

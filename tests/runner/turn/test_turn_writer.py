@@ -1,4 +1,4 @@
-"""What an adapter writes with, by itself: what the calls of a subagent carry."""
+"""The turn writer by itself: the fields of a subagent's calls."""
 
 from __future__ import annotations
 

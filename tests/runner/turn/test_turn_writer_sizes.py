@@ -1,4 +1,4 @@
-"""The bounds of what a turn says, to the byte, counted as encoded JSON; and the files that it gives (E-5)."""
+"""The size limits of a turn's frames, to the byte, counted as encoded JSON; and the files that it sends (E-5)."""
 
 from __future__ import annotations
 

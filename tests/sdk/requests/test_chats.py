@@ -1,4 +1,4 @@
-"""A chat's message passed on (R-4): done once by its own number, however often it is delivered."""
+"""A chat's message (R-4): accepted once by its own number, even if it is delivered several times."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a chat shows of its session (V-1)."""
+"""The session's state as a chat shows it (V-1)."""
 
 from __future__ import annotations
 

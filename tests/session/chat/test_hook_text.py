@@ -1,4 +1,4 @@
-"""What an agent is told of a delivery (R-4)."""
+"""The prompt that an agent receives for a delivery (R-4)."""
 
 from __future__ import annotations
 

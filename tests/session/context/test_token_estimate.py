@@ -1,4 +1,4 @@
-"""The estimate of tokens against a public tokenizer's counts, which stand beside the samples (Z-1)."""
+"""The estimate of tokens against a public tokenizer's counts, which are stored beside the samples (Z-1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a text of `sessions.json` says that a person changed, however old it is (N-1)."""
+"""The changes of a person in a text of `sessions.json`, at any age of the text (N-1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong is said, and what is mended is sound and reads the same, or better (X-4)."""
+"""Defects are reported, and a repaired file is valid and reads the same, or better (X-4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What leaves of a transcript: what was said without what rules name, and the same tree (K-4, X-1)."""
+"""An exported transcript: its text redacted by rules, and the same tree (K-4, X-1)."""
 
 from __future__ import annotations
 

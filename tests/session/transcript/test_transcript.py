@@ -1,4 +1,4 @@
-"""Frames to entries, rule by rule (X-8): what the runner says on the left, what stands in the transcript below."""
+"""Frames to entries, rule by rule (X-8): the runner's frames on the left, the transcript's entries below."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Versions 1 and 2 are read as what they become (X-2)."""
+"""Versions 1 and 2 are read as their converted form (X-2)."""
 
 from __future__ import annotations
 

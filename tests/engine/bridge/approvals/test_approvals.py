@@ -1,4 +1,4 @@
-"""Approvals in a lane: what a yes, a no, or the end of its time sets free, and what makes one void (P-2, P-6)."""
+"""Approvals in a lane: what a yes, a no or the expiry releases, and what makes one void (P-2, P-6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Beside its commands a session is asked for words for its agent's question, a compaction, a mode for a prompt."""
+"""Requests to a session beside its commands: an answer to its agent's question, a compaction, a mode for a prompt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A stored approval is judged again on the very facts that it was judged on (H-6, P-1)."""
+"""A stored approval is evaluated again on the same facts as before (H-6, P-1)."""
 
 from __future__ import annotations
 

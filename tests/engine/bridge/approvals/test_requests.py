@@ -1,4 +1,4 @@
-"""What a frame asks permission for, as policy judges it: paths below the workspace, and words of a list (H-1)."""
+"""The subject of a permission request, as policy evaluates it: paths below the workspace, and words of a list (H-1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a tool that ran without a yes means for its command and its session (H-3, H-12)."""
+"""Effects of a tool that ran without a yes on its command and its session (H-3, H-12)."""
 
 from __future__ import annotations
 

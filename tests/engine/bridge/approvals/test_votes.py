@@ -1,4 +1,4 @@
-"""Votes in a lane: taken back, signed, on a changed input, and remembered as a rule (P-2, P-3, P-4, A-9)."""
+"""Votes in a lane: withdrawn, signed, on a changed input, and remembered as a rule (P-2, P-3, P-4, A-9)."""
 
 from __future__ import annotations
 

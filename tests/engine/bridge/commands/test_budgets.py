@@ -1,4 +1,4 @@
-"""Budgets as the gateway holds them, read as the conversation with the runner: a session pauses and asks (P-7)."""
+"""Budgets as the gateway enforces them, read as the conversation with the runner: a session pauses and asks (P-7)."""
 
 from __future__ import annotations
 

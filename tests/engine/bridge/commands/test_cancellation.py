@@ -1,4 +1,4 @@
-"""Stopping commands: whatever a cancel meets on its way, both it and its target end (C-2, C-3)."""
+"""Stopping commands: in every state of the target, both the cancel and its target end (C-2, C-3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A command that was let through because its agent asks before its tools, when the agent does not (A-10, H-11)."""
+"""A command that was allowed because its agent asks before its tools, when the agent does not (A-10, H-11)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a command ends: what was asked about it ends with it, and its terminal state is the last that is said of it."""
+"""How a command ends: its approvals end with it, and its terminal state is its last event."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A command keeps which of its calls were denied, by whom or by which rule, and why (Y-5)."""
+"""A command stores which of its calls were denied, by which person or rule, and why (Y-5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Progress of a command: each change of stage is told once, and is durable (S-5)."""
+"""Progress of a command: each change of stage is sent once, and is durable (S-5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an execute's payload may hold (racp section 1): each form as the agent gets it, each fault by its place."""
+"""Valid payloads of an execute (racp section 1): each form as the agent receives it, each error with its place."""
 
 from __future__ import annotations
 

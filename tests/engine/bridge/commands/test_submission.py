@@ -1,4 +1,4 @@
-"""What a lane accepts as a command: held against policy, limits and what its log can vouch for (C-0, P-1, U-3)."""
+"""Submission of a command to a lane: checked by policy, limits and the signing state of its log (C-0, P-1, U-3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The gateway compacts a conversation whose context it owns: what starts it, what it takes, what it drops (Z-4)."""
+"""The gateway compacts a conversation whose context it owns: what starts it, what it summarises, what it drops
+(Z-4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An agent that owns its context tells of its compactions, and the transcript keeps them (Z-4, T-6)."""
+"""An agent that owns its context reports its compactions, and the transcript stores them (Z-4, T-6)."""
 
 from __future__ import annotations
 

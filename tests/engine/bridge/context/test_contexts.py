@@ -1,4 +1,5 @@
-"""What an agent lacks of a context goes with its prompt: from the last entry that it has, or as a file (B-1)."""
+"""The missing part of an agent's context is sent with its prompt: from the last entry that it has, or as a file
+(B-1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a runner's frames do to a session's command and its turns, row by row (C-8)."""
+"""Effects of a runner's frames on a session's command and its turns, row by row (C-8)."""
 
 from __future__ import annotations
 

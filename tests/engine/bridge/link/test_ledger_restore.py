@@ -1,4 +1,4 @@
-"""A real dump is put back: what its runner has closed and forgotten since then is closed, not run again (D-5, C-5)."""
+"""A real dump is restored: commands that its runner has ended since then are closed, not run again (D-5, C-5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the link reports to a lane: the runner went, came back, or has lost what it had (C-7, D-7)."""
+"""Reports of the link to a lane: the runner disconnected, returned, or has lost its state (C-7, D-7)."""
 
 from __future__ import annotations
 

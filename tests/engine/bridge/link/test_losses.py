@@ -1,4 +1,4 @@
-"""Frames that a buffer lost are reported once, however often a history repeats it (D-3)."""
+"""Frames that a buffer lost are reported once, even if a history repeats it (D-3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A session that another gateway controls: it is followed, takes no commands, and control comes and goes (D-5, W-2)."""
+"""A session that another gateway controls: it is followed, accepts no commands, and control changes (D-5, W-2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A recorded log of inputs gives the same lane and the same effects again, byte for byte."""
+"""A recorded log of inputs produces the same lane and the same effects again, byte for byte."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finding records of the audit log (J-13, Y-9): by who, what, about what, and when."""
+"""Search of the audit log (J-13, Y-9): by actor, action, object and time."""
 
 from __future__ import annotations
 

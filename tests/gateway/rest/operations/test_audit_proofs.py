@@ -1,4 +1,5 @@
-"""Proofs from the audit log over REST hold by themselves, and what is not there is refused in a sentence (U-3, U-5)."""
+"""Proofs from the audit log over REST verify by themselves, and a missing record is refused in a sentence (U-3,
+U-5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Over REST: an audit log that nothing leads up to is accepted by an auditor, who is on record (U-3)."""
+"""Over REST: an audit log without a matching checkpoint is accepted by an auditor, which is recorded (U-3)."""
 
 from __future__ import annotations
 

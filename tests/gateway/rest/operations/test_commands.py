@@ -1,4 +1,4 @@
-"""Commands over HTTP: taken once, listed in pages, followed from a cursor."""
+"""Commands over HTTP: accepted once, listed in pages, followed from a cursor."""
 
 import asyncio
 import json

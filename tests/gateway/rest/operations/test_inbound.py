@@ -1,4 +1,4 @@
-"""The door of messages (R-4): who may, what is answered, and that a message counts once."""
+"""The endpoint for messages (R-4): required roles, responses, and that a message counts once."""
 
 from __future__ import annotations
 

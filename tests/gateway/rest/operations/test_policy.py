@@ -1,4 +1,4 @@
-"""Policy over the API: what is in force, what it says of a call, what people remembered, keys that sign votes."""
+"""Policy over the API: rules in force, their decision on a call, remembered rules, keys that sign votes."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""Forgetting what is old (G-5): over REST, once a day, told in the audit log, and seen by cursors."""
+"""Deleting old data (G-5): over REST, once a day, recorded in the audit log, and reported to expired cursors."""
 
 import asyncio
 import json

@@ -1,4 +1,5 @@
-"""Runners join by a code, get another token, and are shut out: each once, audited, and with no secret kept in clear."""
+"""Runners join by a code, get another token, and are revoked: each once, audited, and without storing a secret in
+clear."""
 
 import json
 from typing import Any

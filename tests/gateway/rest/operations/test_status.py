@@ -1,4 +1,4 @@
-"""The status is answered in time: with what is away, if the ledger of several gateways does not answer (N-3, C-4)."""
+"""The status responds in time, and names what is unreachable if the ledger of a cluster does not respond (N-3, C-4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Over REST: what agents reported to have used (J-13)."""
+"""Over REST: usage that agents reported (J-13)."""
 
 from __future__ import annotations
 

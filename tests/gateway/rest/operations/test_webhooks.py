@@ -1,4 +1,4 @@
-"""Webhooks over the API: listed by host alone, tried, and what never arrived is sent again (P-8, F-1)."""
+"""Webhooks over the API: listed by host only, tested, and failed deliveries sent again (P-8, F-1)."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Refusals are on record: counted, and written at most once a second for each source (U-1)."""
+"""Refusals are recorded: counted, and written at most once a second for each source (U-1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bodies and cursors by themselves: what is strict, whatever the size."""
+"""Bodies and cursors by themselves: strict at any size."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""The gate as it is met over HTTP: pace, bad credentials of an address, tickets, and secrets that stand in a URL."""
+"""The request guard over HTTP: rates, bad credentials of an address, tickets, and secrets in a URL."""
 
 from __future__ import annotations
 
