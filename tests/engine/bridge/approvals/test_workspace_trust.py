@@ -1,4 +1,4 @@
-"""Files of a workspace that configure its agent, as the gateway holds their agent: the conversation with the runner
+"""Files of a workspace that configure its agent, as the gateway handles them: the conversation with the runner
 (H-13)."""
 
 from __future__ import annotations
