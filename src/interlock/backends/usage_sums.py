@@ -12,7 +12,7 @@ _PLACE: tuple[tuple[UsageDimension, str, str], ...] = (
     ("day", "day", "0"), ("agent", "agent_id", "''"), ("model", "model", "''"), ("session", "session_id", "''"),
     ("person", "person", "''"),
 )
-"""What usage is kept apart by, its column, and what stands there where it is not."""
+"""Each dimension of usage, its column, and the value of the column if usage is not grouped by it."""
 
 
 def usage_sums(by: Set[UsageDimension], asked: Sequence[str]) -> str:

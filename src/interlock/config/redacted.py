@@ -89,7 +89,8 @@ def _address(value: str) -> str:
 
 
 def _host_alone(url: str) -> str:
-    """What precedes the host or follows it may be a secret: many receivers put their token there."""
+    """Return the scheme and host of a URL: its other parts may be secrets, since many receivers put their token
+    there."""
     return re.sub(r"(https?://)(?:[^/?#]*@)?([^/?#]*).*", r"\1\2/(redacted)", url)
 
 

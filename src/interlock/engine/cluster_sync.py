@@ -167,8 +167,8 @@ class ClusterPeers(Holder):
             await self._engine.lanes.let_go(gone)
 
     def _hint(self, row: RunnerLocation) -> None:
-        """The row is included: a thousand runners that attach at once must not make each gateway read all rows for
-        each."""
+        """Notify the other gateways of a runner's location, with its row: a thousand runners that attach at once must
+        not make each gateway read all rows for each."""
         self.cluster.hint("runners", msgspec.msgpack.encode(row))
 
     async def _runners_changed(self, body: bytes) -> None:

@@ -153,7 +153,7 @@ class AcpToolCall:
         return [file for file in found if file is not None]
 
     def output(self) -> tuple[OutputType, Any]:
-        """Return the result's type and output; None stands for the streamed output."""
+        """Return the result's type and output; None means the streamed output."""
         diffs = [_diff(item) for item in self.content if item.get("type") == "diff"]
         if diffs:
             return "diff", diffs

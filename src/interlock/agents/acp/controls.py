@@ -29,7 +29,8 @@ class Controls:
 
     @property
     def asks(self) -> bool:
-        """Whether the agent asks before its tools with its current settings; never if its config says that it does not.
+        """Return whether the agent asks before its tools with its current settings; never if its config says that it
+        does not.
         """
         return self._opening.spec.asks and self.choices.not_asking is None
 

@@ -44,7 +44,7 @@ class ModelChoice(NamedTuple):
 
     @property
     def name(self) -> str:
-        """`provider/model`, as a person writes it."""
+        """Return `provider/model`, as a person types it."""
         return f"{self.provider}/{self.model}"
 
     def __repr__(self) -> str:

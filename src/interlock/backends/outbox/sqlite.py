@@ -178,7 +178,7 @@ class SqliteOutbox:
         os.close(self._lock)
 
     def _next_group(self) -> list[_Job] | None:
-        """Wait for a call and return it with all that wait already. The sentinel is put back for the next round."""
+        """Wait for a call and return it with all that wait already. The sentinel is queued again for the next round."""
         first = self._jobs.get()
         if first is None:
             return None

@@ -89,7 +89,7 @@ class Absent:
             part[bit >> 3] |= 1 << (bit & 7)
 
     def __contains__(self, scope: str) -> bool:
-        """Whether the scope was certainly never added."""
+        """Return whether the scope was certainly never added."""
         bits = _bits(scope)
         for part in self._parts:
             for bit in bits:

@@ -145,8 +145,9 @@ class SqliteWriter:
             self._waiting.extend(jobs)
 
     def _expect(self, size: int, taken_s: float) -> None:
-        """Anyone who was answered together asks again together: without a moment's patience the first of them would
-        have a sync of the disk for itself, and the others wait for it. Who is alone is never made to wait."""
+        """Set the number of jobs to expect. Callers that were answered together send their next jobs together: without
+        a short wait the first job would get a sync of the disk for itself, and the others would wait for it. A single
+        caller never waits."""
         fewer, more = sorted((size, self._last_size))
         # One that ran ahead belongs to those behind it.
         self._expected = fewer + more if fewer * 2 < more else more

@@ -69,7 +69,7 @@ class Bridge:
 
     async def run(self) -> None:
         """Run until cancelled. Raises ChatRefused if the service rejects the bot, OSError if the state for a restart
-        cannot be written, and whatever ends the approvals: a bridge that shows none does not go on."""
+        cannot be written, and the exception that ends the approvals: a bridge that shows none must end."""
         try:
             await self._run()
         except ChatRefused as refused:  # `interlock doctor` reads it.

@@ -46,7 +46,7 @@ class OnHost:
         = None
 
     def directory(self) -> Path:
-        """The state directory, which need not exist. Raises Trouble."""
+        """Return the state directory, which need not exist. Raises Trouble."""
         return state_directory(self.state)
 
 

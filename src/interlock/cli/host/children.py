@@ -45,7 +45,7 @@ class SupervisedChild(Protocol):
 
     @property
     def pid(self) -> int | None:
-        """Its process id."""
+        """Return its process id."""
         ...
 
 
@@ -80,7 +80,7 @@ class Child:
 
     @property
     def pid(self) -> int | None:
-        """Its process id; None before the start."""
+        """Return its process id; None before the start."""
         return self._process.pid if self._process is not None else None
 
     @property

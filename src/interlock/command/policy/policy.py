@@ -216,7 +216,8 @@ class RuleSet:
                 and self.decide(msgspec.structs.replace(subject, permission="never")).effect != "allow")
 
     def _is_steady(self, subject: PolicySubject) -> bool:
-        """Whether the place alone decides about a command: the first rule that can fit there fits each subject."""
+        """Return whether the place alone decides about a command: the first rule that can match there matches each
+        subject."""
         rules = self._rules_at(subject)
         return subject.origin != "flush" and bool(rules) and not rules[0].others
 

@@ -85,7 +85,7 @@ PRESETS: dict[Preset, tuple[Rule, ...]] = {
 
 
 def rules_of(used: Iterable[Preset]) -> list[Rule]:
-    """The rules of the presets that a config uses, in its order."""
+    """Return the rules of the presets that a config uses, in its order."""
     return [rule for name in used for rule in PRESETS[name]]
 
 

@@ -169,7 +169,7 @@ class Forwarding:
 
 
 def _deadline(scope: Scope) -> float:
-    """When a request is to be answered: its time begins when this is asked first."""
+    """Return the loop time by which a request must be answered: its limit begins at the first call."""
     if DEADLINE_S not in scope:
         within_s = min(FORWARD_DEADLINE_S, scope.get(WITHIN_S, FORWARD_DEADLINE_S))
         scope[DEADLINE_S] = asyncio.get_running_loop().time() + within_s
@@ -177,7 +177,7 @@ def _deadline(scope: Scope) -> float:
 
 
 class _Attempts:
-    """What became of the attempts of one request so far: the last failure, and whether something may have been done."""
+    """The outcome of one request's attempts so far: the last failure, and whether something may have been done."""
 
     def __init__(self) -> None:
         self.failed = BusError("It moves from gateway to gateway.")

@@ -49,7 +49,7 @@ class InternalResponse:
             yield message.get("body", b"")
 
     async def read(self) -> bytes:
-        """The whole body. Raises ResponseCut."""
+        """Return the complete body. Raises ResponseCut."""
         return b"".join([chunk async for chunk in self.chunks()])
 
     async def close(self) -> None:

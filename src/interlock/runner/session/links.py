@@ -15,7 +15,7 @@ from interlock.command.facts.shell import CommandLine
 from interlock.ports.agent import AgentQuestion
 
 MAX_LOOKS = 10_000
-"""Names of files that are looked at for one request."""
+"""Maximum number of file names that are resolved for one request."""
 MAX_DIRECTORIES = 16
 """Directories that the `cd`s of a request may lead to."""
 WAIT_S = 2.0

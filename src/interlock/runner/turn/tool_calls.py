@@ -129,8 +129,8 @@ class AnnouncedCall:
                 self._spool = None
 
     def result(self, status: p.ToolStatus, output_type: p.OutputType, output: Any, now_ms: int) -> p.ToolResult:
-        """Return the result; `output` None stands for the streamed output. One that is too large is cut to the two ends
-        of its text."""
+        """Return the result; `output` None means the streamed output. One that is too large is cut to the two ends of
+        its text."""
         truncated: p.Truncated | None = None
         whole: bytes | bytearray | None = None
         if output is None:

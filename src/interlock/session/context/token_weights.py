@@ -23,7 +23,7 @@ SPACE, LINE, CONTROL = 0.06, 0.32, 1.02
 FREQUENT_SIGN, SIGN, SIGNS = 0.41, 0.79, 0.11
 """Letters of other words, by frequency: rare ones mean that a word is not English."""
 NON_ASCII_RUN = 0.18
-"""What stands together beyond ASCII."""
+"""A run of characters beyond ASCII."""
 BLOCKS: tuple[tuple[int, float], ...] = (
     (0x80, 0.9), (0x250, 1.0), (0x370, 0.48), (0x400, 0.41), (0x530, 0.4), (0x590, 0.38), (0x600, 0.42), (0x900, 0.5),
     (0x980, 0.69),
