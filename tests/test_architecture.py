@@ -104,9 +104,9 @@ def test_the_tests_of_a_module_are_found_by_its_name() -> None:
 
 @pytest.mark.req("Y-17")
 @pytest.mark.parametrize(("expression", "limit"), [
-    ("tell, told", 2.0), ("hear, heard", 1.2), ("stands in, stands for", 2.0), ("headless who", 1.5), ("anew", 0.2),
-    ("nobody", 0.3), ("whoever", 0.1), ("is no", 4.1), ("what becomes of", 0.2), ("so many, much, long", 4.1),
-    ("where for if", 1.7), ("what is said", 1.2), ("is none of", 0.2),
+    ("tell, told", 0.3), ("hear, heard", 0.2), ("stands in, stands for", 0.2), ("headless who", 0.5), ("anew", 0.1),
+    ("nobody", 0.2), ("whoever", 0.1), ("is no", 3.0), ("what becomes of", 0.1), ("so many, much, long", 0.1),
+    ("where for if", 0.3), ("what is said", 0.5), ("is none of", 0.1),
 ])
 def test_a_private_expression_gets_no_more_frequent(expression: str, limit: float, prose: dict[str, float]) -> None:
     """Per 10,000 words of docstrings, comments and pages. The limits are what there is, and only fall."""
