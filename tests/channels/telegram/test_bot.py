@@ -92,15 +92,15 @@ async def test_a_group_that_became_a_supergroup_is_written_to_under_its_new_id(a
     assert api.said(NEW) == ["decided", "and more"]
 
 
-@pytest.mark.parametrize("told", ["to", "from"])
+@pytest.mark.parametrize("direction", ["to", "from"])
 async def test_the_messages_of_a_group_that_became_a_supergroup_continue_its_session(
-    api: BotApi, bot: Any, told: str
+    api: BotApi, bot: Any, direction: str
 ) -> None:
     """It began another one, and a message with a number of the old group would have counted as its repetition."""
     bot.keep_moves(ChatMoves([], lambda: None))
     await api.write(OLD, 7, "@interlock_bot before", group=True)
     before = (await bot.receive())[0].body("bot", [])
-    where, note = (OLD, {"migrate_to_chat_id": NEW}) if told == "to" else (NEW, {"migrate_from_chat_id": OLD})
+    where, note = (OLD, {"migrate_to_chat_id": NEW}) if direction == "to" else (NEW, {"migrate_from_chat_id": OLD})
     await api.write(where, 7, "", group=True, **note)
     await api.write(NEW, 7, "@interlock_bot after", group=True)
     message = (await bot.receive())[0]

@@ -56,7 +56,7 @@ async def test_running_totals_go_with_a_finished_block_where_they_are_news_and_n
     await turn_writer.text("one")
     await turn_writer.usage(TurnUsage(input_tokens=10, output_tokens=5, cost_usd=0.25))
     await turn_writer.tool_request("t1", "shell", b"{}")
-    await turn_writer.tool_result("t1", "ok", "text", "")  # Nothing new was told.
+    await turn_writer.tool_result("t1", "ok", "text", "")  # Nothing new was reported.
     await turn_writer.usage(TurnUsage(context_used=7))  # That alone is not worth a frame.
     await turn_writer.usage(TurnUsage(output_tokens=9, cost_usd=0.5))
     await turn_writer.text("two")

@@ -108,7 +108,7 @@ def test_entries_that_are_none_and_keys_that_nobody_knows_are_refused() -> None:
 @pytest.mark.parametrize(("bad", "sentence"), [
     (b"", "not JSON"), (b"{", "not JSON"), (text()[:-20], "not JSON"), (b"\xff{}", "not UTF-8"),
     (b"[]", "not an object"), (b"null", "not an object"), (b'{"a": NaN}', "NaN is not a number"),
-    (b'{"a": {}, "a": {}}', "a stands twice"), (b'{"a": {"label": "x", "label": "y"}}', "label stands twice"),
+    (b'{"a": {}, "a": {}}', "a occurs twice"), (b'{"a": {"label": "x", "label": "y"}}', "label occurs twice"),
     (b"[" * 100_000, "nested too deeply"), (b'{"a": ' + b"9" * 5000 + b"}", "a number that is too long"),
     (b"\0" * 100, "not JSON"),
 ])

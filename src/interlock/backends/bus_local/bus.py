@@ -87,7 +87,7 @@ class LocalBus(Bus):
         asked = self._hub.served.get(subject)
         free = [one for one in asked or () if one.takes()]
         if not asked or not free:
-            raise NoResponder(f"Nobody serves {subject} now.")
+            raise NoResponder(f"No responder serves {subject} now.")
         asked.rotate(-1)
         answering = free[0].begin(body)
         waiting = asyncio.shield(answering)  # The responder continues, whether or not the requester still waits.

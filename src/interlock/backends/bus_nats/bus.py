@@ -218,7 +218,7 @@ class NatsBus(Bus):
                 raise AnswerFailed(f"{subject} failed while it answered.")
             return await opened(answer, self._part)
         except nats.errors.NoRespondersError as error:
-            raise NoResponder(f"Nobody serves {subject} now.") from error
+            raise NoResponder(f"No responder serves {subject} now.") from error
         except TimeoutError as error:
             raise BusTimeout(f"{subject} did not answer within {timeout_s:g} s.") from error
         except (nats.errors.Error, OSError) as error:

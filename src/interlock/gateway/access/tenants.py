@@ -61,7 +61,7 @@ class TenantStore:
                 raise Problem("NotFound", f"There is no tenant {tenant_id}.", hint="See `interlock tenants`.")
             if tenant_id == OWNER_TENANT and suspended:
                 raise Problem("Conflict", f"The tenant {OWNER_TENANT} is the owner's own.",
-                              hint="Nobody could take that back.")
+                              hint="While it is suspended, no key could restore it.")
             if known.moved:
                 raise Problem("Conflict", known.moved, hint="Suspend or restore it there.")
             record = msgspec.structs.replace(known, suspended=suspended)

@@ -124,7 +124,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(read) != len(pairs):
         seen = set[str]()
         twice = next(name for name, _ in pairs if name in seen or seen.add(name))
-        raise BadView(f"{quoted(twice)} stands twice in one object, so that nobody knows which is meant")
+        raise BadView(f"{quoted(twice)} occurs twice in one object, so it is ambiguous")
     return read
 
 
