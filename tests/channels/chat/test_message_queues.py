@@ -94,3 +94,11 @@ async def test_a_full_queue_has_the_service_wait_and_loses_nothing(tmp_path: Pat
         await further
         await gateway.until(MAX_QUEUED + 2)
     assert gateway.texts == ["2-1", *(f"1-{number}" for number in range(MAX_QUEUED + 1))]
+
+
+async def test_one_batch_with_more_messages_of_a_chat_than_its_queue_holds_is_delivered_whole(tmp_path: Path) -> None:
+    gateway = Gateway()
+    async with receiving(gateway, tmp_path / "places.json") as inbox, asyncio.timeout(20):
+        await inbox.put([message(1, number) for number in range(2 * MAX_QUEUED + 1)])
+        await gateway.until(2 * MAX_QUEUED + 1)
+    assert gateway.texts == [f"1-{number}" for number in range(2 * MAX_QUEUED + 1)]

@@ -38,14 +38,14 @@ class MessageQueues:
         repeats what was not confirmed. Waits while a chat's queue is full. Raises OSError."""
         for message in messages:
             while self._is_full(message.spot.chat_id):
+                self._save()  # What is queued so far is delivered meanwhile.
                 self._delivered.clear()
                 await self._delivered.wait()
             if not any(one.is_for(message) for one in self._places.inbox):
                 self._places.inbox.append(QueuedMessage(message))
+            self._workers.wake(message.spot.chat_id)
         if messages:
             self._save()
-        for message in messages:
-            self._workers.wake(message.spot.chat_id)
 
     def _is_full(self, chat_id: Id) -> bool:
         return sum(one.message.spot.chat_id == chat_id for one in self._places.inbox) >= MAX_QUEUED
