@@ -30,6 +30,7 @@ class BotApi:
     def __init__(self) -> None:
         self.url = ""
         self.chats: dict[int, dict[int, dict[str, Any]]] = {}
+        self.answered: dict[int, int | None] = {}
         self.typing: list[int] = []
         self.answers: dict[str, str] = {}
         self.refusals: list[tuple[str, int, str, dict[str, Any]]] = []
@@ -181,6 +182,7 @@ class BotApi:
             message["reply_markup"] = json.loads(form["reply_markup"])
         if "message_thread_id" in form:
             message["message_thread_id"] = int(form["message_thread_id"])
+        self.answered[number] = json.loads(form.get("reply_parameters", "{}")).get("message_id")
         self.chats.setdefault(chat, {})[number] = message
         return message
 

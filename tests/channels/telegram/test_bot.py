@@ -85,7 +85,8 @@ async def test_a_group_that_became_a_supergroup_is_written_to_under_its_new_id(a
     number = await bot.send(Spot(OLD), "made", answers=3)
     assert (api.said(NEW), api.said(OLD), moves.pairs, len(saved)) == (["made"], [], [(OLD, NEW)], 1)
     assert await bot.open_chat(OLD) == NEW
-    await bot.send(Spot(OLD), "and more")
+    further = await bot.send(Spot(OLD), "and more", answers=3)
+    assert [api.answered[one] for one in (number, further)] == [None, None]  # In the new group 3 is another message.
     await bot.edit(Spot(OLD), number, "of another message")
     assert api.said(NEW) == ["made", "and more"]
     await bot.edit(Spot(NEW), number, "decided")
