@@ -58,3 +58,11 @@ def test_a_link_of_that_name_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / ".interlock-restore-link").symlink_to(tmp_path / "kept")
     with scratch_directory(tmp_path, ".interlock-restore-"):
         assert (tmp_path / "kept/file").exists()
+
+
+def test_a_directory_of_that_name_that_was_made_otherwise_stays(tmp_path: Path) -> None:
+    (tmp_path / ".interlock-restore-notes").mkdir()
+    (tmp_path / ".interlock-restore-notes/file").touch()
+    with scratch_directory(tmp_path, ".interlock-restore-"):
+        pass
+    assert (tmp_path / ".interlock-restore-notes/file").exists()

@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from interlock.app.scratch_directory import IN_USE
 from interlock.app.state_backup import (
     MANIFEST,
     BackedUpFile,
@@ -97,6 +98,7 @@ def test_no_file_is_replaced_and_nothing_is_left_behind(state: Path, archive: Pa
 def test_what_a_killed_one_left_is_removed(state: Path, archive: Path, tmp_path: Path) -> None:
     for left in (".interlock-restore-abcd", ".interlock-backup-abcd"):
         (tmp_path / left / "state").mkdir(parents=True)
+        (tmp_path / left / IN_USE).touch()
     restore_backup(archive, tmp_path / "restored")
     write_backup(state, tmp_path / "second.tar.gz", NOW_MS, "0.1.0")
     assert [path.name for path in tmp_path.glob(".interlock-*")] == []

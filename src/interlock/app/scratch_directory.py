@@ -25,12 +25,11 @@ def _locked(path: Path, flags: int, operation: int) -> Generator[None]:
 
 
 def _remove_if_abandoned(place: Path) -> None:
-    with suppress(OSError), ExitStack() as lock:
-        if place.is_symlink():
-            return
-        with suppress(FileNotFoundError):
-            lock.enter_context(_locked(place / IN_USE, os.O_RDWR, fcntl.LOCK_EX | fcntl.LOCK_NB))
-        shutil.rmtree(place, ignore_errors=True)
+    """Remove a directory that has the file, without its lock; one that lacks the file was not made here."""
+    with suppress(OSError):
+        if not place.is_symlink():
+            with _locked(place / IN_USE, os.O_RDWR, fcntl.LOCK_EX | fcntl.LOCK_NB):
+                shutil.rmtree(place, ignore_errors=True)
 
 
 @contextmanager
