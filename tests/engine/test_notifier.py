@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from engine.conversation import Table
+from interlock.engine import notifier as notifier_module
 from interlock.engine.bridge.lane_state import Limits
 from interlock.engine.notifier import MAX_INPUT_CHARS, RETRY_AFTER_MAX_MS, RETRY_MS, Notifier
 from interlock.ports.channel import ApprovalNotice, NoReceiver, NotAsked
@@ -164,6 +165,57 @@ async def test_a_nudge_sends_it_and_a_restart_sends_what_was_left() -> None:
     again.start()
     await _until(lambda: {asking.approval_id for _, asking in inbox.asked} == {first, second})
     await again.stop()
+
+
+class Duty:
+    """Whether this gateway notifies for all, at each time it asks; the last answer stays."""
+
+    def __init__(self, *answers: bool) -> None:
+        self._answers = list(answers)
+        self.asked = 0
+
+    async def leads(self) -> bool:
+        self.asked += 1
+        return self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+
+
+@pytest.mark.req("P-8", "C-4")
+async def test_a_gateway_that_does_not_notify_for_all_waits_for_no_notice_that_is_due(monkeypatch: pytest.MonkeyPatch
+                                                                                      ) -> None:
+    """It would find one that is due at once, again and again, until the other gateway has sent it."""
+    table, duty, looks = Table(), Duty(False), list[int]()
+    await held(table)
+
+    async def next_ms() -> int:
+        looks.append(0)
+        return 0
+
+    monkeypatch.setattr(table.ledger, "next_delivery_ms", next_ms)
+    asks = Notifier(table.ledger, table.clock, {}, str, leads=duty.leads)
+    asks.start()
+    await _until(lambda: duty.asked == 1)
+    assert looks == []
+    await asks.stop()
+
+
+@pytest.mark.req("P-8", "C-4")
+async def test_a_gateway_that_lost_the_duty_while_it_waited_sends_nothing_before_it_has_it_again(
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(notifier_module, "LEAD_LOOK_S", 0.0)
+    table, inbox, duty = Table(), Inbox(), Duty(True, False, False, True)
+    await held(table)
+    asked_at = list[int]()
+
+    class Seen(Inbox):
+        async def ask(self, delivery_id: str, at_ms: int, asking: ApprovalNotice) -> None:
+            asked_at.append(duty.asked)
+            await inbox.ask(delivery_id, at_ms, asking)
+
+    asks = Notifier(table.ledger, table.clock, {("default", "ops"): Seen()}, str, leads=duty.leads)
+    asks.start()
+    await _until(lambda: inbox.asked)
+    assert asked_at == [5], "before it waits and after, it asks whether the duty is its own"
+    await asks.stop()
 
 
 async def _until(true: Any) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -14,6 +14,7 @@ from interlock.engine.bridge.tenant_lane import tenant_lane_id
 from interlock.engine.cluster import renewal
 from interlock.engine.cluster.takeover import Clocked
 from interlock.engine.lanes import due_sessions
+from interlock.ports.bus import NoResponder
 from interlock.ports.leases import INSTANCE_LIFE_MS
 from interlock.ports.ledger import LaneName, LedgerError
 
@@ -21,22 +22,48 @@ pytestmark = [pytest.mark.anyio, pytest.mark.req("C-4")]
 
 
 class Slow:
-    """Leases of which one operation does not come back until a test lets it."""
+    """Leases of which one operation does not come back until a test lets it, with `is_done` once it was done."""
 
-    def __init__(self, leases: Any, held: str) -> None:
+    def __init__(self, leases: Any, held: str, *, is_done: bool = False) -> None:
         self.leases = leases
         self.held = held
+        self.is_done = is_done
         self.asked = asyncio.Event()
         self.go_on = asyncio.Event()
 
     def __getattr__(self, name: str) -> Any:
         async def call(*values: Any) -> Any:
+            answer = await getattr(self.leases, name)(*values) if self.is_done else None
             if name == self.held:
                 self.asked.set()
                 await self.go_on.wait()
+            return answer if self.is_done else await getattr(self.leases, name)(*values)
+
+        return call
+
+
+class Noting:
+    """Leases that note which operations are called."""
+
+    def __init__(self, leases: Any) -> None:
+        self.leases = leases
+        self.called: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        async def call(*values: Any) -> Any:
+            self.called.append(name)
             return await getattr(self.leases, name)(*values)
 
         return call
+
+
+class LoopTime:
+    """The running loop's time, which moves only when a test says so."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        loop = asyncio.get_running_loop()
+        self.now_s = loop.time()
+        monkeypatch.setattr(loop, "time", lambda: self.now_s)
 
 
 class Away:
@@ -61,6 +88,18 @@ class Away:
 
 def figure(member: Member, name: str) -> float | None:
     return member.front.metrics.registry.get_sample_value(f"interlock_{name}")
+
+
+@pytest.fixture(autouse=True)
+def unhurried() -> Iterator[None]:
+    """On a busy machine a test takes longer than its gateways' leases: only one that is made so is behind."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(renewal, "BEHIND_S", -600.0)
+        yield
+
+
+def fall_behind(member: Member) -> None:
+    member.cluster.renewal.joined(asyncio.get_running_loop().time() - 1_000)
 
 
 async def orphaned(town: Street, member: Member, *lanes: LaneName) -> None:
@@ -157,6 +196,136 @@ async def test_what_is_left_of_a_lease_is_shown_with_each_renewal() -> None:
         await a.cluster.settled()
 
 
+@pytest.mark.parametrize("operation", ["renew", "join"])
+async def test_a_lease_is_counted_from_when_it_was_asked_for(monkeypatch: pytest.MonkeyPatch, operation: str) -> None:
+    """The store may have renewed at once, and only its answer be late."""
+    async with street(1) as town:
+        (a,) = town.members
+        slow: Any = Slow(town.leases, operation, is_done=True)
+        a.cluster._leases = slow
+        a.cluster.renewal._leases = slow
+        if operation == "join":
+            town.clock.advance(INSTANCE_LIFE_MS)
+        with monkeypatch.context() as patch:
+            time = LoopTime(patch)
+            renewing = asyncio.create_task(a.cluster.renewal.once())
+            await slow.asked.wait()
+            time.now_s += 1.5
+            slow.go_on.set()
+            await renewing
+            assert a.cluster.renewal.left_s() == pytest.approx(INSTANCE_LIFE_MS / 1000 - 1.5)
+        await a.cluster.settled()
+
+
+async def test_a_renewal_whose_answer_comes_after_its_gateway_came_back_shortens_no_new_lease(
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    async with street(1) as town:
+        (a,) = town.members
+        slow: Any = Slow(town.leases, "renew", is_done=True)
+        a.cluster.renewal._leases = slow
+        with monkeypatch.context() as patch:
+            time = LoopTime(patch)
+            renewing = asyncio.create_task(a.cluster.renewal.once())
+            await slow.asked.wait()
+            town.clock.advance(INSTANCE_LIFE_MS)
+            time.now_s += INSTANCE_LIFE_MS / 1000
+            await a.cluster.take(LaneName("default", "s-1"))
+            slow.go_on.set()
+            await renewing
+            assert a.cluster.renewal.left_s() == pytest.approx(INSTANCE_LIFE_MS / 1000)
+        assert figure(a, "instance_deaths_total") == 1
+        assert figure(a, "lease_margin_seconds_count") == 0
+        await a.cluster.settled()
+
+
+async def test_a_gateway_that_came_back_has_nothing_of_what_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with street(2) as town:
+        a, b = town.members
+        member = LaneName("default", tenant_lane_id("default"))
+        with monkeypatch.context() as patch:
+            patch.setattr(due_sessions, "READ_AT_ONCE", 0)
+            await orphaned(town, b, member)
+            await a.cluster.take_over()
+            assert await town.leases.owner(member) == a.cluster.instance_id
+            a.cluster.give_back(LaneName("default", "s-given"), 1)
+            a.cluster.pass_on(LaneName("default", "s-passed"), 1)
+            former = a.cluster.instance_id
+            town.clock.advance(INSTANCE_LIFE_MS)
+            await a.cluster.renewal.once()
+        await a.cluster.take(member)
+        assert await town.leases.owner(member) == a.cluster.instance_id, "not under the epoch of the former claim"
+        noting = Noting(town.leases)
+        a.cluster._leases = noting  # type: ignore[assignment]
+        await a.cluster.beat()
+        assert noting.called == [], "other gateways find its former lanes without a statement for each"
+        with pytest.raises(NoResponder):
+            await b.bus.request(b.cluster.subject(f"gateway.{former}.text"), b"s/1", 1_000)
+        await a.cluster.settled()
+
+
+async def test_a_gateway_that_died_without_noticing_leads_nothing_that_another_leads_now() -> None:
+    async with street(2) as town:
+        a, b = town.members
+        assert [await a.cluster.leads("checkpoints") for _ in range(3)] == [True] * 3
+        assert town.ledger.lanes[LaneName("", "duty/checkpoints")] == 1, "asked again, it only reads"
+        town.clock.advance(INSTANCE_LIFE_MS // 2)
+        await b.cluster.renewal.once()
+        town.clock.advance(INSTANCE_LIFE_MS // 2)
+        assert await b.cluster.leads("checkpoints")
+        assert not await a.cluster.leads("checkpoints")
+        for member in (a, b):
+            await member.cluster.settled()
+
+
+async def test_a_duty_that_a_takeover_is_about_to_release_is_taken_by_who_leads() -> None:
+    """The duty of its former self, which it claimed with the other orphans."""
+    async with street(2) as town:
+        a, b = town.members
+        assert await a.cluster.leads("checkpoints")
+        town.clock.advance(INSTANCE_LIFE_MS // 2)
+        await b.cluster.renewal.once()
+        town.clock.advance(INSTANCE_LIFE_MS // 2)
+        await a.cluster.renewal.once()
+        slow: Any = Slow(town.leases, "release")
+        a.cluster.takeover._leases = slow
+        taking = asyncio.create_task(a.cluster.take_over())
+        await slow.asked.wait()
+        assert await a.cluster.leads("checkpoints")
+        slow.go_on.set()
+        await taking
+        assert not await b.cluster.leads("checkpoints"), "it was not released with the rest"
+        for member in (a, b):
+            await member.cluster.settled()
+
+
+async def test_a_gateway_that_has_read_no_rules_yet_takes_nothing_over() -> None:
+    async with street(2) as town:
+        lane = LaneName("default", tenant_lane_id("default"))
+        await orphaned(town, town.members[1], lane)
+        late = town.build()
+        await late.cluster.start()
+        assert not await late.cluster.take_over()
+        assert await town.leases.orphans(10) == [lane]
+        await late.engine.start()
+        town.members.append(late)
+        await late.cluster.take_over()
+        assert await town.leases.owner(lane) == late.cluster.instance_id
+        await late.engine.lanes.due.settled()
+
+
+async def test_a_runner_of_a_dead_gateway_is_offered_no_more_once_its_lanes_are_found() -> None:
+    """Else commands for any runner would go to this one until everything is read again."""
+    async with street(2) as town:
+        a, b = town.members
+        async with b.attached():
+            await a.cluster.settled()
+            assert len(a.engine.presence.offering("shell", "default")) == 1
+            await orphaned(town, b, LaneName("default", "s-1"))
+            await a.cluster.take_over()
+            await a.cluster.settled()
+            assert a.engine.presence.offering("shell", "default") == []
+
+
 async def test_a_lease_that_is_not_renewed_is_logged_once_and_its_return_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(renewal, "RENEW_EVERY_MS", 0)
     monkeypatch.setattr(renewal, "RETRY_S", 0.0)
@@ -202,7 +371,7 @@ async def test_a_gateway_that_is_behind_claims_nothing_and_passes_on_what_it_has
         assert await town.leases.owner(idle) is None, "without a clock it waits for somebody who asks"
         assert a.engine.lanes.due.unread() == 1
         assert figure(a, "lanes_taken_over_total") == 2
-        a.cluster.renewal.joined(asyncio.get_running_loop().time() - 2.5)
+        fall_behind(a)
         await a.cluster.take_over()
         assert a.engine.lanes.due.unread() == 0
         assert figure(a, "lanes_passed_on_total") == 1
@@ -226,7 +395,7 @@ async def test_a_gateway_that_is_behind_still_reads_what_it_did_not_claim(monkey
         await orphaned(town, b, member)
         await a.cluster.take_over()
         a.engine.lanes.due.read_soon([broken])
-        a.cluster.renewal.joined(asyncio.get_running_loop().time() - 2.5)
+        fall_behind(a)
         await a.cluster.take_over()
         assert await town.leases.orphans(10) == [member]
         assert a.engine.lanes.due.unread() == 1
@@ -243,7 +412,7 @@ async def test_lanes_that_cannot_be_passed_on_are_read(monkeypatch: pytest.Monke
         await orphaned(town, b, member)
         await a.cluster.take_over()
         a.cluster.takeover._leases = Away(town.leases, "pass_on", is_done=is_done)  # type: ignore[assignment]
-        a.cluster.renewal.joined(asyncio.get_running_loop().time() - 2.5)
+        fall_behind(a)
         with pytest.raises(LedgerError, match="PostgreSQL is away"):
             await a.cluster.take_over()
         monkeypatch.undo()

@@ -83,6 +83,25 @@ async def test_a_claims_epoch_is_had_once() -> None:
     assert taking.epoch_of(LANE) is None, "who reads the lane again takes it again"
 
 
+async def test_a_lane_whose_clock_began_just_before_its_claim_is_kept_and_one_without_is_released() -> None:
+    """Released, it would be no orphan if this gateway dies too: its clock would end."""
+    late, idle = LANE, LaneName("t1", "s-2")
+    leases = await orphan(late, idle)
+
+    class LateClock(Reader):
+        looks = 0
+
+        async def clocked(self, lanes: Sequence[LaneName]) -> list[Clocked]:
+            self.looks += 1
+            return [Clocked(late, 0.0)] if self.looks > 1 else []
+
+    reader, taking = LateClock(), Takeover(leases, lambda: "i_heir", lambda: False)
+    await taking.run(reader, await leases.orphans(9))
+    assert reader.given == [late]
+    assert taking.epoch_of(late) == 2
+    assert [await leases.owner(lane) for lane in (late, idle)] == ["i_heir", None]
+
+
 async def test_a_claim_that_is_not_fresh_is_taken_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(takeover, "CLAIM_FRESH_S", 0.0)
     assert (await claimed()).epoch_of(LANE) is None

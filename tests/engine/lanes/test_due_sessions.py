@@ -10,6 +10,7 @@ import pytest
 from interlock.engine.lanes import due_sessions
 from interlock.engine.lanes.due_sessions import READ_AT_ONCE, READ_TOGETHER, DueSessions
 from interlock.ports.ledger import LaneName
+from interlock.ports.stored_lanes import SessionClock
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("C-4")]
 
@@ -67,6 +68,18 @@ async def test_what_waits_can_be_put_off_and_comes_back_to_who_asked() -> None:
     reading.go_on.set()
     await reading.due.settled()
     assert len(reading.read) == READ_AT_ONCE
+
+
+async def test_the_clock_of_what_is_put_off_is_not_kept() -> None:
+    reading = Reading()
+    reading.due.read_soon([lane(f"s{number}") for number in range(READ_TOGETHER * READ_AT_ONCE)])
+    await asyncio.sleep(0)
+    claimed = SessionClock("claimed", "r1", "running", 1, "t1")
+    reading.due.read_claimed(claimed)
+
+    assert reading.due.put_off([claimed.lane]) == [claimed.lane]
+    assert reading.due.take_clocks([claimed.lane]) == {}
+    await reading.due.stop()
 
 
 async def test_an_alarm_reads_its_session_once_and_a_later_one_takes_its_place() -> None:

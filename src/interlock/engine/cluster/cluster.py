@@ -92,7 +92,7 @@ class Cluster(Room):
         self._unread: set[asyncio.Task[None]] = set()
         self._given_back: list[Hold] = []
         self._passed_on: list[Hold] = []
-        self._duties: dict[LaneName, int] = {}
+        self._duties: set[LaneName] = set()
         self._beats = 0
         self._tasks: list[asyncio.Task[None]] = []
         self.on_death = Signal[[]]()
@@ -128,7 +128,6 @@ class Cluster(Room):
         for serving in self._serving:
             await serving.end()
         with suppress(LedgerError):
-            await self._leases.release(self._given_back, self.instance_id)
             await self._leases.leave(self.instance_id)
 
     def abandon(self) -> None:
@@ -216,12 +215,12 @@ class Cluster(Room):
             if self.instance_id != former:
                 return
             log.warning("instance_taken_for_dead", instance_id=former)
-            self._given_back.clear()
             self._duties.clear()
             self.takeover.forget()
             self.on_death()
             if self._holder is not None:
                 await self._holder.let_go()
+            self._given_back.clear()
             self._passed_on.clear()  # The lanes of dead gateways are found without it.
             hints = self._serving[0]
             for serving in self._serving[1:]:
@@ -277,10 +276,10 @@ class Cluster(Room):
         if lane in self._duties and await self._leases.owner(lane) == self.instance_id:
             return True
         try:
-            self._duties[lane] = await self.take(lane)
+            await self.take(lane)
         except Elsewhere:
-            self._duties.pop(lane, None)
             return False
+        self._duties.add(lane)
         return True
 
     def epoch_of(self, session_id: str) -> int | None:
