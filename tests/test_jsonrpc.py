@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
-from interlock.jsonrpc import INVALID_REQUEST, PARSE_ERROR, Rpc, RpcRequest
+from interlock.jsonrpc import INVALID_REQUEST, PARSE_ERROR, Rpc, RpcError, RpcRequest
 from interlock.ports.process import LineTooLong
 
 pytestmark = pytest.mark.anyio
@@ -85,3 +86,49 @@ async def test_an_agents_output_that_is_no_message_is_passed_over() -> None:
     peer = Lines(b"Loading the model", b"[1]", LineTooLong(32), REQUEST)
     assert len(await asked_of(peer, serves=False)) == 1
     assert peer.written == []
+
+
+UNREAD = [(b'{"a":"\xff"}', "is not UTF-8 at byte "), (b"[" * 200 + b"]" * 200, "is nested deeper than 100 levels")]
+"""Members that could be skipped but not passed on."""
+
+
+@pytest.mark.req("A-8", "A-5")
+@pytest.mark.parametrize(("value", "why"), UNREAD)
+async def test_a_message_that_cannot_be_passed_on_is_refused_by_its_id(value: bytes, why: str) -> None:
+    peer = Lines(b'{"method":"note","params":' + value + b"}", b'{"id":5,"method":"ask","params":' + value + b"}",
+                 REQUEST)
+    assert [one.request_id for one in await asked_of(peer, serves=False)] == [7]
+    (answer,) = peer.written
+    assert (answer["id"], answer["error"]["code"]) == (5, INVALID_REQUEST)
+    assert why in answer["error"]["message"]
+
+
+class Replying(Lines):
+    """A peer that answers every request with this line."""
+
+    def __init__(self, line: bytes) -> None:
+        super().__init__()
+        self._line = line
+        self._asked = asyncio.Event()
+
+    async def write(self, data: bytes) -> None:
+        self._asked.set()
+
+    async def __anext__(self) -> bytes:
+        await self._asked.wait()
+        self._asked.clear()
+        return self._line
+
+
+@pytest.mark.req("A-8")
+@pytest.mark.parametrize(("value", "why"), UNREAD)
+async def test_an_answer_that_cannot_be_passed_on_is_an_error_and_not_awaited_forever(value: bytes, why: str) -> None:
+    async def ignore(*_: Any) -> None:
+        return
+
+    rpc = Rpc(Replying(b'{"id":1,"result":' + value + b"}"), ignore, ignore)
+    reading = asyncio.create_task(rpc.run())
+    with pytest.raises(RpcError, match=why):
+        await rpc.request("session/prompt", {})
+    assert rpc.garbage == 1
+    reading.cancel()

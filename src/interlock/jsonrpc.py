@@ -14,6 +14,8 @@ from typing import Any, NamedTuple, Protocol, cast
 import msgspec
 
 from interlock.ports.process import LineTooLong
+from interlock.protocol.json_form import fault_of
+from interlock.protocol.limits import MAX_AGENT_DEPTH
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
@@ -151,7 +153,10 @@ class Rpc:
             self.garbage += 1
             await self._unread(PARSE_ERROR, f"This is not JSON: {error}.")
             return
-        if message.method is None:
+        fault = fault_of(line, MAX_AGENT_DEPTH)
+        if fault is not None:
+            await self._refuse_unread(message, f"The message {fault}.")
+        elif message.method is None:
             self._answered(message)
         elif message.id is None:
             await self._notified(message.method, bytes(message.params))
@@ -163,6 +168,14 @@ class Rpc:
         if self._serves:
             error = {"code": code, "message": sentence[:MAX_ERROR_CHARS]}
             await self._send({"jsonrpc": "2.0", "id": None, "error": error})
+
+    async def _refuse_unread(self, message: _Message, sentence: str) -> None:
+        """Count a message whose members cannot be passed on. A request gets an error, an answer becomes one."""
+        self.garbage += 1
+        if message.method is None:
+            self._answered(msgspec.structs.replace(message, error=_Error(INVALID_REQUEST, sentence)))
+        elif message.id is not None:
+            await self.refuse(RpcRequest(message.id, message.method, b""), INVALID_REQUEST, sentence)
 
     def _answered(self, message: _Message) -> None:
         future = self._pending.pop(message.id, None) if isinstance(message.id, int) else None

@@ -55,6 +55,7 @@ prompt is answered with `end_turn`, unless a word says otherwise. FILE is a name
 | `wrong-session`        | a text chunk for a session that does not exist                                 |
 | `state`                | text: which session, mode, model and effort are set                            |
 | `raw`                  | the session updates that stand in `updates.json` of the workspace              |
+| `lines`                | the lines of `lines` in the workspace, whatever their bytes; @ is the session  |
 | `permit`               | a permission for each `toolCall` of `permissions.json` in the workspace        |
 | `steps`                | the updates and permissions of `steps.json` in the workspace, in their order   |
 | `mode:ID`              | it switches its mode by itself                                                 |
@@ -484,6 +485,12 @@ def raw(turn: Turn) -> None:
     with open(os.path.join(turn.workspace, "updates.json")) as file:
         for update in json.load(file):
             turn.update(update.pop("sessionUpdate"), **update)
+
+
+@word
+def lines(turn: Turn) -> None:
+    with open(os.path.join(turn.workspace, "lines"), "rb") as file:
+        turn.pipe.write(file.read().replace(b"@", turn.session_id.encode()))
 
 
 @word

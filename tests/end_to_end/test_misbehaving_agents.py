@@ -165,6 +165,26 @@ def test_an_agent_that_prints_garbage(stack: Stack, workspace: Path) -> None:
     assert {(warning["severity"], warning["error_code"]) for warning in warnings} == {("warning", "INVALID_FRAME")}
 
 
+@pytest.mark.req("A-8", "L-2", "E-1")
+@pytest.mark.parametrize("value", [
+    b'"\xff"', b'"\xed\xa0\x80"', b"1e400", b"9" * 5_000, b"[" * 970 + b"]" * 970, b'{"a":' * 975 + b"1" + b"}" * 975],
+    ids=["no UTF-8", "a surrogate", "no number", "a long number", "deep", "deep members"])
+def test_an_input_that_no_reader_could_read_reaches_neither_the_link_nor_a_list(
+    stack: Stack, workspace: Path, value: bytes
+) -> None:
+    (workspace / "lines").write_bytes(
+        b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"@","update":{"sessionUpdate":"tool_call",'
+        b'"toolCallId":"c","kind":"read","status":"in_progress","rawInput":{"path":' + value + b"}}}}\n")
+
+    errand = give(stack, workspace, "text:before lines text:after")
+
+    assert errand.ended()["state"] == "succeeded"
+    assert errand.text() == "beforeafter"
+    assert [frame["payload"]["error_code"] for frame in errand.sent("agent.error")] == ["INVALID_FRAME"]
+    assert errand.id in [one["id"] for one in stack.get("/v1/commands")["items"]]
+    assert give(stack, workspace, "text:on").ended()["state"] == "succeeded", "the runner's link carries on"
+
+
 @pytest.mark.req("A-8", "W-2")
 def test_an_agent_that_writes_a_line_of_20_mib(stack: Stack, workspace: Path) -> None:
     errand = give(stack, workspace, "text:before line text:after")

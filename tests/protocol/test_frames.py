@@ -25,7 +25,7 @@ from interlock.protocol.frames import (
     encode,
     frame_class,
 )
-from interlock.protocol.limits import MAX_FRAME_BYTES
+from interlock.protocol.limits import MAX_FRAME_BYTES, MAX_FRAME_DEPTH
 from interlock.protocol.payloads.base import TurnId
 
 PUBLISHED = """
@@ -297,3 +297,43 @@ def test_a_wrong_field_before_a_fault_of_the_json_itself_is_no_frame_and_no_fail
     with pytest.raises(InvalidFrame) as caught:
         decode_wire(b'{"type":"a","session_id":"s","seq":1,"timestamp":{},"payload":{"x":"\\ud800"}}')
     assert caught.value.wire is None
+
+
+UNREAD = [
+    ("tool.invoke.request", {"invocation_id": "i", "turn_id": sample(TurnId), "tool_name": "sh"}, "input"),
+    ("agent.interaction.request", {"interaction_id": "i", "interaction_type": "PERMISSION", "title": "t"}, "context"),
+    ("x-vendor.odd", {}, "any"),
+]
+"""Payloads with a member that is passed on as it came."""
+
+
+@pytest.mark.req("E-1", "L-2")
+@pytest.mark.parametrize(("name", "payload", "member"), UNREAD)
+@pytest.mark.parametrize("value", [
+    b'"\xff"', b"1e400", b"9" * 5_000, b"[" * 200 + b"]" * 200, b'{"a":' * 200 + b"1" + b"}" * 200])
+def test_what_would_be_passed_on_and_that_no_reader_could_read_is_refused_by_its_number(
+    name: str, payload: Any, member: str, value: bytes
+) -> None:
+    unread = {"tool_name": "sh", "input": "@"} if member == "context" else "@"
+    raw = envelope(name, {**payload, member: unread}).replace(b'"@"', value)
+    refused = refusal(raw, Direction.C)
+    assert refused.wire is not None
+    assert (refused.wire.session_id, refused.wire.seq) == ("s1", 1)
+
+
+@pytest.mark.req("L-2")
+@pytest.mark.parametrize("value", [b'"\xff"', b"[" * MAX_FRAME_DEPTH + b"]" * MAX_FRAME_DEPTH])
+def test_a_frame_that_its_receiver_would_refuse_is_not_made(value: bytes) -> None:
+    with pytest.raises(InvalidFrame):
+        encode(Frame(type="x-vendor.odd", payload=msgspec.Raw(value), message_id="m1", timestamp="",
+                     session_id="s1", seq=1))
+
+
+@pytest.mark.req("L-2", "D-2")
+def test_a_history_carries_frames_of_the_greatest_depth() -> None:
+    deep = msgspec.Raw(b"[" * 127 + b"]" * 127)
+    frame = encode(Frame(type="x-vendor.odd", payload=deep, message_id="m1", timestamp="", session_id="s1", seq=1))
+    payload = sample(FRAMES["session.history"].payload)
+    raw = envelope("session.history", {**payload, "frames": ["@"]}).replace(b'"@"', frame)
+    (nested,) = decode(raw, Direction.C).payload.frames
+    assert decode(bytes(nested), Direction.C).type == "x-vendor.odd"

@@ -14,7 +14,8 @@ from interlock.protocol import payloads as p
 from interlock.protocol.codes import Code
 from interlock.protocol.envelope import Frame, Wire
 from interlock.protocol.integers import decode_whole
-from interlock.protocol.limits import LARGEST_SEQ, MAX_FRAME_BYTES
+from interlock.protocol.json_form import fault_of
+from interlock.protocol.limits import LARGEST_SEQ, MAX_FRAME_BYTES, MAX_FRAME_DEPTH
 
 
 class Direction(Enum):
@@ -172,6 +173,9 @@ _missing = re.compile(r"Object missing required field `(.+)`")
 _wire_decoder = msgspec.json.Decoder(Wire)
 _salvage_decoder = msgspec.json.Decoder(_Salvage)
 _encoder = msgspec.json.Encoder()
+_any_decoder = msgspec.json.Decoder()
+_WITH_UNREAD = frozenset({"agent.interaction.request", "tool.invoke.request"})
+"""Types whose payload has members that are passed on unread; so has every unknown type."""
 _payload_decoders: dict[str, msgspec.json.Decoder[Any]] = {
     name: msgspec.json.Decoder(row.payload) for name, row in FRAMES.items()
 }
@@ -187,11 +191,15 @@ def decode_wire(raw: bytes) -> Wire:
     """Parse the envelope only. Raises InvalidFrame, with a `wire` if session and seq at least can be read, so that the
     frame can be refused by its number and the link stays up (E-1)."""
     try:
-        return _wire_decoder.decode(raw)
+        wire = _wire_decoder.decode(raw)
     except msgspec.MsgspecError:
-        return _wire_again(raw)
+        wire = _wire_again(raw)
     except (UnicodeDecodeError, RecursionError) as error:
         raise InvalidFrame("$", f"not JSON: {error}") from None
+    fault = fault_of(raw, MAX_FRAME_DEPTH) if wire.type != "session.history" else None  # Its frames are parsed again.
+    if fault is not None:
+        raise InvalidFrame("$", fault, wire)
+    return wire
 
 
 def _wire_again(raw: bytes) -> Wire:
@@ -222,21 +230,9 @@ def decode(raw: bytes, sender: Direction) -> Frame:
 def understand(wire: Wire, sender: Direction) -> Frame:
     """Decode the payload by the table. An unknown type keeps its payload raw (E-1). Raises InvalidFrame."""
     row = FRAMES.get(wire.type)
-    payload: Any = wire.payload
-    if row is not None:
-        if row.direction is not Direction.BOTH and row.direction is not sender:
-            raise InvalidFrame("$.type", f"{wire.type} is not sent in this direction", wire)
-        decode = _payload_decoders[wire.type].decode
-        try:
-            try:
-                payload = decode(wire.payload)
-            except msgspec.ValidationError:
-                payload = decode_whole(decode, wire.payload)  # It may write integers as floats.
-        except msgspec.ValidationError as error:
-            path, sentence = _place(error)
-            raise InvalidFrame("$.payload" + path.removeprefix("$"), sentence, wire) from None
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise InvalidFrame("$.payload", str(error), wire) from None
+    if row is not None and row.direction is not Direction.BOTH and row.direction is not sender:
+        raise InvalidFrame("$.type", f"{wire.type} is not sent in this direction", wire)
+    payload = _payload(wire)
     _check_envelope(wire, row.frame_class if row else Class.DURABLE)
     return Frame(
         type=wire.type,
@@ -247,6 +243,25 @@ def understand(wire: Wire, sender: Direction) -> Frame:
         timestamp=wire.timestamp,
         metadata=wire.metadata,
     )
+
+
+def _payload(wire: Wire) -> Any:
+    """Decode the payload of a known type, and return that of an unknown one raw. Raises InvalidFrame."""
+    decoder = _payload_decoders.get(wire.type)
+    try:
+        if decoder is None or wire.type in _WITH_UNREAD:
+            _any_decoder.decode(wire.payload)  # No reader may fail later at a number that it cannot hold.
+        if decoder is None:
+            return wire.payload
+        try:
+            return decoder.decode(wire.payload)
+        except msgspec.ValidationError:
+            return decode_whole(decoder.decode, wire.payload)  # It may write integers as floats.
+    except msgspec.ValidationError as error:
+        path, sentence = _place(error)
+        raise InvalidFrame("$.payload" + path.removeprefix("$"), sentence, wire) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidFrame("$.payload", str(error), wire) from None
 
 
 def _place(error: msgspec.ValidationError) -> tuple[str, str]:
@@ -272,12 +287,18 @@ def _check_envelope(wire: Wire, frame_class: Class) -> None:
 
 
 def encode(frame: Frame) -> bytes:
-    """Encode a frame as one line of JSON. Raises InvalidFrame with FRAME_TOO_LARGE above MAX_FRAME_BYTES (L-2).
+    """Encode a frame as one line of JSON. Raises InvalidFrame: with FRAME_TOO_LARGE above MAX_FRAME_BYTES (L-2), and
+    for a member in another form than the receiver accepts, so that no such frame waits for it.
 
     Only `session.history` may fill a message (E-5), and is bounded where it is created.
     """
     raw = _encoder.encode(frame)
-    if len(raw) > MAX_FRAME_BYTES and frame.type != "session.history":
+    if frame.type == "session.history":
+        return raw
+    if len(raw) > MAX_FRAME_BYTES:
         raise InvalidFrame("$", f"{frame.type} takes {len(raw)} bytes, the limit is {MAX_FRAME_BYTES}", None,
                            Code.FRAME_TOO_LARGE)
+    fault = fault_of(raw, MAX_FRAME_DEPTH)
+    if fault is not None:
+        raise InvalidFrame("$", fault)
     return raw

@@ -12,6 +12,11 @@ MAX_CARDS = 64
 # --- frames and messages (L-2, E-5) ---
 MAX_FRAME_BYTES = 768 * KIB
 """A frame above this, encoded, is refused by its sender with FRAME_TOO_LARGE and never enters an outbox (L-2)."""
+MAX_FRAME_DEPTH = 128
+"""A frame nested deeper is refused on both ends, and by its sender: what stores it nests it further, and a reader that
+cannot read a stored row could not read any list with it (L-2)."""
+MAX_AGENT_DEPTH = 100
+"""A message of an agent nested deeper counts as unreadable: its input must fit a frame (A-8)."""
 MAX_MESSAGE_BYTES = 1 * MIB
 """A WebSocket message above this closes the link (L-2)."""
 MAX_BLOCK_BYTES = 256 * KIB

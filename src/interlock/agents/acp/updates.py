@@ -80,7 +80,7 @@ class AcpUpdates:
             case "agent_thought_chunk":
                 await self._chunk(update.update, "thinking")
             case "tool_call" | "tool_call_update":
-                await self._tool(wire.TOOL_CALL.decode(update.update), begins=kind == "tool_call")
+                await self._tool(wire.tool_call(update.update), begins=kind == "tool_call")
                 self._wake()
             case "plan":
                 await self._plan(wire.PLAN.decode(update.update))
@@ -169,6 +169,7 @@ class AcpUpdates:
         if method == "elicitation/create":
             return await self._elicitation(wire.ELICITATION.decode(params))
         asked, own = wire.PERMISSION.decode(params), wire.ASKED_PERMISSION.decode(params).tool_call
+        wire.ANYTHING.decode(params)
         if self._turn_writer is None or await self._elsewhere(asked, self._turn_writer):
             return None
         if self._reader is not None and self._reader.waits:

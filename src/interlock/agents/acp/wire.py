@@ -259,6 +259,17 @@ ASKED_PERMISSION = msgspec.json.Decoder(AskedPermission)
 PERMISSION = msgspec.json.Decoder(Permission)
 ELICITATION = msgspec.json.Decoder(Elicitation)
 CANCEL_REQUEST = msgspec.json.Decoder(CancelRequest)
+ANYTHING = msgspec.json.Decoder()
+"""Reads a message whole: raises msgspec.DecodeError for a number that no reader can hold, which a member that is kept
+as bytes may have."""
+
+
+def tool_call(raw: msgspec.Raw) -> AcpToolCallWire:
+    """Decode a call's update, and read its input, which is passed on as it came. Raises msgspec.DecodeError."""
+    update = TOOL_CALL.decode(raw)
+    if update.raw_input:
+        ANYTHING.decode(update.raw_input)
+    return update
 
 
 def options_in(answer: bytes) -> list[ConfigOption]:

@@ -11,6 +11,8 @@ from claude_agent_sdk import ProcessError, Transport
 
 from interlock.ports.agent import ProcessExit
 from interlock.ports.process import LineTooLong, Process
+from interlock.protocol.json_form import fault_of
+from interlock.protocol.limits import MAX_AGENT_DEPTH
 
 END_GRACE_S = 2.0
 """Time for the program to write its conversation to disk after the end of its input; then it is terminated."""
@@ -88,6 +90,7 @@ class SupervisedTransport(Transport):
 def _read(line: bytes) -> dict[str, Any] | None:
     try:
         message = _decode(line)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    return cast("dict[str, Any]", message) if isinstance(message, dict) else None
+    fits = isinstance(message, dict) and fault_of(line, MAX_AGENT_DEPTH) is None
+    return cast("dict[str, Any]", message) if fits else None
