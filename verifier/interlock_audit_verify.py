@@ -108,7 +108,8 @@ def check(lines: list[bytes], key: Ed25519PublicKey, kept: bytes | None = None) 
 def check_proof(raw: bytes, key: Ed25519PublicKey) -> tuple[int, str, str]:
     """Give (records, their command, origin of the log) of a proof that holds. Raises Bad."""
     try:
-        file = json.loads(raw) if len(raw) <= MAX_PROOF_BYTES else None
+        file = json.loads(raw.decode(), object_pairs_hook=members) if len(raw) <= MAX_PROOF_BYTES else None
+        canonical(file)  # Half a surrogate pair and a number without end have no form at all.
         command, line = file["command_id"], canonical({"checkpoint": file["checkpoint"]}) + b"\n"
         found = [(one.pop("record"), one.pop("proof"), one) for one in file["records"]]
         good = (file.keys() == {"format", "command_id", "checkpoint", "records"} and file["format"] == PROOF_FORMAT
@@ -139,6 +140,14 @@ def check_proof(raw: bytes, key: Ed25519PublicKey) -> tuple[int, str, str]:
             raise Bad("unreadable", seq)
         last = seq
     return len(found), command, origin
+
+
+def members(pairs: list) -> dict:
+    """Give an object's members. Raises ValueError where a name stands twice: readers differ in which one they show."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a name stands twice")
+    return found
 
 
 def climbed(digest: bytes, index: int, size: int, path: list[bytes]) -> bytes | None:

@@ -176,6 +176,30 @@ def test_what_is_no_proof_is_one_sentence(raw: bytes) -> None:
     assert (report.ok, report.kind) == (False, "unreadable")
 
 
+@pytest.mark.parametrize(("text", "instead"), [
+    ('"action": "vote"', '"action": "approve", "action": "vote"'),
+    ('"who": {', '"who": {"id": "user:mallory", "role": "owner"}, "who": {'),
+    ('"who": {', '"who": {"id": "user:mallory", '),
+    ('{"format"', '{"command_id": "cmd_b", "format"'),
+    ('{"format"', '{"records": [], "format"'),
+])
+def test_a_file_that_one_reader_shows_in_another_way_than_the_next_proves_nothing(text: str, instead: str) -> None:
+    report = checked(changed(lambda _: None).replace(text.encode(), instead.encode(), 1))
+    assert (report.ok, report.kind) == (False, "unreadable")
+    assert "a member occurs twice" in report.message
+
+
+@pytest.mark.parametrize("change", [
+    lambda raw: raw.replace(b'"n": 3', b'"n": "\\ud800 half a pair"', 1),
+    lambda raw: raw.replace(b'"n": 3', b'"n": NaN', 1),
+    lambda raw: raw.replace(b'"n": 3', b'"n": 1e400', 1), lambda raw: b"\xef\xbb\xbf" + raw,
+    lambda raw: raw.decode().encode("utf-16"), lambda raw: raw + b"{}"],
+    ids=["half a pair", "NaN", "1e400", "a mark before it", "UTF-16", "more behind it"])
+def test_both_verifiers_refuse_what_is_not_json_in_utf_8(change: Callable[[bytes], bytes]) -> None:
+    report = checked(change(changed(lambda _: None)))
+    assert (report.ok, report.kind) == (False, "unreadable")
+
+
 def test_a_record_says_what_its_bytes_say() -> None:
     records = log()
     assert msgspec.json.encode(proven(records[2].body, []).record, order="sorted") == records[2].body

@@ -6,6 +6,7 @@ checkpoint's root (RFC 6962). It has no personal data: a record only commits to 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -124,12 +125,21 @@ def _read(raw: bytes) -> RecordProof:
         raise _WrongProof("unreadable", f"The file has more than {MAX_PROOF_FILE_BYTES} bytes.")
     try:
         proof = _file.decode(raw)
-    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        json.loads(raw, object_pairs_hook=_members)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise _WrongProof("unreadable", f"The file is not a proof that this version can read: {error}.") from None
     if not 0 < len(proof.records) <= MAX_PROVEN_RECORDS:
         raise _WrongProof("unreadable", f"A proof has 1 to {MAX_PROVEN_RECORDS} records, this one has "
                                         f"{len(proof.records)}.")
     return proof
+
+
+def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object's members. Raises ValueError for a repeated name: readers differ in which of them they show."""
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        raise ValueError("a member occurs twice in one object")
+    return members
 
 
 def _signed(note: str, public_key: Ed25519PublicKey) -> Checkpoint:
