@@ -233,11 +233,14 @@ class RuleSet:
         return found
 
     def explain(self, subject: PolicySubject) -> list[RuleStep]:
-        """Evaluate the rules as `decide` does, up to the one that decides."""
+        """Evaluate the rules as `decide` does, up to the one that decides. Rules of other tenants, which cannot decide,
+        are left out: their names are those tenants' words (K-1)."""
         if _before_rules(subject) is NOT_NAMED:
             return [RuleStep(NOT_NAMED.rule, "shipped", NOT_NAMED.effect, None)]
         steps: list[RuleStep] = []
         for source, rule in self.listed():
+            if rule.tenant not in (None, subject.tenant_id):
+                continue
             excepted = rule is SHIPPED_FIRST[0] and MEMORY_WRITE.missed(subject) is None
             steps.append(RuleStep(rule.name, source, rule.effect, "path" if excepted else rule.missed(subject)))
             if steps[-1].missed is None:

@@ -103,6 +103,16 @@ async def test_a_remembered_rule_is_listed_and_revoked_once(gateway: Gateway) ->
     assert [(one["action"], one["meta"]["change"]) for one in records] == [("policy_change", "revoked")]
 
 
+@pytest.mark.req("P-1", "K-1")
+async def test_no_step_of_an_explanation_names_a_rule_of_another_tenant(gateway: Gateway) -> None:
+    gateway.desk.policy = RuleSet([Rule(name="theirs", effect="deny", tenant="other", tool="shell"),
+                                   Rule(name="ours", effect="ask", tenant="default", tool="shell")])
+    await gateway.desk.add_approval("apr_1", door="tool", tool_name="shell")
+    for path in ("/v1/policy/decision?agent=shell&tool=shell", "/v1/approvals/apr_1/explain"):
+        named = [step["rule"] for step in (await gateway.http.get(path)).json()["steps"]]
+        assert ("theirs" in named, named[-1]) == (False, "ours"), path
+
+
 @pytest.mark.req("A-9")
 async def test_the_rule_is_shown_before_it_is_saved(gateway: Gateway) -> None:
     make = msgspec.Raw(b'{"command":"make"}')
@@ -165,3 +175,13 @@ async def test_a_person_registers_and_revokes_a_signing_key(gateway: Gateway) ->
     listed = (await gateway.http.get("/v1/signing-keys")).json()["signing_keys"]
     assert [one["key_id"] for one in listed] == [key["key_id"]]
     assert (await gateway.post("/v1/signing-keys/sgk_none/revoke", {})).status_code == 404
+
+
+@pytest.mark.req("P-4", "K-1")
+async def test_a_key_that_another_tenant_has_registered_is_registered_as_any_other(gateway: Gateway) -> None:
+    ours = await gateway.post("/v1/signing-keys", {"public_key": PUBLIC})
+    async with gateway.as_role("owner", "other") as elsewhere:
+        theirs = await elsewhere.post("/v1/signing-keys", json={"public_key": PUBLIC},
+                                      headers={"Idempotency-Key": "one-key-for-one-key"})
+    assert (ours.status_code, theirs.status_code) == (201, 201), theirs.text
+    assert ours.json()["key_id"] != theirs.json()["key_id"]
