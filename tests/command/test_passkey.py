@@ -94,8 +94,8 @@ def test_where_a_page_was_is_read_from_what_the_browser_wrote() -> None:
 
 def test_a_vote_names_the_method_that_its_key_is_for() -> None:
     soft = SoftAuthenticator()
-    key = SigningKey(key_id=key_id_of(soft.public_key), tenant_id="default", owner=Actor(type="user", id="kim"),
-                     public_key=soft.public_key, created_at=iso(NOW),
+    key = SigningKey(key_id=key_id_of(soft.public_key, "default"), tenant_id="default",
+                     owner=Actor(type="user", id="kim"), public_key=soft.public_key, created_at=iso(NOW),
                      passkey=Passkey(credential_id=soft.credential_id, origin=ORIGIN))
     statement = Statement("default", "apr_1", "ab" * 32, "grant", "user:kim", key.key_id, iso(NOW))
     assertion = soft.confirms(statement.signed_bytes())

@@ -16,8 +16,8 @@ from interlock.protocol.resources import Actor, SigningKey
 NOW = 1_800_000_000_000
 PAIR = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 PUBLIC = base64.b64encode(PAIR.public_key().public_bytes_raw()).decode()
-KEY = SigningKey(key_id=key_id_of(PUBLIC), tenant_id="default", owner=Actor(type="user", id="kim"), public_key=PUBLIC,
-                 created_at=iso(NOW))
+KEY = SigningKey(key_id=key_id_of(PUBLIC, "default"), tenant_id="default", owner=Actor(type="user", id="kim"),
+                 public_key=PUBLIC, created_at=iso(NOW))
 SAID = Statement("default", "apr_1", "ab" * 32, "grant", "user:kim", KEY.key_id, iso(NOW))
 
 

@@ -51,9 +51,11 @@ def read_public_key(text: str) -> Ed25519PublicKey:
     return Ed25519PublicKey.from_public_bytes(raw)
 
 
-def key_id_of(public_key: str) -> str:
-    """Return a key's id, derived from it: `sgk_` and the first 16 hex digits of its SHA-256."""
-    return "sgk_" + hashlib.sha256(base64.b64decode(public_key)).hexdigest()[:16]
+def key_id_of(public_key: str, tenant_id: str) -> str:
+    """Return a new key's id, derived from it and its tenant: one key pair has another id in each tenant, so that no
+    tenant learns from a conflict what another has registered."""
+    named = tenant_id.encode() + b"\n" + base64.b64decode(public_key)
+    return "sgk_" + hashlib.sha256(named).hexdigest()[:16]
 
 
 def verify(key: SigningKey, approver: str, statement: Statement, signature: str | PasskeyAssertion | None, now_ms: int

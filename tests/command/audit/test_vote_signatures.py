@@ -25,11 +25,11 @@ KIM = {"id": "user:kim", "role": "approver"}
 
 def registered(public_key: str, **more: str) -> AuditDraft:
     return draft(1, who=KIM, action="key_rotate", command_id=None, meta={
-        "signing_key": key_id_of(public_key), "change": "registered", "public_key": public_key, **more})
+        "signing_key": key_id_of(public_key, "t1"), "change": "registered", "public_key": public_key, **more})
 
 
 def said(public_key: str, **changes: Any) -> Statement:
-    return Statement("t1", "apr_1", "ab" * 32, "grant", "user:kim", key_id_of(public_key), AT)._replace(**changes)
+    return Statement("t1", "apr_1", "ab" * 32, "grant", "user:kim", key_id_of(public_key, "t1"), AT)._replace(**changes)
 
 
 def vote(statement: Statement, **how: Any) -> AuditDraft:

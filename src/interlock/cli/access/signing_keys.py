@@ -20,7 +20,7 @@ from interlock.cli.link.gateway_link import GatewayLink
 from interlock.cli.options import Json
 from interlock.cli.verb_answer import ListTable, print_answer
 from interlock.cli.verb_error import Trouble, usage
-from interlock.command.signature import Statement, key_id_of
+from interlock.command.signature import Statement
 from interlock.protocol.answers import SigningKeyList
 from interlock.protocol.api.access import LIST_SIGNING_KEYS
 from interlock.protocol.clock import iso
@@ -94,17 +94,16 @@ class Signer:
 
     async def sign(self, link: GatewayLink, approval: Approval, decision: Decision) -> dict[str, str]:
         """Return the members of a vote's body that sign it."""
-        key_id = key_id_of(self.public_key)
-        mine = next((one for one in await _keys(link) if one.key_id == key_id), None)
+        mine = next((one for one in await _keys(link) if one.public_key == self.public_key), None)
         if mine is None or mine.revoked_at is not None:
-            so = "is not registered" if mine is None else "was revoked"
-            raise Trouble("Forbidden", f"The signing key {key_id} {so} at this gateway.",
+            so = "is not registered" if mine is None else f"was revoked as {mine.key_id}"
+            raise Trouble("Forbidden", f"The signing key of this directory {so} at this gateway.",
                           "Register one with: interlock signing-keys create")
         at = iso(int(datetime.now(UTC).timestamp() * 1000))
         statement = Statement(approval.tenant_id, approval.id, approval.digest, decision,
-                              f"{mine.owner.type}:{mine.owner.id}", key_id, at)
+                              f"{mine.owner.type}:{mine.owner.id}", mine.key_id, at)
         signature = base64.b64encode(self._key.sign(statement.signed_bytes())).decode()
-        return {"method": "signature", "key_id": key_id, "at": at, "signature": signature}
+        return {"method": "signature", "key_id": mine.key_id, "at": at, "signature": signature}
 
 
 async def _keys(link: GatewayLink) -> list[SigningKey]:

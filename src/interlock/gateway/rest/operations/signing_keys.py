@@ -42,8 +42,9 @@ async def create(call: ApiRequest) -> ASGIApp:
     except ValueError as error:
         raise Problem("InvalidPayload", f"/public_key: it {error}",
                       errors=(Place("/public_key", str(error)),)) from None
-    key = SigningKey(key_id=key_id_of(body.public_key), tenant_id=principal.tenant_id, owner=principal.actor,
-                     public_key=body.public_key, label=body.label, created_at=iso(call.front.clock.now_ms()))
+    key = SigningKey(key_id=key_id_of(body.public_key, principal.tenant_id), tenant_id=principal.tenant_id,
+                     owner=principal.actor, public_key=body.public_key, label=body.label,
+                     created_at=iso(call.front.clock.now_ms()))
     await _check_new(call, key)
     return await _keep(call, key, 201, "registered")
 
@@ -69,20 +70,21 @@ async def register_passkey(call: ApiRequest) -> ASGIApp:
         check_assertion(public_key, origin, body.assertion, statement.signed_bytes())
     except ValueError as error:
         raise Problem("Forbidden", f"The assertion {error}.") from None
-    key = SigningKey(key_id=key_id_of(body.public_key), tenant_id=principal.tenant_id, owner=principal.actor,
-                     public_key=body.public_key, label=body.label, created_at=iso(now_ms),
+    key = SigningKey(key_id=key_id_of(body.public_key, principal.tenant_id), tenant_id=principal.tenant_id,
+                     owner=principal.actor, public_key=body.public_key, label=body.label, created_at=iso(now_ms),
                      passkey=Passkey(credential_id=body.credential_id, origin=origin))
     await _check_new(call, key)
     return await _keep(call, key, 201, "registered")
 
 
 async def _check_new(call: ApiRequest, key: SigningKey) -> None:
-    """Raise Problem for a key that is registered already, and for one beyond the limit of a person."""
-    ledger, principal = call.front.desk.ledger, call.principal
-    if await ledger.signing_key(key.key_id) is not None:
-        raise Problem("Conflict", f"The key {key.key_id} is registered already.", hint="Make another key pair.")
-    own = [record.key for record in await ledger.signing_keys(principal.tenant_id)
-           if record.key.owner == principal.actor and record.key.revoked_at is None]
+    """Raise Problem for a key that the tenant has registered already, and for one beyond the limit of a person."""
+    principal = call.principal
+    known = [record.key for record in await call.front.desk.ledger.signing_keys(principal.tenant_id)]
+    same = next((one for one in known if key.key_id == one.key_id or key.public_key == one.public_key), None)
+    if same is not None:
+        raise Problem("Conflict", f"The key {same.key_id} is registered already.", hint="Make another key pair.")
+    own = [one for one in known if one.owner == principal.actor and one.revoked_at is None]
     if len(own) >= KEYS_A_PERSON:
         raise Problem("QuotaExceeded", f"{KEYS_A_PERSON} signing keys of yours are good already.",
                       hint="Revoke one that is not used.")
