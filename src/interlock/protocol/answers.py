@@ -217,6 +217,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     approvals_pending: int
     sessions: int
     viewers: int
+    """Readers of the tenant's streams at this gateway."""
     runners: list[Node]
     drains: list[Drain] = []
     unsigned: str | None = None

@@ -287,6 +287,7 @@ async def test_closing_the_hub_ends_every_stream_and_later_ones_too() -> None:
         return [n async for burst in viewer for n in numbers(burst)]
 
     async with lane.hub.join("default", S, 0) as viewer:
+        assert [lane.hub.count(tenant) for tenant in (None, "default", "other")] == [1, 1, 0]
         reading = asyncio.ensure_future(read(viewer))
         while lane.reads < 2:
             await asyncio.sleep(0)

@@ -89,7 +89,7 @@ class StreamViewer:
         self.cursor = after
         """Number of the last durable item that was returned."""
         self._source = source
-        self._tenant_id = tenant_id
+        self.tenant_id = tenant_id
         self._stream = stream
         self._topic = topic
         self._longest_page = page
@@ -199,7 +199,7 @@ class StreamViewer:
                 return []
             if self._turn is None:
                 self._turn = await self._replays.turn(self._reader)
-            rows = await self._source.tail(self._tenant_id, self._stream, self.cursor, self._page)
+            rows = await self._source.tail(self.tenant_id, self._stream, self.cursor, self._page)
             if rows:
                 items = [Durable(*row) for row in rows]
                 self._measure(items)
@@ -421,9 +421,9 @@ class Viewers:
             if relay is not None:
                 relay.unwatch(stream)
 
-    def count(self) -> int:
-        """Return the number of viewers."""
-        return sum(len(topic.viewers) for topic in self.topics.values())
+    def count(self, tenant_id: str | None = None) -> int:
+        """Return the number of viewers, of one tenant's streams or of all."""
+        return sum(tenant_id in (None, viewer.tenant_id) for topic in self.topics.values() for viewer in topic.viewers)
 
     def close(self) -> None:
         """End every stream, and each that is joined from now on: the gateway stops."""

@@ -76,7 +76,7 @@ async def show(call: ApiRequest) -> ASGIApp:
         tenant_id=tenant, role=call.principal.role, commands=counts,
         approvals_pending=len(await desk.ledger.approvals(tenant, "pending", None, PAGE_MAX)),
         sessions=len(await desk.ledger.sessions(tenant, PAGE_MAX)),
-        viewers=desk.viewers.count(), runners=await desk.nodes(tenant),
+        viewers=desk.viewers.count(tenant), runners=await desk.nodes(tenant),
         drains=desk.drains.of(tenant), unsigned=call.front.signing.reason(tenant), cluster=cluster,
         restored=await desk.setbacks.anywhere(tenant),
     ))
