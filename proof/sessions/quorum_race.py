@@ -27,7 +27,7 @@ def earned(log: list[dict[str, Any]]) -> str:
     votes: dict[str, str] = {}
     for record in log:
         if record["action"] == "withdraw":
-            votes.pop(record["who"]["id"], None)
+            votes.pop(record["meta"].get("vote_of", record["who"]["id"]), None)
         elif record["action"] == "vote":
             votes[record["who"]["id"]] = record["meta"]["decision"]
             if list(votes.values()).count("deny") >= REQUIRED:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from typing import Any
 
 import msgspec
 import pytest
@@ -29,7 +30,7 @@ def approval(**changes: object) -> Approval:
     return msgspec.structs.replace(made, **changes)
 
 
-def yes(by: Actor, **more: str) -> Ballot:
+def yes(by: Actor, **more: Any) -> Ballot:
     return Ballot(by=by, decision="grant", at="now", **more)
 
 
@@ -151,6 +152,29 @@ def test_a_vote_that_was_taken_back_counts_no_more_and_stays_to_be_seen() -> Non
     with pytest.raises(Problem, match="has no vote"):
         withdraw(taken, KIM, "later")
     assert count(taken, no(KIM)).outcome == "denied"
+
+
+@pytest.mark.req("P-3")
+def test_a_person_takes_back_the_vote_of_an_agent_that_they_drive_and_an_agent_only_its_own() -> None:
+    robot = Actor(type="agent", id="robot")
+    cast = count(approval(required=2), yes(robot, driver=KIM)).approval
+    assert "user:kim has already voted grant" in refused(cast, no(KIM), "Conflict")
+    taken = withdraw(cast, KIM, "later")
+    assert count(taken, no(KIM)).outcome == "denied"
+    own = count(approval(required=2), yes(KIM)).approval
+    for before, driver in ((own, KIM), (cast, LEE), (cast, None)):
+        with pytest.raises(Problem, match="agent:robot has no vote"):
+            withdraw(before, robot, "later", driver)
+    assert withdraw(cast, robot, "later", KIM) == taken
+
+
+@pytest.mark.req("P-3")
+def test_an_agent_with_keys_of_two_people_is_one_vote() -> None:
+    robot = Actor(type="agent", id="robot")
+    first = count(approval(required=2), yes(robot, driver=KIM)).approval
+    assert "agent:robot has already voted grant on approval apr_1, for user:kim" in refused(
+        first, yes(robot, driver=LEE), "Conflict")
+    assert count(first, yes(LEE)).outcome == "granted"
 
 
 @pytest.mark.req("P-3")

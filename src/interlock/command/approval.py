@@ -75,9 +75,10 @@ def counted_votes(approval: Approval) -> list[Vote]:
 def check(approval: Approval, ballot: Ballot) -> Vote | None:
     """Check whether a ballot may be counted; returns the same vote if it was cast before (P-2, P-3). Raises Problem.
 
-    Each person has one vote, and agents that a person drives vote for no one else. The same vote again is a no-op, the
-    opposite needs a withdrawal, and any vote after the decision is 409. A ballot that names another digest was cast on
-    something else, and a voter who is not entitled receives an error.
+    Each person has one vote, and agents that a person drives vote for no one else. An agent also has one, however many
+    people drive it by keys of theirs. The same vote again is a no-op, the opposite needs a withdrawal, and any vote
+    after the decision is 409. A ballot that names another digest was cast on something else, and a voter who is not
+    entitled receives an error.
     """
     voter = named(ballot.driver or ballot.by)
     earlier = next((vote for vote in counted_votes(approval) if (vote.driver or vote.by) == voter), None)
@@ -88,6 +89,10 @@ def check(approval: Approval, ballot: Ballot) -> Vote | None:
     if earlier is not None:
         raise Problem("Conflict", f"{voter} has already voted {earlier.decision} on approval {approval.id}",
                       hint="Take that vote back first.")
+    other = next((vote for vote in counted_votes(approval) if vote.by == named(ballot.by)), None)
+    if other is not None:
+        raise Problem("Conflict", f"{other.by} has already voted {other.decision} on approval {approval.id}, for "
+                      f"{other.driver or 'itself'}", hint="One agent is one vote, whoever drives it: vote as a person.")
     if ballot.digest is not None and ballot.digest != approval.digest:
         raise Problem("Conflict", f"approval {approval.id} is on digest {approval.digest}, not {ballot.digest}",
                       hint="Show the approval again and decide on what it shows now.")
@@ -118,11 +123,14 @@ def count(approval: Approval, ballot: Ballot) -> BallotOutcome:
     return BallotOutcome(voted, "counted")
 
 
-def withdraw(approval: Approval, by: Actor, at: str) -> Approval:
-    """Withdraw a vote that has decided nothing yet (P-3). Raises Problem Conflict."""
+def withdraw(approval: Approval, by: Actor, at: str, driver: Actor | None = None) -> Approval:
+    """Withdraw a vote that has decided nothing yet (P-3): a person their own, or that of an agent that they drive; an
+    agent only the one that it cast for its `driver`. Raises Problem Conflict."""
     if approval.state != "pending":
         raise Problem("Conflict", too_late(approval, "nothing was taken back"))
-    mine = next((vote for vote in counted_votes(approval) if vote.by == named(by)), None)
+    cast_by = None if driver is None else named(driver)
+    mine = next((vote for vote in counted_votes(approval)
+                 if (vote.by, vote.driver) == (named(by), cast_by) or vote.driver == named(by)), None)
     if mine is None:
         raise Problem("Conflict", f"{named(by)} has no vote on approval {approval.id} to take back")
     taken = msgspec.structs.replace(mine, withdrawn_at=at)

@@ -274,7 +274,7 @@ class Engine:
         if taken is None:
             record = await self.ledger.approval(approval_id, principal.tenant_id)
             assert record is not None
-            return withdraw(record.approval, principal.actor, iso(self.clock.now_ms()))
+            return withdraw(record.approval, principal.actor, iso(self.clock.now_ms()), principal.driver)
         return taken
 
     async def report_cards(self, principal: Principal, approval_id: str, body: CardsBody, remember: Remember,

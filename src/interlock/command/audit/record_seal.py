@@ -128,7 +128,7 @@ def _changed_votes(approval: Approval, own: Sequence[SealedFields]) -> str | Non
                 return "a vote was recorded on another digest"
             cast[one.who["id"]] = one
         elif one.action == "withdraw":
-            cast.pop(one.who["id"], None)
+            cast.pop(one.meta.get("vote_of", one.who["id"]), None)  # Of an agent that the person drives.
     recorded = {by: (one.meta.get("decision"), one.who["role"], one.meta.get("key_id")) for by, one in cast.items()}
     votes = counted_votes(approval)
     if len(votes) != len(recorded) or {one.by: (one.decision, one.role, one.key_id) for one in votes} != recorded:

@@ -34,7 +34,7 @@ ANSWER_QUESTION = Operation(
     verb="answer")
 WITHDRAW_VOTE = Operation(
     "withdrawVote", "POST", "/approvals/{approval_id}/withdrawals",
-    "Take one's own vote back; the answer is the approval after it (P-3).",
+    "Take one's own vote back, or that of an agent that one drives; the answer is the approval after it (P-3).",
     roles=APPROVERS, body=WithdrawalBody, body_optional=True, answers=Approval, codes=("Conflict",),
     verb="withdraw")
 REPORT_CARDS = Operation(

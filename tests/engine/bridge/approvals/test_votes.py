@@ -74,6 +74,21 @@ async def test_a_vote_is_taken_back_before_it_decided_and_the_record_says_both()
         await table.engine.withdraw(LEE, approval_id, remember)
 
 
+@pytest.mark.req("P-3", "U-1", "H-5")
+async def test_a_vote_of_an_agent_that_its_driver_took_back_is_on_record_as_that_agents() -> None:
+    table = Table(TWO)
+    approval_id = await held(table)
+    robot = msgspec.structs.replace(KIM, actor=Actor(type="agent", id="robot"), driver=KIM.actor)
+    await cast(table, approval_id, robot)
+    await table.engine.withdraw(KIM, approval_id, remember)
+    records = [msgspec.json.decode(one.body) for one in await table.ledger.audit("default", 0, 100)]
+    assert [(one["who"]["id"], one["meta"]["vote_of"]) for one in records if one["action"] == "withdraw"] == [
+        ("user:kim", "agent:robot")]
+    await table.restart()
+    assert (await cast(table, approval_id, KIM, decision="deny")).state == "denied"
+    assert "tampered" not in await table.actions()
+
+
 @pytest.mark.req("P-4")
 async def test_a_signed_vote_counts_and_the_audit_record_keeps_the_signature() -> None:
     table = Table(RuleSet([Rule(name="sign", effect="ask", tool="shell", signed=True)]))
@@ -82,7 +97,8 @@ async def test_a_signed_vote_counts_and_the_audit_record_keeps_the_signature() -
         await cast(table, approval_id, KIM)
     pair = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
     public = base64.b64encode(pair.public_key().public_bytes_raw()).decode()
-    key = SigningKey(key_id=key_id_of(public), tenant_id="default", owner=KIM.actor, public_key=public, created_at="")
+    key = SigningKey(key_id=key_id_of(public, "default"), tenant_id="default", owner=KIM.actor, public_key=public,
+                     created_at="")
     said = Statement("default", approval_id, (await shown(table, approval_id)).digest, "grant", "user:kim", key.key_id,
                      iso(table.clock.now_ms()))
     body = {"method": "signature", "key_id": key.key_id, "at": said.at,
@@ -104,8 +120,9 @@ async def test_a_rule_that_wants_a_passkey_counts_no_other_vote_and_the_record_k
     digest = (await shown(table, approval_id)).digest
     pair, soft = Ed25519PrivateKey.from_private_bytes(bytes(range(32))), SoftAuthenticator()
     public = base64.b64encode(pair.public_key().public_bytes_raw()).decode()
-    plain = SigningKey(key_id=key_id_of(public), tenant_id="default", owner=KIM.actor, public_key=public, created_at="")
-    tap = SigningKey(key_id=key_id_of(soft.public_key), tenant_id="default", owner=KIM.actor, created_at="",
+    plain = SigningKey(key_id=key_id_of(public, "default"), tenant_id="default", owner=KIM.actor, public_key=public,
+                       created_at="")
+    tap = SigningKey(key_id=key_id_of(soft.public_key, "default"), tenant_id="default", owner=KIM.actor, created_at="",
                      public_key=soft.public_key, passkey=Passkey(credential_id=soft.credential_id, origin=soft.origin))
     await table.ledger.commit(WriteBatch([Put(SigningKeyRecord(key=key)) for key in (plain, tap)]))
 

@@ -96,10 +96,11 @@ def vote(lane: Lane, principal: Principal, approval_id: str, body: GrantBody, co
 def take_back(lane: Lane, principal: Principal, approval_id: str) -> Approval:
     """Withdraw a vote that has decided nothing yet (P-3). Raises Problem Conflict."""
     record = _pending(lane, approval_id)
-    approval = withdraw(record.approval, principal.actor, lane.at)
+    approval = withdraw(record.approval, principal.actor, lane.at, principal.driver)
     kept = lane.keep_approval(msgspec.structs.replace(record, approval=approval))
-    lane.audit("withdraw", _who(principal), {"digest": approval.digest}, command_id=approval.command_id,
-               approval_id=approval_id)
+    (taken,) = (now.by for before, now in zip(record.approval.votes, approval.votes, strict=True) if before != now)
+    meta = {"digest": approval.digest, **({"vote_of": taken} if taken != named(principal.actor) else {})}
+    lane.audit("withdraw", _who(principal), meta, command_id=approval.command_id, approval_id=approval_id)
     lane.feed_approval(kept, _who(principal)["id"])
     return approval
 
