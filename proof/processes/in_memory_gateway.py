@@ -8,6 +8,8 @@ from typing import Any
 import httpx2
 
 from interlock.backends.memory.ledger import MemoryLedger
+from interlock.backends.memory.objects import MemoryObjects
+from interlock.backends.memory.transcripts import MemoryTranscripts
 from interlock.config import Config
 from interlock.engine.bridge.lane_state import Limits
 from interlock.gateway.access.credentials import Issuers, digest
@@ -44,8 +46,10 @@ class InMemoryGateway:
         self.config = config or Config()
         self.clock = clock or SetClock()
         self.ledger = ledger or MemoryLedger()
+        self.objects = MemoryObjects(now_ms=self.clock.now_ms)
         parts = assemble(
-            GatewayStores(self.ledger), self.clock, GatewayFacts("gw_proof", "0", "/state", "/state/ledger.db"),
+            GatewayStores(self.ledger, MemoryTranscripts(), self.objects), self.clock,
+            GatewayFacts("gw_proof", "0", "/state", "/state/ledger.db"),
             GatewaySettings(limits=Limits(timeout_ms=1000, approval_ttl_ms=1000, queue_ttl_ms=1000,
                                           detach_ttl_ms=1000, buffer_policy="RING"),
                             rates=self.config.rates, issuers=issuers, heartbeat_s=30),
@@ -67,10 +71,10 @@ class InMemoryGateway:
         return keys
 
     async def ask(self, token: str | None, method: str, path: str, **more: Any) -> httpx2.Response:
-        """One request; a POST gets a fresh idempotency key."""
+        """One request; a change gets a fresh idempotency key."""
         self._asked += 1
         headers = {**({"Authorization": f"Bearer {token}"} if token is not None else {}), **more.pop("headers", {})}
-        if method == "POST":
+        if method != "GET":
             headers.setdefault("Idempotency-Key", f"proof-{self._asked:012d}")
         return await self.http.request(method, path, headers=headers, **more)
 
