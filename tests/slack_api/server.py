@@ -66,8 +66,9 @@ class SlackApi:
         return ts
 
     async def press(self, channel: str, user: str, ts: str, label: str, *, value: str | None = None,
-                    action_ts: str | None = None, elsewhere: str | None = None) -> None:
-        """Press a button; with `value`, send that instead of the button's own; `elsewhere` names another channel."""
+                    action_ts: str | None = None, elsewhere: str | None = None, team: str = "T1") -> None:
+        """Press a button; with `value`, send that instead of its own; `elsewhere` names another channel, `team`
+        the workspace of the person."""
         message = self.messages[channel][ts]
         buttons = [one for block in message["blocks"] if block["type"] == "actions" for one in block["elements"]]
         button = next((one for one in buttons if one["text"]["text"] == label), None)
@@ -76,7 +77,7 @@ class SlackApi:
         action = {"action_id": "interlock-vote-0", "action_ts": action_ts or f"{next(_numbers)}.0",
                   "value": value if value is not None else (button or {}).get("value", "")}
         await self.deliver("interactive", {
-            "type": "block_actions", "user": {"id": user}, "actions": [action], "container": {
+            "type": "block_actions", "user": {"id": user, "team_id": team}, "actions": [action], "container": {
                 "type": "message", "message_ts": ts, "channel_id": elsewhere or channel,
                 **({"thread_ts": message["thread_ts"]} if "thread_ts" in message else {})}})
 

@@ -117,6 +117,18 @@ async def test_a_card_is_in_the_thread_of_its_session_and_a_press_is_a_vote_of_t
     assert (decided.state, [vote.by for vote in decided.votes]) == ("granted", ["owner"])
 
 
+@pytest.mark.req("P-3")
+async def test_a_press_of_another_workspaces_member_with_the_same_id_decides_nothing(
+        gateway: Gateway, api: SlackApi, tmp_path: Path) -> None:
+    await permission(gateway)
+    async with bridged(gateway, api, tmp_path / "slack.json"):
+        card = await api.until_said(ROOM, "rm -rf build")
+        await api.press(ROOM, ANN, card["ts"], "Deny", team="T2")
+        await api.press(ROOM, ANN, card["ts"], "Allow")  # Presses of a batch are handled in their order.
+        await api.until_whispered(ANN, "Allowed.")
+    assert [vote.decision for vote in (await votes(gateway)).votes] == ["grant"]
+
+
 async def test_two_approvals_of_a_session_share_its_thread(gateway: Gateway, api: SlackApi, tmp_path: Path) -> None:
     await permission(gateway)
     await permission(gateway, "apr_2", session_id="s1")

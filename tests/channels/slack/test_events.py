@@ -73,6 +73,16 @@ def test_a_press_that_is_not_on_a_card_of_ours_is_passed_over(fields: dict[str, 
     assert read_envelope(press(**fields), BOT) is None
 
 
+@pytest.mark.req("P-3")
+@pytest.mark.parametrize(("envelope", "passes"), [
+    (press(user={"id": "UANN", "team_id": "T1"}), True), (press(user={"id": "UANN", "team_id": "T2"}), False),
+    (press(), True), (event(team="T1"), True), (event(user_team="T2"), False), (event(source_team="T2"), False),
+    (event(team="T2"), False), (event(), True)])
+def test_a_person_of_another_workspace_is_not_the_one_here_with_the_same_id(envelope: Envelope, passes: bool) -> None:
+    assert (read_envelope(envelope, BOT, "T1") is not None) is passes
+    assert read_envelope(envelope, BOT) is not None
+
+
 @settings(max_examples=50)
 @given(st.recursive(st.none() | st.text() | st.integers(), lambda inner: st.lists(inner) | st.dictionaries(
     st.sampled_from(["event", "type", "user", "actions", "container", "text", "ts", "files"]), inner)))

@@ -63,6 +63,7 @@ class SlackApp(ChatService):
         self._api_url = api_url
         self._session: aiohttp.ClientSession | None = None
         self._bot_id = ""
+        self._team_id = ""
         self._chats: dict[Id, Id] = {}
         self._socket = SlackSocket(self._socket_url)
         self._unconfirmed: list[str] = []
@@ -71,6 +72,8 @@ class SlackApp(ChatService):
         """Check the bot's token and open the socket; `receive` raises for the app's token."""
         me = await self._retrying(lambda: self._client().auth_test())
         self._bot_id = str(me.get("user_id"))
+        # Members of an organisation's workspaces have ids that are unique in all of them.
+        self._team_id = "" if me.get("enterprise_id") else str(me.get("team_id") or "")
         self._socket.start()
         return self._bot_id
 
@@ -85,7 +88,7 @@ class SlackApp(ChatService):
                 await self._socket.confirm(envelope_id)
             envelopes = await self._socket.take()
             self._unconfirmed = [one.envelope_id for one in envelopes]
-            read = [read_envelope(one, self._bot_id) for one in envelopes]
+            read = [read_envelope(one, self._bot_id, self._team_id) for one in envelopes]
             found = [item for item in read if item is not None]
             if found:
                 return found

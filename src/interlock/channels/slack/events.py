@@ -27,15 +27,22 @@ class Envelope(msgspec.Struct):
 decode_envelope = msgspec.json.Decoder(Envelope).decode
 
 
-def read_envelope(envelope: Envelope, bot_id: str) -> ChatMessage | ButtonPress | None:
-    """Parse an envelope; None if it is not for the bot: other kinds, other bots, edits, the channel's other messages.
+def read_envelope(envelope: Envelope, bot_id: str, team_id: str = "") -> ChatMessage | ButtonPress | None:
+    """Parse an envelope; None if it is not for the bot: other kinds, other bots, edits, the channel's other messages,
+    and people of other workspaces than `team_id` in a shared channel, whose ids may be those of people of this one.
     """
     payload = envelope.payload
     if envelope.type == "interactive" and payload.get("type") == "block_actions":
-        return _press(payload)
-    if envelope.type == "events_api":
-        return _message(_table(payload.get("event")), bot_id)
+        return _press(payload) if _is_of(team_id, _table(payload.get("user")), "team_id") else None
+    event = _table(payload.get("event"))
+    if envelope.type == "events_api" and _is_of(team_id, event, "user_team", "source_team", "team"):
+        return _message(event, bot_id)
     return None
+
+
+def _is_of(team_id: str, sender: dict[str, Any], *names: str) -> bool:
+    """Return whether every workspace that a sender is stated to be of is this one; "" is any."""
+    return not team_id or all(_text(sender, name) in ("", team_id) for name in names)
 
 
 def _press(payload: dict[str, Any]) -> ButtonPress | None:
