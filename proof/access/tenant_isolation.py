@@ -48,7 +48,7 @@ class Trial:
         self.asked = 0
         self.leaks: list[str] = []
         self.seen_by_rival = 0
-        self.by_role = 0
+        self.by_role = self.repeated = 0
 
     async def run(self) -> None:
         """Try every role on every operation; the rival itself sees its words, else the trial would show nothing."""
@@ -67,6 +67,7 @@ class Trial:
                     self.seen_by_rival += WORDS in (await _ask(inside, rival["owner"], naming)).text
         await inside.close()
         await self._roles()
+        await self._repetitions()
 
     async def _compare(self, inside: InMemoryGateway, ledger: Watched, role: str, key: str, theirs: NamingRequest
                        ) -> None:
@@ -120,6 +121,27 @@ class Trial:
                 self.leaks.append(f"{operation.name}: no request reached its object: {sorted(reached)}")
 
 
+    async def _repetitions(self) -> None:
+        """Repeat each change of the rival's admin under its idempotency key, as people of both tenants: to none of them
+        its response is repeated."""
+        inside = InMemoryGateway()
+        acme, rival = [await inside.tenant(name, ROLES) for name in ("acme", RIVAL)]
+        await populate(inside, RIVAL)
+        for operation in OPERATIONS:
+            if not operation.keyed:
+                continue
+            for number, naming in enumerate(requests_of(operation, RIVAL)):
+                inside.clock.at_ms += 10_000  # So that no rate ends the trial.
+                under = {"Idempotency-Key": f"of-the-rival-{operation.name}-{number:02d}"}
+                await _ask(inside, rival["admin"], naming, under)
+                for key in (acme["admin"], rival["owner"]):
+                    self.repeated += 1
+                    answer = await _ask(inside, key, naming, under)
+                    if "idempotency-replayed" in answer.headers or answer.status_code in (422, 429):
+                        self.leaks.append(f"{naming} was repeated: {answer.status_code} {answer.text}")
+        await inside.close()
+
+
 def _is_above(role: str, naming: NamingRequest) -> bool:
     """Return whether a request of an operation that a role may use is about what only an admin may change: another
     scope than a session, or another person's key."""
@@ -128,9 +150,10 @@ def _is_above(role: str, naming: NamingRequest) -> bool:
         role == "approver" and naming.operation.name == "revokeSigningKey")
 
 
-async def _ask(inside: InMemoryGateway, key: str, naming: NamingRequest) -> Any:
+async def _ask(inside: InMemoryGateway, key: str, naming: NamingRequest, headers: dict[str, str] | None = None) -> Any:
     body = {"json": naming.body} if naming.body is not None else {}
-    return await inside.ask(key, naming.operation.method, "/v1" + naming.path, params=naming.query, **body)
+    return await inside.ask(key, naming.operation.method, "/v1" + naming.path, params=naming.query,
+                            headers=headers or {}, **body)
 
 
 def _nobodys(text: str) -> str:
@@ -151,7 +174,7 @@ def run(_seed: int, _rounds: int | None) -> bool:
     trial = Trial()
     asyncio.run(trial.run())
     print(f"{len(OPERATIONS)} operations, {len(ROLES)} roles, {trial.asked} requests about another tenant's objects, "
-          f"{trial.by_role} about their own: {len(trial.leaks)} leaks; "
+          f"{trial.by_role} about their own, {trial.repeated} repeated ones: {len(trial.leaks)} leaks; "
           f"the rival sees its own words in {trial.seen_by_rival} answers")
     print("\n".join(trial.leaks[:20]))
     return not trial.leaks and trial.seen_by_rival > 0

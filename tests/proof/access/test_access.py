@@ -19,6 +19,7 @@ async def test_a_role_may_do_what_the_table_declares_in_its_own_tenant_and_sees_
     assert trial.seen_by_rival > 40
     assert trial.asked > 1_400
     assert trial.by_role > 800
+    assert trial.repeated > 100
 
 
 @pytest.mark.req("F-1", "K-3")

@@ -23,8 +23,9 @@ from interlock.gateway.access.credentials import digest
 from interlock.gateway.rest.forwarder import Answered, ForwardedRequest, Forwarding
 from interlock.gateway.rest.request.authentication import CREDENTIAL
 from interlock.ports.ledger import Put, WriteBatch
-from interlock.protocol.records import Principal, RunnerRecord
+from interlock.protocol.records import KeyRecord, Principal, RunnerRecord
 from interlock.protocol.resources import Actor
+from small_gateway.desk import NOW
 from small_gateway.running import Gateway
 
 SAME = {"Sec-Fetch-Site": "same-origin"}
@@ -58,6 +59,20 @@ async def works(page: httpx2.AsyncClient, **headers: str) -> bool:
         return True
     refused(answer, "Unauthorized")
     return False
+
+
+@pytest.mark.anyio
+@pytest.mark.req("M-1", "J-10")
+async def test_a_code_is_not_repeated_to_a_lesser_key_of_the_same_person(gateway: Gateway) -> None:
+    await gateway.desk.ledger.commit(WriteBatch([Put(KeyRecord(
+        key_sha256=digest("ilk_of_an_agent"), key_id="key_2", tenant_id="default", role="viewer",
+        principal=Actor(type="user", id="owner"), created_ms=NOW))]))
+    first, again = [await gateway.post("/v1/browser-codes", {}, "a-key-that-was-guessed") for _ in range(2)]
+    assert again.content == first.content
+    lesser = await gateway.post("/v1/browser-codes", {}, "a-key-that-was-guessed",
+                                headers={"Authorization": "Bearer ilk_of_an_agent"})
+    assert (lesser.status_code, lesser.json()["roles"]) == (201, ["viewer"])
+    assert lesser.json()["code"] != first.json()["code"]
 
 
 @pytest.mark.anyio

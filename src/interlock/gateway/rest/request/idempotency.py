@@ -77,9 +77,11 @@ def key_of(header_values: Sequence[str], body: Any) -> str:
 def claim_of(principal: Principal, method: str, path: str, key: str, form: bytes, *, secret: bool = False
              ) -> RequestClaim:
     """Return the claim of a request. `path` is the requested one, without version: two resources never share a
-    response. `form` is the body's of RFC 8785."""
+    response. `form` is the body's of RFC 8785. A `secret` response is repeated only to the credential that got it, with
+    the same rights: another key of the same person may have lesser ones."""
     actor = principal.actor
-    scope = msgspec.json.encode([principal.tenant_id, actor.type, actor.id, method, path, key])
+    own = (principal.key_id, principal.role) if secret else ()
+    scope = msgspec.json.encode([principal.tenant_id, actor.type, actor.id, method, path, key, *own])
     seal = hashlib.sha256(b"answer\n" + scope).digest() if secret else None
     return RequestClaim(hashlib.sha256(scope).hexdigest(), hashlib.sha256(form).hexdigest(), principal.tenant_id,
                         seal)
