@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from engine.test_chats import Room
 from interlock.app.hooks import cron_jobs, open_hooks
@@ -19,7 +20,9 @@ from interlock.command.policy.policy import RuleSet
 from interlock.config import ConfigError, parse
 from interlock.engine.presence import Present
 from interlock.gateway.hooks import SAME_MS, ConfiguredHook, proves
+from interlock.ports.ledger import Put, WriteBatch
 from interlock.protocol.limits import MAX_BODY_BYTES
+from interlock.protocol.records import TenantRecord
 from small_gateway.desk import SmallDesk
 from small_gateway.running import Gateway, running
 
@@ -105,6 +108,22 @@ async def test_numbered_deliveries_count_by_their_number_for_good() -> None:
         assert (changed.status_code, changed.json()["code"]) == (422, "IdempotencyKeyReused")
         long = await knock(gateway, **signed(**{"X-GitHub-Delivery": "1" * 300}))
         assert (long.status_code, long.json()["code"]) == (400, "InvalidPayload")
+
+
+@pytest.mark.req("R-4", "K-1")
+async def test_a_hook_of_a_suspended_tenant_starts_nothing_until_it_is_restored() -> None:
+    async with knocking(tenant_id="other") as (gateway, room, _):
+        other = TenantRecord(tenant_id="other", name="", created_ms=NOW)
+        await room.ledger.commit(WriteBatch([Put(replace(other, suspended=True))]))
+        refused = await knock(gateway, **signed())
+        assert (refused.status_code, refused.json()["code"]) == (401, "Unauthorized")
+        moved = replace(other, moved_to="https://there.example")
+        await room.ledger.commit(WriteBatch([Put(moved)]))
+        sent_on = await knock(gateway, **signed())
+        assert (sent_on.status_code, sent_on.headers["location"]) == (421, "https://there.example")
+        assert await room.ledger.sessions("other", 10) == []
+        await room.ledger.commit(WriteBatch([Put(other)]))
+        assert (await knock(gateway, **signed())).json()["code"] == "Unavailable", "no runner of that tenant is there"
 
 
 @pytest.mark.req("R-4", "U-1")

@@ -250,7 +250,7 @@ class Credentials:
         trip to a networked store. Raises Problem."""
         looked = await self._looked(hashed, before.tenant_id) if before and token.startswith(KEY_PREFIX) else None
         principal = await self._find(token, hashed, looked)
-        await self._check_tenant(principal.tenant_id, looked)
+        await self.check_tenant(principal.tenant_id, looked)
         return principal
 
     async def _looked(self, hashed: str, tenant_id: str) -> _Looked:
@@ -305,7 +305,7 @@ class Credentials:
         tenant is suspended."""
         roles = lesser_roles(named_roles(role), named_roles(key.role))
         try:
-            await self._check_tenant(key.tenant_id, None)
+            await self.check_tenant(key.tenant_id)
         except Problem:
             return None
         return _principal(key, written_roles(roles)) if roles else None
@@ -363,7 +363,9 @@ class Credentials:
         return Principal(tenant_id=record.tenant_id, actor=Actor(type="agent", id=record.runner_id), role="runner",
                          key_id=record.runner_id)
 
-    async def _check_tenant(self, tenant_id: str, looked: _Looked | None) -> None:
+    async def check_tenant(self, tenant_id: str, looked: _Looked | None = None) -> None:
+        """Check that a tenant's credentials are accepted. Raises Problem: Unauthorized for a suspended tenant, others
+        for one that is not here."""
         known = looked is not None and looked.tenant_id == tenant_id
         tenant = looked.tenant if looked is not None and known else await self._ledger.tenant(tenant_id)
         if tenant is not None and tenant.moving is not None and (closed := refusal(tenant)) is not None:

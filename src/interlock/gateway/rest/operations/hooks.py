@@ -34,6 +34,8 @@ async def deliver(front: Front, denials: Denials, request: Request, forwarding: 
         front.access.rates.refused(source)
         raise Problem("Unauthorized", "There is no such hook, or its secret is another.",
                       hint="See [hooks.NAME] in the gateway's config: `auth` says how the secret is shown.")
+    # A hook's secret is a credential of its tenant: it is refused while the tenant is suspended, or elsewhere.
+    await front.access.credentials.check_tenant(hook.tenant_id)
     principal = front.hooks.principal(hook)
     if HOPS not in request.scope:
         request.scope[RATE_HEADERS] = front.access.rates.take(principal)
