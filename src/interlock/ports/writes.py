@@ -61,13 +61,13 @@ class PutSession(LedgerWrite, frozen=True):
 
 
 class PutCommand(LedgerWrite, frozen=True):
-    """Inserts or replaces by command id."""
+    """Inserts or replaces by command id. A command keeps its tenant, session, agent, actor and type."""
 
     record: CommandRecord
 
 
 class PutApproval(LedgerWrite, frozen=True):
-    """Inserts or replaces by approval id."""
+    """Inserts or replaces by approval id. An approval keeps its tenant and session."""
 
     record: ApprovalRecord
 

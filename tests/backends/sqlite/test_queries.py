@@ -71,6 +71,20 @@ def test_a_part_of_an_audit_log_is_read_by_its_own_index(tmp_path: Path, sql: st
     assert f"USING INDEX {index} (" in str(step[3]), "the primary key reads all records of the tenant"
 
 
+@pytest.mark.parametrize(("sql", "rewritten"), [
+    (queries.PUT_COMMANDS.statement(1), {"command_by_state", "command_live"}),
+    (queries.PUT_APPROVAL, {"approval_by_state", "approval_live"}),
+])
+def test_a_transition_rewrites_the_indexes_of_the_state_alone(tmp_path: Path, sql: str, rewritten: set[str]) -> None:
+    database = open_writer(tmp_path / "ledger.db")
+    program = database.execute("EXPLAIN " + sql, [None] * sql.count("?")).fetchall()
+    names = dict(database.execute("SELECT rootpage, name FROM sqlite_schema WHERE type = 'index'").fetchall())
+    database.close()
+    opened = {cursor: names[root] for _, opcode, cursor, root, *_ in program if opcode == "OpenWrite" and root in names}
+    # An upsert that finds a row removes its entry from each index that it writes again.
+    assert {opened[cursor] for _, opcode, cursor, *_ in program if opcode == "IdxDelete"} == rewritten
+
+
 @pytest.mark.req("J-13")
 @pytest.mark.parametrize("by", [frozenset[UsageDimension](), frozenset({"day", "agent"}), frozenset({"session"})])
 def test_usage_reads_the_days_of_one_tenant_alone(tmp_path: Path, by: frozenset[UsageDimension]) -> None:

@@ -118,11 +118,8 @@ SELECT session_id, deadline_ms, state, tenant_id FROM session WHERE deadline_ms 
 # --- commands ---
 PUT_COMMANDS = BufferedTable(
     "INSERT INTO command (id, tenant_id, session_id, state, agent_id, actor_id, ended_ms, type, body) VALUES", 9,
-    """
-ON CONFLICT (id) DO UPDATE SET
-    tenant_id = excluded.tenant_id, session_id = excluded.session_id, state = excluded.state,
-    agent_id = excluded.agent_id, actor_id = excluded.actor_id, ended_ms = excluded.ended_ms, body = excluded.body
-""")
+    "ON CONFLICT (id) DO UPDATE SET state = excluded.state, ended_ms = excluded.ended_ms, body = excluded.body")
+"""Names only the columns that change: the indexes of the others are not rewritten at each transition."""
 COMMAND = "SELECT body FROM command WHERE id = ? AND +tenant_id = ?"
 LIVE_COMMANDS = "SELECT body FROM command WHERE session_id = ? AND +tenant_id = ? AND ended_ms IS NULL ORDER BY place"
 """A `+` restricts SQLite to the index of live commands."""
@@ -150,9 +147,9 @@ def executes_since(*, by_actor: bool) -> str:
 # --- approvals ---
 PUT_APPROVAL = """
 INSERT INTO approval (id, tenant_id, session_id, state, body) VALUES (?,?,?,?,?)
-ON CONFLICT (id) DO UPDATE SET
-    tenant_id = excluded.tenant_id, session_id = excluded.session_id, state = excluded.state, body = excluded.body
+ON CONFLICT (id) DO UPDATE SET state = excluded.state, body = excluded.body
 """
+"""Names only the columns that change, as PUT_COMMANDS does."""
 APPROVAL = "SELECT body FROM approval WHERE id = ? AND +tenant_id = ?"
 LIVE_APPROVALS = """
 SELECT body FROM approval WHERE session_id = ? AND +tenant_id = ? AND state IN ('pending', 'granted') ORDER BY place
