@@ -14,6 +14,7 @@ from interlock.protocol import payloads as p
 from interlock.protocol.codes import Code
 from interlock.protocol.envelope import Frame
 from interlock.protocol.frames import FRAMES, Class, Direction
+from interlock.protocol.limits import MAX_OPEN_INTERACTIONS, MAX_OPEN_TOOL_BYTES, MAX_OPEN_TOOLS
 from interlock.session.turn import MOVES, NEUTRAL, TURN_FRAMES, Phase, Refusal, TurnMachine
 
 USAGE = p.Usage(token_usage=p.TokenUsage(input_tokens=1, output_tokens=1),
@@ -195,6 +196,43 @@ def test_a_tool_call_and_its_question_are_open_until_they_are_answered_once() ->
         made.apply(frame(name))
         assert refused(made, frame(name)) is Code.UNKNOWN_TURN
     assert (turn.tools, turn.interactions) == ({}, {})
+
+
+def call(name: str, text: str = "") -> Frame:
+    given = msgspec.Raw(msgspec.json.encode({"text": text}))
+    return frame("tool.invoke.request", p.ToolRequest(invocation_id=name, turn_id="t1", tool_name="sh", input=given))
+
+
+@pytest.mark.req("T-4")
+def test_only_so_many_tool_calls_are_open_and_one_that_ends_makes_room() -> None:
+    made = machine("turn")
+    for number in range(MAX_OPEN_TOOLS - 1):
+        made.apply(call(f"more-{number}"))
+    assert refused(made, call("too many")) is Code.INVALID_FRAME
+    made.apply(frame("tool.invoke.result"))
+    made.apply(call("too many"))
+
+
+@pytest.mark.req("T-4")
+def test_the_inputs_of_open_tool_calls_take_only_so_much() -> None:
+    made, text = machine("turn"), "x" * 700_000
+    for number in range(MAX_OPEN_TOOL_BYTES // 700_100):
+        made.apply(call(f"large-{number}", text))
+    assert refused(made, call("too much", text)) is Code.INVALID_FRAME
+    made.apply(call("small"))
+
+
+@pytest.mark.req("T-4", "A-5")
+def test_only_so_many_questions_are_open_in_a_turn() -> None:
+    made = machine("turn")
+    asked = [frame("agent.interaction.request", p.InteractionRequest(
+        interaction_id=f"more-{number}", interaction_type="PERMISSION", title="",
+        context=p.InteractionContext(tool_name="shell"))) for number in range(MAX_OPEN_INTERACTIONS)]
+    for one in asked[1:]:
+        made.apply(one)
+    assert refused(made, asked[0]) is Code.INVALID_FRAME
+    made.apply(frame("x-interlock.interaction.resolved"))
+    made.apply(asked[0])
 
 
 @pytest.mark.req("E-1")

@@ -49,6 +49,13 @@ HELD_UPLOADS_BYTES = 32 * MIB
 """Files that a runner holds for a session's future prompts; further ones are refused."""
 MAX_OPEN_FILES = 16
 """Transfers under way in one session at once; a further one is refused."""
+MAX_OPEN_TOOLS = 1_024
+"""Tool calls without a result in one turn; one more is refused, since what is open is kept in memory and in each stored
+state of the session (T-4)."""
+MAX_OPEN_TOOL_BYTES = 16 * MIB
+"""Total size of their inputs; a call above it is refused."""
+MAX_OPEN_INTERACTIONS = 256
+"""Questions of one turn that wait for an answer; one more is refused. An agent has at most 64."""
 MAX_OBJECT_BYTES = 64 * MIB
 """One object of the object store; more is refused."""
 OBJECT_READ_BYTES = 256 * KIB

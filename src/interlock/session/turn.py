@@ -14,6 +14,7 @@ from interlock.protocol import payloads as p
 from interlock.protocol.codes import Code
 from interlock.protocol.envelope import Frame
 from interlock.protocol.frames import FRAMES
+from interlock.protocol.limits import MAX_OPEN_INTERACTIONS, MAX_OPEN_TOOL_BYTES, MAX_OPEN_TOOLS
 
 Phase = Literal["closed", "idle", "turn", "usage"]
 
@@ -77,6 +78,16 @@ def _check_interaction(interaction_id: str, turn: OpenTurn) -> None:
         raise Refusal(Code.INVALID_FRAME, f"interaction {interaction_id} is open already")
     if not 0 < len(interaction_id) <= MAX_ID_CHARS:
         raise Refusal(Code.INVALID_FRAME, f"an interaction_id has 1 to {MAX_ID_CHARS} characters")
+    if len(turn.interactions) >= MAX_OPEN_INTERACTIONS:
+        raise Refusal(Code.INVALID_FRAME, f"{MAX_OPEN_INTERACTIONS} interactions are open already")
+
+
+def _check_tool(asked: p.ToolRequest, turn: OpenTurn) -> None:
+    """Check that one more open call fits. Raises Refusal."""
+    if asked.invocation_id not in turn.tools and len(turn.tools) >= MAX_OPEN_TOOLS:
+        raise Refusal(Code.INVALID_FRAME, f"{MAX_OPEN_TOOLS} tool calls are open already")
+    if sum(len(tool.input) for tool in turn.tools.values()) + len(bytes(asked.input)) > MAX_OPEN_TOOL_BYTES:
+        raise Refusal(Code.INVALID_FRAME, f"the inputs of open tool calls take more than {MAX_OPEN_TOOL_BYTES} bytes")
 
 
 class TurnMachine(msgspec.Struct, omit_defaults=True):
@@ -129,6 +140,8 @@ class TurnMachine(msgspec.Struct, omit_defaults=True):
                           f"{frame.type} names a tool call that is not open: {payload.invocation_id}")
         if isinstance(payload, p.InteractionRequest):
             _check_interaction(payload.interaction_id, turn)
+        if isinstance(payload, p.ToolRequest):
+            _check_tool(payload, turn)
         if isinstance(payload, p.InteractionResolved) and payload.interaction_id not in turn.interactions:
             raise Refusal(Code.UNKNOWN_TURN, f"no open interaction {payload.interaction_id}")
 

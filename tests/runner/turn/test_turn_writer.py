@@ -11,12 +11,12 @@ from interlock.ports.agent import AgentQuestion, GivenFile, Option, TurnUsage
 from interlock.ports.outbox import OutboxWrite, TransientText
 from interlock.protocol import payloads as p
 from interlock.protocol.envelope import Frame
-from interlock.protocol.limits import MAX_BLOCK_BYTES, PLAN_STEP_CHARS, PLAN_STEPS_MAX
+from interlock.protocol.limits import MAX_BLOCK_BYTES, MAX_OPEN_TOOLS, PLAN_STEP_CHARS, PLAN_STEPS_MAX
 from interlock.runner.session.journal import Journal
 from interlock.runner.session.state import SessionState, TurnState
 from interlock.runner.turn.endings import usage
 from interlock.runner.turn.interactions import Interactions, LivePresence
-from interlock.runner.turn.turn_writer import StoredTurnWriter
+from interlock.runner.turn.turn_writer import StoredTurnWriter, TooManyOpenCalls
 from runner.stage import NOW_MS, PATIENT, StillClock
 
 pytestmark = pytest.mark.anyio
@@ -187,3 +187,21 @@ async def test_a_call_that_was_denied_before_the_cancel_stays_denied() -> None:
     await turn_writer.cancel("The turn was cancelled.")
     await journal.write(*await turn_writer.finish("cancelled"))
     assert kept.frames[-1].payload.status == "denied"
+
+
+@pytest.mark.req("A-8", "T-4")
+@pytest.mark.parametrize(("fits", "text"), [(MAX_OPEN_TOOLS, b"{}"), (64, b'"' + b"x" * 262_142 + b'"')])
+async def test_an_agent_with_more_open_calls_than_can_be_watched_gets_a_reason_and_no_further(
+    fits: int, text: bytes
+) -> None:
+    kept = Kept()
+    _, turn_writer = beginning(kept)
+    for number in range(fits):
+        await turn_writer.tool_request(f"t{number}", "shell", text)
+    with pytest.raises(TooManyOpenCalls):
+        await turn_writer.tool_request("one more", "shell", text)
+    assert [frame.type for frame in kept.frames].count("tool.invoke.request") == fits
+    assert kept.frames[-1].payload.error_code == "FRAME_TOO_LARGE"
+
+    await turn_writer.tool_result("t0", "ok", "text", "")
+    await turn_writer.tool_request("one more", "shell", text)

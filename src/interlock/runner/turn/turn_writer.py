@@ -17,6 +17,8 @@ from interlock.protocol.envelope import Frame
 from interlock.protocol.limits import (
     MAX_DELTA_BYTES,
     MAX_FILE_BYTES,
+    MAX_OPEN_TOOL_BYTES,
+    MAX_OPEN_TOOLS,
     MAX_TOOL_INPUT_BYTES,
     PLAN_STEP_CHARS,
     PLAN_STEPS_MAX,
@@ -36,6 +38,10 @@ from interlock.session.transfers import File, chunks
 READING = frozenset({"fetch", "read", "search", "think"})
 """Kinds of tools that may be approved in a session that may only read; every other one is denied at once."""
 WRITING = frozenset({"delete", "edit", "execute", "move"})
+
+
+class TooManyOpenCalls(Exception):
+    """Raised if an agent has more tool calls open than can be watched; the text is for a person."""
 
 
 def file_frames(journal: Journal, file: File, metadata: dict[str, Any]) -> list[Frame]:
@@ -119,6 +125,7 @@ class StoredTurnWriter:
         async with self._order:
             if self._finished or invocation_id in self._calls or invocation_id in self._closed_calls:
                 return
+            await self._check_room(input_json)
             # Later text is about the call: it belongs in a new block.
             await self._send(self._blocks.close())
             shown, _ = bounded_input(input_json)
@@ -136,6 +143,20 @@ class StoredTurnWriter:
             metadata = {**call.metadata, **({"kind": kind[:MAX_NAME_CHARS]} if kind else {})}
             # Usage precedes the call's result, which closes the message that the usage belongs to (X-8).
             await self._journal.write(self._journal.frame("tool.invoke.request", payload, metadata), *self._running())
+
+    async def _check_room(self, input_json: bytes) -> None:
+        """Check that one more open call fits. Raises TooManyOpenCalls: a call that cannot be shown cannot be watched
+        either, so its agent is ended."""
+        # A larger input is stored as its digest and head.
+        inputs = (input_json, *(call.input_json for call in self._calls.values()))
+        taken = sum(min(len(one), MAX_TOOL_INPUT_BYTES) for one in inputs)
+        if len(self._calls) < MAX_OPEN_TOOLS and taken <= MAX_OPEN_TOOL_BYTES:
+            return
+        sentence = (f"The agent has more than {MAX_OPEN_TOOLS} tool calls or {MAX_OPEN_TOOL_BYTES >> 20} MiB of their "
+                    "inputs open at once, so it is ended.")
+        await self._journal.write(self._journal.agent_error("error", Code.FRAME_TOO_LARGE, sentence,
+                                                            self._turn.turn_id))
+        raise TooManyOpenCalls(sentence)
 
     def _chain(self, parent: str | None) -> list[dict[str, str]]:
         """Return the subagents that a call came through, each with the invocation that started it, outermost first."""
