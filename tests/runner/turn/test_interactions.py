@@ -16,7 +16,7 @@ from interlock.runner.link.outflow import Outflow
 from interlock.runner.session.journal import Journal
 from interlock.runner.session.state import SessionState, TurnState
 from interlock.runner.turn.interactions import Interactions, InteractionVerdict, LivePresence, Waits, choose
-from interlock.runner.turn.turn_writer import StoredTurnWriter
+from interlock.runner.turn.turn_writer import MAX_GIVEN_UP, StoredTurnWriter
 from runner.stage import StillClock
 
 pytestmark = pytest.mark.anyio
@@ -190,3 +190,19 @@ async def test_an_answer_in_words_is_no_yes_to_the_tool_that_asked(
     await scene.outflow.flushed()
     said = b"".join([stored.raw for stored in await scene.outbox.frames("s", 0, 1 << 30)])
     assert (b"ran a tool without asking" in said) == reported
+
+
+@pytest.mark.req("A-5")
+async def test_an_agent_that_gives_up_its_questions_again_and_again_is_denied_without_asking(scene: Scene) -> None:
+    for _ in range(MAX_GIVEN_UP):
+        asking = asyncio.create_task(scene.turn_writer.ask(QUESTION))
+        await scene.open_interaction()
+        asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
+
+    answers = [await scene.turn_writer.ask(QUESTION) for _ in range(3)]
+
+    assert {(answer.allow, answer.option_id) for answer in answers} == {(False, "no")}
+    await scene.outflow.flushed()
+    kinds = await scene.kinds()
+    assert (kinds.count("agent.interaction.request"), kinds.count("agent.error")) == (MAX_GIVEN_UP, 1)

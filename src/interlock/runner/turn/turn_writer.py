@@ -38,6 +38,10 @@ from interlock.session.transfers import File, chunks
 READING = frozenset({"fetch", "read", "search", "think"})
 """Kinds of tools that may be approved in a session that may only read; every other one is denied at once."""
 WRITING = frozenset({"delete", "edit", "execute", "move"})
+MAX_GIVEN_UP = 64
+"""Questions of one turn that the agent no longer waits for; from then on it is denied without asking: each one notifies
+people and stays on record."""
+TOO_MANY_GIVEN_UP = f"The agent gave up {MAX_GIVEN_UP} questions of this turn, so no further one is asked."
 
 
 class TooManyOpenCalls(Exception):
@@ -73,6 +77,7 @@ class StoredTurnWriter:
         """Usage that the agent reported in mid-turn; the last figure of each field."""
         self._written = TurnUsage()
         """The part of it that is in a frame already."""
+        self._given_up = 0
         self._percent: int | None = None
         self._plan: p.PlanChanged | None = None
 
@@ -262,7 +267,13 @@ class StoredTurnWriter:
         call = self._calls.get(question.invocation_id or "")
         if call is not None and question.wants == "PERMISSION":
             call.ask()
-        answer = await self._refused(question) or await self._interactions.ask(question)
+        try:
+            answer = await self._refused(question) or await self._interactions.ask(question)
+        except asyncio.CancelledError:
+            self._given_up += 1
+            if self._given_up == MAX_GIVEN_UP:
+                await self.warn(Code.UNSUPPORTED_CAPABILITY, TOO_MANY_GIVEN_UP)
+            raise
         if answer.allow and question.wants == "PERMISSION" and call is not None:
             call.allowed.append(Allowed(allowed_input(question, answer), question.content_json, question.described))
         if not answer.allow and question.wants == "PERMISSION" and call is not None:
@@ -270,8 +281,10 @@ class StoredTurnWriter:
         return answer
 
     async def _refused(self, question: AgentQuestion) -> InteractionAnswer | None:
-        """Return a no without asking a person: for an input that cannot be shown whole, or without a way to say yes
-        once (E-5, A-9)."""
+        """Return a no without asking a person: for an input that cannot be shown whole, without a way to say yes once,
+        or after too many questions that the agent gave up (E-5, A-9)."""
+        if self._given_up >= MAX_GIVEN_UP:
+            return InteractionAnswer(False, once(question.options, "reject_once"), TOO_MANY_GIVEN_UP)
         if len(question.input_json) + len(question.content_json or b"") + sum(map(len, question.locations)) \
                 > MAX_TOOL_INPUT_BYTES:
             code = Code.FRAME_TOO_LARGE
