@@ -188,10 +188,6 @@ class Leases(Protocol):
         """Record that a link has closed; False if a newer link has replaced it."""
         ...
 
-    async def links(self, tenant_id: str | None = None) -> list[RunnerLocation]:
-        """Return the links to live instances, of a tenant or of all, by runner id."""
-        ...
-
     async def links_since(self, upto: int) -> LinkChanges:
         """Return the newest link of each runner whose link has changed since a call that returned `upto`, whether its
         instance is alive or dead; its `instance_id` is "" if the runner has detached. With 0, every runner that has not

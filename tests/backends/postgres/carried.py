@@ -39,6 +39,12 @@ def tables(plan: Mapping[str, Any]) -> set[str]:
     return {node["Relation Name"] for node in _nodes(plan) if "Relation Name" in node}
 
 
+def indexes(plan: Mapping[str, Any], table: str) -> set[str | None]:
+    """Return the indexes by which a plan reads a table; None if it reads all of its rows."""
+    return {name for node in _nodes(plan) if node.get("Relation Name") == table
+            for name in [one["Index Name"] for one in _nodes(node) if "Index Name" in one] or [None]}
+
+
 async def generic_plan(connection: PostgresConnection, sql: str) -> dict[str, Any]:
     """Return the plan of a statement whatever its values are."""
     values = max((int(one) for one in re.findall(r"\$(\d+)", sql)), default=0)

@@ -154,7 +154,7 @@ OF_ALL_TENANTS = {
     "audit_rows.SESSIONS", "audit_rows.TENANTS", "entities.deliveries_due(due_ms)", "entities.drains()",
     "entities.expire browser_login", "entities.expire daily_usage", "entities.expire pairing",
     "entities.expire spending", "entities.next_delivery_ms(due_ms)", "entities.rules()", "entities.rules(revoked)",
-    "entities.spending(day)", "entities.tenants()", "leases.LINKS", "leases.ORPHANS", "leases.SINCE",
+    "entities.spending(day)", "entities.tenants()", "leases.ORPHANS", "leases.SINCE",
     "leases.SURVEY", "queries.AUDIT_TENANTS",
     "queries.COUNTS", "queries.DUE_SESSIONS", "queries.FILE_OBJECTS",
     "queries.TRANSCRIPT_PENDING", "queries.UNDER_WAY", "statements.PRUNE_IDEMPOTENCY", "tenant_moves.MOVES",

@@ -10,7 +10,7 @@ import asyncpg
 import pytest
 
 from interlock.backends.postgres.database import PostgresSettings
-from interlock.backends.postgres.lease_renewal import RECONNECT_TIMEOUT_S, RENEW_TIMEOUT_S
+from interlock.backends.postgres.lease_renewal import RECONNECT_TIMEOUT_S, RENEW, RENEW_TIMEOUT_S
 from interlock.backends.postgres.leases import PostgresLeases, open_leases
 from interlock.backends.postgres.ledger import open_ledger
 from interlock.ports.leases import Instance
@@ -18,13 +18,15 @@ from interlock.ports.ledger import LaneName, LedgerError
 from ports.test_leases import Time
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("C-4")]
+LONG_MS = 600_000
+"""Of a lease that is not to expire during a test, however busy the machine is."""
 
 
 @pytest.fixture
 async def leases(postgres: PostgresSettings) -> AsyncIterator[PostgresLeases]:
     ledger = await open_ledger(postgres, Time())
     opened = await open_leases(postgres)
-    await opened.join(Instance("a", ""))
+    await opened.join(Instance("a", ""), LONG_MS)
     yield opened
     await opened.close()
     await ledger.close()
@@ -47,7 +49,7 @@ async def test_a_lane_that_somebody_holds_delays_its_taker_and_no_renewal(leases
     waits = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
     while not await other.fetchval(waits):
         await asyncio.sleep(0)
-    # The taker has the key lock of its instance's row, and the one connection that writes.
+    # The taker has the one connection that writes.
     async with asyncio.timeout(RENEW_TIMEOUT_S):
         assert await leases.renew("a")
     assert not taking.done()
@@ -56,7 +58,7 @@ async def test_a_lane_that_somebody_holds_delays_its_taker_and_no_renewal(leases
 
 
 async def test_a_lane_that_somebody_holds_is_left_out_of_a_claim(leases: PostgresLeases, other: Any) -> None:
-    await leases.join(Instance("b", ""))
+    await leases.join(Instance("b", ""), LONG_MS)
     first, second = LaneName("t1", "s/1"), LaneName("t1", "s/2")
     for lane in (first, second):
         await leases.take(lane, "b")
@@ -65,6 +67,15 @@ async def test_a_lane_that_somebody_holds_is_left_out_of_a_claim(leases: Postgre
         await other.execute("SELECT * FROM lane WHERE name = 's/1' FOR SHARE")
         assert await leases.claim([(first, None), (second, None)], "a") == {second: 2}
     assert await leases.claim([(first, None), (second, None)], "a") == {first: 2}
+
+
+async def test_a_renewal_alone_does_not_wait_for_the_disk(leases: PostgresLeases, other: Any) -> None:
+    waits = "SHOW synchronous_commit"
+    assert await other.fetchval(waits) == "on"
+    async with other.transaction():
+        assert await other.fetchval(RENEW, "a", 3_000) == 1
+        assert await other.fetchval(waits) == "off"
+    assert await other.fetchval(waits) == "on", "the next transaction of the connection does"
 
 
 async def test_a_renewal_whose_connection_broke_is_done_on_another(leases: PostgresLeases, other: Any) -> None:
@@ -126,7 +137,7 @@ async def test_a_hundred_lanes_cost_the_statements_of_one(leases: PostgresLeases
 
     async def count(prefix: str, lanes: int) -> tuple[int, int]:
         owner = f"{prefix}-owner"
-        await leases.join(Instance(owner, ""))
+        await leases.join(Instance(owner, ""), LONG_MS)
         names = [LaneName("t1", f"{prefix}/{at}") for at in range(lanes)]
         asked.clear()
         await asyncio.gather(*(leases.take(name, owner) for name in names))

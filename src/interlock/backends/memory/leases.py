@@ -127,12 +127,8 @@ class MemoryLeases(Leases):
     async def detach(self, tenant_id: str, runner_id: str, link_id: str) -> bool:
         if not self._is_newest(tenant_id, runner_id, link_id):
             return False
-        self._put(self._links[runner_id]._replace(instance_id=""))
+        self._put(self._links[runner_id]._replace(instance_id="", present=b""))
         return True
-
-    async def links(self, tenant_id: str | None = None) -> list[RunnerLocation]:
-        return [link for _, link in sorted(self._links.items())
-                if tenant_id in (None, link.tenant_id) and self._alive(link.instance_id)]
 
     async def links_since(self, upto: int) -> LinkChanges:
         changed = takewhile(lambda one: self._changed[one] > upto, reversed(self._changed))

@@ -15,8 +15,7 @@ from interlock.ports.ledger import LaneName, TenantMoving
 
 TAKE_LIMIT = 256
 """Lanes that one transaction takes."""
-ALIVE = "SELECT 1 FROM instance WHERE instance_id = $1 AND expires_ms > interlock_now_ms() FOR KEY SHARE"
-"""Lock the caller's row: it cannot leave before the transaction has ended. A renewal is compatible with this lock."""
+ALIVE = "SELECT 1 FROM instance WHERE instance_id = $1 AND expires_ms > interlock_now_ms()"
 _HOLD = """
 SELECT lane.tenant_id, lane.name, lane.epoch, lane.instance_id
 FROM lane JOIN unnest($2::text[], $3::text[]) AS given (tenant_id, name) USING (tenant_id, name)
@@ -25,7 +24,7 @@ ORDER BY lane.name FOR UPDATE OF lane
 """A transaction that takes lanes waits here for the commits under their epochs, and for others that take them."""
 _HELD = """
 WITH alive AS ({alive}), held AS ({hold})
-SELECT held.* FROM (SELECT count(*) AS there FROM alive) AS asker LEFT JOIN held ON there > 0 WHERE there > 0
+SELECT held.* FROM (SELECT count(*) AS there FROM alive) AS asker LEFT JOIN held ON true WHERE there > 0
 """
 HOLD = _HELD.format(alive=ALIVE, hold=_HOLD)
 """Returns no row if the caller is not alive, and a row of nulls if there is no lane."""
@@ -85,7 +84,7 @@ class Taking:
     async def claim(self, lanes: Mapping[LaneName, str | None], instance_id: str) -> dict[LaneName, int]:
         """See `Leases.claim`."""
         leases = await self._writer.run(partial(_take, lanes=lanes, instance_id=instance_id, orphans=True))
-        return {lane: lease.epoch for lane, lease in leases.items() if lease.instance_id == instance_id}
+        return {lane: lease.epoch for lane, lease in leases.items()}
 
     async def _take_all(self) -> None:
         while self._asked:

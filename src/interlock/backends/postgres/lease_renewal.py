@@ -1,9 +1,8 @@
 """The connection on which an instance is renewed, and which is used for nothing else (C-4).
 
 A renewal is one statement and one round trip. It waits for no transaction of this gateway: it has a connection of its
-own, its row is not locked by others (`ALIVE` in `leases.py` takes a key lock, which is compatible), and it does not
-wait for the disk. A renewal that a crash of the server loses makes a lease shorter, never longer, and epochs fence
-either way.
+own, no other transaction locks its row, and it does not wait for the disk. A renewal that a crash of the server loses
+makes a lease shorter, never longer, and epochs fence either way.
 """
 
 from __future__ import annotations

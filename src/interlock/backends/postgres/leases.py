@@ -60,7 +60,7 @@ WHERE tenant_id = $1 AND name = $2 AND expires_ms > interlock_now_ms()
 """
 BEGIN_LANE = """
 INSERT INTO lane (tenant_id, name, epoch, instance_id) SELECT $1::text, $2::text, 1, $3::text
-FROM (SELECT 1 FROM instance WHERE instance_id = $3 AND expires_ms > interlock_now_ms() FOR KEY SHARE) AS alive
+FROM (SELECT 1 FROM instance WHERE instance_id = $3 AND expires_ms > interlock_now_ms()) AS alive
 WHERE NOT EXISTS (SELECT 1 FROM runner_link JOIN instance USING (instance_id)
                   WHERE tenant_id = $1 AND runner_id = $4 AND instance_id <> $3 AND expires_ms > interlock_now_ms())
 ON CONFLICT DO NOTHING RETURNING 1
@@ -82,9 +82,8 @@ WITH RECURSIVE owner AS (
     SELECT (SELECT min(instance_id) FROM lane WHERE lane.instance_id > owner.instance_id AND instance_id <> '')
     FROM owner WHERE owner.instance_id IS NOT NULL
 ), dead AS (
-    SELECT instance_id FROM owner WHERE instance_id IS NOT NULL
-      AND NOT EXISTS (SELECT 1 FROM instance WHERE instance.instance_id = owner.instance_id
-                      AND expires_ms > interlock_now_ms())
+    SELECT instance_id FROM owner WHERE NOT EXISTS (
+        SELECT 1 FROM instance WHERE instance.instance_id = owner.instance_id AND expires_ms > interlock_now_ms())
 )
 SELECT tenant_id, name FROM dead, LATERAL (
     SELECT tenant_id, name FROM lane WHERE lane.instance_id = dead.instance_id AND instance_id <> '' LIMIT $1) AS found
@@ -95,12 +94,11 @@ owner."""
 ATTACH = """
 INSERT INTO runner_link AS known (runner_id, tenant_id, instance_id, link_id, present, number)
 SELECT $1::text, $2::text, $3::text, $4::text, $5::bytea, $6::bigint
-FROM (SELECT 1 FROM instance WHERE instance_id = $3 AND expires_ms > interlock_now_ms() FOR KEY SHARE) AS alive
+FROM (SELECT 1 FROM instance WHERE instance_id = $3 AND expires_ms > interlock_now_ms()) AS alive
 ON CONFLICT (tenant_id, runner_id) DO UPDATE SET instance_id = excluded.instance_id,
     link_id = excluded.link_id, present = excluded.present, number = greatest(known.number, excluded.number)
 WHERE excluded.number = 0 OR excluded.number > known.number RETURNING 1
 """
-"""The instance's row is locked: it cannot leave before the statement has ended."""
 WHY_NOT_ATTACHED = """
 SELECT EXISTS (SELECT 1 FROM instance WHERE instance_id = $1 AND expires_ms > interlock_now_ms()),
     coalesce((SELECT number FROM runner_link WHERE tenant_id = $2 AND runner_id = $3), 0)
@@ -118,10 +116,6 @@ UPTO = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
 SINCE = """
 SELECT runner_id, tenant_id, instance_id, link_id, present FROM runner_link
 WHERE changed >= $1 AND ($1 > 0 OR instance_id <> '')
-"""
-LINKS = """
-SELECT runner_id, tenant_id, instance_id, link_id, present FROM runner_link JOIN instance USING (instance_id)
-WHERE expires_ms > interlock_now_ms() AND ($1::text IS NULL OR tenant_id = $1) ORDER BY runner_id
 """
 
 
@@ -217,9 +211,6 @@ class PostgresLeases(Leases):
 
     async def detach(self, tenant_id: str, runner_id: str, link_id: str) -> bool:
         return await self._found(DETACH, tenant_id, runner_id, link_id)
-
-    async def links(self, tenant_id: str | None = None) -> list[RunnerLocation]:
-        return [RunnerLocation(*row) for row in await self._readers.rows(LINKS, tenant_id)]
 
     async def links_since(self, upto: int) -> LinkChanges:
         found = await self._readers.row(UPTO)

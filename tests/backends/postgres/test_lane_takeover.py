@@ -1,0 +1,157 @@
+"""Gateways that take the same lanes at the same time, each on a connection of its own: one gets each lane, and none
+blocks another for ever."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import asyncpg
+import pytest
+
+from backends.postgres import carried
+from interlock.backends.postgres import lane_takeover
+from interlock.backends.postgres import leases as statements
+from interlock.backends.postgres.database import PostgresSettings
+from interlock.backends.postgres.leases import PostgresLeases, open_leases
+from interlock.ports.leases import Instance, Lease, RunnerLocation
+from interlock.ports.ledger import LaneName
+
+pytestmark = [pytest.mark.anyio, pytest.mark.req("C-4")]
+FIRST, SECOND = LaneName("t1", "s/1"), LaneName("t1", "s/2")
+LONG_MS = 600_000
+"""Nothing is renewed here, and the machine may be busy."""
+WAITING = """
+SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'
+"""
+ADD = "INSERT INTO lane (tenant_id, name, epoch, instance_id) VALUES ($1, $2, 1, $3)"
+
+
+@pytest.fixture
+async def leases(postgres: PostgresSettings) -> AsyncIterator[dict[str, PostgresLeases]]:
+    """Two gateways, by the ids of their instances."""
+    opened = {name: await open_leases(postgres) for name in ("a", "b")}
+    for name, one in opened.items():
+        await one.join(Instance(name, ""), LONG_MS)
+    yield opened
+    for one in opened.values():
+        await one.close()
+
+
+@pytest.fixture
+async def other(postgres: PostgresSettings) -> AsyncIterator[Any]:
+    """A connection that does not belong to a gateway."""
+    connection: Any = await asyncpg.connect(postgres.dsn)
+    yield connection
+    await connection.close()
+
+
+async def until_waiting(other: Any, count: int) -> None:
+    """Return when so many connections wait for a lock."""
+    while await other.fetchval(WAITING) < count:
+        await other.execute("SELECT pg_stat_clear_snapshot()")  # Else a transaction sees the same of it each time.
+
+
+async def test_of_two_gateways_that_take_a_free_lane_one_gets_it(leases: dict[str, PostgresLeases], other: Any) -> None:
+    await leases["a"].release([(FIRST, (await leases["a"].take(FIRST, "a")).epoch)], "a")
+    held = other.transaction()
+    await held.start()
+    await other.execute("SELECT * FROM lane WHERE name = 's/1' FOR SHARE")
+    taking = [asyncio.create_task(one.take(FIRST, name)) for name, one in leases.items()]
+    await until_waiting(other, 2)
+    await held.rollback()
+    first, second = await asyncio.gather(*taking)
+    assert first == second
+    assert first.epoch == 2
+
+
+async def test_lanes_are_locked_in_the_order_of_their_names(leases: dict[str, PostgresLeases], other: Any) -> None:
+    """Two that lock the same lanes in different orders would wait for each other."""
+    for lane in (SECOND, FIRST):
+        await leases["a"].take(lane, "a")
+    held = other.transaction()
+    await held.start()
+    await other.execute("SELECT * FROM lane WHERE name = 's/1' FOR SHARE")
+    taking = asyncio.gather(*(leases["a"].take(lane, "a") for lane in (SECOND, FIRST)))
+    await until_waiting(other, 1)
+    await other.execute("SELECT * FROM lane WHERE name = 's/2' FOR UPDATE NOWAIT")
+    await held.rollback()
+    assert await taking == [Lease(2, "a"), Lease(2, "a")]
+
+
+async def test_a_lane_that_another_gateway_begins_meanwhile_is_its_own(leases: dict[str, PostgresLeases], other: Any
+                                                                       ) -> None:
+    held = other.transaction()
+    await held.start()
+    await other.execute(ADD, *FIRST, "b")
+    taking = asyncio.create_task(leases["a"].take(FIRST, "a"))
+    await until_waiting(other, 1)
+    await held.commit()
+    assert await taking == Lease(1, "b")
+
+
+async def test_new_lanes_are_added_in_the_order_of_their_names(leases: dict[str, PostgresLeases], other: Any) -> None:
+    held = other.transaction()
+    await held.start()
+    await other.execute(ADD, *FIRST, "b")
+    later = [LaneName("t1", f"s/{at}") for at in range(2, 40)]
+    taking = asyncio.gather(*(leases["a"].take(lane, "a") for lane in (*later, FIRST)))
+    await until_waiting(other, 1)
+    for lane in later:
+        await other.execute(ADD, *lane, "b")
+    await held.rollback()
+    assert await taking == [Lease(1, "a")] * (1 + len(later))
+
+
+async def test_a_lane_is_begun_without_a_further_statement_unless_its_runner_is_at_another_live_gateway(
+        leases: dict[str, PostgresLeases]) -> None:
+    here = leases["a"]
+    await here.join(Instance("gone", ""), LONG_MS)
+    for name, runner_id, tenant_id in (("a", "mine", "t1"), ("b", "theirs", "t1"), ("gone", "left", "t1"),
+                                       ("b", "namesake", "t2")):
+        await here.attach(RunnerLocation(runner_id, tenant_id, name, "l1", b""))
+    assert await here.renew("gone", 0), "it expires"
+    began = {runner_id: await here.begin(LaneName("t1", f"s/{runner_id}"), "a", runner_id)
+             for runner_id in ("mine", "theirs", "left", "namesake")}
+    assert began == {"mine": True, "theirs": False, "left": True, "namesake": True}
+    assert not await here.begin(FIRST, "gone", "detached")
+
+
+async def test_no_transaction_takes_more_than_a_number_of_lanes(leases: dict[str, PostgresLeases],
+                                                                monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lane_takeover, "TAKE_LIMIT", 2)
+    sizes, take = list[int](), lane_takeover._take
+
+    async def noting(connection: Any, lanes: Mapping[LaneName, str | None], **named: Any) -> dict[LaneName, Lease]:
+        sizes.append(len(lanes))
+        return await take(connection, lanes, **named)
+
+    monkeypatch.setattr(lane_takeover, "_take", noting)
+    lanes = [LaneName("t1", f"s/{at}") for at in range(5)]
+    assert await asyncio.gather(*(leases["a"].take(lane, "a") for lane in lanes)) == [Lease(1, "a")] * 5
+    assert sizes == [2, 2, 1]
+
+
+async def test_lanes_of_one_name_are_claimed_for_their_own_tenants(postgres_by_tenant: PostgresSettings) -> None:
+    leases = await open_leases(postgres_by_tenant)
+    try:
+        for name in ("a", "b", "dead"):
+            await leases.join(Instance(name, ""), LONG_MS)
+        mine, theirs = FIRST, LaneName("t2", FIRST.name)
+        await leases.take(mine, "dead")
+        await leases.take(theirs, "b")
+        await leases.leave("dead")
+        assert await leases.claim([(mine, None), (theirs, None)], "a") == {mine: 2}
+        both = await asyncio.gather(leases.take(mine, "a"), leases.take(theirs, "a"))
+        assert both == [Lease(3, "a"), Lease(1, "b")]
+    finally:
+        await leases.close()
+
+
+@pytest.mark.parametrize("statement", ["ORPHANS", "SURVEY"])
+async def test_lanes_are_found_by_their_owners(other: Any, statement: str) -> None:
+    """Each gateway asks for orphans every second, and most lanes have no owner."""
+    await other.execute("SET enable_seqscan = off")
+    plan = await carried.generic_plan(other, getattr(statements, statement))
+    assert carried.indexes(plan, "lane") == {"lane_of_instance"}
