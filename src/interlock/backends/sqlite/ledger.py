@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -88,8 +88,8 @@ class SqliteLedger(AuditedLedger, SqliteUpkeep, SqlReading[SqliteReaders]):
     async def commit(self, batch: WriteBatch) -> Receipt:
         return await self._room.commit(batch, self._write)
 
-    async def _write(self, batch: WriteBatch) -> Receipt:
-        return await self._writer.run(lambda transaction: transaction.apply(batch, self._room.bound))
+    def _write(self, batch: WriteBatch) -> Awaitable[Receipt]:
+        return self._writer.run(lambda transaction: transaction.apply(batch, self._room.bound))
 
     async def take(self, lane: LaneName) -> int:
         return await self._writer.run(lambda transaction: transaction.take(lane.name))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import lru_cache, partial
 from typing import Any
@@ -112,7 +112,7 @@ class RestApp:
         self._once = IdempotentAnswers(front.desk.ledger)
         self._denials = Denials(front.desk.ledger, front.clock)
         self._gate = Authentication(front, self._denials)
-        self._forwarding = Forwarding(front.ask)
+        self._forwarding = Forwarding(front.ask) if front.ask is not None else None
         self._watching = health.Watching(front, self._gate)
         self._pages = ConsolePages(front.console or ASSETS)
         self._decoders: dict[type, msgspec.json.Decoder[Any]] = {
@@ -221,7 +221,8 @@ class RestApp:
     async def _known(self, request: Request) -> ASGIApp:
         """Serve an authenticated request. Raises Problem."""
         scope = request.scope
-        principal = await self._forwarding.read_ahead(scope, self._gate.known(scope))
+        known = self._gate.known(scope)
+        principal = await (known if self._forwarding is None else self._forwarding.read_ahead(scope, known))
         scope[READER] = reader_of(principal)
         if scope["method"] == "GET" and SSE in media_ranges(headers_of(scope).get(b"accept", ())):
             self._front.access.openings.check(scope[READER])  # Before anything is read for it.
@@ -267,7 +268,7 @@ class RestApp:
                 return await self._changing(request, principal, path, found)
             call = ApiRequest(self._front, operation, principal, found.path, request)
             handler = HANDLERS[operation.name]
-            if operation.at_runner and self._front.ask is not None:
+            if operation.at_runner and self._forwarding is not None:
                 return await self._forwarding.answer(scope, b"", lambda _guess: handler.answer(call))
             return await handler.answer(call)
         except Problem as problem:
@@ -296,7 +297,7 @@ class RestApp:
             body = msgspec.structs.replace(body, idempotency_key=key)
         call = ApiRequest(self._front, operation, principal, found.path, request, body,
                           Memory(claim, scope[RECEIVED_MS]), ignored=ignored)
-        if self._front.ask is None:
+        if self._forwarding is None:
             answer = await self._answered_once(claim, operation, call)
         else:
             answer = await self._forwarding.answer(
@@ -306,10 +307,10 @@ class RestApp:
         then = HANDLERS[operation.name].then
         return answer if then is None else await then(call, answer)
 
-    async def _answered_once(self, claim: RequestClaim, operation: Operation[Any], call: ApiRequest) -> ASGIApp:
+    def _answered_once(self, claim: RequestClaim, operation: Operation[Any], call: ApiRequest) -> Awaitable[ASGIApp]:
         """Answer once, with what the operation reads in advance."""
         handler = HANDLERS[operation.name]
-        return await self._once.answer(
+        return self._once.answer(
             claim, lambda found: handler.answer(call if found is None else call._replace(ahead=found)),
             handler.ahead and partial(handler.ahead, call))
 

@@ -84,16 +84,14 @@ _answered = msgspec.msgpack.Decoder(Answered)
 
 
 class Forwarding:
-    """The forwarder. `ask` is None without other gateways."""
+    """The forwarder of a gateway that has others beside it."""
 
-    def __init__(self, ask: Ask | None) -> None:
+    def __init__(self, ask: Ask) -> None:
         self._ask = ask
 
     async def read_ahead(self, scope: Scope, reading: Awaitable[T]) -> T:
         """Return what is read before a request is begun, such as whose it is: that is part of the request's time.
         Raises what `reading` raises, and Problem Unavailable."""
-        if self._ask is None:
-            return await reading
         timeout = asyncio.timeout_at(_deadline(scope))
         try:
             async with timeout:
@@ -108,11 +106,9 @@ class Forwarding:
         """Answer here, or forward to the gateway that can. `here` may raise Elsewhere for a gateway that probably has
         the session if its argument is true: the first time, and not for a forwarded request. Raises what `here` raises,
         and Problem Unavailable."""
-        if self._ask is None:
-            return await here(False)
         attempts = _Attempts()
         try:
-            answer = await self._attempt_all(self._ask, scope, body, here, attempts)
+            answer = await self._attempt_all(scope, body, here, attempts)
         except (LedgerError, Problem) as error:
             if not attempts.in_doubt or (isinstance(error, Problem) and error.code != "Unavailable"):
                 raise
@@ -123,7 +119,7 @@ class Forwarding:
             raise _unavailable(attempts)
         return answer
 
-    async def _attempt_all(self, ask: Ask, scope: Scope, body: bytes, here: Callable[[bool], Awaitable[ASGIApp]],
+    async def _attempt_all(self, scope: Scope, body: bytes, here: Callable[[bool], Awaitable[ASGIApp]],
                            attempts: _Attempts) -> ASGIApp | None:
         """Attempt it until the deadline; None if there was no answer."""
         loop = asyncio.get_running_loop()
@@ -137,7 +133,7 @@ class Forwarding:
                 continue
             except Elsewhere as there:
                 try:
-                    return await self._there(ask, there.instance_id, scope, body, hops + 1, deadline)
+                    return await self._there(there.instance_id, scope, body, hops + 1, deadline)
                 except BusError as error:
                     if isinstance(error, CutOff | LostOver) and not isinstance(attempts.failed, CutOff | LostOver):
                         until = min(until, loop.time() + BUS_GIVE_UP_S)
@@ -150,8 +146,7 @@ class Forwarding:
             await asyncio.sleep(AGAIN_S)
         return None
 
-    async def _there(self, ask: Ask, instance_id: str, scope: Scope, body: bytes, hops: int,
-                     deadline: float) -> ASGIApp:
+    async def _there(self, instance_id: str, scope: Scope, body: bytes, hops: int, deadline: float) -> ASGIApp:
         headers = [(bytes(name), bytes(value)) for name, value in scope["headers"] if bytes(name) not in LEFT_OUT]
         # A hook authenticates by its own secret, in one of several headers; all others by a bearer token.
         shown = [b"Bearer " + scope[CREDENTIAL].encode()] if CREDENTIAL in scope else [
@@ -162,7 +157,7 @@ class Forwarding:
         wait_ms = min(ANSWER_WAIT_MS, max(0, round(left_s * 1000)))
         sent = ForwardedRequest(scope["method"], scope["path"], scope["query_string"], headers, source, body, hops,
                                 wait_ms)
-        raw = await ask(instance_id, WHAT, msgspec.msgpack.encode(sent), wait_ms)
+        raw = await self._ask(instance_id, WHAT, msgspec.msgpack.encode(sent), wait_ms)
         answered = _answered.decode(raw)
         headers = [(name, value) for name, value in answered.headers if name != b"content-length"]
         return HttpResponse(answered.body, answered.status, [*headers, (b"content-length", b"%d" % len(answered.body))])

@@ -19,7 +19,7 @@ PREFIX = "/hooks/"
 BODY_BYTES = MAX_BODY_BYTES
 
 
-async def deliver(front: Front, denials: Denials, request: Request, forwarding: Forwarding) -> ASGIApp:
+async def deliver(front: Front, denials: Denials, request: Request, forwarding: Forwarding | None) -> ASGIApp:
     """Accept a delivery: 202, and the same response to a repeated one. Raises Problem."""
     if request.method != "POST":
         raise Problem("MethodNotAllowed", f"A hook does not take {request.method}.", headers={"Allow": "POST"})
@@ -46,7 +46,7 @@ async def deliver(front: Front, denials: Denials, request: Request, forwarding: 
         replayed = {"Idempotency-Replayed": "true"} if again else {}
         return raw_answer(answer.body, answer.status, {**answer.headers, **replayed})
 
-    return await forwarding.answer(request.scope, body, take)
+    return await (take(False) if forwarding is None else forwarding.answer(request.scope, body, take))
 
 
 async def _body(request: Request) -> bytes:
