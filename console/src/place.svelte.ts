@@ -4,9 +4,12 @@ const APPROVAL = /^\/console\/a\/([A-Za-z0-9_]{1,64})$/;
 class Place {
   path = $state(location.pathname);
   search = $state(location.search);
+  /** The gateway has another build than this page's: the next view is loaded with its page. */
+  stale = $state(false);
   approval = $derived(APPROVAL.exec(this.path)?.[1] ?? null);
 
   go(path: string, {keepScroll = false} = {}): void {
+    if (this.stale) return location.assign(path);
     history.pushState(null, '', path);
     this.read();
     if (!keepScroll) scrollTo(0, 0);

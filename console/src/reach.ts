@@ -1,4 +1,4 @@
-/** Whether the gateway answers, for a page that is not logged in and so has no stream that would show it. */
+/** Whether the gateway answers, for a page that is not logged in and so has no stream that would show it; and whether it still serves this page's build. */
 const RETRY_MS = 5_000;
 
 /** Ask the gateway until it answers. `reached` is called with each result; returns what ends it. */
@@ -24,4 +24,10 @@ export function untilReached(reached: (answers: boolean) => void): () => void {
     removeEventListener('online', again);
     removeEventListener('offline', again);
   };
+}
+
+/** Whether the gateway serves another build than the one that this page is of, some of whose files it then has no more. */
+export async function isStale(): Promise<boolean> {
+  const answer = await fetch('/console/').catch(() => null);
+  return answer?.ok === true && !(await answer.text()).includes(document.scripts[0]!.getAttribute('src')!);
 }

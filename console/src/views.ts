@@ -33,7 +33,10 @@ export const views: readonly View[] = [
 /** What is shown at an address that names no view. */
 const nowhere: Pick<View, 'roles' | 'isTab' | 'load'> = {roles: [], load: () => import('./nowhere/Nowhere.svelte')};
 
+/** One thing of a view, by its id. */
+const PART = /^\/console\/\w+\/[\w-]{1,64}$/;
+
 /** The view of a path; null for the inbox. */
 export function viewAt(path: string): typeof nowhere | null {
-  return path === '/console/' ? null : views.find((view) => path === view.path || path.startsWith(`${view.path}/`)) ?? nowhere;
+  return path === '/console/' ? null : views.find((view) => path === view.path || path.startsWith(`${view.path}/`) && PART.test(path)) ?? nowhere;
 }

@@ -41,6 +41,7 @@ export const english = {
   loginOver: 'Your login has ended.',
   logout: 'Log out',
   more: 'More waits below. Scroll to its end to allow it.',
+  newer: 'The gateway was upgraded. Reload this page.',
   next: 'Next approval',
   noAnswer: 'The gateway did not answer. Try again once the connection is back.',
   noGateway: 'There is no connection to the gateway. Trying again…',

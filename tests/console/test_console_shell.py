@@ -113,7 +113,25 @@ def test_a_new_build_is_shown_at_the_next_load(browser: Any, stack: Stack) -> No
         }""")
 
 
-@pytest.mark.parametrize("path", ["/console/nowhere", "/console/a/", "/console/a/no%20id", "/console/sessionsx"])
+def test_an_open_page_of_an_earlier_build_says_so_and_is_replaced_by_the_next_link(browser: Any, stack: Stack) -> None:
+    """The gateway was upgraded under an open tab: the tab goes on, and leaves its build with the next view."""
+    with page_of(browser, stack) as page:
+        other = "<script type=module src=/console/assets/index-later0.js></script>"
+        page.route("**/console/", lambda route: route.continue_() if route.request.is_navigation_request()
+                   else route.fulfill(body=other, content_type="text/html"))
+        page.reload()
+        page.get_by_role("status").get_by_text("The gateway was upgraded. Reload this page.").wait_for()
+        page.get_by_role("heading", name="Waiting for you").wait_for()
+        page.unroute("**/console/")
+        page.evaluate("window.isEarlier = true")
+        page.get_by_role("link", name="Sessions").click()
+        page.get_by_role("heading", name="Sessions").wait_for()
+        assert page.evaluate("window.isEarlier") is None
+        page.get_by_text("The gateway was upgraded").wait_for(state="detached")
+
+
+@pytest.mark.parametrize("path", ["/console/nowhere", "/console/a/", "/console/a/no%20id", "/console/sessionsx",
+                                  "/console/sessions/no%20id", "/console/policy/a/b"])
 def test_an_address_that_names_nothing_says_so_and_leads_to_the_inbox(browser: Any, stack: Stack, path: str) -> None:
     with page_of(browser, stack, path) as page:
         page.get_by_role("alert").get_by_text("There is no such page.").wait_for()
