@@ -12,7 +12,7 @@ from types import ModuleType
 import pytest
 
 from interlock.cli import INTERRUPTED, main
-from interlock.cli.dispatch import dispatch
+from interlock.cli.dispatch import BROKEN_PIPE, dispatch
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.sessions import transcript_sources
 
@@ -282,6 +282,16 @@ def test_a_standard_stream_that_is_closed_leads_nowhere() -> None:
     refused = started("status --bogus", "<&- >&-")
     assert refused.returncode == 2
     assert refused.stderr.startswith("error[Usage]: ")
+
+
+@pytest.mark.req("G-7")
+def test_help_whose_reader_has_gone_ends_as_every_verb_does() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run([sys.executable, "-m", "interlock", "run", "--help"], stdout=writer, stderr=subprocess.PIPE,
+                          check=False)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (BROKEN_PIPE, b"")
 
 
 @pytest.mark.req("G-7")

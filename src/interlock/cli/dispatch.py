@@ -42,6 +42,8 @@ def dispatch(words: list[str]) -> int:
     except BrokenPipeError:
         return BROKEN_PIPE
     except SystemExit as ending:
+        if isinstance(ending.__context__, BrokenPipeError):
+            return BROKEN_PIPE  # The library that prints the help ends the process by itself.
         return ending.code if isinstance(ending.code,
                                          int) else ExitStatus.DONE if ending.code is None else ExitStatus.FAILED
     except OSError as error:
