@@ -114,6 +114,21 @@ def test_who_allowed_what_on_a_day_is_one_line(scripted: Any, capsys: pytest.Cap
     assert parse_iso(query["to"]) - parse_iso(query["from"]) == 24 * 3_600_000
 
 
+@pytest.mark.req("Y-9", "U-5")
+def test_an_action_that_is_not_the_recorded_one_is_not_named(scripted: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    subject = {"tool_name": "Bash", "title": "", "input": {"command": "rm -rf build"}}
+    asked = {name: approval(id=name, subject=subject) for name in ("apr_same", "apr_edited")}
+    listed = answer({"items": [line(9, approval_id="apr_same", meta={"digest": asked["apr_same"]["digest"]}),
+                               line(8, approval_id="apr_edited", meta={"digest": "ab" * 32})],
+                     "next_cursor": "c", "has_more": False})
+    _, where = scripted({"GET /v1/audit": [listed],
+                         **{f"GET /v1/approvals/{name}": [answer(given)] for name, given in asked.items()}})
+    assert audit_list.records(on="2026-11-21", where=where) == ExitStatus.DONE
+    _, same, edited = capsys.readouterr().out.splitlines()
+    assert same.endswith("$ rm -rf build")
+    assert edited.endswith(audit_list.NOT_ON_RECORD)
+
+
 def test_a_day_and_a_start_exclude_each_other(scripted: Any) -> None:
     _, where = scripted({})
     with pytest.raises(Trouble, match="--on excludes --since and --until"):

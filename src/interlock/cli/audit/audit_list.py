@@ -22,7 +22,7 @@ from interlock.cli.link.gateway_link import GatewayLink, ask_gateway, decoded
 from interlock.cli.options import Json
 from interlock.cli.verb_answer import FoundRows, print_answer
 from interlock.cli.verb_error import Trouble, usage
-from interlock.command.card.permission_request import title_of_approval
+from interlock.command.card.permission_request import request_of_approval, title_of_approval
 from interlock.protocol.answers import AuditLine, AuditPage
 from interlock.protocol.api.approvals import GET_APPROVAL
 from interlock.protocol.api.audit import READ_AUDIT
@@ -37,6 +37,7 @@ LIST_MAX = 10_000
 PAGE = 500
 ACTS_MAX = 100
 """Maximum number of approvals whose action a list of one day names."""
+NOT_ON_RECORD = "(the approval's row is not what the record covers)"
 DAY = Layout(text=("WHAT", "ABOUT", "WHO"), extra=("ABOUT",), drop=("STEP", "ACTION"))
 COLUMNS = Layout(text=("ABOUT", "WHO"), drop=("ABOUT", "WHEN"))
 DIGEST = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{52}\b")
@@ -130,12 +131,19 @@ async def _newest(link: GatewayLink, wanted: RequestSpec[AuditPage], limit: int)
 
 
 async def _acts(link: GatewayLink, records: Iterable[dict[str, Any]]) -> dict[str, str]:
-    """Return the title of each approval that the newest records name; without those that this key may not read."""
-    named = dict.fromkeys(str(one["approval_id"]) for one in records if one.get("approval_id"))
+    """Return the title of each approval that the newest records name; without those that this key may not read. An
+    approval's row is not part of the log, so its bytes must have a digest that the records name."""
+    named = dict[str, set[str]]()
+    for one in records:
+        if one.get("approval_id"):
+            meta: dict[str, Any] = one.get("meta") or {}
+            named.setdefault(str(one["approval_id"]), set()).update(filter(None, [meta.get("digest")]))
     found = dict[str, str]()
-    for approval_id in [*named][:ACTS_MAX]:
+    for approval_id, digests in [*named.items()][:ACTS_MAX]:
         with suppress(Trouble):  # It was deleted, or an auditor may not read it: the record itself has the rest.
-            found[approval_id] = title_of_approval(await link.read(GET_APPROVAL.at(approval_id), Approval))
+            approval = await link.read(GET_APPROVAL.at(approval_id), Approval)
+            agrees = not digests or request_of_approval(approval).digest in digests
+            found[approval_id] = title_of_approval(approval) if agrees else NOT_ON_RECORD
     return found
 
 
