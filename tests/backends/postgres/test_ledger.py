@@ -16,6 +16,7 @@ from interlock.backends.postgres.database import PostgresSettings, read_settings
 from interlock.backends.postgres.faults import LINK_FAULTS, DatabaseUnavailable, NotReached, is_away
 from interlock.backends.postgres.leases import open_leases
 from interlock.backends.postgres.ledger import PostgresLedger, open_ledger
+from interlock.backends.postgres.single import HELD
 from interlock.backends.postgres.transcripts import PostgresTranscripts
 from interlock.command.audit.audit import leaf_hash
 from interlock.ports import trips
@@ -290,6 +291,64 @@ async def test_who_takes_a_lane_waits_for_what_is_under_way_and_no_longer_than_a
     with pytest.raises(LINK_FAULTS) as ended:
         await stopped.execute("COMMIT")
     assert is_away(ended.value)
+
+
+WAITING = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+
+
+@pytest.fixture
+async def blocking(postgres: PostgresSettings, ledger: PostgresLedger, other: PostgresLedger) -> AsyncIterator[Any]:
+    """A connection that holds locks. It ends before the ledgers, which may wait for it."""
+    connection: Any = await asyncpg.connect(postgres.dsn)
+    yield connection
+    await connection.close()
+
+
+async def until_waiting(connection: Any, count: int, *without: asyncio.Task[Any]) -> None:
+    """Return when so many connections wait for a lock; none of these tasks has ended before."""
+    while await connection.fetchval(WAITING) < count:
+        await connection.execute("SELECT pg_stat_clear_snapshot()")  # Else a transaction sees the same of it each time.
+        assert not any(one.done() for one in without)
+
+
+@pytest.mark.req("C-4")
+async def test_who_takes_a_lane_waits_for_a_commit_of_one_statement_under_its_former_epoch(
+    ledger: PostgresLedger, other: PostgresLedger, blocking: Any
+) -> None:
+    """Else the new owner would read the lane without what is committed a moment later."""
+    lane = LaneName("t1", "s/1")
+    epoch = await ledger.take(lane)
+    await ledger.commit(WriteBatch([append()], [(lane, epoch)]))
+    held = blocking.transaction()
+    await held.start()
+    await blocking.execute("SELECT * FROM stream WHERE name = 's/1' FOR UPDATE")
+    committing = asyncio.create_task(ledger.commit(WriteBatch([append()], [(lane, epoch)])))
+    await until_waiting(blocking, 1, committing)
+    taking = asyncio.create_task(other.take(lane))
+    await until_waiting(blocking, 2, committing, taking)
+    await held.rollback()
+    assert (await committing).numbers == [2]
+    assert await taking == epoch + 1
+
+
+@pytest.mark.req("C-4")
+@pytest.mark.parametrize(("sql", "epochs"), [(statements.HOLD_LANES, []), (HELD, [[1, 1]])], ids=["steps", "at once"])
+async def test_a_commit_locks_its_lanes_in_the_order_of_their_names(
+    postgres: PostgresSettings, ledger: PostgresLedger, blocking: Any, sql: str, epochs: list[list[int]]
+) -> None:
+    """One that takes them locks them in this order too: in another, the two would wait for each other."""
+    for name in ("s/2", "s/1"):
+        await ledger.take(LaneName("t1", name))
+    committing: Any = await asyncpg.connect(postgres.dsn)
+    held = blocking.transaction()
+    await held.start()
+    await blocking.execute("SELECT * FROM lane WHERE name = 's/1' FOR UPDATE")
+    locking = asyncio.create_task(committing.fetch(sql, ["t1", "t1"], ["s/2", "s/1"], *epochs))
+    await until_waiting(blocking, 1, locking)
+    await blocking.execute("SELECT * FROM lane WHERE name = 's/2' FOR UPDATE NOWAIT")
+    await held.rollback()
+    assert len(await locking) == 2
+    await committing.close()
 
 
 @pytest.mark.req("C-4")
