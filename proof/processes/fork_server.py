@@ -6,7 +6,9 @@ For proofs and tests that start a thousand of them; one that measures a start, o
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import functools
 import gc
 import importlib
 import io
@@ -21,9 +23,9 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO, NoReturn
+from typing import Any, BinaryIO, NoReturn, Self
 
 from proof import REPOSITORY
 
@@ -96,15 +98,60 @@ class ForkedVerb(ForkedProcess):
             return int(self._report.read())
 
 
+class SupervisedVerb:
+    """A verb that ends with its starter, with what `Child` uses of `asyncio.subprocess.Process`."""
+
+    def __init__(self, process: ForkedProcess, stdin: BinaryIO, report: BinaryIO) -> None:
+        self.pid = process.pid
+        self.returncode: int | None = None
+        self.terminate, self.send_signal = process.terminate, process.send_signal
+        self.close_stdin = stdin.close
+        self._report = report
+        self._ended = asyncio.create_task(self._end())
+
+    async def wait(self) -> int:
+        """Wait for its end; returns its exit status, negative for a signal."""
+        return await asyncio.shield(self._ended)
+
+    async def _end(self) -> int:
+        loop, readable = asyncio.get_running_loop(), asyncio.Event()
+        loop.add_reader(self._report, readable.set)
+        try:
+            await readable.wait()
+        finally:
+            loop.remove_reader(self._report)
+        self.close_stdin()
+        with self._report:
+            self.returncode = int(self._report.read())
+        return self.returncode
+
+
 class ForkServer:
     """Starts parts and verbs of this package, each in a process of its own, by forking one that has them loaded."""
 
     def __init__(self) -> None:
         self._link, theirs = socket.socketpair()
-        self._zygote = subprocess.Popen([sys.executable, "-m", "proof.processes.fork_server", str(theirs.fileno())],
-                                        pass_fds=[theirs.fileno()], cwd=REPOSITORY, stdin=subprocess.DEVNULL)
+        zygote = subprocess.Popen([sys.executable, "-m", "proof.processes.fork_server", str(theirs.fileno())],
+                                  pass_fds=[theirs.fileno()], cwd=REPOSITORY, stdin=subprocess.DEVNULL)
         theirs.close()
+        self._zygote_ended: Callable[[], object] = zygote.wait
         self._turn = threading.Lock()
+
+    @classmethod
+    def of_this_process(cls) -> Self:
+        """One that forks a copy of this process, which has a single thread and runs no loop."""
+        load()
+        server = cls.__new__(cls)
+        server._link, theirs = socket.socketpair()
+        pid = os.fork()
+        if pid == 0:
+            server._link.close()
+            Zygote(theirs).serve()
+            os._exit(0)
+        theirs.close()
+        server._zygote_ended = functools.partial(os.waitpid, pid, 0)
+        server._turn = threading.Lock()
+        return server
 
     def start(self, arguments: list[str], log: Path) -> ForkedProcess:
         """Run `main` of the module `arguments[0]` with these as its `sys.argv`; output goes to the end of `log`."""
@@ -156,10 +203,22 @@ class ForkServer:
                 process.wait()
                 process.stderr.close()
 
+    def supervised(self, words: list[str], log: Path) -> SupervisedVerb:
+        """Run `interlock` with these words in a session of its own; output goes to the end of `log`. Its standard input
+        is closed when this process ends."""
+        log.touch(0o600)
+        with contextlib.ExitStack() as kept:
+            (taken, stdin), (report, reported) = _pipe(kept), _pipe(kept)
+            asked = {"verb": words, "cwd": str(Path.cwd()), "environment": dict(os.environ), "session": True}
+            with log.open("ab") as output, taken, reported:
+                process = self._forked(asked, taken, output, output, reported)
+            kept.pop_all()
+        return SupervisedVerb(process, stdin, report)
+
     def close(self) -> None:
         """End the process that forks; what it forked goes on."""
         self._link.close()
-        self._zygote.wait()
+        self._zygote_ended()
 
     def _forked(self, asked: dict[str, Any], *files: BinaryIO) -> ForkedProcess:
         """Have one forked; the files become its standard streams, and a fourth is where its exit status is written."""
@@ -254,12 +313,17 @@ class Zygote:
             os.close(report)
 
 
-def main() -> None:
-    """Load everything, and fork what is asked for."""
-    link = socket.socket(fileno=int(sys.argv[1]))
+def load() -> None:
+    """Import what components and verbs import."""
     for name in LOADED:
         importlib.import_module(name)
     gc.freeze()
+
+
+def main() -> None:
+    """Load everything, and fork what is asked for."""
+    link = socket.socket(fileno=int(sys.argv[1]))
+    load()
     Zygote(link).serve()
 
 
@@ -291,6 +355,8 @@ def _run_verb(asked: dict[str, Any]) -> int:
     """Run a verb with streams as an interpreter makes them for what it was given."""
     from interlock import cli
 
+    if asked.get("session"):
+        os.setsid()
     os.chdir(asked["cwd"])
     os.environ.clear()
     os.environ.update(asked["environment"])

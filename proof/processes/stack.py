@@ -80,8 +80,7 @@ class Stack:
         arguments = [*self.entry.get(component, [COMPONENT]), component, str(self.state), self.runner_url,
                      str(self.workspace)]
         place = self.place / f"{component}.log"
-        # What is forked from a warm process has no gateways of its own to start.
-        if self._fork_server is not None and not (self.clustered and component == "gateway"):
+        if self._fork_server is not None:
             self.processes[component] = self._fork_server.start(arguments, place)
         else:
             with place.open("ab") as log:

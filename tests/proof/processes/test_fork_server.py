@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -106,3 +107,24 @@ def test_what_was_forked_goes_on_when_nothing_more_is(tmp_path: Path) -> None:
     finally:
         stack.down()
     assert "Traceback" not in stack.log("gateway")
+
+
+@pytest.mark.anyio
+async def test_one_that_is_supervised_ends_with_its_status_or_with_its_starter(
+    fork_server: ForkServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def started(name: str) -> bool:
+        return (tmp_path / name / "gateway.json").exists()
+
+    monkeypatch.setenv("HOME", str(tmp_path))
+    words = ["gateway", "--port", "0", "--with-parent", "--state"]
+    killed = fork_server.supervised([*words, str(tmp_path / "killed")], tmp_path / "log")
+    left = fork_server.supervised([*words, str(tmp_path / "left")], tmp_path / "log")
+    while not (started("killed") and started("left")):
+        assert (killed.returncode, left.returncode) == (None, None), (tmp_path / "log").read_text()
+        await asyncio.sleep(0.01)
+    assert os.getsid(killed.pid) == killed.pid
+    killed.send_signal(signal.SIGKILL)
+    assert await killed.wait() == killed.returncode == -signal.SIGKILL
+    left.close_stdin()
+    assert await left.wait() == 0
