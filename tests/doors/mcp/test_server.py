@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from interlock.sdk.problems import NotFound, ProblemBody
+
+if TYPE_CHECKING:
+    from interlock.doors.mcp.tools import GatewayTools
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("O-8"), pytest.mark.needs("mcp")]
 
@@ -21,3 +26,16 @@ async def test_a_refusal_and_its_remedy_are_two_sentences(detail: str) -> None:
     with pytest.raises(ToolError) as raised:
         await _answered(refused())
     assert str(raised.value) == "NotFound: there is no command c1. List them."
+
+
+async def test_an_argument_that_does_not_fit_is_named_with_what_fits() -> None:
+    from mcp.server.mcpserver.exceptions import ToolError
+
+    from interlock.doors.mcp.server import make_server
+
+    def unreached() -> GatewayTools:
+        raise AssertionError("A call that does not fit reaches no gateway.")
+
+    with pytest.raises(ToolError) as raised:
+        await make_server(unreached).call_tool("steer_task", {"task": "cmd_1", "how": "stop"})
+    assert str(raised.value) == "steer_task was not called. `how`: Input should be 'pause', 'resume' or 'cancel'."

@@ -47,8 +47,10 @@ SHOWN_BY_DEFAULT = 50
 """Rows that a list at the terminal shows without --limit."""
 Limit = Annotated[int, Parameter(help="How many to show.")]
 Agent = Annotated[str | None, Parameter(help="Only those for this agent.")]
-Search = Annotated[str | None, Parameter(name="--search", help="Only those with this text in their title, agent, "
-                                         "directory and the like.")]
+SessionSearch = Annotated[str | None, Parameter(name="--search", help="Only those with this text in their title, key, "
+                                                "id, agent or directory; transcripts are not searched.")]
+ApprovalSearch = Annotated[str | None, Parameter(name="--search", help="Only those with this text in their title, "
+                                                 "tool, agent, directory, comment or rule.")]
 
 
 def tasks(
@@ -96,7 +98,7 @@ def approvals(
     session: Annotated[str | None, Parameter(help="Only those of this session: an id, a unique beginning, a "
                                              "key, or @last.")] = None,
     by: Annotated[str | None, Parameter(name="--by", help="Only those that this person voted on or decided.")] = None,
-    search: Search = None,
+    search: ApprovalSearch = None,
     limit: Limit = SHOWN_BY_DEFAULT,
     bytes_: Annotated[bool, Parameter(name="--bytes", help="Write the exact bytes that the digest of this one is of, "
                                       "and nothing else.")] = False,
@@ -140,7 +142,7 @@ def sessions(
     agent: Agent = None,
     runner: Annotated[str | None, Parameter(
         help="Only those on this runner: its id, its name or a unique beginning.")] = None,
-    search: Search = None,
+    search: SessionSearch = None,
     limit: Limit = SHOWN_BY_DEFAULT,
     json: Json = False,
     where: Here = NOWHERE,

@@ -9,7 +9,8 @@ from typing import Any, Literal, TypeVar
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.shared.exceptions import NoBackChannelError
-from mcp_types import ElicitRequest, ElicitRequestURLParams, InputRequiredResult, ToolAnnotations
+from mcp_types import CallToolResult, ElicitRequest, ElicitRequestURLParams, InputRequiredResult, ToolAnnotations
+from pydantic import ValidationError
 
 from interlock.doors.mcp.tasks import GatewayTasks
 from interlock.doors.mcp.tools import WAIT_MAX_S, GatewayTools, Members
@@ -21,6 +22,8 @@ T = TypeVar("T")
 INPUT_IN_RESULTS = "2026-07-28"
 """From this version of MCP on, a server asks in its result, and the client calls again with the answer."""
 DECISION = "decision"
+MISFITS = 5
+"""Arguments that do not fit, of which one answer says why."""
 
 INSTRUCTIONS = f"""Commands coding agents on other machines, under a person's approval and an audit log.
 List the agents, start a task, then wait for it ({WAIT_MAX_S} s at most for each call). A task that waits for a person
@@ -54,11 +57,31 @@ class LazyTools:
             await self._tools.close()
 
 
+class _Server(MCPServer[Any]):
+    """A server that names each argument that does not fit in a sentence, without the text of the validator."""
+
+    async def call_tool(self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
+                        ) -> CallToolResult | InputRequiredResult:
+        """Call a tool. Raises ToolError."""
+        try:
+            return await super().call_tool(name, arguments, context)
+        except ToolError as error:
+            if not isinstance(error.__cause__, ValidationError):
+                raise
+            raise ToolError(_misfits(name, error.__cause__)) from error.__cause__
+
+
+def _misfits(name: str, error: ValidationError) -> str:
+    """Return which arguments of a tool do not fit, and what each must be."""
+    places = [f"`{'.'.join(str(part) for part in one['loc'])}`: {one['msg']}" for one in error.errors()]
+    return f"{name} was not called. {'. '.join(places[:MISFITS])}."
+
+
 def make_server(tools: Callable[[], GatewayTools]) -> MCPServer[Any]:
     """Return a server over the tools of a gateway."""
-    server: MCPServer[Any] = MCPServer("interlock", title="Interlock", instructions=INSTRUCTIONS,
-                                       version=version("interlock"), log_level="ERROR",
-                                       extensions=[GatewayTasks(tools)])
+    server: MCPServer[Any] = _Server("interlock", title="Interlock", instructions=INSTRUCTIONS,
+                                     version=version("interlock"), log_level="ERROR",
+                                     extensions=[GatewayTasks(tools)])
     _add_task_tools(server, tools)
     _add_decision_tools(server, tools)
     return server
