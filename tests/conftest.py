@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import structlog
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadFileScheduling
 
@@ -18,6 +19,10 @@ pytest_plugins = ["installed", "agents.third_party", "servers.fixtures"]
 # How long an example takes says something of the machine and its neighbours, nothing of what is shown.
 settings.register_profile("steady", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("steady")
+
+# What a test has fail is logged without rich's coloured traceback, which takes 30 ms of processor time each.
+structlog.configure(processors=[*structlog.get_config()["processors"][:-1], structlog.dev.ConsoleRenderer(
+    exception_formatter=structlog.dev.plain_traceback)])
 
 # Anyone who is started in the background of a script is born deaf to Ctrl-C, and so is all that it starts; but some of
 # the tests press it.
@@ -77,6 +82,14 @@ def fork_server() -> Iterator[ForkServer]:
 def loaded_with_files(request: pytest.FixtureRequest) -> set[str]:
     """Those of the large libraries that were loaded when all test files had been read and no test had run."""
     return request.session.stash[LOADED_WITH_FILES]
+
+
+@pytest.fixture
+def logs_as_before() -> Iterator[None]:
+    """What a test configures of logs ends with it."""
+    before = structlog.get_config()
+    yield
+    structlog.configure(**before)
 
 
 @pytest.fixture

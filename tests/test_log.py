@@ -1,7 +1,6 @@
 """Logs are JSON lines, and no value of a variable reaches them."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,11 +8,7 @@ import structlog
 
 from interlock.log import as_text, configure
 
-
-@pytest.fixture(autouse=True)
-def restored() -> Iterator[None]:
-    yield
-    structlog.reset_defaults()
+pytestmark = pytest.mark.usefixtures("logs_as_before")
 
 
 @pytest.mark.req("K-4")

@@ -37,10 +37,9 @@ class Broken(RuleSet):
 
 
 @pytest.fixture
-def lines(tmp_path: Path) -> Iterator[Any]:
+def lines(tmp_path: Path, logs_as_before: None) -> Iterator[Any]:
     file = log.configure(tmp_path / "log")
     yield lambda: [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
-    structlog.reset_defaults()
     file.close()
 
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import structlog
 
 from app.data_migration.test_tenant_move import CLOCK, filled
 from interlock.backends.sqlite.ledger import open_ledger
@@ -15,13 +13,7 @@ from interlock.cli.config.place import OnHost
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.storage.migrate import migrate
 
-pytestmark = pytest.mark.req("U-2")
-
-
-@pytest.fixture(autouse=True)
-def _logs_as_before() -> Iterator[None]:
-    yield
-    structlog.reset_defaults()
+pytestmark = [pytest.mark.req("U-2"), pytest.mark.usefixtures("logs_as_before")]
 
 
 def test_the_way_back_names_what_the_new_directory_lacks(

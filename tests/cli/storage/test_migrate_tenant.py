@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import structlog
 
 from app.data_migration.test_tenant_move import CLOCK, filled
 from interlock.backends.postgres.database import read_settings
@@ -20,13 +18,7 @@ from interlock.cli.exit_status import ExitStatus
 from interlock.cli.storage.migrate import migrate
 from interlock.cli.verb_error import Trouble
 
-pytestmark = pytest.mark.req("K-1", "U-2")
-
-
-@pytest.fixture(autouse=True)
-def _logs_as_before() -> Iterator[None]:
-    yield
-    structlog.reset_defaults()
+pytestmark = [pytest.mark.req("K-1", "U-2"), pytest.mark.usefixtures("logs_as_before")]
 
 
 @pytest.fixture
