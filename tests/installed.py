@@ -13,7 +13,9 @@
 | `toktok`     | the package `toktok-rs` can be imported                             | `pip install '.[tokens]'` |
 | `llm-bridge` | `INTERLOCK_TEST_NODE_MODULES`, else `.ci/node_modules` has its types| `.ci/install-agents`      |
 | `pgbouncer`  | PATH or `/usr/sbin` has it, else `.ci/debian`                       | `.ci/install-agents`      |
-| `chromium`   | `INTERLOCK_TEST_CHROMIUM`, else PATH has it; and `playwright`        | `.ci/install-agents`, dev |
+| `chromium`   | `INTERLOCK_TEST_CHROMIUM`, else PATH has its headless shell or it;  | `.ci/install-agents`, dev |
+|              | and `playwright`                                                    |                           |
+| `notices`    | PATH has the whole of Chromium, which shows them; and `playwright`  | `.ci/install-agents`, dev |
 | `apprise`    | the package `apprise` can be imported                               | `pip install '.[apprise]'`|
 | `a2a-sdk`    | the package `a2a-sdk` can be imported                               | `pip install '.[dev]'`    |
 | `mcp`        | the package `mcp` can be imported                                   | `pip install '.[mcp]'`    |
@@ -200,11 +202,20 @@ def find_pgbouncer() -> Path | None:
 
 
 def find_chromium() -> Path | None:
-    """A Chromium, if Python's playwright is there to drive it."""
-    if importlib.util.find_spec("playwright") is None:
-        return None
-    named = os.environ.get("INTERLOCK_TEST_CHROMIUM") or shutil.which("chromium")
-    return _executable(Path(named)) if named else None
+    """A Chromium, if Python's playwright is there to drive it. Its headless shell has the same engine without the
+    browser's window, and takes half of the processor time."""
+    named = os.environ.get("INTERLOCK_TEST_CHROMIUM") or shutil.which("chromium-headless-shell")
+    return _driven(named or shutil.which("chromium"))
+
+
+def find_notices() -> Path | None:
+    """The whole of Chromium: its headless shell shows no notifications."""
+    return _driven(shutil.which("chromium"))
+
+
+def _driven(browser: str | None) -> Path | None:
+    driver = importlib.util.find_spec("playwright")
+    return _executable(Path(browser)) if browser and driver is not None else None
 
 
 def find_axe() -> Path | None:
@@ -256,6 +267,7 @@ FINDERS: dict[str, tuple[Callable[[], Path | None], str]] = {
     "git": (find_git, "Debian: apt install git"),
     "unshare": (find_unshare, "walls need Linux; Debian: apt install util-linux"),
     "chromium": (find_chromium, f"pip install '.[dev]', and {CI_REMEDY} or Debian: apt install chromium"),
+    "notices": (find_notices, f"pip install '.[dev]', and {CI_REMEDY} or Debian: apt install chromium"),
     "axe": (find_axe, CI_REMEDY),
     "console": (find_console, "CONSOLE=1 pip install ."),
     "pgbouncer": (find_pgbouncer, f"{CI_REMEDY}, or Debian: apt install pgbouncer"),

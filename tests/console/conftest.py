@@ -25,11 +25,17 @@ def stack(tmp_path_factory: pytest.TempPathFactory, fork_server: ForkServer) -> 
 
 
 @pytest.fixture(scope="package")
-def browser() -> Iterator[Any]:
-    """A real browser, with its security as it ships; what a test does is in a context of its own."""
+def driver() -> Iterator[Any]:
+    """The process that drives browsers."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=str(require("chromium")), args=ARGUMENTS)
-        yield browser
-        browser.close()
+        yield driver
+
+
+@pytest.fixture(scope="package")
+def browser(driver: Any) -> Iterator[Any]:
+    """A real browser, with its security as it ships; what a test does is in a context of its own."""
+    browser = driver.chromium.launch(executable_path=str(require("chromium")), args=ARGUMENTS)
+    yield browser
+    browser.close()

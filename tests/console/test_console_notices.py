@@ -11,14 +11,15 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
-from tests.console.pages import PATIENCE_MS, PHONE, answered, asked, link, origin, page_of, reached
+from tests.console.pages import ARGUMENTS, PATIENCE_MS, PHONE, answered, asked, link, origin, page_of, reached
 
 from channels.post_server import Posted
 from channels.push_service import SubscribedBrowser
+from installed import require
 from proof.processes.fork_server import ForkServer
 from proof.processes.stack import Stack
 
-pytestmark = [pytest.mark.needs("chromium", "console", "http-ece"), pytest.mark.filterwarnings("ignore"),
+pytestmark = [pytest.mark.needs("notices", "console", "http-ece"), pytest.mark.filterwarnings("ignore"),
               pytest.mark.req("J-18")]
 CONFIG = """
 [push]
@@ -75,6 +76,14 @@ class PushService:
         with self.arrived:
             assert self.arrived.wait_for(lambda: len(self.got) >= count, PATIENCE_MS / 1000)
             return self.got[count - 1]
+
+
+@pytest.fixture(scope="module")
+def browser(driver: Any) -> Generator[Any]:
+    """The whole of Chromium, which shows notices."""
+    browser = driver.chromium.launch(executable_path=str(require("notices")), args=ARGUMENTS)
+    yield browser
+    browser.close()
 
 
 @pytest.fixture
