@@ -171,3 +171,13 @@ def test_a_link_that_leads_out_of_the_workspace_is_not_covered(value: dict[str, 
 
     assert not allowed(call(value, resolved_paths=resolved), **fields)
     assert allowed(call(value), **fields)
+
+
+@pytest.mark.req("H-6", "H-7")
+@pytest.mark.parametrize(("line", "resolved"), [
+    ("cat id_rs?", {"id_rs?": "/w/id_rsa"}), ("cat notes", {"notes": "/w/deploy/.env"}),
+])
+def test_a_word_that_leads_to_a_file_of_secrets_is_not_covered(line: str, resolved: dict[str, str]) -> None:
+    assert not allowed(call({"command": line}, resolved_paths=resolved), words="cat **")
+    assert not allowed(call({"command": line}, resolved_paths=resolved), words="cat **", path="src/**")
+    assert allowed(call({"command": line}), words="cat **")

@@ -89,6 +89,18 @@ async def test_the_directory_that_a_command_runs_in_is_mapped(workspace: Path) -
     assert found == {"link": "/etc", "passwd": "/etc/passwd"}
 
 
+@pytest.mark.req("H-6", "H-7")
+async def test_a_pattern_that_matches_a_file_of_secrets_is_mapped_to_it(workspace: Path) -> None:
+    for name in ("id_rsa", "notes", "sub/prod.pem"):
+        (workspace / name).touch()
+    (workspace / "note").symlink_to("notes")
+
+    assert await resolved_paths(question(command="cat id_rs? no* sub/*.txt"), str(workspace)) == {
+        "id_rs?": str(workspace / "id_rsa"), "no*": str(workspace / "notes")}
+    assert (await resolved_paths(question(command="cat sub/p*"), str(workspace)))["sub/p*"].endswith("/sub/prod.pem")
+    assert (await resolved_paths(question(command="cat i* l*"), str(workspace)))["l*"] == "/etc"
+
+
 async def test_a_quoted_pattern_names_only_itself(workspace: Path) -> None:
     assert await resolved_paths(question(command="rg -g '**/*.py' 'lin?/passwd'"), str(workspace)) == {}
 

@@ -146,7 +146,7 @@ def _is_expanded(word: str, line: CommandLine) -> bool:
 
 
 def _leads_away(path: str, facts: RequestFacts) -> bool:
-    return _is_secret(path) or any(outside(place) for place in facts.place(path))
+    return is_secret(path) or any(outside(place) or is_secret(place) for place in facts.place(path))
 
 
 def _as_run(command: Simple) -> Simple:
@@ -157,7 +157,8 @@ def _as_run(command: Simple) -> Simple:
 
 
 @lru_cache(maxsize=4_096)
-def _is_secret(path: str) -> bool:
+def is_secret(path: str) -> bool:
+    """Return whether a path, relative to the workspace or absolute, has a name of SECRETS."""
     return path_globs(SECRETS).fullmatch(_sound(posixpath.normpath(path))) is not None
 
 

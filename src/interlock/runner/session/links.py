@@ -12,6 +12,7 @@ from pathlib import Path
 from interlock.command.facts import programs
 from interlock.command.facts.request import NOT_RESOLVED, AgentRequest, facts, local_path, tokens
 from interlock.command.facts.shell import CommandLine
+from interlock.command.policy.coverage import is_secret
 from interlock.ports.agent import AgentQuestion
 
 MAX_LOOKS = 10_000
@@ -103,7 +104,9 @@ class _Resolver:
         """Resolve a word of a command, which may name several files by a pattern. Raises _TooMuch."""
         places = [_joined(one, word) for one in self._directories]
         if is_pattern:
-            self._note(word, [match for place in places for match in self._matches(place)])
+            matches = [match for place in places for match in self._matches(place)]
+            self._note(word, matches)
+            self._note_secret(word, matches)
         elif "/" in word or any(self._exists(place) for place in places):
             self._note(word, places)
 
@@ -121,6 +124,15 @@ class _Resolver:
                 self.found[name] = real
             if not _inside(real, self._workspace):
                 return
+
+    def _note_secret(self, pattern: str, matches: list[str]) -> None:
+        """Store a file of secrets that a pattern matches, unless the pattern leads outside the workspace anyway: its
+        text does not show that name."""
+        if pattern in self.found and not _inside(self.found[pattern], self._workspace):
+            return
+        secret = next((match for match in matches if is_secret(_below(match, self._workspace))), None)
+        if secret is not None:
+            self.found[pattern] = secret
 
     def _matches(self, place: str) -> list[str]:
         """Return the names that a shell may make of a pattern, and possibly more. Raises _TooMuch."""
@@ -161,6 +173,10 @@ def _joined(directory: str, name: str) -> str:
         return str(Path(directory) / Path(name).expanduser())
     except RuntimeError:  # An unknown user's home.
         return str(Path(directory) / name)
+
+
+def _below(path: str, directory: str) -> str:
+    return os.path.normpath(path).removeprefix(directory.rstrip("/") + "/")
 
 
 def _inside(path: str, directory: str) -> bool:
