@@ -98,6 +98,7 @@ async def test_new_lanes_are_added_in_the_order_of_their_names(leases: dict[str,
     later = [LaneName("t1", f"s/{at}") for at in range(2, 40)]
     taking = asyncio.gather(*(leases["a"].take(lane, "a") for lane in (*later, FIRST)))
     await until_waiting(other, 1)
+    await other.execute("SET LOCAL lock_timeout = '200ms'")  # Before a deadlock is noticed, and the taker tries again.
     for lane in later:
         await other.execute(ADD, *lane, "b")
     await held.rollback()
