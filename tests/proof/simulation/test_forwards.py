@@ -34,10 +34,10 @@ def test_whatever_befalls_a_forwarded_command_it_is_done_once_and_answered_in_ti
 def test_a_forward_without_its_key_is_done_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     there, numbers = Forwarding._there, count()
 
-    async def another_key(self: Forwarding, ask: Any, instance_id: str, scope: Any, *rest: Any) -> Any:
+    async def another_key(self: Forwarding, instance_id: str, scope: Any, *rest: Any) -> Any:
         headers = [(name, value) for name, value in scope["headers"] if name != b"idempotency-key"]
         key = (b"idempotency-key", b"another-key-%07d" % next(numbers))
-        return await there(self, ask, instance_id, {**scope, "headers": [*headers, key]}, *rest)
+        return await there(self, instance_id, {**scope, "headers": [*headers, key]}, *rest)
 
     monkeypatch.setattr(Forwarding, "_there", another_key)
     assert broken(forwards(SEED, ROUNDS), "was done 2 times")
