@@ -98,9 +98,9 @@ def test_a_reader_at_the_end_stays_there_when_the_keyboard_comes(page: Any, stac
                                                                  screens: dict[str, tuple[str, str]]) -> None:
     show(page, stack, screens["ran"])
     page.get_by_label("Write to the agent").wait_for()
-    page.wait_for_function("scrollY > 0")
+    page.wait_for_function("() => scrollY > 0")
     page.set_viewport_size(BESIDE_KEYBOARD)
-    page.wait_for_function("Math.abs(document.body.scrollHeight - innerHeight - scrollY) <= 2")
+    page.wait_for_function("() => Math.abs(document.body.scrollHeight - innerHeight - scrollY) <= 2")
     page.set_viewport_size(PHONE)
 
 
