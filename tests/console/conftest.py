@@ -6,7 +6,8 @@ from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
-from tests.console.pages import ARGUMENTS
+from tests.console.pages import ARGUMENTS, page_of
+from tests.console.screens import fill
 
 from installed import require
 from proof.processes.fork_server import ForkServer
@@ -14,9 +15,15 @@ from proof.processes.stack import Stack
 
 
 @pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory, fork_server: ForkServer) -> Generator[Stack]:
+def stack_config() -> str:
+    """What a module adds to the config of its gateway and runner, such as agents."""
+    return ""
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory, fork_server: ForkServer, stack_config: str) -> Generator[Stack]:
     """A gateway and a runner with the shell agent."""
-    stack = Stack(tmp_path_factory.mktemp("console"), "", fork_server)
+    stack = Stack(tmp_path_factory.mktemp("console"), stack_config, fork_server)
     try:
         stack.up()
         yield stack
@@ -39,3 +46,16 @@ def browser(driver: Any) -> Iterator[Any]:
     browser = driver.chromium.launch(executable_path=str(require("chromium")), args=ARGUMENTS)
     yield browser
     browser.close()
+
+
+@pytest.fixture(scope="module")
+def page(browser: Any, stack: Stack) -> Iterator[Any]:
+    """A phone's page, logged in, that the tests of a module share."""
+    with page_of(browser, stack) as page:
+        yield page
+
+
+@pytest.fixture(scope="module")
+def screens(stack: Stack) -> dict[str, tuple[str, str]]:
+    """Every screen by its name: its path, and a selector of what is there once it is complete."""
+    return fill(stack)

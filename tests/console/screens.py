@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
-from pathlib import Path
 from typing import Any
 
-from tests.console.pages import answered, asked, ran
+from tests.console.acp_agents import agents_of
+from tests.console.pages import answered, asked, origin, ran
 
 from proof.processes.stack import Stack
 
-ROOT = Path(__file__).parents[2]
 SIZES = ({"width": 360, "height": 740}, {"width": 768, "height": 1024}, {"width": 1440, "height": 900})
 SCHEMES = ("light", "dark")
 EDIT = {"kind": "edit", "title": "an edit", "rawInput": {
@@ -41,12 +39,7 @@ NAMES = ("inbox", "edit", "waiting", "signed", "decided", "denied", "sessions", 
 def config() -> str:
     """An agent that says its prompt, one that asks for the call that its prompt is, one that sends its updates, and a
     rule for signed votes."""
-    found = RULE
-    for name, module in (("writer", "speaking"), ("forger", "forging"), ("updater", "updating")):
-        start = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from tests.console import {module} as one; one.main()"
-        found += (f'[agents.{name}]\nadapter = "acp"\ncommand = {json.dumps(sys.executable)}\n'
-                  f'args = {json.dumps(["-c", start])}\n')
-    return found
+    return RULE + agents_of(writer="speaking", forger="forging", updater="updating")
 
 
 def fill(stack: Stack) -> dict[str, tuple[str, str]]:
@@ -84,6 +77,13 @@ def fill(stack: Stack) -> dict[str, tuple[str, str]]:
     }
     assert tuple(screens) == NAMES
     return screens
+
+
+def show(page: Any, stack: Stack, screen: tuple[str, str]) -> None:
+    """Open a screen, and wait until it is complete."""
+    path, complete = screen
+    page.goto(f"{origin(stack)}{path}")
+    page.locator(complete).first.wait_for()
 
 
 def open_folds(page: Any) -> None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
-from tests.console.pages import origin, page_of
-from tests.console.screens import NAMES, SCHEMES, SIZES, config, fill, open_folds
+from tests.console.pages import origin
+from tests.console.screens import NAMES, SCHEMES, SIZES, config, open_folds, show
 
 from installed import require
-from proof.processes.fork_server import ForkServer
 from proof.processes.stack import Stack
 
 pytestmark = [pytest.mark.needs("chromium", "console", "axe"), pytest.mark.filterwarnings("ignore"),
@@ -20,25 +18,9 @@ RUN = """async () => (await axe.run({resultTypes: ['violations']})).violations.m
 
 
 @pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory, fork_server: ForkServer) -> Generator[Stack]:
-    """A gateway and a runner with agents that say and ask for what they are given."""
-    stack = Stack(tmp_path_factory.mktemp("accessible"), config(), fork_server)
-    try:
-        stack.up()
-        yield stack
-    finally:
-        stack.down()
-
-
-@pytest.fixture(scope="module")
-def page(browser: Any, stack: Stack) -> Iterator[Any]:
-    with page_of(browser, stack) as page:
-        yield page
-
-
-@pytest.fixture(scope="module")
-def screens(stack: Stack) -> dict[str, tuple[str, str]]:
-    return fill(stack)
+def stack_config() -> str:
+    """Agents that say and ask for what they are given."""
+    return config()
 
 
 def violations(page: Any) -> list[Any]:
@@ -56,9 +38,7 @@ def violations(page: Any) -> list[Any]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_axe_finds_nothing_on_a_screen(page: Any, stack: Stack, screens: dict[str, tuple[str, str]], name: str) -> None:
-    path, complete = screens[name]
-    page.goto(f"{origin(stack)}{path}")
-    page.locator(complete).first.wait_for()
+    show(page, stack, screens[name])
     assert violations(page) == []
 
 

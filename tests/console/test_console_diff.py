@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.console.pages import answered, asked, origin, page_of, read_to_end
+from tests.console.acp_agents import agent
+from tests.console.pages import answered, asked, origin, read_to_end
 
 from interlock.command.card.lines import lines
 from interlock.command.card.request import ReceivedRequest
-from proof.processes.fork_server import ForkServer
 from proof.processes.stack import Stack
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore"), pytest.mark.req("J-5")]
@@ -36,21 +34,9 @@ FORMS: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory, fork_server: ForkServer) -> Generator[Stack]:
-    """A gateway and a runner with an agent that asks for the call that its prompt is."""
-    stack = Stack(tmp_path_factory.mktemp("diff"), f'[agents.forger]\nadapter = "acp"\n'
-                  f'command = {json.dumps(sys.executable)}\nargs = {json.dumps(["-I", str(AGENT)])}\n', fork_server)
-    try:
-        stack.up()
-        yield stack
-    finally:
-        stack.down()
-
-
-@pytest.fixture(scope="module")
-def page(browser: Any, stack: Stack) -> Iterator[Any]:
-    with page_of(browser, stack) as page:
-        yield page
+def stack_config() -> str:
+    """An agent that asks for the call that its prompt is."""
+    return agent("forger", "-I", str(AGENT))
 
 
 def held(stack: Stack, name: str, call: dict[str, Any]) -> str:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.console.acp_agents import agent
 from tests.console.forging import CLAIM, FORGED
-from tests.console.pages import answered, asked, origin, page_of
+from tests.console.pages import answered, asked, origin
 
-from proof.processes.fork_server import ForkServer
 from proof.processes.stack import Stack
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore"),
@@ -36,23 +34,9 @@ HIDDEN = ("\u202e", "\u202c", "\u2066", "\u2069", "\u200b")
 
 
 @pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory, fork_server: ForkServer) -> Generator[Stack]:
-    """A gateway and a runner with the agent that forges."""
-    words = json.dumps(["-I", str(AGENT)])
-    stack = Stack(tmp_path_factory.mktemp("forged"),
-                  f'[agents.forger]\nadapter = "acp"\ncommand = {json.dumps(sys.executable)}\nargs = {words}\n',
-                  fork_server)
-    try:
-        stack.up()
-        yield stack
-    finally:
-        stack.down()
-
-
-@pytest.fixture(scope="module")
-def page(browser: Any, stack: Stack) -> Iterator[Any]:
-    with page_of(browser, stack) as page:
-        yield page
+def stack_config() -> str:
+    """The agent that forges."""
+    return agent("forger", "-I", str(AGENT))
 
 
 @pytest.fixture(params=sorted(FORGED))

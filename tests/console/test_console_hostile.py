@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import base64
 import json
-import sys
-from collections.abc import Generator, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from tests.console.acp_agents import agents_of
 from tests.console.pages import answered, asked, origin, page_of, ran, submitted, waiting
 from tests.console.payloads import HOSTILE
 
 from interlock.gateway.rest.console_pages import ASSETS
-from proof.processes.fork_server import ForkServer
 from proof.processes.stack import Stack
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore"), pytest.mark.req("J-16")]
-ROOT = Path(__file__).parents[2]
 LEAST = 60
 WATCH = """() => {
   window.violations = [];
@@ -46,19 +43,9 @@ CLEANED = """async ([url, payloads]) => {
 
 
 @pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory, fork_server: ForkServer) -> Generator[Stack]:
-    """A gateway and a runner with an agent that says its prompt, and one that asks for the call that its prompt is."""
-    config = ""
-    for name, module in (("writer", "speaking"), ("forger", "forging")):
-        start = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from tests.console import {module} as one; one.main()"
-        config += (f'[agents.{name}]\nadapter = "acp"\ncommand = {json.dumps(sys.executable)}\n'
-                   f'args = {json.dumps(["-c", start])}\n')
-    stack = Stack(tmp_path_factory.mktemp("hostile"), config, fork_server)
-    try:
-        stack.up()
-        yield stack
-    finally:
-        stack.down()
+def stack_config() -> str:
+    """An agent that says its prompt, and one that asks for the call that its prompt is."""
+    return agents_of(writer="speaking", forger="forging")
 
 
 @pytest.fixture(scope="module")

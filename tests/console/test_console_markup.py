@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import sys
-from collections.abc import Generator, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.console.pages import origin, page_of, ran
+from tests.console.acp_agents import agents_of
+from tests.console.pages import origin, ran
 
-from proof.processes.fork_server import ForkServer
 from proof.processes.stack import Stack
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore"),
               pytest.mark.req("J-4", "J-16")]
-ROOT = Path(__file__).parents[2]
 MAX_MARKUP_CHARS = 20_000
 MARKDOWN = """\
 # Plan
@@ -46,24 +41,9 @@ if a < b:
 
 
 @pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory, fork_server: ForkServer) -> Generator[Stack]:
-    """A gateway and a runner with an agent that repeats its prompt."""
-    words = json.dumps(["-c", f"import sys; sys.path.insert(0, {str(ROOT)!r}); from tests.console import speaking; "
-                        "speaking.main()"])
-    stack = Stack(tmp_path_factory.mktemp("markup"),
-                  f'[agents.writer]\nadapter = "acp"\ncommand = {json.dumps(sys.executable)}\nargs = {words}\n',
-                  fork_server)
-    try:
-        stack.up()
-        yield stack
-    finally:
-        stack.down()
-
-
-@pytest.fixture(scope="module")
-def page(browser: Any, stack: Stack) -> Iterator[Any]:
-    with page_of(browser, stack) as page:
-        yield page
+def stack_config() -> str:
+    """An agent that repeats its prompt."""
+    return agents_of(writer="speaking")
 
 
 def spoken(stack: Stack, text: str, name: str) -> str:

@@ -16,7 +16,6 @@ from tests.console.pages import ARGUMENTS, PATIENCE_MS, PHONE, answered, asked, 
 from channels.post_server import Posted
 from channels.push_service import SubscribedBrowser
 from installed import require
-from proof.processes.fork_server import ForkServer
 from proof.processes.stack import Stack
 
 pytestmark = [pytest.mark.needs("notices", "console", "http-ece"), pytest.mark.filterwarnings("ignore"),
@@ -98,14 +97,9 @@ def service() -> Generator[PushService]:
 
 
 @pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory, fork_server: ForkServer) -> Generator[Stack]:
-    """A gateway that notifies browsers."""
-    stack = Stack(tmp_path_factory.mktemp("notices"), CONFIG, fork_server)
-    try:
-        stack.up()
-        yield stack
-    finally:
-        stack.down()
+def stack_config() -> str:
+    """Notices for browsers."""
+    return CONFIG
 
 
 def subscriptions(stack: Stack) -> list[dict[str, Any]]:

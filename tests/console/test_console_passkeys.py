@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
 from tests.console.pages import asked, interlock, origin, page_of
 
-from proof.processes.fork_server import ForkServer
 from proof.processes.stack import Stack
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore"), pytest.mark.req("J-17")]
@@ -33,14 +32,9 @@ INSIDE = {"protocol": "ctap2", "transport": "internal", "hasResidentKey": True, 
 
 
 @pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory, fork_server: ForkServer) -> Generator[Stack]:
-    """A gateway whose policy counts signed votes alone, and a runner."""
-    stack = Stack(tmp_path_factory.mktemp("passkeys"), RULES, fork_server)
-    try:
-        stack.up()
-        yield stack
-    finally:
-        stack.down()
+def stack_config() -> str:
+    """A policy that counts signed votes alone."""
+    return RULES
 
 
 @pytest.fixture(autouse=True)

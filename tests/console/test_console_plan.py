@@ -6,7 +6,6 @@ import base64
 import json
 import struct
 import zlib
-from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ from tests.console.pages import page_of, ran
 from tests.console.screens import config
 from tests.console.updating import HOSTILE
 
-from proof.processes.fork_server import ForkServer
 from proof.processes.stack import Stack
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore"), pytest.mark.req("J-4")]
@@ -34,14 +32,9 @@ STEPS = [("Read the code", "completed"), (HOSTILE, "in_progress"), ("Write a tes
 
 
 @pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory, fork_server: ForkServer) -> Generator[Stack]:
-    """A gateway and a runner with agents that send what their prompt says."""
-    stack = Stack(tmp_path_factory.mktemp("plan"), config() + RULES, fork_server)
-    try:
-        stack.up()
-        yield stack
-    finally:
-        stack.down()
+def stack_config() -> str:
+    """Agents that send what their prompt says."""
+    return config() + RULES
 
 
 def png(width: int, height: int) -> bytes:

@@ -13,7 +13,7 @@ import rfc8785
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.command.tampering import KEY, make_log, rechained, signed
 from tests.console.audit_imposter import Imposter, Lie, inclusion_of, opened, verdict
-from tests.console.pages import asked, page_of
+from tests.console.pages import asked
 
 from interlock.command.audit.audit import leaf_hash, record_line
 from interlock.command.audit.audit_tree import root_of
@@ -30,12 +30,6 @@ WIDE = make_log(random.Random(16), 16)
 """A whole tree: each of its proofs of inclusion has four hashes."""
 FORK = rechained(LOG, 4)
 """Another log, consistent in itself: its fifth record and all later ones differ."""
-
-
-@pytest.fixture(scope="module")
-def page(browser: Any, stack: Stack) -> Iterator[Any]:
-    with page_of(browser, stack) as page:
-        yield page
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Generator
 from typing import Any
 
 import pytest
@@ -11,7 +10,6 @@ from tests.console.pages import answered, asked, page_of
 from tests.console.payloads import HOSTILE
 from tests.console.screens import config
 
-from proof.processes.fork_server import ForkServer
 from proof.processes.stack import Stack
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore"), pytest.mark.req("J-5")]
@@ -23,14 +21,9 @@ HARMLESS = ("git status --short", "ls -la firm; echo results form -f", "cat note
 
 
 @pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory, fork_server: ForkServer) -> Generator[Stack]:
-    """A gateway and a runner with agents that ask for what their prompt is."""
-    stack = Stack(tmp_path_factory.mktemp("risks"), config(), fork_server)
-    try:
-        stack.up()
-        yield stack
-    finally:
-        stack.down()
+def stack_config() -> str:
+    """Agents that ask for what their prompt is."""
+    return config()
 
 
 def test_words_that_ask_for_a_second_look_are_named_above_the_request(browser: Any, stack: Stack) -> None:

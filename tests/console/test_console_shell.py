@@ -114,7 +114,7 @@ def test_a_new_build_is_shown_at_the_next_load(browser: Any, stack: Stack) -> No
 
 
 def test_an_open_page_of_an_earlier_build_says_so_and_is_replaced_by_the_next_link(browser: Any, stack: Stack) -> None:
-    """The gateway was upgraded under an open tab: the tab goes on, and leaves its build with the next view."""
+    """The gateway was upgraded under an open tab: the tab stays usable, and leaves its build with the next view."""
     with page_of(browser, stack) as page:
         other = "<script type=module src=/console/assets/index-later0.js></script>"
         page.route("**/console/", lambda route: route.continue_() if route.request.is_navigation_request()

@@ -3,14 +3,12 @@ the size that its reader has set in the browser, and what is unfolded above an o
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
-from tests.console.pages import PAINTED, PHONE, origin, page_of
-from tests.console.screens import NAMES, config, fill, open_folds
+from tests.console.pages import PAINTED, PHONE
+from tests.console.screens import NAMES, config, open_folds, show
 
-from proof.processes.fork_server import ForkServer
 from proof.processes.stack import Stack
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore"),
@@ -34,32 +32,9 @@ TEXT_PX = "parseFloat(getComputedStyle(document.querySelector('main')).fontSize)
 
 
 @pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory, fork_server: ForkServer) -> Generator[Stack]:
-    """A gateway and a runner with agents that do what they are asked for."""
-    stack = Stack(tmp_path_factory.mktemp("touch"), config(), fork_server)
-    try:
-        stack.up()
-        yield stack
-    finally:
-        stack.down()
-
-
-@pytest.fixture(scope="module")
-def page(browser: Any, stack: Stack) -> Iterator[Any]:
-    with page_of(browser, stack) as page:
-        yield page
-
-
-@pytest.fixture(scope="module")
-def screens(stack: Stack) -> dict[str, tuple[str, str]]:
-    return fill(stack)
-
-
-def show(page: Any, stack: Stack, screen: tuple[str, str]) -> None:
-    """Open a screen, and wait until it is complete."""
-    path, complete = screen
-    page.goto(f"{origin(stack)}{path}")
-    page.locator(complete).first.wait_for()
+def stack_config() -> str:
+    """Agents that do what they are asked for."""
+    return config()
 
 
 @pytest.mark.parametrize("name", NAMES)

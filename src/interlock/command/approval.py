@@ -92,7 +92,8 @@ def check(approval: Approval, ballot: Ballot) -> Vote | None:
     other = next((vote for vote in counted_votes(approval) if vote.by == named(ballot.by)), None)
     if other is not None:
         raise Problem("Conflict", f"{other.by} has already voted {other.decision} on approval {approval.id}, for "
-                      f"{other.driver or 'itself'}", hint="One agent is one vote, whoever drives it: vote as a person.")
+                      f"{other.driver or 'itself'}",
+                      hint="An agent has one vote, also with keys of several drivers: vote as a person.")
     if ballot.digest is not None and ballot.digest != approval.digest:
         raise Problem("Conflict", f"approval {approval.id} is on digest {approval.digest}, not {ballot.digest}",
                       hint="Show the approval again and decide on what it shows now.")

@@ -7,7 +7,6 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
-import asyncpg
 import pytest
 
 from backends.postgres import carried
@@ -37,14 +36,6 @@ async def leases(postgres: PostgresSettings) -> AsyncIterator[dict[str, Postgres
     yield opened
     for one in opened.values():
         await one.close()
-
-
-@pytest.fixture
-async def other(postgres: PostgresSettings) -> AsyncIterator[Any]:
-    """A connection that does not belong to a gateway."""
-    connection: Any = await asyncpg.connect(postgres.dsn)
-    yield connection
-    await connection.close()
 
 
 async def until_waiting(other: Any, count: int) -> None:

@@ -32,14 +32,6 @@ async def leases(postgres: PostgresSettings) -> AsyncIterator[PostgresLeases]:
     await ledger.close()
 
 
-@pytest.fixture
-async def other(postgres: PostgresSettings) -> AsyncIterator[Any]:
-    """A connection that does not belong to the gateway."""
-    connection: Any = await asyncpg.connect(postgres.dsn)
-    yield connection
-    await connection.close()
-
-
 async def test_a_lane_that_somebody_holds_delays_its_taker_and_no_renewal(leases: PostgresLeases, other: Any) -> None:
     await leases.take(LaneName("t1", "s/1"), "a")
     held = other.transaction()

@@ -7,7 +7,6 @@ import time
 from collections.abc import AsyncIterator
 from typing import Any
 
-import asyncpg
 import pytest
 
 from interlock.backends.postgres import renewal_thread
@@ -33,14 +32,6 @@ async def leases(postgres: PostgresSettings, monkeypatch: pytest.MonkeyPatch) ->
     yield opened
     await opened.close()
     await ledger.close()
-
-
-@pytest.fixture
-async def other(postgres: PostgresSettings) -> AsyncIterator[Any]:
-    """A connection that does not belong to the gateway."""
-    connection: Any = await asyncpg.connect(postgres.dsn)
-    yield connection
-    await connection.close()
 
 
 async def lives(other: Any) -> bool:
