@@ -215,3 +215,21 @@ def test_after_a_failure_only_the_button_asks_again_and_its_focus_is_not_lost(pa
     assert page.get_by_role("alert").count() == 0
     assert page.evaluate("document.activeElement.getAttribute('role')") == "log"
     assert sorted(frames.before, reverse=True) == [1_600, 1_600, 1_100, 600, 100]
+
+
+def test_a_jump_to_the_newest_ends_there_whatever_gets_its_size_meanwhile(page: Any) -> None:
+    """A page that becomes shorter and longer within one frame moves up without a reader."""
+    page.evaluate("scrollTo(0, 200)")
+    newest = page.get_by_role("button", name="Newest")
+    newest.wait_for()
+    page.evaluate("""() => document.querySelector('.jump').addEventListener('click', () => requestAnimationFrame(() => {
+        const last = document.querySelector('.blocks').lastElementChild;
+        last.style.display = 'none';
+        window.shorter = document.body.scrollHeight;
+        last.style.display = '';
+        window.longer = document.body.scrollHeight;
+    }))""")
+    newest.click()
+    newest.wait_for(state="detached")
+    page.wait_for_function("() => innerHeight + scrollY >= document.body.scrollHeight - 2")
+    assert page.evaluate("longer - shorter > innerHeight"), "it was clamped meanwhile"
