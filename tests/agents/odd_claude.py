@@ -6,7 +6,7 @@ do.
 |---------------|---------------------------------------------------------------------------|
 | `text:X`      | streams X                                                                 |
 | `flood:BYTES` | streams so much text, in chunks of 8 KiB                                  |
-| `garbage`     | says lines that are not JSON, not UTF-8 or nested without end, and a       |
+| `garbage`     | says lines that are not JSON, not UTF-8 or nested too deeply, and a       |
 |               | message that lacks what it must have                                      |
 | `long`        | says a line of 17 MiB, and its result only once it is interrupted         |
 | `exit:N`      | exits with N, after last words on its standard error                      |
@@ -56,7 +56,9 @@ def act(word: str) -> bool:
         for i in range(int(rest) // CHUNK_BYTES):
             stream(f"{i:010d}" + "x" * (CHUNK_BYTES - 11) + "\n")
     elif verb == "garbage":
-        sys.stdout.write("not JSON\n" + '{"type":"user","x":' + "[" * 900 + "]" * 900 + "}\n")
+        sys.stdout.write("not JSON\n")
+        for levels in (100, 900):  # In one object: one more than is read, and more than any reader's stack holds.
+            sys.stdout.write('{"type":"system","subtype":"odd","x":' + "[" * levels + "]" * levels + "}\n")
         sys.stdout.flush()
         sys.stdout.buffer.write(b'{"type":"user","x":"\xff"}\n')
         say({"type": "assistant"})

@@ -43,6 +43,14 @@ def test_an_input_and_its_content_stay_the_bytes_that_were_sent() -> None:
     assert (bytes(asked.raw_input), bytes(asked.content)) == (b'{ "b":1.0, "a":"\\u00e9" }', b'[ {"x":1} ]')
 
 
+@pytest.mark.req("H-1")
+@pytest.mark.parametrize("number", ["1e400", "9" * 5_000])
+def test_an_input_with_a_number_that_no_reader_can_hold_is_refused(number: str) -> None:
+    wire.tool_call(msgspec.Raw(b'{"toolCallId":"c","rawInput":{"n":1}}'))
+    with pytest.raises(msgspec.DecodeError):
+        wire.tool_call(msgspec.Raw(b'{"toolCallId":"c","rawInput":{"n":%s}}' % number.encode()))
+
+
 @pytest.mark.parametrize(("answer", "ids"), [
     (b'{"configOptions":[{"id":"mode"},{"id":"model"}]}', ["mode", "model"]), (b"{}", []), (b"null", []), (b"", []),
     (b'{"configOptions":[{}]}', []), (b"[]", []),

@@ -27,7 +27,7 @@ async def test_what_cannot_be_read_is_counted_and_passed_over(odd: AgentSpec, tm
     async with stage(tmp_path, {"odd": odd}) as scene:
         await scene.open("odd")
         assert (await scene.turn("garbage")).payload.stop_reason == "end_turn"
-        assert "4 messages" in scene.all("agent.error")[0].payload.message
+        assert "5 messages" in scene.all("agent.error")[0].payload.message
         assert (await scene.turn("go on")).payload.stop_reason == "end_turn"
         assert said(scene) == ["INVALID_FRAME"]
 

@@ -10,8 +10,10 @@ import pytest
 
 from authenticator import SoftAuthenticator
 from gateway.rest.test_routes import refused
+from interlock.ports.ledger import Put
 from interlock.protocol.clock import iso
-from interlock.protocol.resources import PasskeyBody
+from interlock.protocol.records import SigningKeyRecord
+from interlock.protocol.resources import Actor, PasskeyBody, SigningKey
 from small_gateway.desk import NOW
 from small_gateway.running import Gateway
 
@@ -41,6 +43,15 @@ async def test_a_passkey_is_registered_for_who_asks_listed_audited_and_revoked(g
     assert (meta["change"], meta["origin"], meta["signing_key"]) == ("registered", PAGE, key["key_id"])
     revoked = await gateway.post(f"/v1/signing-keys/{key['key_id']}/revoke", {})
     assert revoked.json()["revoked_at"] is not None
+
+
+async def test_a_key_that_has_an_id_of_an_earlier_version_is_not_registered_again(gateway: Gateway) -> None:
+    body = SoftAuthenticator(origin=PAGE).registration("user:owner", iso(NOW))
+    earlier = SigningKey(key_id="sgk_0123456789abcdef", tenant_id="default", owner=Actor(type="user", id="owner"),
+                         public_key=body.public_key, label="phone", created_at=iso(NOW))
+    await gateway.desk.commit([Put(SigningKeyRecord(key=earlier))])
+    problem = refused(await register(gateway, body), "Conflict")
+    assert problem["detail"] == "The key sgk_0123456789abcdef is registered already."
 
 
 @pytest.mark.parametrize("how", [

@@ -11,6 +11,7 @@ from interlock.gateway.rest.answers import raw_answer
 from interlock.gateway.rest.operations import status
 from interlock.ports.ledger import LedgerError
 from interlock.protocol.problems import Problem
+from small_gateway.running import Gateway
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("N-3", "C-4")]
 
@@ -62,3 +63,14 @@ async def test_of_several_gateways_one_that_cannot_read_says_what_is_away(
         assert ("the bus does not answer" in refused.value.detail) is not connected
         assert refused.value.headers == {"Retry-After": str(status.RETRY_AFTER_S)}
     await ended.wait()  # What did not answer is not left behind.
+
+
+@pytest.mark.req("K-1")
+async def test_readers_of_another_tenant_are_not_counted(gateway: Gateway) -> None:
+    async def viewers() -> int:
+        return (await gateway.http.get("/v1/status")).json()["viewers"]
+
+    async with gateway.desk.viewers.join("other", "s/1", 0):
+        assert await viewers() == 0
+        async with gateway.desk.viewers.join("default", "s/1", 0):
+            assert await viewers() == 1
