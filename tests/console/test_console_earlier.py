@@ -233,3 +233,24 @@ def test_a_jump_to_the_newest_ends_there_whatever_gets_its_size_meanwhile(page: 
     newest.wait_for(state="detached")
     page.wait_for_function("() => innerHeight + scrollY >= document.body.scrollHeight - 2")
     assert page.evaluate("longer - shorter > innerHeight"), "it was clamped meanwhile"
+
+
+def test_a_reader_who_leaves_during_a_jump_is_not_held(page: Any) -> None:
+    page.evaluate("scrollTo(0, 200)")
+    page.get_by_role("button", name="Newest").wait_for()
+    page.evaluate("""() => {
+        let before = 0;
+        const leave = () => {
+            const [size, isSized] = [document.body.scrollHeight, document.body.scrollHeight === before];
+            before = size;
+            if (!isSized) { requestAnimationFrame(leave); return; }
+            dispatchEvent(new WheelEvent('wheel', {deltaY: -900}));
+            scrollBy(0, -900);
+        };
+        document.querySelector('.jump').addEventListener('click', () => requestAnimationFrame(leave));
+    }""")
+    page.get_by_role("button", name="Newest").click()
+    page.wait_for_function("() => document.body.scrollHeight - innerHeight - scrollY > 160")
+    for _ in range(PRESSES):
+        page.evaluate(TWO_FRAMES)
+    page.get_by_role("button", name="Newest").wait_for()
