@@ -19,7 +19,7 @@ JOB = {"schedule": "0 9 * * 1-5", "message": "good morning"}
     ({"timeZone": "Mars/Base"}, "timeZone: there is no time zone 'Mars/Base'"), ({"timeZone": "../x"}, "timeZone"),
     ({"workspace": "src"}, "workspace: an absolute path"), ({"idleMinutes": 0}, r"\$\.idleMinutes"),
     ({"identityLinks": {"ann": ["telegram"]}}, "'telegram' of ann is not written channel:peer"),
-    ({"identityLinks": {"ann": ["t:1"], "bob": ["t:1"]}}, "'t:1' stands twice"), ({"dm_scope": "main"}, "dm_scope"),
+    ({"identityLinks": {"ann": ["t:1"], "bob": ["t:1"]}}, "'t:1' appears twice"), ({"dm_scope": "main"}, "dm_scope"),
     ({"reset": {"atHour": 24}}, "atHour"), ({"resetByType": {"dm": {}}}, "resetByType"),
     ({"sendPolicy": {"rules": [{"chatType": "group"}]}}, "action"),
 ])

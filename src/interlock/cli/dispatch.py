@@ -48,7 +48,7 @@ def dispatch(words: list[str]) -> int:
                                          int) else ExitStatus.DONE if ending.code is None else ExitStatus.FAILED
     except OSError as error:
         return _of_the_host(error) or _surprised(error, words)
-    except Exception as error:  # noqa: BLE001 - the last resort of the process: said, kept in a file, never a traceback
+    except Exception as error:  # noqa: BLE001 - the last resort of the process: reported, kept in a file, never a traceback
         return _surprised(error, words)
 
 

@@ -62,7 +62,7 @@ class SessionSection(ChatSection, frozen=True, kw_only=True, rename="camel"):
                 if ":" not in peer:
                     raise ValueError(f"identityLinks: {peer!r} of {name} is not written channel:peer")
                 if peer in seen:
-                    raise ValueError(f"identityLinks: {peer!r} stands twice")
+                    raise ValueError(f"identityLinks: {peer!r} appears twice")
                 seen.add(peer)
 
 

@@ -135,7 +135,7 @@ WITH_RUNNER: tuple[ConformanceConversation, ...] = (
         resolved("expired", "denied"),
         result("denied"), *turn_over("end_turn", "error"))),
     ConformanceConversation("in-progress", ("T-1", "W-2"),
-                            "A second prompt during a turn is refused, and the turn goes on.", (
+                            "A second prompt during a turn is refused, and the turn continues.", (
         *ASKED, prompt(prompt_id="$other"), failed(Code.PROMPT_IN_PROGRESS), *ALLOWED)),
     ConformanceConversation("cancel", ("A-4", "T-2"), "A cancel ends the turn as cancelled, with its usage.", (
         *ASKED, SendFrame("control.turn.cancel", {"reason": "a person asked"}), *turn_over("cancelled"))),

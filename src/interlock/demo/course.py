@@ -164,8 +164,8 @@ class Course:
         self._report("The connection is reset (RST), in the middle of a frame of that output.")
         (marks / files.CUT).touch()
         waiting = await _sooner(look_until(outbox, session_id, _next_is_asked), ended, "more was made while detached")
-        self._report(f"The work goes on without a link: {count(len(waiting.waiting), 'frame')} waiting in the runner's "
-                   "outbox.")
+        frames = count(len(waiting.waiting), "frame")
+        self._report(f"The work continues without a link: {frames} waiting in the runner's outbox.")
         await self._reattach(proxy, ended)
 
     async def _watch_held(self, viewer: DemoViewer, interaction_id: str) -> None:

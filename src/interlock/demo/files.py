@@ -20,7 +20,7 @@ _WORDS = ("Möwe", "žába", "海鳥", "птица", "🐦‍⬛", "πουλί",
 
 _READ_ALOUD = f"""\
 # Prints every line of every file. The marks make sure that output is still being made when the link is cut,
-# and goes on being made while there is none.
+# and continues while there is none.
 until_marked() {{ until [ -e "../marks/$1" ]; do sleep 0.02; done; }}
 count=0
 cat *.txt | while IFS= read -r line; do

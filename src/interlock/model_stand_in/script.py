@@ -17,7 +17,7 @@
 | `[[many:N]]`      | repeats the calls of this prompt N times, all in one answer                                 |
 | `[[say:TEXT]]`    | says TEXT; before the tool call, where there is one                                         |
 | `[[think:TEXT]]`  | thinks TEXT before it says anything                                                         |
-| `[[flood:N]]`     | N bytes of text, in chunks of 8 KiB that can be told apart                                  |
+| `[[flood:N]]`     | N bytes of text, in chunks of 8 KiB that differ                                             |
 | `[[empty]]`       | answers nothing                                                                             |
 | `[[hang]]`        | sends its text, and then neither continues nor ends                                         |
 | `[[cut]]`         | sends its text, and then the connection is closed in the middle                             |

@@ -81,7 +81,7 @@ MEANINGS: dict[Code, Meaning] = {
         "See what it lacks: `interlock agents`, and `interlock doctor` on the runner's host."
     ),
     Code.RUNNER_RESTARTED: Meaning(
-        "The runner was restarted while the agent worked.", Fault.RUNNER, "Send it again; what was said is kept."
+        "The runner was restarted while the agent worked.", Fault.RUNNER, "Send it again; the messages are kept."
     ),
     Code.FRAME_TOO_LARGE: Meaning(
         "Something was larger than a frame may be.", Fault.AGENT, "Have it write to a file instead."

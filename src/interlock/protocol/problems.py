@@ -28,7 +28,7 @@ PROBLEMS: dict[str, ProblemKind] = {
                                          "Choose an agent that lists the capability."),
     "RateLimited": ProblemKind(429, "Too many requests", True, "Wait for `Retry-After`."),
     "QuotaExceeded": ProblemKind(429, "A quota is used up", True, "Wait for earlier work to end."),
-    "Timeout": ProblemKind(504, "The wait ran out", True, "Ask again; the work goes on."),
+    "Timeout": ProblemKind(504, "The wait ran out", True, "Ask again; the work continues."),
     "Canceled": ProblemKind(409, "It was canceled", False, "Submit it again if it is still wanted."),
     "Conflict": ProblemKind(409, "It is not in a state that allows this", False, "Look at its state first."),
     "IdempotencyKeyInUse": ProblemKind(409, "A request with this key is being answered", True,

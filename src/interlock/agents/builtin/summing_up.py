@@ -47,12 +47,12 @@ What is in the works, what is to be done next, what failed and is not mended.
 
 Keep exact paths, names and error messages. Leave out what does not matter any more."""
 CARRY_ON = """\
-The summary of what came before the conversation above stands in <previous-summary>. Create a detailed summary of the \
+The summary of what came before the conversation above is in <previous-summary>. Create a detailed summary of the \
 conversation together with it, in the same form: keep what still matters, and bring it up to date."""
 TURN_HEAD = """\
 The conversation above is the beginning of a turn whose end is kept as it is. Create a short summary of the \
 conversation above: what was asked, what was done so far, and what the end cannot be understood without."""
-SPLIT = "\n\n---\n\n**Beginning of the turn that goes on below:**\n\n"
+SPLIT = "\n\n---\n\n**Beginning of the turn that continues below:**\n\n"
 
 
 class SummaryModel(NamedTuple):

@@ -105,7 +105,7 @@ TOOLS: tuple[BuiltinTool, ...] = (
     BuiltinTool("edit", "edit", EditInput,
                 "Change a part of a text file: `old_text` must stand in it exactly, and once.",
                 _schema(("path", "old_text", "new_text"), path=_PATH,
-                        old_text=("string", "What stands there, to the letter."),
+                        old_text=("string", "The text to replace, to the letter."),
                         new_text=("string", "What is to stand there."),
                         all=("boolean", "Change every place that fits."))),
     BuiltinTool("shell", "execute", RunShell,

@@ -61,7 +61,7 @@ class NatsServers(NamedTuple):
             return str(error)
         if isinstance(error, InClear):
             return (f"--bus: the NATS server at {self.shown()} does not ask for TLS, and the address does: nothing was "
-                    "said to it. Give the server a certificate (and no allow_non_tls), or write nats:// without ca.")
+                    "sent to it. Give the server a certificate (and no allow_non_tls), or write nats:// without ca.")
         if isinstance(error, ssl.SSLCertVerificationError):
             return (f"--bus: the certificate of the NATS server at {self.shown()} is not trusted "
                     f"({error.verify_message.rstrip('.')}): name its authority with ?ca=FILE, and the server as its "

@@ -153,10 +153,10 @@ class Conversation:
             if not page.has_more:
                 break
         awaited = self._place.commands[command_id]
-        said = ending(command, self._place.known, verbose=self._detail != "off")
+        text = ending(command, self._place.known, verbose=self._detail != "off")
         self._place.known = sorted({*self._place.known, *(one.code for one in notices(command))})
-        if said is not None:
-            await self._send(awaited, said)
+        if text is not None:
+            await self._send(awaited, text)
         del self._place.commands[command_id]
         self._waiting.pop(command_id, None)
         self._restart()
@@ -175,12 +175,12 @@ class Conversation:
     async def _take(self, event: FrameEvent, cursor: str | None) -> None:
         """Queue one event for its chat; a durable event advances the cursor, and a queued message advances it on
         disk."""
-        said = False
+        is_message = False
         if event.kind in ("C", "M") and event.frame is not msgspec.UNSET:
-            said = await self._show(_frame.decode(event.frame))
+            is_message = await self._show(_frame.decode(event.frame))
         if cursor is not None:
             self._place.since = cursor
-            if said:
+            if is_message:
                 self._save()
 
     async def _show(self, frame: _Frame) -> bool:

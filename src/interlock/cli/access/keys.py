@@ -40,7 +40,7 @@ def keys(*, tenant: Tenant = None, json: Json = False, where: Here = NOWHERE) ->
 
 
 def create(
-    person: Annotated[str, Parameter(name="WHO", help="The person, or with --agent the program, it stands for.")],
+    person: Annotated[str, Parameter(name="WHO", help="The person, or with --agent the program, that it identifies.")],
     /,
     *,
     role: Annotated[list[str] | None, Parameter(name="--role", help=f"What it allows: {', '.join(GIVEN_ROLES)}; "

@@ -151,8 +151,8 @@ def decided(approval: Approval) -> str:
     """Return how an approval was decided, and by whom."""
     by = f" by {approval.decided_by}" if approval.decided_by else ""
     if approval.kind == "question" and approval.state in ("granted", "consumed", "denied"):
-        said = "declined" if approval.answer is None else f"answered{by}: {one_line(approval.answer, 200)}"
-        return f"question {approval.id} was {said}"
+        outcome = "declined" if approval.answer is None else f"answered{by}: {one_line(approval.answer, 200)}"
+        return f"question {approval.id} was {outcome}"
     why = f": {one_line(approval.comment)}" if approval.comment else ""
     return f"approval {approval.id} was {_DECIDED.get(approval.state, approval.state)}{by}{why}"
 
@@ -243,7 +243,7 @@ class ApprovalPrompt:
         self._answers = answers
 
     async def answer(self, approval: Approval) -> bool:
-        """Deal with a pending approval until it is answered here, or left to others; whether its decision was said.
+        """Handle a pending approval until it is answered here or left to others; return whether its decision was shown.
 
         Cancel it once it is decided elsewhere. Raises Trouble for a vote that was refused.
         """

@@ -1,4 +1,4 @@
-"""`interlock approve`, `deny` and `cancel`: decisions, each said with the outcome of it."""
+"""`interlock approve`, `deny` and `cancel`: decisions, each shown with its outcome."""
 
 from __future__ import annotations
 

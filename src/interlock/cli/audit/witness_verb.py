@@ -43,7 +43,7 @@ def witness(
     place: Path,
     *,
     key: Annotated[Path | None, Parameter(help="The gateway's public key (default: the state directory's).")] = None,
-    name: Annotated[str, Parameter(help="The name that stands beside the cosignature.")] = "interlock.witness",
+    name: Annotated[str, Parameter(help="The name beside the cosignature.")] = "interlock.witness",
     once: Annotated[bool, Parameter(help="Look once, and end.")] = False,
     every: Annotated[int, Parameter(help="Seconds between two looks.")] = LOOK_EVERY_S,
     where: Here = NOWHERE,

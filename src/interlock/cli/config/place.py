@@ -40,7 +40,7 @@ class GatewayFile(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class OnHost:
-    """Which state directory of this host a verb works on; it talks to no gateway."""
+    """Which state directory of this host a verb works on; it contacts no gateway."""
 
     state: Annotated[Path | None, Parameter(help="State directory (else $INTERLOCK_STATE, else the platform's own).")] \
         = None
@@ -52,7 +52,7 @@ class OnHost:
 
 @dataclass(frozen=True)
 class Where(OnHost):
-    """Which state directory and which gateway a verb talks to."""
+    """Which state directory and which gateway a verb uses."""
 
     url: Annotated[str | None, Parameter(help="URL of the gateway (else $INTERLOCK_URL, else the context in use).")] \
         = None

@@ -239,7 +239,7 @@ class Screen:
         rest = block.rest(done.text)
         if rest is None:
             self._end_prose()
-            self.remark("the agent replaced what it had said:")
+            self.remark("the agent replaced its text:")
             rest = done.text
         ended = "" if not done.text or done.text.endswith("\n") else "\n"
         self._text(frame_type, rest + ended, done.block_id)

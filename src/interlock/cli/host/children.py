@@ -140,7 +140,7 @@ def last_words(log: Path) -> str:
     """Return the error that a log ends with, or its last line."""
     lines = [line for line in tail(log).splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith("error[")]
-    return (errors or lines or ["it said nothing"])[-1]
+    return (errors or lines or ["it printed nothing"])[-1]
 
 
 async def keep_alive(child: SupervisedChild, final: int | None = None) -> None:

@@ -113,9 +113,9 @@ def load_structlog() -> None:
         del sys.modules["rich"]
 
 
-def _remedy(said: str) -> str:
+def _remedy(sentence: str) -> str:
     """Return what to type, by the setting that the error message begins with."""
-    setting = said.partition(":")[0]
+    setting = sentence.partition(":")[0]
     if setting == "store":
         return "For one: --store postgresql://me@db/interlock"
     if setting == "bus":

@@ -105,25 +105,25 @@ class SseStream:
     def _reattach(self, away: _Away) -> Flow[None]:
         """Yield how many durable events follow the cursor, and then the events. The cursor stays before the events that
         are held back: a reader that stops meanwhile has not seen them."""
-        reached, held, said, more = self.cursor, list[SseEvent](), False, True
+        reached, held, is_resumed, more = self.cursor, list[SseEvent](), False, True
         while more:
             page = yield from self._page(reached)
             more = page.has_more and bool(page.events)
             for event in page.events:
                 # A delta has no number: the gateway sends it again.
                 sent = SseEvent(event, page.next_cursor if "n" in event or "event" in event else None)
-                if said:
+                if is_resumed:
                     yield Give(sent)
                     continue
                 held.append(sent)
                 if len(held) == REPLAY_HELD:
-                    said = True
+                    is_resumed = True
                     yield from _resumed(held, away, more=True)
                     self.cursor = reached
             reached = page.next_cursor or reached
-            if said:
+            if is_resumed:
                 self.cursor = reached
-        if not said:
+        if not is_resumed:
             yield from _resumed(held, away)
             self.cursor = reached
 

@@ -112,9 +112,9 @@ def explain(
         opened = f"approval {approval.id} was opened by the rule: {one_line(approval.rule)}"
         return read(EXPLAIN_APPROVAL, approval.id)
 
-    def show(said: Explanation) -> None:
+    def show(explanation: Explanation) -> None:
         say(opened, "dim")
-        _show_explained(said)
+        _show_explained(explanation)
 
     return print_answer(where, request, show, json=json)
 
@@ -168,7 +168,7 @@ def use(
 
 
 def rules(*, json: Json = False, where: Here = NOWHERE) -> int:
-    """List what people said always or never to."""
+    """List what people always allow or never allow."""
     return print_answer(where, read(LIST_REMEMBERED_RULES), REMEMBERED.show, json=json)
 
 
@@ -194,11 +194,11 @@ def forget(
         f"{rule.id} is revoked; such a call is asked for again"), json=json)
 
 
-def _show_explained(said: Explanation) -> None:
-    more = f", {said.required} must say yes" if said.effect == "ask" and said.required > 1 else ""
-    why = f": {one_line(said.reason)}" if said.reason else ""
-    print_sentence(f"{said.effect}{more} · by the rule {one_line(said.rule)}{why}")
-    for step in said.steps:
+def _show_explained(explanation: Explanation) -> None:
+    more = f", {explanation.required} must say yes" if explanation.effect == "ask" and explanation.required > 1 else ""
+    why = f": {one_line(explanation.reason)}" if explanation.reason else ""
+    print_sentence(f"{explanation.effect}{more} · by the rule {one_line(explanation.rule)}{why}")
+    for step in explanation.steps:
         missed = f"does not fit: {step.get('missed')}" if step.get("missed") else "fits"
         say(f"  {step.get('source')} · {one_line(str(step.get('rule')))} · {missed}", "dim")
 

@@ -36,7 +36,7 @@ QUEUED_S = 1.0
 TERMINAL = frozenset(BY_STATE)
 _WAITS = {
     "pending_approval": "the task waits for an approval before it starts",
-    "pausing": "pausing: the agent stands at its next step",
+    "pausing": "pausing: the agent stops at its next step",
     "paused": "paused; continue with: interlock resume",
     "canceling": "canceling",
 }
@@ -213,14 +213,14 @@ class _Approvals:
 
     async def _show_decision(self, approval_id: str) -> None:
         asked = self._asked.pop(approval_id, None)
-        said = False
+        answered_here = False
         if asked is not None and not asked.done():
             # Decided elsewhere while it was asked here, or by the vote whose response is still on its way.
             asked.cancel()
             await asyncio.wait([asked])
         elif asked is not None and not asked.cancelled():
-            said = asked.result()
-        if not said:
+            answered_here = asked.result()
+        if not answered_here:
             approval = await self._link.read(GET_APPROVAL.at(approval_id), Approval)
             self._screen.remark(decided(approval), *decision_style(approval))
 

@@ -101,6 +101,6 @@ def _facts(command: Command) -> str:
 
 def _sentence(command: Command) -> str:
     assert command.error is not None
-    said = one_line(command.error.message, SENTENCE_CHARS)
+    reason = one_line(command.error.message, SENTENCE_CHARS)
     state = "" if command.state == "failed" else f" ({command.state.replace('_', ' ')})"
-    return f"{said.rstrip('.')}{state}, in {command.id}."
+    return f"{reason.rstrip('.')}{state}, in {command.id}."

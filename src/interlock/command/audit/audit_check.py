@@ -120,7 +120,7 @@ class _Check:
             goes_on = lines_.prev_after(following) == digest.hex() or self._is_signed_last(digest, following)
             if goes_on and lines_.flipped_bit(line, place) is None:
                 raise _Found(Tampering.HASH_CHANGED, place, f"The hash stored with record {place} was changed; the "
-                             "record itself is the one that the log goes on from.")
+                             "record itself is the one that the log continues from.")
             raise _changed(place, "does not give the hash stored with it", line)
         if shown.seq != body.seq or body.id != record_id(body.seq):
             raise _changed(place, "does not carry its own number", line)
@@ -243,9 +243,9 @@ def _misplaced(found: int, place: int, following: bytes | None, rest: Iterator[b
         return _Found(Tampering.INSERTED, found, f"Record {found} is there a second time: one of the two was inserted.")
     later = {number_of(line) for line in chain((following,), rest) if line is not None}
     if place not in later:
-        return _Found(Tampering.REMOVED, place, f"Record {place} was removed: record {found} stands in its place.")
+        return _Found(Tampering.REMOVED, place, f"Record {place} was removed: record {found} is in its place.")
     if found in later:
-        return _Found(Tampering.INSERTED, found, f"Record {found} stands before record {place} and once more in its "
+        return _Found(Tampering.INSERTED, found, f"Record {found} is before record {place} and once more in its "
                       "own place: it was inserted.")
-    return _Found(Tampering.REORDERED, place, f"Record {found} stands in the place of record {place}: they were "
+    return _Found(Tampering.REORDERED, place, f"Record {found} is in the place of record {place}: they were "
                   "reordered.")

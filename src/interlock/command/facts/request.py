@@ -65,7 +65,7 @@ class RequestFacts:
     beside: tuple[str, ...] = ()
     unclear: str | None = None
     described: bool = False
-    said: tuple[str | bytes, ...] = ()
+    sources: tuple[str | bytes, ...] = ()
     """All text of the request, for deny rules that must search it: see `texts`."""
     workspace: str = ""
     directory: str = ""
@@ -84,7 +84,7 @@ class RequestFacts:
     @cached_property
     def texts(self) -> tuple[str, ...]:
         """Return all text of the request, in searchable form."""
-        texts = (one.decode("utf-8", "replace") if isinstance(one, bytes) else one for one in self.said)
+        texts = (one.decode("utf-8", "replace") if isinstance(one, bytes) else one for one in self.sources)
         return tuple(_sound(text) for text in texts if text)
 
     @cached_property
@@ -112,7 +112,7 @@ def facts(request: AgentRequest) -> RequestFacts:
     if request.content:
         found.document(request.content, content=True)
     found.commands()
-    said = (request.title, *found.texts, *request.locations, request.input or b"", request.content or b"")
+    sources = (request.title, *found.texts, *request.locations, request.input or b"", request.content or b"")
     if NOT_RESOLVED in request.resolved_paths:
         found.mark_unclear("the runner could not resolve its paths")
     paths = list(dict.fromkeys(found.paths))
@@ -123,7 +123,7 @@ def facts(request: AgentRequest) -> RequestFacts:
     return RequestFacts(
         tuple(map(_sound, kept[:MAX_FACTS])), tuple(found.lines[:MAX_FACTS]),
         tuple(map(_sound, found.urls[:MAX_FACTS])), tuple(found.beside),
-        found.unclear, request.described, said, request.workspace,
+        found.unclear, request.described, sources, request.workspace,
         found.directory, found.command_only, request.resolved_paths, tuple(paths[:MAX_FACTS]))
 
 

@@ -157,7 +157,7 @@ class RuleSet:
         self._by_door = {door: (*_ready(self.rules, door), *_ready(SHIPPED, door)) for door in get_args(Door)}
         self._places: dict[_Place, list[_Ready]] = {}
         self._commands: dict[_Place, CommandVerdict] = {}
-        """What is said of commands at places where nothing but the place decides."""
+        """Verdicts on commands at places that alone decide them."""
 
     @property
     def configured(self) -> Sequence[Rule]:

@@ -99,7 +99,7 @@ class PipelineJob:
         async for item in self._gateway.commands.follow(command_id):
             match item:
                 case Lost():
-                    self.say(f"the connection to the gateway was lost ({phrase(item.why)}); the work goes on, "
+                    self.say(f"the connection to the gateway was lost ({phrase(item.why)}); the work continues, "
                              "reconnecting")
                 case Reattached():
                     self.say(f"connected to the gateway again after {item.away_s:.0f} s")

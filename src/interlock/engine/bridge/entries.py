@@ -40,13 +40,13 @@ def patch(lane: Lane, who: dict[str, str], wanted: Mapping[str, Any], *, keep_un
     lane.state.change_entry(changed)
     names = [*(change.name for change in changes), *unknown]
     # Labels and names may be about people, so their values are stored where they can be erased (U-4).
-    said = {change.name: change.after and change.after[:MAX_AUDITED_CHARS] for change in changes}
-    lane.audit("session_change", who, {"fields": names}, personal={"comment": msgspec.json.encode(said).decode()})
+    shown = {change.name: change.after and change.after[:MAX_AUDITED_CHARS] for change in changes}
+    lane.audit("session_change", who, {"fields": names}, personal={"comment": msgspec.json.encode(shown).decode()})
 
 
-def describe(lane: Lane, said: Mapping[str, str]) -> None:
+def describe(lane: Lane, shown: Mapping[str, str]) -> None:
     """Store the chat's names as the channel reports them: they change without a person's decision."""
-    known = {name: text[:entries.TEXT_MAX_CHARS] for name, text in said.items() if text.strip() and text.isprintable()}
+    known = {name: text[:entries.TEXT_MAX_CHARS] for name, text in shown.items() if text.strip() and text.isprintable()}
     lane.state.change_entry(entries.patched(lane.state.entry, known)[0])
 
 

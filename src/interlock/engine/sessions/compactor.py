@@ -209,7 +209,7 @@ class Compactor:
             asked: compaction.RequestedCompaction | None = await shell.call(given, remember)
             if asked is not None:
                 return asked
-        raise Problem("Conflict", "the conversation goes on all the time; compact it when it rests")
+        raise Problem("Conflict", "the conversation keeps changing; compact it when no turn runs")
 
     async def _looked(self, shell: LaneShell) -> None:
         """Wait while the last turn's context is still being measured, so that a request right after it is not
@@ -252,9 +252,9 @@ def _lasting(error: OSError | ValueError) -> str | None:
 
 
 def _understood(tree: Tree, tip: str | None) -> _Read:
-    said = [ContextMessage(one.id, one.message) for one in identified(tree)]
+    messages = [ContextMessage(one.id, one.message) for one in identified(tree)]
     path = Path.of_tree(tree)
-    return _Read(path, Prepared(tip, said), estimated_tokens(path))
+    return _Read(path, Prepared(tip, messages), estimated_tokens(path))
 
 
 def _messages(path: Path, made: CompactionPlan) -> list[dict[str, Any]] | None:

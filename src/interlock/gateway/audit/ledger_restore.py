@@ -35,8 +35,8 @@ UNSTARTED: tuple[CommandState, ...] = ("pending_approval", "queued")
 log = structlog.get_logger()
 
 
-FORGOT = ("The runner has closed and forgotten a session that goes on in this ledger: an older copy of the ledger was "
-          "put back.")
+FORGOT = ("The runner has closed and forgotten a session that continues in this ledger: an older copy of the ledger "
+          "was put back.")
 
 
 def forgotten(hello: p.Hello, session_id: str) -> p.HelloSession | None:

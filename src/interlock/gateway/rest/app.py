@@ -395,8 +395,8 @@ def _check_query(request: Request, operation: Operation[Any]) -> None:
             raise Problem("InvalidPayload", f"There is no query parameter `{name}` here; known: {known}.",
                           errors=(Place(name, "not a known parameter"),))
         if names.count(name) > 1:
-            raise Problem("InvalidPayload", f"The query parameter `{name}` stands twice.",
-                          errors=(Place(name, "stands twice"),))
+            raise Problem("InvalidPayload", f"The query parameter `{name}` appears twice.",
+                          errors=(Place(name, "appears twice"),))
 
 
 def _as_problem(error: Exception, scope: Scope) -> Problem:

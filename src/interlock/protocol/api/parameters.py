@@ -91,7 +91,7 @@ PARAMETERS: dict[str, Parameter] = {
                                     "`cursor`."),
     "exportTranscript.format": Parameter(_one_of("jsonl", "markdown", "html"), "The file (the default), or "
                                          "the path to the leaf to read."),
-    "exportTranscript.view": Parameter(_one_of("delivered", "raw"), "With the rules of redaction over what was said "
+    "exportTranscript.view": Parameter(_one_of("delivered", "raw"), "With the rules of redaction over what was sent "
                                        "(the default), or as it is, to import it elsewhere: for admins, and recorded."),
     "importTranscript.agent_id": Parameter(_TEXT, "The agent of the session; beside an uploaded transcript."),
     "importTranscript.runner_id": Parameter(_TEXT, "The runner, where several offer the agent."),
@@ -111,7 +111,7 @@ PARAMETERS: dict[str, Parameter] = {
                                 "A whole permission request, as an approval has it in `subject`; every fact of it "
                                 "counts, and `tool`, `kind`, `input`, `command` and `path` are ignored."),
     "decide.input": Parameter({"type": "string", "contentMediaType": "application/json"},
-                              "The whole input, a JSON object; it stands for `command` and `path`."),
+                              "The whole input, a JSON object; it replaces `command` and `path`."),
     "decide.workspace": Parameter(_TEXT, "The directory that paths are seen from."),
     "decide.origin": Parameter(_one_of(*get_args(Origin)), "Who gave the command."),
     "decide.permission": Parameter(_one_of(*get_args(Permission)), "Whether the agent asks before its tools."),

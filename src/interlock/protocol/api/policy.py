@@ -24,7 +24,7 @@ DECIDE = Operation(
     verb="policy test")
 LIST_REMEMBERED_RULES = Operation(
     "listRememberedRules", "GET", "/policy/rules",
-    "What people said always or never to, revoked ones too (A-9).",
+    "What people always allow or never allow, revoked ones too (A-9).",
     roles=READERS, answers=RuleList,
     verb="policy rules")
 REVOKE_REMEMBERED_RULE = Operation(

@@ -70,7 +70,7 @@ class Session(Resource, frozen=True, kw_only=True):
     observed: bool = False
     """Whether another gateway controls it: here it is shown, and accepts no commands (D-5)."""
     entry: dict[str, Any] = {}
-    """Its key's fields, by the names of the session store: overrides, label, policy, who talks there (I-4)."""
+    """Its key's fields, by the names of the session store: overrides, label, policy, who takes part (I-4)."""
     controller: str | None = None
     """Id of the gateway that controls it."""
     holding: Holding | None = None

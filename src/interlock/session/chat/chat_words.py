@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple, cast
 _WORDS = {"/status": "status", "/stop": "stop"}
 _COMPACT = "/compact"
 _SPANS = ((86_400, "d"), (3_600, "h"), (60, "min"))
-COMPACTING = "Compacting the conversation: its older part becomes a summary. /status tells how it stands."
+COMPACTING = "Compacting the conversation: its older part becomes a summary. /status shows its progress."
 
 
 class Word(NamedTuple):

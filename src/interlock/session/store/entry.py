@@ -1,4 +1,4 @@
-"""The fields that each session of a key inherits: overrides, label and policy, and who talks there (I-4)."""
+"""The fields that each session of a key inherits: overrides, label and policy, and who takes part (I-4)."""
 
 from __future__ import annotations
 

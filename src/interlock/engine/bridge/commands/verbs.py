@@ -23,19 +23,19 @@ _encoder = msgspec.json.Encoder(order="sorted")
 
 
 class LaneVerb(NamedTuple):
-    """A request. `said` is its body, without the idempotency key; `on` names its object for people; `agent_id` is set
+    """A request. `body` is its body, without the idempotency key; `on` names its object for people; `agent_id` is set
     if it concerns no session."""
 
     name: str
     principal: Principal
-    said: Mapping[str, Any]
+    body: Mapping[str, Any]
     on: str = ""
     agent_id: str | None = None
 
     def written(self, lane: Lane) -> bytes:
         """Return what is voted on: the verb, its object and its body, in a form that is equal for equal requests."""
         where = {"session_id": lane.state.session_id} if self.agent_id is None else {}
-        return _encoder.encode({"verb": self.name, **where, **self.said})
+        return _encoder.encode({"verb": self.name, **where, **self.body})
 
 
 def verb_body(body: msgspec.Struct) -> dict[str, Any]:
@@ -43,8 +43,8 @@ def verb_body(body: msgspec.Struct) -> dict[str, Any]:
 
     Fields that stay bytes (`payload`) are also decoded, by JSON, since `to_builtins` cannot.
     """
-    said = msgspec.json.decode(msgspec.json.encode(body))
-    return {name: value for name, value in said.items() if name != "idempotency_key" and value is not None}
+    members = msgspec.json.decode(msgspec.json.encode(body))
+    return {name: value for name, value in members.items() if name != "idempotency_key" and value is not None}
 
 
 def under_policy(lane: Lane, policy: RuleSet, verb: LaneVerb, do: Callable[[], T]) -> T | Problem:

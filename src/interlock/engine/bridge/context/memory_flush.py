@@ -37,9 +37,9 @@ def start(lane: Lane) -> None:
     rules, entry = lane.limits.compaction, lane.state.entry
     settings = rules.settings.memory_flush
     date = datetime.fromtimestamp(lane.wall / 1000, rules.zone).date().isoformat()
-    said = memory_flush.prompt(settings, date)
+    text = memory_flush.prompt(settings, date)
     raw = msgspec.json.encode({
-        "messages": [{"role": "user", "content": [{"contentType": "text", "value": said}]}],
+        "messages": [{"role": "user", "content": [{"contentType": "text", "value": text}]}],
         "system_append": memory_flush.system_prompt(settings, date)})
     digest = hashlib.sha256(raw).hexdigest()
     command = Command(

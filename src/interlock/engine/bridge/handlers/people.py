@@ -61,19 +61,19 @@ def ask_policy(lane: Lane, given: i.PolicyAsked) -> bool | Problem:
 
 # --- sessions ---
 _CHANGES: dict[str, Callable[[Lane, dict[str, str], Mapping[str, Any]], None]] = {
-    "close": lambda lane, who, said: cancellation.close_session(lane, who, said["reason"]),
-    "patch": lambda lane, who, said: entries.patch(lane, who, said, keep_unknown=True),
-    "archive": lambda lane, who, said: archive.archive(lane, who, said["reason"]),
-    "restore": lambda lane, who, _said: archive.restore(lane, who),
-    "release": lambda lane, who, said: control_commands.release_session(lane, who, said["to"]),
-    "discard": lambda lane, who, said: staged_changes.discard(lane, who, said["files"]),
+    "close": lambda lane, who, body: cancellation.close_session(lane, who, body["reason"]),
+    "patch": lambda lane, who, body: entries.patch(lane, who, body, keep_unknown=True),
+    "archive": lambda lane, who, body: archive.archive(lane, who, body["reason"]),
+    "restore": lambda lane, who, _body: archive.restore(lane, who),
+    "release": lambda lane, who, body: control_commands.release_session(lane, who, body["to"]),
+    "discard": lambda lane, who, body: staged_changes.discard(lane, who, body["files"]),
 }
 
 
 def change(lane: Lane, given: i.SessionChange) -> SessionRecord | Problem:
     """Change the session, subject to policy (V-2); returns its row."""
-    return _changed(lane, LaneVerb(given.name, given.principal, given.said),
-                    lambda: _CHANGES[given.name](lane, given.principal.who, given.said))
+    return _changed(lane, LaneVerb(given.name, given.principal, given.body),
+                    lambda: _CHANGES[given.name](lane, given.principal.who, given.body))
 
 
 def put_away(lane: Lane, given: i.SessionPutAway) -> SessionRecord | Problem:

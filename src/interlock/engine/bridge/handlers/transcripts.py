@@ -19,7 +19,7 @@ AUDIT_ACTION = "transcript"
 
 def add_entry(lane: Lane, given: i.EntryAdded) -> tuple[str, str | None] | Problem:
     """Append a label or a branch under policy (X-6); returns the entry's id and its parent's."""
-    return under_policy(lane, lane.conditions.policy, LaneVerb(given.name, given.principal, given.said),
+    return under_policy(lane, lane.conditions.policy, LaneVerb(given.name, given.principal, given.body),
                         lambda: _added(lane, given))
 
 

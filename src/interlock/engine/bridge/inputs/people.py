@@ -77,11 +77,11 @@ class PolicyAsked(LaneInput, frozen=True):
 
 # --- sessions ---
 class SessionChange(LaneInput, frozen=True):
-    """A change of a session by V-2: `name` is the one that policy knows, `said` the request's body."""
+    """A change of a session by V-2: `name` is the one that policy knows, `body` the request's body."""
 
     name: Literal["close", "patch", "archive", "restore", "release", "discard"]
     principal: Principal
-    said: Mapping[str, Any]
+    body: Mapping[str, Any]
 
 
 class SessionPutAway(LaneInput, frozen=True):
@@ -150,7 +150,7 @@ class EntryAdded(LaneInput, frozen=True):
 
     name: Literal["label", "branch"]
     principal: Principal
-    said: Mapping[str, Any]
+    body: Mapping[str, Any]
     entry_id: str
     text: str | None
 

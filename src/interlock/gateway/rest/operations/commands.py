@@ -87,7 +87,7 @@ async def waited(call: ApiRequest, answer: ASGIApp) -> ASGIApp:
     record = await call.front.desk.ledger.command(command_id, call.principal.tenant_id)
     assert record is not None
     if record.command.state not in TERMINAL:
-        raise Problem("Timeout", f"The command {command_id} has not ended within {wait_s} s; it goes on.",
+        raise Problem("Timeout", f"The command {command_id} has not ended within {wait_s} s; it continues.",
                       hint=f"Send the same again to go on waiting, or follow {location}/status.",
                       headers={"Location": location})
     return json_answer(record.command, 200, {"Location": location, "Preference-Applied": f"wait={wait_s}",

@@ -128,7 +128,7 @@ def _faults(top: Any) -> list[Place]:
     while waiting and len(faults) < MAX_ERRORS:
         value, pointer, depth = waiting.pop()
         if isinstance(value, _Twice):
-            faults.append(Place(f"{pointer}/{_escaped(value.key)}", "the key stands twice"))
+            faults.append(Place(f"{pointer}/{_escaped(value.key)}", "the key appears twice"))
         elif isinstance(value, str):
             if not _is_text(value):
                 faults.append(Place(pointer, "half of a surrogate pair"))
