@@ -141,7 +141,7 @@ def test_a_tool_call_is_one_line(request_: dict[str, Any], line: str) -> None:
 
 @pytest.mark.parametrize(("code", "detail", "hint", "text"), [
     ("NotFound", "No session.", "List them.", "✖️ No session.\nList them."), ("NotFound", "", "",
-    "✖️ There is nothing here by that name"),
+    "✖️ There is no such resource"),
     ("Unheard", "", "", "✖️ Unheard"),
 ])
 def test_a_refusal_says_what_to_do(code: str, detail: str, hint: str, text: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -28,7 +29,7 @@ def test_each_refusal_is_a_known_code_of_that_status(path: str, method: str, ope
     for status, answer in operation["responses"].items():
         if "application/problem+json" not in answer.get("content", {}):
             continue
-        codes = [word.strip("`,") for word in answer["description"].split() if word.startswith("`")]
+        codes = re.findall(r"`(\w+)`", answer["description"])
         assert codes, (path, status)
         assert {PROBLEMS[code].status for code in codes} == {int(status)}, (method, codes)
         assert answer["content"]["application/problem+json"]["schema"] == {"$ref": COMPONENTS + "Problem"}

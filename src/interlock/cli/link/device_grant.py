@@ -189,7 +189,7 @@ class IssuerClient:
         try:
             return msgspec.json.decode(answer.body, type=kind, strict=False)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            raise self._trouble("sent an answer that is not of the form asked for") from None
+            raise self._trouble("sent an invalid response") from None
 
     def _failure(self, answer: _Answer) -> _Failure:
         try:

@@ -278,7 +278,7 @@ def token_of(half: str, cookie: str) -> str:
     Unauthorized for a malformed half."""
     session, dot, secret = half.partition(".")
     if not dot or not session.isalnum() or not secret or "." in cookie:
-        raise Problem("Unauthorized", "The header Interlock-Browser is not of the form asked for.")
+        raise Problem("Unauthorized", "The header Interlock-Browser is invalid.")
     return f"{BROWSER_PREFIX}{session}.{cookie}.{secret}"
 
 

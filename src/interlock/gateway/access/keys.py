@@ -60,7 +60,7 @@ class KeyStore:
         roles = self._roles(principal, body.roles, tenant_id)
         if PERSON_ID.fullmatch(body.principal.id) is None:
             raise Problem("InvalidPayload", "The id of a key's owner has letters, digits and . _ @ - alone.",
-                          errors=(Place("/principal/id", "not of the form asked for"),))
+                          errors=(Place("/principal/id", "invalid"),))
         async with self._changing:
             known, tenant = await asyncio.gather(self._ledger.keys(tenant_id), self._ledger.tenant(tenant_id))
             if not known and tenant is None:

@@ -39,7 +39,7 @@ class TenantStore:
         _check(principal)
         if TENANT_ID.fullmatch(body.tenant_id) is None:
             raise Problem("InvalidPayload", "A tenant's id has a-z, 0-9 and -, at most 63 of them.",
-                          errors=(Place("/tenant_id", "not of the form asked for"),))
+                          errors=(Place("/tenant_id", "invalid"),))
         async with self._changing:
             known = await self._ledger.tenants()
             if any(one.tenant_id == body.tenant_id for one in known):

@@ -115,7 +115,7 @@ class IssuerKeys:
         try:
             return msgspec.json.decode(answer.body, type=kind)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            raise Problem("UpstreamError", "The issuer's answer is not of the form asked for.") from None
+            raise Problem("UpstreamError", "The issuer's response is invalid.") from None
 
 
 def _public(raw: dict[str, Any]) -> PublicKey | None:

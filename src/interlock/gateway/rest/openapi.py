@@ -30,8 +30,8 @@ Schema = dict[str, Any]
 VERSION = "1"
 """Of the API: the `/v1` of its paths."""
 TITLE = "Interlock"
-LINE = ("Commands, approvals, status and audit over HTTP. Every path answers with `/v1` before it, and without. "
-        "Unknown fields of answers are to be ignored; unknown fields of bodies and unknown parameters are refused. "
+LINE = ("Commands, approvals, status and audit over HTTP. Every path is served with and without the prefix `/v1`. "
+        "Clients must ignore unknown fields of responses; unknown fields of bodies and unknown parameters are refused. "
         "Refusals are `application/problem+json` with a stable `code`.")
 LICENSE_URL = "https://www.apache.org/licenses/LICENSE-2.0"
 
@@ -39,16 +39,16 @@ IN_BYTES = (StatusEvent, Heartbeat, FeedEvent, FrameEvent, AuditLine, ExecutePay
 """Types that responses and bodies carry as bytes; `answers` and `resources` refer to them by name."""
 
 TAGS = {
-    "commands": "Ask agents to work, and follow what becomes of it.",
-    "approvals": "One inbox for what waits for a yes: commands, tool calls, questions.",
-    "sessions": "Conversations, their frames and their files.",
-    "messages": "What comes in from chats and hooks.",
+    "commands": "Submit commands to agents, and follow them to their results.",
+    "approvals": "One inbox for all pending decisions: commands, tool calls, questions.",
+    "sessions": "Conversations with agents, their frames and files.",
+    "messages": "Messages from chats and hooks, and cron jobs.",
     "events": "The tenant's feed.",
     "audit": "The log, its checkpoints and its proofs.",
-    "policy": "The rules, and what they say.",
+    "policy": "The rules, their decisions and replays of them.",
     "runners": "The hosts that agents run on.",
-    "access": "Keys, tenants, tickets, and who one is.",
-    "webhooks": "How approvers are asked elsewhere.",
+    "access": "Keys, tenants, tickets and browser sessions.",
+    "webhooks": "Notifications to approvers through other services, and usage.",
     "gateway": "The gateway itself.",
 }
 _TAG_OF = {"edge": "runners", "status": "gateway", "signing-keys": "access", "keys": "access", "tenants": "access",
@@ -149,13 +149,13 @@ def _in_query(operation: Operation[Any]) -> Iterable[Schema]:
 def _in_headers(operation: Operation[Any]) -> Iterable[Schema]:
     if operation.keyed:
         yield {"name": "Idempotency-Key", "in": "header",
-               "description": "Needed, here or in the body as `idempotency_key`: new for each thing wanted, the same "
-                              "for each attempt at it.",
+               "description": "Required, here or in the body as `idempotency_key`: a new key for each new request, the "
+                              "same key for each retry.",
                "schema": {"type": "string", "minLength": IDEMPOTENCY_KEY_MIN, "maxLength": IDEMPOTENCY_KEY_MAX,
                           "pattern": "^[\\x21-\\x7e]+$"}}
     if operation.streams:
-        yield {"name": "Last-Event-ID", "in": "header", "description": "The `id` of the last event that was seen; it "
-               "beats `since`, and counts where server-sent events are asked for.", "schema": {"type": "string"}}
+        yield {"name": "Last-Event-ID", "in": "header", "description": "The `id` of the last event received. It "
+               "takes precedence over `since`, and is used for server-sent events only.", "schema": {"type": "string"}}
     for name, schema, text in operation.headers:
         yield {"name": name, "in": "header", "description": text, "schema": schema}
 
@@ -171,9 +171,9 @@ def _good(operation: Operation[Any]) -> dict[str, Schema]:
             content[media] = {"schema": {"type": "string"}}
         else:
             content[media] = {"schema": {"type": "string", "format": "binary"}}
-    answers = {str(operation.status): {"description": "As asked for.", **_links(operation), "content": content}}
+    answers = {str(operation.status): {"description": "Success.", **_links(operation), "content": content}}
     if operation.streams and operation.name == "getStatus":
-        answers["204"] = {"description": "The stream had ended, and all of it was seen (S-2)."}
+        answers["204"] = {"description": "The stream has ended, and the client has received all of it (S-2)."}
     for status, text in operation.also:
         answers[str(status)] = {"description": text, **_links(operation), "content": content}
     return dict(sorted(answers.items()))

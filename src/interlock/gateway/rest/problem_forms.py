@@ -57,9 +57,9 @@ def _response(codes: tuple[str, ...]) -> dict[str, Any]:
     if kinds[0].status == 401:
         headers["WWW-Authenticate"] = {"schema": {"type": "string"}, "description": "`Bearer`."}
     if any(kind.retryable and kind.status in (409, 429, 503) for kind in kinds):
-        headers["Retry-After"] = {"schema": {"type": "string"}, "description": "Seconds, where a retry can help."}
+        headers["Retry-After"] = {"schema": {"type": "string"}, "description": "Seconds until a retry can succeed."}
     if "CursorExpired" in codes:
-        headers["Link"] = {"schema": {"type": "string"}, "description": "The snapshot to start from again."}
+        headers["Link"] = {"schema": {"type": "string"}, "description": "The snapshot from which to start again."}
     text = " ".join(f"`{code}`: {kind.title}." for code, kind in zip(codes, kinds, strict=True))
     return {"description": text, **({"headers": headers} if headers else {}),
             "content": {PROBLEM_MEDIA: {"schema": {"allOf": [{"$ref": COMPONENTS + "Problem"}, narrowed]}}}}

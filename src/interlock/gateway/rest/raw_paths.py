@@ -26,7 +26,7 @@ them votes."""
 
 
 def _refused(*codes: str) -> dict[str, Any]:
-    return {"description": " or ".join(f"`{code}`" for code in codes) + ", before it is opened.",
+    return {"description": " or ".join(f"`{code}`" for code in codes) + ". Refused before the request is processed.",
             "content": {"application/problem+json": {"schema": {"$ref": COMPONENTS + "Problem"}}}}
 
 
@@ -38,37 +38,37 @@ def _health(name: str, summary: str, form: str = "Health") -> dict[str, Any]:
     return {"get": {
         "operationId": name, "tags": ["gateway"], "summary": summary, "security": [],
         "responses": {
-            "200": _response("It is.", form), "421": _refused("MisdirectedRequest"), "403": _refused("Forbidden"),
-            **({"503": _response("It is not.", form)} if form != "Health" else {}),
+            "200": _response("Yes.", form), "421": _refused("MisdirectedRequest"), "403": _refused("Forbidden"),
+            **({"503": _response("No.", form)} if form != "Health" else {}),
         },
     }}
 
 
 RAW_PATHS: dict[str, Any] = {
-    "/healthz": _health("isAlive", "The gateway's process answers"),
-    "/readyz": _health("isReady", "The ledger writes and the lanes are up", "Readiness"),
+    "/healthz": _health("isAlive", "Whether the gateway's process responds"),
+    "/readyz": _health("isReady", "Whether the ledger accepts writes and the lanes are up", "Readiness"),
     "/metrics": {"get": {
-        "operationId": "readMetrics", "tags": ["gateway"], "summary": "What the gateway counts, for Prometheus",
-        "description": "A credential of the gateway's own tenant, or a network of `[metrics] open_to`.",
+        "operationId": "readMetrics", "tags": ["gateway"], "summary": "Metrics for Prometheus",
+        "description": "For a credential of the gateway's own tenant, or a client in a network of `[metrics] open_to`.",
         "responses": {
-            "200": {"description": "The text format, or OpenMetrics where that is accepted.", "content": {
+            "200": {"description": "The text format, or OpenMetrics if the client accepts it.", "content": {
                 "text/plain": {"schema": {"type": "string"}}}},
             "401": _refused("Unauthorized"), "403": _refused("Forbidden"), "421": _refused("MisdirectedRequest"),
             "429": _refused("RateLimited"),
         },
     }},
     "/v1/hooks/{name}": {"post": {
-        "operationId": "callHook", "tags": ["inbound"], "summary": "Another program says something (R-4)",
+        "operationId": "callHook", "tags": ["messages"], "summary": "Receive a message of another program (R-4)",
         "description": "The credential is the hook's own: an HMAC of the raw body, a Standard Webhooks signature, or "
-                       "a token, as `[hooks.NAME]` of the config says. A delivery counts once: by the configured "
-                       "delivery header, else by its body within ten minutes.",
+                       "a token, as configured in `[hooks.NAME]`. A repeated delivery is recognized by the configured "
+                       "delivery header, otherwise by its body within ten minutes.",
         "security": [],
         "parameters": [{"name": "name", "in": "path", "required": True, "schema": {"type": "string"},
-                        "description": "The hook, as the config names it."}],
-        "requestBody": {"required": True, "description": "Whatever the sender sends.", "content": {
+                        "description": "The hook's name in the config."}],
+        "requestBody": {"required": True, "description": "The sender's own format.", "content": {
             "*/*": {"schema": {"type": "string", "format": "binary"}}}},
         "responses": {
-            "202": _response("It is a command of the session that the hook names.", "Received"),
+            "202": _response("The message is a command of the hook's session now.", "Received"),
             "400": _refused("InvalidPayload"), "401": _refused("Unauthorized"), "403": _refused("Forbidden"),
             "413": _refused("PayloadTooLarge"), "421": _refused("MisdirectedRequest"),
             "422": _refused("IdempotencyKeyReused"), "429": _refused("RateLimited", "QuotaExceeded"),
@@ -99,8 +99,8 @@ RAW_PATHS: dict[str, Any] = {
     "/rawp": {
         "description": "Not an HTTP operation: a runner opens it as a WebSocket.",
         "x-websocket": {"summary": "The link of a runner", "subprotocol": DPS_VERSION,
-                        "description": "RAWP-DPS frames; the AsyncAPI document and the JSON Schema of the frames say "
-                                       "the rest. The credential is a runner's token.",
+                        "description": "RAWP-DPS frames, described by the AsyncAPI document and the JSON Schema of the "
+                                       "frames. The credential is a runner's token.",
                         "refusals": ["Unauthorized"]},
     },
 }

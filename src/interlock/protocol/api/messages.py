@@ -7,19 +7,19 @@ from interlock.protocol.inbound import CronJobs, CronRunBody, InboundBody, Recei
 
 RECEIVE_MESSAGE = Operation(
     "receiveMessage", "POST", "/inbound",
-    "A message of a chat becomes a command of the session that its key names (R-4). The key of the message is made "
-    "from `message_id`: what a channel delivers twice is answered twice, and done once.",
+    "Turn a chat message into a command of the session that its key names (R-4). The idempotency key is derived from "
+    "`message_id`: a message that the channel delivers twice gets the same response twice, and runs once.",
     roles=OPERATORS, body=InboundBody, answers=Received, status=202,
     codes=("ApprovalRequired", "Conflict", "QuotaExceeded"),
     verb="chat")
 LIST_CRON_JOBS = Operation(
     "listCronJobs", "GET", "/cron",
-    "The tenant's jobs of the config, with when each ran and when it is due next.",
+    "List the config's cron jobs, with the times of their last and next run.",
     roles=READERS, answers=CronJobs,
     verb="cron list")
 RUN_CRON_JOB = Operation(
     "runCronJob", "POST", "/cron/{job_id}/run",
-    "Tell the job to its agent now. When it is due next stays as it is.",
+    "Run a cron job now. Its next scheduled run does not change.",
     roles=OPERATORS, body=CronRunBody, body_optional=True, answers=Received, status=202,
     codes=("Conflict", "QuotaExceeded"),
     verb="cron run")

@@ -29,11 +29,9 @@ NDJSON = "application/x-ndjson"
 BINARY = "application/octet-stream"
 TEXT, MARKDOWN, HTML = "text/plain", "text/markdown", "text/html"
 STREAMED = (JSON, SSE)
-"""The path of the WebSocket over which one connection follows many streams; it has no row in the table, whose
-operations are requests with a response."""
 STREAM_SOCKET = "/v1/stream"
 """The path of the WebSocket over which one connection follows many streams; it has no row in the table, whose
-operations are requests with an answer."""
+operations are requests with a response."""
 STREAM_QUERY = ("since", "last", "limit", "wait")
 
 

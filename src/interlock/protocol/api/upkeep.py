@@ -8,11 +8,12 @@ from interlock.protocol.bodies import PruneBody
 
 PRUNE = Operation(
     "prune", "POST", "/prune",
-    "An admin's own tenant; an owner of the gateway's, every tenant.",
+    "Delete data that is older than the retention settings: of an admin's tenant, or of every tenant for an owner of "
+    "the gateway.",
     roles=ADMINS, body=PruneBody, answers=Pruned,
     verb="prune")
 GET_RETENTION = Operation(
     "getRetention", "GET", "/retention",
-    "How long frames, events, files and usage are kept, as the config says, and when the daily round was last made.",
+    "Return how long frames, events, files and usage are kept by the config, and when old data was last deleted.",
     roles=READERS, answers=RetentionPlan,
     no_verb="the config file says it; `interlock prune --dry-run` counts what would go")

@@ -113,5 +113,5 @@ def _wait_for(lane: Lane, verb: LaneVerb, verdict: PolicyVerdict, written: bytes
         approval = pending.approval
     return Problem("ApprovalRequired", f"policy rule {verdict.rule} wants an approval of {verb.name}: {approval.id} "
                    "waits for it", approval_id=approval.id,
-                   hint=f"Once `interlock approve {approval.id}` has granted it, do the same again: it goes through "
+                   hint=f"Once `interlock approve {approval.id}` has granted it, repeat the request: it goes through "
                         "once.")

@@ -69,7 +69,7 @@ def key_of(header_values: Sequence[str], body: Any) -> str:
     key = offered.pop()
     if _KEY.fullmatch(key) is None:
         form = f"{IDEMPOTENCY_KEY_MIN} to {IDEMPOTENCY_KEY_MAX} visible ASCII"
-        raise Problem("InvalidPayload", "The idempotency key is not of the form asked for.",
+        raise Problem("InvalidPayload", "The idempotency key is invalid.",
                       errors=(Place("/idempotency_key", form),))
     return key
 
@@ -149,7 +149,7 @@ def _opened(seal: bytes, kept: bytes) -> bytes:
 
 
 def _in_use() -> Problem:
-    return Problem("IdempotencyKeyInUse", "A request with this idempotency key is being answered now.",
+    return Problem("IdempotencyKeyInUse", "A request with this idempotency key is in progress.",
                    headers={"Retry-After": "1"})
 
 

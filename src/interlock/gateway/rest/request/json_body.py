@@ -218,7 +218,7 @@ def _refused(sentence: str, pointer: str, kind: Any) -> Problem:
         pointer += "/" + _escaped(missing[1])
         sentence = "is missing"
     where = f" at {pointer}" if pointer else ""
-    return Problem("InvalidPayload", f"The body is not of the form asked for{where}: {sentence}.",
+    return Problem("InvalidPayload", f"The body is invalid{where}: {sentence}.",
                    errors=(Place(pointer, sentence),), hint=hint)
 
 
