@@ -53,8 +53,8 @@ FISH = """\
 complete -c interlock -a '(interlock __complete (commandline -opc)[2..-1] (commandline -ct) 2>/dev/null)'
 """
 
-Print = Annotated[bool, Parameter(name="--print", help="Print the script, and write nothing.")]
-Install = Annotated[bool, Parameter(help="Write the script where the shell looks for it.")]
+Print = Annotated[bool, Parameter(name="--print", help="Print the script, and write no file.")]
+Install = Annotated[bool, Parameter(help="Write the script to the directory where the shell looks for it.")]
 
 
 Row = dict[str, Any]
@@ -100,21 +100,21 @@ TAKES: dict[str, tuple[Ids, ...]] = {
 
 
 def bash(*, print_: Print = False, install: Install = False) -> int:
-    """Complete in bash."""
+    """Set up completion for bash."""
     home = Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share").expanduser()
     return _give(BASH, home / "bash-completion/completions/interlock", "open a new shell",
                  print_=print_, install=install)
 
 
 def zsh(*, print_: Print = False, install: Install = False) -> int:
-    """Complete in zsh."""
+    """Set up completion for zsh."""
     path = Path("~/.zfunc/_interlock").expanduser()
     return _give(ZSH, path, "have these lines in ~/.zshrc, and open a new shell: fpath+=~/.zfunc; autoload -Uz "
                  "compinit; compinit", print_=print_, install=install)
 
 
 def fish(*, print_: Print = False, install: Install = False) -> int:
-    """Complete in fish."""
+    """Set up completion for fish."""
     home = Path(os.environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser()
     return _give(FISH, home / "fish/completions/interlock.fish", "open a new shell", print_=print_, install=install)
 

@@ -27,20 +27,22 @@ OUTCOMES = {"held": "green", "broken": "red", "not run": "bold"}
 
 def conformance(
     *,
-    master: Annotated[str | None, Parameter(help="Check the gateway at this URL, as its runner: ws://HOST:PORT/rawp.")]
+    master: Annotated[str | None, Parameter(help="Check the gateway at this URL, acting as its runner: "
+                                                 "ws://HOST:PORT/rawp.")]
     = None,
-    runner: Annotated[bool, Parameter(help="Check a runner, as the gateway that it dials.")] = False,
-    token_file: Annotated[Path | None, Parameter(help="File with the runner's token; with --runner, the one that must "
-                                                      "be shown (default: any).")] = None,
-    runner_id: Annotated[str, Parameter(help="The runner that the token is of.")] = "local",
-    key_file: Annotated[Path | None, Parameter(help="File with a key for the gateway's REST API, to give prompts, "
-                                                    "answer and cancel.")] = None,
-    hand: Annotated[str | None, Parameter(help="Program that does so in its place; its last argument is prompt, allow, "
-                                               "deny or cancel.")] = None,
-    port: Annotated[int, Parameter(help="Port to wait for the runner on; 0 takes a free one.")] = 0,
+    runner: Annotated[bool, Parameter(help="Check a runner, acting as the gateway that it connects to.")] = False,
+    token_file: Annotated[Path | None, Parameter(help="File with the runner's token; with --runner, the "
+                                                      "token that the runner must send (default: any).")] = None,
+    runner_id: Annotated[str, Parameter(help="The id of the token's runner.")] = "local",
+    key_file: Annotated[Path | None, Parameter(help="File with a key for the gateway's REST API, to send "
+                                                    "prompts, answers and cancels.")] = None,
+    hand: Annotated[str | None, Parameter(help="Program that does so instead; its last argument is prompt, "
+                                               "allow, deny or cancel.")] = None,
+    port: Annotated[int, Parameter(help="Port to listen on for the runner; 0 chooses a free one.")] = 0,
     agent: Annotated[str, Parameter(help="Agent of the runner to open.")] = "shell",
-    prompt: Annotated[str, Parameter(help="A prompt that makes this agent ask for one tool.")] = "echo conformance",
-    quick: Annotated[bool, Parameter(help="Leave out what waits for ten seconds.")] = False,
+    prompt: Annotated[str, Parameter(help="A prompt that makes this agent request one tool "
+                                          "call.")] = "echo conformance",
+    quick: Annotated[bool, Parameter(help="Omit the checks that wait ten seconds.")] = False,
     json: Json = False,
 ) -> int:
     """Show which requirements hold and which do not yet, or check another implementation."""

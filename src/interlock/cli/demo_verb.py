@@ -16,11 +16,11 @@ SABOTAGES = ("drop-frame", "double-frame", "flip-audit", "auto-allow")
 
 def demo(
     *,
-    agent: Annotated[str | None, Parameter(help="Use this agent in place of the one that needs no model.")] = None,
+    agent: Annotated[str | None, Parameter(help="Use this agent instead of the one that needs no model.")] = None,
     json: Annotated[bool, Parameter(help="Print what was found as one JSON document.")] = False,
     sabotage: Annotated[str | None, Parameter(help=f"Break it on purpose: {', '.join(SABOTAGES)}.")] = None,
 ) -> int:
-    """Watch all of it work in a temporary directory."""
+    """Demonstrate Interlock in a temporary directory."""
     if sabotage is not None and sabotage not in SABOTAGES:
         raise usage(f"There is no sabotage {sabotage!r}.", f"Known: {', '.join(SABOTAGES)}.")
     # Imported by name: the verbs must not depend on the demo.

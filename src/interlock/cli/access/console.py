@@ -44,10 +44,10 @@ Id = Annotated[str, Parameter(name="ID", help="The browser session: its id, a un
 def console(
     *,
     no_open: Annotated[bool, Parameter(name="--no-open", help="Print the link; open no browser.")] = False,
-    role: Annotated[list[str] | None, Parameter(name="--role", help="What the browser may do, at most what you may: "
+    role: Annotated[list[str] | None, Parameter(name="--role", help="A role of the browser session, at most your own: "
                                                 f"{', '.join(GIVEN_ROLES)}; may be repeated.")] = None,
-    qr: Annotated[bool, Parameter(name="--qr", help="Draw the link for a phone, also one that leads to this machine "
-                                  "alone.")] = False,
+    qr: Annotated[bool, Parameter(name="--qr", help="Draw a QR code of the link, also if only this machine "
+                                                    "can open it.")] = False,
     json: Json = False,
     where: Here = NOWHERE,
 ) -> int:
@@ -74,12 +74,12 @@ def console(
 
 
 def sessions(*, json: Json = False, where: Here = NOWHERE) -> int:
-    """List the browsers that are logged in."""
+    """List open browser sessions."""
     return print_answer(where, read(LIST_BROWSER_SESSIONS), BROWSERS.show, json=json)
 
 
 def end(id_: Id, /, *, json: Json = False, where: Here = NOWHERE) -> int:
-    """Log a browser out, at once."""
+    """End a browser session at once."""
     async def request(link: GatewayLink) -> RequestSpec[BrowserSession]:
         known = (await link.ask(read(LIST_BROWSER_SESSIONS))).items
         return end_browser_session(

@@ -44,8 +44,8 @@ def use(
     name: Name,
     /,
     *,
-    directory: Annotated[str | None, Parameter(help="The workspace, on the runner's host, of what is run there without "
-                                               'another; "" for the directory that you are in.')] = None,
+    directory: Annotated[str | None, Parameter(help="The default workspace for tasks there, on the runner's "
+                                                    "host; \"\" for the current directory.")] = None,
     state: State = None,
 ) -> int:
     """Make another gateway the one that verbs go to."""

@@ -31,7 +31,7 @@ KEYS = ListTable[KeyList](
     layout=Layout(text=("FOR", "LABEL"), extra=("MADE", "LAST USED"), drop=("LABEL", "ROLES")),
     empty="there is no key; make one with: interlock keys create WHO --role operator")
 Id = Annotated[str, Parameter(name="ID", help="The key: its id, a unique beginning, or @last.")]
-Tenant = Annotated[str | None, Parameter(name="--tenant", help="Another tenant than one's own; for an owner alone.")]
+Tenant = Annotated[str | None, Parameter(name="--tenant", help="Another tenant; for an owner only.")]
 
 
 def keys(*, tenant: Tenant = None, json: Json = False, where: Here = NOWHERE) -> int:
@@ -43,19 +43,20 @@ def create(
     person: Annotated[str, Parameter(name="WHO", help="The person, or with --agent the program, that it identifies.")],
     /,
     *,
-    role: Annotated[list[str] | None, Parameter(name="--role", help=f"What it allows: {', '.join(GIVEN_ROLES)}; "
-                                                "may stand several times.")] = None,
-    label: Annotated[str, Parameter(help="A note for the list: which machine, what for.")] = "",
-    expires: Annotated[str | None, Parameter(help="How long it is good: 12h, 90d. Without it, until it is revoked.")]
+    role: Annotated[list[str] | None, Parameter(name="--role", help=f"A role of the key: {', '.join(GIVEN_ROLES)}; "
+                                                "may be repeated.")] = None,
+    label: Annotated[str, Parameter(help="A note for the list, such as the machine or the purpose.")] = "",
+    expires: Annotated[str | None, Parameter(help="How long the key is valid: 12h, 90d (default: until it is "
+                                                  "revoked).")]
     = None,
-    agent: Annotated[bool, Parameter(help="It is a program's, not a person's.")] = False,
-    driver: Annotated[str | None, Parameter(help="With --agent: the person who drives it, whose votes its votes are; "
-                                            "without it, you.")] = None,
+    agent: Annotated[bool, Parameter(help="The key is for a program, not for a person.")] = False,
+    driver: Annotated[str | None, Parameter(help="With --agent: the person who drives it; its votes count as "
+                                                 "theirs (default: you).")] = None,
     tenant: Tenant = None,
     json: Json = False,
     where: Here = NOWHERE,
 ) -> int:
-    """Make a key, and show it once."""
+    """Create an API key, and show it once."""
     if not role:
         raise usage("A key needs a role.", f"Give one with --role: {', '.join(GIVEN_ROLES)}.")
     if driver is not None and not agent:

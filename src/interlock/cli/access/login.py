@@ -52,20 +52,20 @@ COOKIE = "interlock_browser_"
 
 
 def login(
-    url: Annotated[str | None, Parameter(name="URL", help="URL of the gateway, or a link with a code; without it, the "
-                                           "context's URL.")] = None,
+    url: Annotated[str | None, Parameter(name="URL", help="URL of the gateway, or a link with a code "
+                                                          "(default: the context's URL).")] = None,
     /,
     *,
-    on: Annotated[str | None, Parameter(name=("--on", "--context"), help="How this gateway is called from now on "
-                                        "(default: its host).")] = None,
-    code: Annotated[str | None, Parameter(help="Log in with a one-time code of `interlock console --no-open`; "
-                                          "its whole link may also stand in place of the URL.")] = None,
-    key: Annotated[bool, Parameter(help="Keep an API key; it is asked for, or read from standard input.")] = False,
-    issuer: Annotated[str | None, Parameter(help="Which of the gateway's issuers, by its name in the config there.")]
+    on: Annotated[str | None, Parameter(name=("--on", "--context"), help="The name of this context (default: "
+                                                                         "the gateway's host).")] = None,
+    code: Annotated[str | None, Parameter(help="Log in with a one-time code of `interlock console "
+                                               "--no-open`; its link may also be passed as the URL.")] = None,
+    key: Annotated[bool, Parameter(help="Log in with an API key, prompted for or read from standard input.")] = False,
+    issuer: Annotated[str | None, Parameter(help="One of the gateway's issuers, by its name in the config there.")]
     = None,
-    directory: Annotated[str | None, Parameter(help="The workspace, on the runner's host, of what is run there without "
-                                               "another.")] = None,
-    ca: Annotated[Path | None, Parameter(help="PEM file of a CA to trust beside the system's.")] = None,
+    directory: Annotated[str | None, Parameter(help="The default workspace for tasks there, on the runner's "
+                                                    "host.")] = None,
+    ca: Annotated[Path | None, Parameter(help="PEM file of a CA to trust in addition to the system's.")] = None,
     no_open: Annotated[bool, Parameter(name="--no-open", help="Print the link; open no browser.")] = False,
     state: State = None,
 ) -> int:
@@ -104,7 +104,7 @@ def login(
 
 
 def logout(
-    name: Annotated[str | None, Parameter(name="NAME", help="The context; without it, the one in use.")] = None,
+    name: Annotated[str | None, Parameter(name="NAME", help="The context (default: the one in use).")] = None,
     /,
     *,
     state: State = None,

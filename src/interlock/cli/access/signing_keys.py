@@ -46,7 +46,7 @@ def signing_keys(*, json: Json = False, where: Here = NOWHERE) -> int:
 
 def create(
     *,
-    label: Annotated[str, Parameter(help="What to call it in lists, such as the machine it lies on.")] = "",
+    label: Annotated[str, Parameter(help="The key's name in lists, such as its machine.")] = "",
     json: Json = False,
     where: Here = NOWHERE,
 ) -> int:
@@ -71,7 +71,7 @@ def revoke(
     json: Json = False,
     where: Here = NOWHERE,
 ) -> int:
-    """Refuse a key's signatures from now on."""
+    """Revoke a signing key."""
     async def request(link: GatewayLink) -> RequestSpec[SigningKey]:
         found = await _keys(link)
         usable = [one for one in found if one.revoked_at is None] if id_ == short_ids.LAST else found

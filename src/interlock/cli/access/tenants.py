@@ -38,7 +38,7 @@ def create(
     json: Json = False,
     where: Here = NOWHERE,
 ) -> int:
-    """Make a tenant."""
+    """Create a tenant."""
     def show(made: Tenant) -> None:
         print_sentence(f"{made.tenant_id} is made")
         say(f"its first key: interlock keys create WHO --role admin --tenant {made.tenant_id}")
@@ -47,13 +47,13 @@ def create(
 
 
 def suspend(tenant: Id, /, *, json: Json = False, where: Here = NOWHERE) -> int:
-    """Refuse every credential of a tenant."""
+    """Suspend a tenant: all its credentials are refused."""
     return print_answer(where, suspend_tenant(tenant), lambda one: print_sentence(f"{one.tenant_id} is suspended"),
                         json=json)
 
 
 def restore(tenant: Id, /, *, json: Json = False, where: Here = NOWHERE) -> int:
-    """Accept a tenant's credentials again."""
+    """End a tenant's suspension."""
     return print_answer(where, restore_tenant(tenant), lambda one: print_sentence(f"{one.tenant_id} is restored"),
                         json=json)
 

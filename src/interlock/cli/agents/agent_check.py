@@ -39,7 +39,7 @@ def check(name: str, /, *, json: Json = False, where: Here = NOWHERE) -> int:
     Parameters
     ----------
     name
-        The agent, as the config names it.
+        The agent's name in the config.
     """
     spec = _configured(name, where)
     found = _check(name, spec, where)
@@ -48,7 +48,7 @@ def check(name: str, /, *, json: Json = False, where: Here = NOWHERE) -> int:
 
 
 def add(name: str, /, *,
-        yes: Annotated[bool, Parameter(name=["--yes", "-y"], help="Do not ask.")] = False,
+        yes: Annotated[bool, Parameter(name=["--yes", "-y"], help="Do not ask for confirmation.")] = False,
         json: Json = False, where: Here = NOWHERE) -> int:
     """Write the lines that set up a known agent into the config, and check it.
 

@@ -39,10 +39,11 @@ from interlock.protocol.resources import Approval, Command, Decision
 
 Always = Annotated[
     Literal["session", "rule"] | None,
-    Parameter(help="Decide the same call so from now on: in its session, or by a rule of the tenant."),
+    Parameter(help="Remember this decision for the same call: in its session, or as a rule of the tenant."),
 ]
 OnCommand = Annotated[
-    str | None, Parameter(name="--command", help="With --always: every command that this expression of RE2 covers.")
+    str | None, Parameter(name="--command", help="With --always: every command that this regular expression (RE2) "
+                                                 "covers.")
 ]
 OnPath = Annotated[str | None, Parameter(name="--path", help="With --always: every path that this glob covers.")]
 OnWords = Annotated[
@@ -53,10 +54,11 @@ OfWidth = Annotated[
     Parameter(name="--width", help="With --always: this very input, this program and first word, this tool below "
               "this directory, or every described call of this kind in this session."),
 ]
-AnyInput = Annotated[bool, Parameter(name="--any-input", help="With --always, for a no: whatever the tool is given.")]
+AnyInput = Annotated[bool, Parameter(name="--any-input", help="With --always, for a denial: every input of the tool.")]
 Option = Annotated[str | None, Parameter(
-    name="--option", help="Which of the agent's own ways of saying so; `interlock approvals ID --json` lists them.")]
-Yes = Annotated[bool, Parameter(name="--yes", negative=(), help="Vote without being asked, as a script does.")]
+    name="--option", help="One of the agent's own options for this decision; `interlock approvals ID --json` lists "
+                          "them.")]
+Yes = Annotated[bool, Parameter(name="--yes", negative=(), help="Vote without confirmation, for scripts.")]
 Sign = Annotated[bool, Parameter(help="Sign the vote with this state directory's key.")]
 LISTED_BY = {"approvals": "interlock approvals", "commands": "interlock tasks"}
 T = TypeVar("T")
@@ -64,7 +66,8 @@ T = TypeVar("T")
 
 def approve(
     *ids: str,
-    comment: Annotated[str | None, Parameter(name=("--comment", "--reason"), help="Kept with the vote.")] = None,
+    comment: Annotated[str | None, Parameter(name=("--comment", "--reason"), help="A comment, stored with "
+                                                                                  "the vote.")] = None,
     always: Always = None,
     command: OnCommand = None,
     path: OnPath = None,
@@ -78,12 +81,12 @@ def approve(
     json: Annotated[bool, Parameter(help="Print the approvals as one JSON document.")] = False,
     where: Here = NOWHERE,
 ) -> int:
-    """Allow what waits for a yes.
+    """Grant pending approvals.
 
     Parameters
     ----------
     ids
-        Approvals: ids, unique beginnings of them, or @last (the one that waits, if this terminal has shown it).
+        Approvals: ids, unique beginnings of them, or @last (the pending one, if this terminal has shown it).
     """
     covers = _covers(command=command, path=path, words=words, width=width, any_input=any_input)
     more = _remembering(always, covers) | _changed(change, always, ids) | _named(option)
@@ -92,7 +95,7 @@ def approve(
 
 def deny(
     *ids: str,
-    comment: Annotated[str | None, Parameter(name=("--reason", "--comment"), help="Why not; the asker sees it.")]
+    comment: Annotated[str | None, Parameter(name=("--reason", "--comment"), help="The reason; the requester sees it.")]
     = None,
     always: Always = None,
     command: OnCommand = None,
@@ -106,12 +109,12 @@ def deny(
     json: Annotated[bool, Parameter(help="Print the approvals as one JSON document.")] = False,
     where: Here = NOWHERE,
 ) -> int:
-    """Refuse what waits for a yes.
+    """Deny pending approvals.
 
     Parameters
     ----------
     ids
-        Approvals: ids, unique beginnings of them, or @last (the one that waits, if this terminal has shown it).
+        Approvals: ids, unique beginnings of them, or @last (the pending one, if this terminal has shown it).
     """
     covers = _covers(command=command, path=path, words=words, width=width, any_input=any_input)
     more = _remembering(always, covers) | _named(option)
@@ -123,7 +126,7 @@ def withdraw(
     json: Annotated[bool, Parameter(help="Print the approvals as one JSON document.")] = False,
     where: Here = NOWHERE,
 ) -> int:
-    """Take back your vote, while it has decided nothing.
+    """Withdraw your vote, until the approval is decided.
 
     Parameters
     ----------
@@ -137,7 +140,7 @@ def answer(
     id_: str,
     /,
     *words: str,
-    none: Annotated[bool, Parameter(help="Decline to answer; the agent hears that there is none.")] = False,
+    none: Annotated[bool, Parameter(help="Decline to answer; the agent is sent that there is no answer.")] = False,
     json: Annotated[bool, Parameter(help="Print the question as one JSON document.")] = False,
     where: Here = NOWHERE,
 ) -> int:
@@ -180,11 +183,11 @@ def _too_late(approval: Approval) -> Trouble:
 
 def cancel(
     *ids: str,
-    reason: Annotated[str | None, Parameter(help="Kept with the task.")] = None,
+    reason: Annotated[str | None, Parameter(help="A comment, stored with the task.")] = None,
     json: Annotated[bool, Parameter(help="Print the cancels as one JSON document.")] = False,
     where: Here = NOWHERE,
 ) -> int:
-    """End tasks.
+    """Cancel tasks.
 
     Parameters
     ----------

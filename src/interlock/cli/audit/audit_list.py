@@ -48,20 +48,20 @@ ABOUT = ("approval_id", "command_id", "session_id")
 
 def records(
     *,
-    who: Annotated[str | None, Parameter(help="Only what this person or program did: ann, or user:ann.")] = None,
-    action: Annotated[str | None, Parameter(help="Only this, such as vote.")] = None,
-    session: Annotated[str | None, Parameter(help="Only what is about this session: an id, a unique beginning, a "
-                                             "key, or @last.")] = None,
-    command: Annotated[str | None, Parameter(help="Only what is about this task: an id, a unique beginning, or "
-                                             "@last.")] = None,
-    approval: Annotated[str | None, Parameter(help="Only what is about this approval: an id, a unique beginning, "
-                                              "or @last.")] = None,
-    since: Annotated[str | None, Parameter(help="Only this last period (2h, 7d), or from an instant on "
-                                           "(2026-11-23T08:00).")] = None,
-    until: Annotated[str | None, Parameter(help="Only what is older than that, written likewise.")] = None,
-    on: Annotated[str | None, Parameter(help="Only this day, in this machine's time zone, with what was asked: "
-                                        "today, yesterday, tuesday, 2026-11-24.")] = None,
-    limit: Annotated[int, Parameter(help="How many to show.")] = SHOWN,
+    who: Annotated[str | None, Parameter(help="Only records of this person or program: ann, or user:ann.")] = None,
+    action: Annotated[str | None, Parameter(help="Only records of this action, such as vote.")] = None,
+    session: Annotated[str | None, Parameter(help="Only records about this session: an id, a unique "
+                                                  "beginning, a key, or @last.")] = None,
+    command: Annotated[str | None, Parameter(help="Only records about this task: an id, a unique beginning, "
+                                                  "or @last.")] = None,
+    approval: Annotated[str | None, Parameter(help="Only records about this approval: an id, a unique "
+                                                   "beginning, or @last.")] = None,
+    since: Annotated[str | None, Parameter(help="Only the last period (2h, 7d), or from a time on "
+                                                "(2026-11-23T08:00).")] = None,
+    until: Annotated[str | None, Parameter(help="Only older records, in the same format.")] = None,
+    on: Annotated[str | None, Parameter(help="Only this day in this machine's time zone, with the requests "
+                                             "shown: today, yesterday, tuesday, 2026-11-24.")] = None,
+    limit: Annotated[int, Parameter(help="The number to show.")] = SHOWN,
     json: Json = False,
     where: HereByContext = NOWHERE_BY_CONTEXT,
 ) -> int:

@@ -22,8 +22,8 @@ from interlock.sdk.requests.base import read
 def resume(
     *,
     accept: Annotated[str | None, Parameter(
-        help="What is accepted, as SIZE:ROOT; without it, it is shown and asked for.")] = None,
-    reason: Annotated[str | None, Parameter(help="Why, for the audit log.")] = None,
+        help="The state to accept, as SIZE:ROOT (default: show it and ask).")] = None,
+    reason: Annotated[str | None, Parameter(help="The reason, for the audit log.")] = None,
     where: Here = NOWHERE,
 ) -> int:
     """Resume signing an audit log, as it is now, that no kept checkpoint leads up to.

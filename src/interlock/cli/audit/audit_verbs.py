@@ -33,7 +33,7 @@ MAX_LAST_LINE = 16_384
 def export(
     file: Path | None = None,
     *,
-    force: Annotated[bool, Parameter(help="Replace a file that is there.")] = False,
+    force: Annotated[bool, Parameter(help="Replace an existing file.")] = False,
     where: Here = NOWHERE,
 ) -> int:
     """Write the audit log: a line for each record, then the checkpoint.
@@ -41,7 +41,7 @@ def export(
     Parameters
     ----------
     file
-        Where to; without it, standard output.
+        The file to write (default: standard output).
     """
     if file is not None and file.exists() and not force:
         raise usage(f"{file} is there already.", "Name another file, or replace it with --force.")
@@ -55,10 +55,10 @@ def verify(
     *,
     key: Annotated[Path | None, Parameter(help="The gateway's public key (default: the state directory's).")] = None,
     checkpoint: Annotated[Path | None, Parameter(
-        help="A checkpoint of this log that was kept elsewhere, a witness's for one: it must continue it.")] = None,
-    database: Annotated[bool, Parameter(help="Check the state directory's database, as without a file.")] = False,
+        help="A checkpoint of this log from elsewhere, such as a witness's; the log must continue it.")] = None,
+    database: Annotated[bool, Parameter(help="Check the state directory's database (as without FILE).")] = False,
     proof: Annotated[Path | None, Parameter(
-        help="Check a proof of one command's records, as `interlock ci --proof` writes it, in place of a log.")] = None,
+        help="Check a proof of one command's records, as written by `interlock ci --proof`, instead of a log.")] = None,
     json: Annotated[bool, Parameter(help="Print the report as one JSON document.")] = False,
     where: Here = NOWHERE,
 ) -> int:
@@ -96,8 +96,9 @@ def verify(
 
 def erase(
     *records: int,
-    who: Annotated[str | None, Parameter(help="Erase what all records of this actor have: user:ann, for one.")] = None,
-    yes: Annotated[bool, Parameter(name=["--yes", "-y"], help="Do not ask.")] = False,
+    who: Annotated[str | None, Parameter(help="Erase the personal data of all records of this actor, such as "
+                                              "user:ann.")] = None,
+    yes: Annotated[bool, Parameter(name=["--yes", "-y"], help="Do not ask for confirmation.")] = False,
     where: Here = NOWHERE,
 ) -> int:
     """Erase personal data (comments, reasons, addresses) that the audit log only commits to; it cannot be undone.

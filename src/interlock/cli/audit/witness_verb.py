@@ -44,8 +44,8 @@ def witness(
     *,
     key: Annotated[Path | None, Parameter(help="The gateway's public key (default: the state directory's).")] = None,
     name: Annotated[str, Parameter(help="The name beside the cosignature.")] = "interlock.witness",
-    once: Annotated[bool, Parameter(help="Look once, and end.")] = False,
-    every: Annotated[int, Parameter(help="Seconds between two looks.")] = LOOK_EVERY_S,
+    once: Annotated[bool, Parameter(help="Check once, and exit.")] = False,
+    every: Annotated[int, Parameter(help="Seconds between two checks.")] = LOOK_EVERY_S,
     where: Here = NOWHERE,
 ) -> int:
     """Cosign a gateway's audit log for as long as it only grows; end with status 1 when it does not.

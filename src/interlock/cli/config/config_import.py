@@ -29,9 +29,10 @@ JOBS = Path("cron/jobs.json")
 
 def import_(
     file: Annotated[Path, Parameter(name="FILE", help="OpenClaw's config, such as ~/.openclaw/openclaw.json.")], /, *,
-    jobs: Annotated[Path | None, Parameter(help="Its cron jobs (else cron/jobs.json beside the config).")] = None,
-    replace: Annotated[bool, Parameter(help="Replace what interlock.toml says of the same already.")] = False,
-    dry_run: Annotated[bool, Parameter(name="--dry-run", help="Print what would be written, and write nothing.")]
+    jobs: Annotated[Path | None, Parameter(help="OpenClaw's cron jobs (default: cron/jobs.json beside the "
+                                                "config).")] = None,
+    replace: Annotated[bool, Parameter(help="Replace the same settings in an existing interlock.toml.")] = False,
+    dry_run: Annotated[bool, Parameter(name="--dry-run", help="Print what would be written, and write no file.")]
     = False,
     json: Json = False, where: Here = NOWHERE,
 ) -> int:

@@ -58,7 +58,8 @@ class Where(OnHost):
         = None
     on: Annotated[str | None, Parameter(name=("--on", "--context"), help="The context, a gateway that you logged in to "
                                         "(else $INTERLOCK_ON, else the one in use).")] = None
-    ca: Annotated[Path | None, Parameter(help="PEM file of a CA to trust beside the system's (else $INTERLOCK_CA).")] \
+    ca: Annotated[Path | None, Parameter(help="PEM file of a CA to trust in addition to the system's (else "
+                                              "$INTERLOCK_CA).")] \
         = None
 
 

@@ -29,12 +29,12 @@ def acp(
         help="When the editor ends: leave the agent's work running, or cancel it.")] = "detach",
     where: Here = NOWHERE,
 ) -> int:
-    """Serve an editor that speaks ACP, on standard input and output.
+    """Serve an editor over ACP, on standard input and output.
 
     Parameters
     ----------
     agent
-        The agent that new sessions use; without it the only one that the runners offer.
+        The agent of new sessions (default: the only agent of the runners).
     """
     from interlock.doors.acp.door import checked_agent
 

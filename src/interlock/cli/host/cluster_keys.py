@@ -14,7 +14,8 @@ from interlock.cli.exit_status import ExitStatus
 from interlock.cli.verb_error import usage
 
 
-def cluster_keys(directory: Annotated[Path, Parameter(help="Where they are written; what is there stays.")]) -> int:
+def cluster_keys(directory: Annotated[Path, Parameter(help="The directory to write to; existing files are "
+                                                           "kept.")]) -> int:
     """Make the signing key of the audit log and the owner's key, for every gateway's state directory."""
     from interlock.gateway.access.credentials import new_key
     from interlock.gateway.audit.signing_key import KEY_NAME, PUBLIC_NAME, KeyUnusable, load_or_make_key

@@ -31,11 +31,11 @@ STOP_SLACK_S = 30
 
 ForOption = Annotated[Kind | None, Parameter(name="--for", help="systemd or launchd (default: this platform's; with "
                                                                 "--print both).")]
-PrintOption = Annotated[bool, Parameter(name="--print", help="Print what would be written, and write nothing.")]
-RootOption = Annotated[list[Path] | None, Parameter(help="A directory that workspaces may lie in; may be repeated "
+PrintOption = Annotated[bool, Parameter(name="--print", help="Print what would be written, and write no file.")]
+RootOption = Annotated[list[Path] | None, Parameter(help="A directory that may contain workspaces; may be repeated "
                                                          "(default: the config's, else this one).")]
-PartArgument = Annotated[Part, Parameter(help="What is started: `interlock up`, the gateway, or the runner.")]
-ForceOption = Annotated[bool, Parameter(help="Write over a file of another content.")]
+PartArgument = Annotated[Part, Parameter(help="What to start: `interlock up`, the gateway, or the runner.")]
+ForceOption = Annotated[bool, Parameter(help="Overwrite a file with other content.")]
 
 
 SERVICES = ListTable[dict[str, list[dict[str, Any]]]](

@@ -38,18 +38,20 @@ def gateway(
     *,
     host: Annotated[str | None, Parameter(help="Address to listen on (else the config's); a public one needs TLS or a "
                                                "trusted proxy.")] = None,
-    port: Annotated[int | None, Parameter(help="Port to listen on (else the config's); 0 takes a free one.")] = None,
+    port: Annotated[int | None, Parameter(help="Port to listen on (else the config's); 0 chooses a free one.")] = None,
     tls_cert: Annotated[Path | None, Parameter(help="PEM file with the certificate and its chain.")] = None,
     tls_key: Annotated[Path | None, Parameter(help="PEM file with the certificate's key.")] = None,
-    behind_proxy: Annotated[bool, Parameter(help="A TLS proxy is in front, at an address of the config's "
-                                                 "trusted_proxies.")] = False,
-    store: Annotated[str | None, Parameter(help="PostgreSQL database that several gateways share, postgresql://… (else "
-                                                "the config's, else a file of the state).")] = None,
-    bus: Annotated[str | None, Parameter(help="NATS servers that they share, nats://…, with commas between them.")]
+    behind_proxy: Annotated[bool, Parameter(help="A TLS proxy at an address in the config's trusted_proxies "
+                                                 "is in front of the gateway.")] = False,
+    store: Annotated[str | None, Parameter(help="PostgreSQL database that several gateways share, "
+                                                "postgresql://… (else the config's, else a file in the state "
+                                                "directory).")] = None,
+    bus: Annotated[str | None, Parameter(help="The NATS servers that the gateways share, nats://…, separated by "
+                                              "commas.")]
     = None,
     new_signing_key: Annotated[bool, Parameter(negative=(), help=(
-        "Sign with the state's gateway.key from now on, where a shared ledger knows another one. Stop all its gateways "
-        "first."))] = False,
+        "Sign with the state directory's gateway.key from now on, if the shared ledger has another one. "
+        "Stop all its gateways first."))] = False,
     with_parent: WithParent = False,
     where: Here = NOWHERE,
 ) -> int:
@@ -125,11 +127,12 @@ def _remedy(sentence: str) -> str:
 
 def runner(
     *,
-    root: Annotated[list[Path] | None, Parameter(help="A directory that workspaces may lie in; may be repeated "
-                                                      "(default: the config's, else where it was started).")] = None,
+    root: Annotated[list[Path] | None, Parameter(help="A directory that may contain workspaces; "
+                                                      "may be repeated (default: the config's, else the current "
+                                                      "one).")] = None,
     token_file: Annotated[Path | None, Parameter(help="File with the token of the runner that `up` pairs itself.")]
     = None,
-    ca: Annotated[Path | None, Parameter(help="PEM file of a CA to trust beside the system's.")] = None,
+    ca: Annotated[Path | None, Parameter(help="PEM file of a CA to trust in addition to the system's.")] = None,
     with_parent: WithParent = False,
     where: Here = NOWHERE,
 ) -> int:

@@ -33,10 +33,10 @@ def pair(
     code: Annotated[str, Parameter(name="CODE", help="The code that `interlock runners code` showed.")],
     /,
     *,
-    url: Annotated[str, Parameter(help="URL of the gateway, as this host reaches it.")],
+    url: Annotated[str, Parameter(help="URL of the gateway, as reachable from this host.")],
     name: Annotated[str | None, Parameter(
-        help="How this host is called in lists, unless the code names it (default: its own name).")] = None,
-    ca: Annotated[Path | None, Parameter(help="PEM file of a CA to trust beside the system's.")] = None,
+        help="This host's name in lists, unless the code sets it (default: its host name).")] = None,
+    ca: Annotated[Path | None, Parameter(help="PEM file of a CA to trust in addition to the system's.")] = None,
     state: State = None,
 ) -> int:
     """Pair this host's runner with a gateway; with another URL, with one more."""

@@ -22,7 +22,8 @@ def take(
     session: Annotated[str, Parameter(name="SESSION", help="The session's id, as `interlock sessions` shows it.")],
     /,
     *,
-    to: Annotated[str, Parameter(help="Id of the gateway that is to control it, as `interlock doctor` shows there.")],
+    to: Annotated[str, Parameter(help="Id of the gateway that shall control it, as shown by `interlock doctor` "
+                                      "there.")],
     state: StateOption = None,
 ) -> int:
     """Let another gateway control a session of the runner that runs here."""

@@ -34,15 +34,16 @@ TOKEN_BYTES = 32
 
 def up(
     *,
-    root: Annotated[list[Path] | None, Parameter(help="A directory that workspaces may lie in; may be repeated "
-                                                      "(default: the config's, else this one).")] = None,
-    port: Annotated[int | None, Parameter(help="Port of the gateway (else the config's); 0 takes a free one.")] = None,
-    cluster: Annotated[int | None, Parameter(help="Start this number of gateways over PostgreSQL and NATS, which are "
-                                                  "started too: to try a cluster.")] = None,
-    verbose: Annotated[bool, Parameter(help="Show the logs of both.")] = False,
+    root: Annotated[list[Path] | None, Parameter(help="A directory that may contain workspaces; may be "
+                                                      "repeated (default: the config's, else this one).")] = None,
+    port: Annotated[int | None, Parameter(help="Port of the gateway (else the config's); 0 chooses a free "
+                                               "one.")] = None,
+    cluster: Annotated[int | None, Parameter(help="Start this number of gateways with PostgreSQL and NATS of "
+                                                  "their own, to try a cluster.")] = None,
+    verbose: Annotated[bool, Parameter(help="Show the logs of gateway and runner.")] = False,
     state: State = None,
 ) -> int:
-    """Start gateway and runner here, until Ctrl-C."""
+    """Start a gateway and a runner here, until Ctrl-C."""
     where = Where(state=state)
     directory = writable(where.directory())
     loaded = load_config(where)

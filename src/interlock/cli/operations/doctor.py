@@ -61,7 +61,7 @@ class HostFinding(NamedTuple):
 
 
 def doctor(*, json: Json = False, where: Here = NOWHERE) -> int:
-    """Check what must be right; exit status 1 when something is not."""
+    """Check installation, config and connections; exit with status 1 if a check fails."""
     findings = list(examine(where))
     bad = any(not one.ok for one in findings)
     if json:

@@ -25,8 +25,8 @@ def logs(
     part: str | None = None,
     /,
     *,
-    lines: Annotated[int, Parameter(help="How many lines of each log.")] = LINES_SHOWN,
-    follow: Annotated[bool, Parameter(name=["--follow", "-f"], help="Go on with what comes, until Ctrl-C.")] = False,
+    lines: Annotated[int, Parameter(help="The number of lines of each log.")] = LINES_SHOWN,
+    follow: Annotated[bool, Parameter(name=["--follow", "-f"], help="Follow new lines, until Ctrl-C.")] = False,
     where: HereOnHost = NOWHERE_ON_HOST,
 ) -> int:
     """Show the last lines of the logs of `interlock up`.
@@ -34,7 +34,7 @@ def logs(
     Parameters
     ----------
     part
-        gateway, runner or another log's name; all without it.
+        gateway, runner or another log's name (default: all).
     """
     if lines < 1:
         raise usage("--lines is a number of lines, 1 or more.")

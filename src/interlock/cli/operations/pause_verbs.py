@@ -24,7 +24,7 @@ from interlock.sdk.requests import commands, gateway
 
 OBEYED_S = 10
 """Maximum time that the verb waits for an agent to pause or continue."""
-Reason = Annotated[str | None, Parameter(help="Kept with it.")]
+Reason = Annotated[str | None, Parameter(help="A comment, stored with the answer.")]
 
 
 def pause(
@@ -47,12 +47,13 @@ def resume(
     json: Json = False,
     where: Here = NOWHERE,
 ) -> int:
-    """Let a paused task continue."""
+    """Resume a paused task."""
     return _order("resume", id_, reason, where, json=json)
 
 
 def drain(
-    scope: Annotated[DrainScope, Parameter(help="What starts nothing new.")] = "gateway",
+    scope: Annotated[DrainScope, Parameter(help="The runner, agent or session that shall start nothing "
+                                                "new.")] = "gateway",
     id_: Annotated[str | None, Parameter(name="ID", help="The runner, agent or session.")] = None,
     /,
     *,
@@ -65,7 +66,7 @@ def drain(
 
 
 def undrain(
-    scope: Annotated[DrainScope, Parameter(help="What may start again.")] = "gateway",
+    scope: Annotated[DrainScope, Parameter(help="The runner, agent or session that may start work again.")] = "gateway",
     id_: Annotated[str | None, Parameter(name="ID", help="The runner, agent or session.")] = None,
     /,
     *,

@@ -33,14 +33,14 @@ Id = Annotated[str, Parameter(name="ID", help="The runner: its id, a unique begi
 
 
 def runners(*, json: Json = False, where: Here = NOWHERE) -> int:
-    """List the runners that are paired, or were."""
+    """List all runners that were ever paired."""
     return print_answer(where, read(LIST_RUNNERS), RUNNERS.show, json=json)
 
 
 def code(
     *,
     name: Annotated[str, Parameter(
-        help="How the host is called in lists and by --runner (default: its own name).")] = "",
+        help="The host's name in lists and for --runner (default: its host name).")] = "",
     json: Json = False,
     where: Here = NOWHERE,
 ) -> int:

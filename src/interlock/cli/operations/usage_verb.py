@@ -35,22 +35,23 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 def report(
     *,
-    by: Annotated[str, Parameter(help="What to list apart: day, agent, model, session, person, or several with commas "
-                                 "between them.")] = "day",
-    from_: Annotated[str | None, Parameter(name="--from", help="The first day, as 2026-11-25; without it 30 days.")
+    by: Annotated[str, Parameter(help="What to group by: day, agent, model, session, person, or several "
+                                      "separated by commas.")] = "day",
+    from_: Annotated[str | None, Parameter(name="--from", help="The first day, such as 2026-11-25 (default: 30 days "
+                                                               "in all).")
                      ] = None,
-    to: Annotated[str | None, Parameter(help="The last day, itself included; without it today.")] = None,
+    to: Annotated[str | None, Parameter(help="The last day, inclusive (default: today).")] = None,
     agent: Agent = None,
-    model: Annotated[str | None, Parameter(help="Only that of this model.")] = None,
-    session: Annotated[str | None, Parameter(help="Only that of this session: an id, a unique beginning, a key, or "
-                                             "@last.")] = None,
-    person: Annotated[str | None, Parameter(help="Only what this person's commands took: user:ann.")] = None,
-    limit: Annotated[int, Parameter(help="How many lines to show.")] = PAGE_DEFAULT,
+    model: Annotated[str | None, Parameter(help="Only usage of this model.")] = None,
+    session: Annotated[str | None, Parameter(help="Only usage of this session: an id, a unique beginning, a "
+                                                  "key, or @last.")] = None,
+    person: Annotated[str | None, Parameter(help="Only usage of this person's commands: user:ann.")] = None,
+    limit: Annotated[int, Parameter(help="The number of lines.")] = PAGE_DEFAULT,
     json: Json = False,
     csv_: Annotated[bool, Parameter(name="--csv", help="Print comma-separated values.")] = False,
     where: Here = NOWHERE,
 ) -> int:
-    """List what agents reported to have used, by day in UTC."""
+    """List the usage that agents reported, by day in UTC."""
     if not 1 <= limit <= USAGE_ITEMS_MAX:
         raise usage(f"--limit {limit} is not a number from 1 to {USAGE_ITEMS_MAX}.")
     if json and csv_:

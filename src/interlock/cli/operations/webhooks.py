@@ -53,7 +53,7 @@ def secret() -> int:
 
 
 def try_(
-    name: Annotated[str, Parameter(help="Its name in the config.")],
+    name: Annotated[str, Parameter(help="The webhook's name in the config.")],
     /,
     *,
     json: Json = False,
@@ -75,7 +75,7 @@ def retry(
     json: Json = False,
     where: Here = NOWHERE,
 ) -> int:
-    """Send again what never arrived."""
+    """Retry a dead delivery."""
     async def request(link: GatewayLink) -> RequestSpec[Delivery]:
         found = (await link.ask(deliveries(state="dead"))).deliveries
         return retry_delivery(short_ids.pick(id_, found, DELIVERY, lambda one: one.id, lambda one: one.created_at).id)

@@ -20,7 +20,7 @@ BUDGETS = ListTable[BudgetList](
 
 
 def budgets(*, json: Json = False, where: Here = NOWHERE) -> int:
-    """List budgets, and what today has used of them."""
+    """List budgets, and their use today."""
     return print_answer(where, read(LIST_BUDGETS), BUDGETS.show, json=json)
 
 

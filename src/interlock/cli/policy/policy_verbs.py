@@ -47,8 +47,8 @@ SESSIONS_REPLAYED = 20
 """Maximum number of sessions of `policy replay` without --limit, the newest first."""
 
 
-def show(*, all_: Annotated[bool, Parameter(name="--all", help="Also the rules of memory flushes, which hold for no "
-                                             "task of a person.")] = False,
+def show(*, all_: Annotated[bool, Parameter(name="--all", help="Include the rules for memory flushes, which "
+                                                               "apply to no person's task.")] = False,
          json: Json = False, where: Here = NOWHERE) -> int:
     """Show the rules in force, in the order in which they are asked."""
     def show(answer: PolicyRules) -> None:
@@ -63,24 +63,26 @@ def show(*, all_: Annotated[bool, Parameter(name="--all", help="Also the rules o
 
 
 def try_(
-    agent: Annotated[str, Parameter(help="The agent that the call is of.")],
+    agent: Annotated[str, Parameter(help="The agent that makes the call.")],
     command_line: Annotated[str | None, Parameter(name="COMMAND", help="The command line that it would run.")] = None,
     /,
     *,
-    tool: Annotated[str | None, Parameter(help="The tool's name, as the agent gives it.")] = None,
-    path: Annotated[str | None, Parameter(help="A path that it would touch.")] = None,
-    kind: Annotated[str | None, Parameter(help="The agent's own word for it: read, edit, execute, …")] = None,
+    tool: Annotated[str | None, Parameter(help="The tool's name, according to the agent.")] = None,
+    path: Annotated[str | None, Parameter(help="A path in the tool's input.")] = None,
+    kind: Annotated[str | None, Parameter(help="The kind of tool, according to the agent: read, edit, "
+                                               "execute, …")] = None,
     input_: Annotated[str | None, Parameter(name="--input", help="The tool's whole input, a JSON object.")] = None,
     subject: Annotated[str | None, Parameter(
-        help="The whole permission request, a JSON object, as `interlock approvals ID --json` has it.")] = None,
-    workspace: Annotated[Path | None, Parameter(help="The directory that it would work in (default: here).")] = None,
-    door: Annotated[Literal["tool", "command"], Parameter(help="A tool call, or the start of a command.")] = "tool",
-    origin: Annotated[Literal["user", "agent", "cron", "hook"], Parameter(help="Who set it off.")] = "user",
+        help="The whole permission request, a JSON object, as shown by `interlock approvals ID --json`.")] = None,
+    workspace: Annotated[Path | None, Parameter(help="The agent's workspace (default: here).")] = None,
+    door: Annotated[Literal["tool", "command"], Parameter(help="What to test: a tool call, or the start of "
+                                                               "a command.")] = "tool",
+    origin: Annotated[Literal["user", "agent", "cron", "hook"], Parameter(help="The origin of the command.")] = "user",
     permission: Annotated[Literal["asks", "never"], Parameter(help="Whether the agent asks before its tools.")]
     = "asks",
-    box: Annotated[str | None, Parameter(help="What its box holds, such as walls,writes,network.")] = None,
-    runner: Annotated[str | None, Parameter(help="The runner that the agent runs on.")] = None,
-    person: Annotated[str | None, Parameter(help="Whose work it is, such as user:ann.")] = None,
+    box: Annotated[str | None, Parameter(help="The parts of the agent's box, such as walls,writes,network.")] = None,
+    runner: Annotated[str | None, Parameter(help="The agent's runner.")] = None,
+    person: Annotated[str | None, Parameter(help="The person whose command it is, such as user:ann.")] = None,
     json: Json = False,
     where: Here = NOWHERE,
 ) -> int:
@@ -121,10 +123,11 @@ def explain(
 
 def replay(
     *,
-    file: Annotated[Path | None, Parameter(help="A config file whose rules are tried; else those in force.")] = None,
+    file: Annotated[Path | None, Parameter(help="A config file with the rules to try (default: the rules in "
+                                                "force).")] = None,
     session: Annotated[str | None, Parameter(help="Only this session: an id, a unique beginning, a key.")] = None,
-    limit: Annotated[int, Parameter(help="How many sessions, the newest.")] = SESSIONS_REPLAYED,
-    changed: Annotated[bool, Parameter(help="Show only calls that would be decided otherwise.")] = False,
+    limit: Annotated[int, Parameter(help="The number of newest sessions.")] = SESSIONS_REPLAYED,
+    changed: Annotated[bool, Parameter(help="Show only calls that would be decided differently.")] = False,
     json: Json = False,
     where: Here = NOWHERE,
 ) -> int:
@@ -158,7 +161,7 @@ def replay(
 
 def use(
     *names: Annotated[str, Parameter(
-        name="PRESET", help="readonly, edits, ci or boxed; several hold together; none takes them all out.")],
+        name="PRESET", help="readonly, edits, ci or boxed; several combine; none removes them all.")],
     where: Here = NOWHERE,
 ) -> int:
     """Use ready-made rules, behind your own; those that were used before and are not named are no longer in force."""

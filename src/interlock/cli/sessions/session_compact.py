@@ -37,7 +37,7 @@ def compact(
     Parameters
     ----------
     instructions
-        What the summary must keep.
+        What the summary must contain.
     """
     async def work(link: GatewayLink) -> dict[str, Any]:
         session_id = (await short_ids.session(link, session)).session_id

@@ -43,8 +43,8 @@ AT_WORK = ("running", "paused", "waiting_approval")
 NAME = "sessions.json"
 
 
-def edit(agent: Annotated[str | None, Parameter(name="AGENT", help="The agent; may be left out where only one has "
-                                                "sessions.")] = None, /, *,
+def edit(agent: Annotated[str | None, Parameter(name="AGENT", help="The agent (default: the only one "
+                                                                   "with sessions).")] = None, /, *,
          json: Json = False, where: Here = NOWHERE) -> int:
     """Edit what an agent's sessions carry, all at once, in $VISUAL or $EDITOR.
 

@@ -51,7 +51,8 @@ def save(
     file: Annotated[str, Parameter(name="FILE", help="A file's id, or a unique beginning of it.")],
     /,
     *,
-    output: Annotated[Path | None, Parameter(name=("--output", "-o"), help="Where to (default: its name, here).")]
+    output: Annotated[Path | None, Parameter(name=("--output", "-o"), help="The file to write (default: the file's "
+                                                                           "name, here).")]
     = None,
     where: Here = NOWHERE,
 ) -> int:

@@ -69,7 +69,7 @@ def rename(session: SessionNamed, title: str, /, *, json: Json = False, where: H
     Parameters
     ----------
     title
-        At most 500 characters on one line; "" goes back to the name of its chat or its first prompt.
+        At most 500 characters on one line; "" restores the name of its chat or its first prompt.
     """
     def show(renamed: Session) -> None:
         print_sentence(f"{renamed.session_id} is called {one_line(renamed.title or renamed.session_key, None)}")
@@ -94,7 +94,7 @@ def history(session: str, /, *, json: Json = False, where: Here = NOWHERE) -> in
     Parameters
     ----------
     session
-        One of them: its id, a unique beginning of it, its key, or @last.
+        A session: its id, a unique beginning of it, its key, or @last.
     """
     return print_answer(where, short_ids.of_session(session, sessions.history), HISTORY.show, json=json)
 

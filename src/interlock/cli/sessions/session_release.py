@@ -28,7 +28,8 @@ def release(
     session: SessionNamed,
     /,
     *,
-    to: Annotated[str, Parameter(help="Id of the gateway that is to control it, as `interlock doctor` shows there.")],
+    to: Annotated[str, Parameter(help="Id of the gateway that shall control it, as shown by `interlock doctor` "
+                                      "there.")],
     json: Annotated[bool, Parameter(help="Print the session as one JSON document.")] = False,
     where: Here = NOWHERE,
 ) -> int:

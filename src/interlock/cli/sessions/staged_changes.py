@@ -43,7 +43,7 @@ def changes(
     session: SessionNamed = short_ids.LAST,
     /,
     *,
-    diff: Annotated[bool, Parameter(help="Show the question that waits, with its diffs.")] = False,
+    diff: Annotated[bool, Parameter(help="Show the pending question, with its diffs.")] = False,
     json: Annotated[bool, Parameter(help="Print it as one JSON document.")] = False,
     where: Here = NOWHERE,
 ) -> int:
@@ -61,7 +61,7 @@ def land(
     session: SessionNamed,
     /,
     *files: str,
-    comment: Annotated[str | None, Parameter(help="Kept with the vote.")] = None,
+    comment: Annotated[str | None, Parameter(help="A comment, stored with the vote.")] = None,
     yes: Yes = False,
     json: Annotated[bool, Parameter(help="Print the approval as one JSON document.")] = False,
     where: Here = NOWHERE,
@@ -73,7 +73,7 @@ def land(
     Parameters
     ----------
     files
-        Paths from the workspace, each with what lies below it; without any, all lands.
+        Paths in the workspace, each with everything below it (default: all).
     """
     return asyncio.run(_land(session, files, comment, where, yes=yes, json=json))
 
@@ -82,7 +82,8 @@ def discard(
     session: SessionNamed,
     /,
     *files: str,
-    yes: Annotated[bool, Parameter(name="--yes", negative=(), help="Throw all away without naming files.")] = False,
+    yes: Annotated[bool, Parameter(name="--yes", negative=(), help="Discard everything, without naming "
+                                                                   "files.")] = False,
     json: Annotated[bool, Parameter(help="Print the session as one JSON document.")] = False,
     where: Here = NOWHERE,
 ) -> int:
@@ -91,7 +92,7 @@ def discard(
     Parameters
     ----------
     files
-        Paths from the workspace, each with what lies below it.
+        Paths in the workspace, each with everything below it.
     """
     if not files and not yes:
         raise usage("Nothing is named.", "Name files, or throw all away with --yes.")

@@ -25,8 +25,9 @@ Named = Annotated[str, Parameter(name="SESSION", help="An id, a unique beginning
 Entry = Annotated[str, Parameter(name="ENTRY", help="An entry's id, a unique beginning, or its label.")]
 
 
-def fork(session: Named, /, *, at: Annotated[str | None, Parameter(help="The last entry to take along: an id, a unique "
-                                             "beginning, or a label; the leaf where none is named.")] = None,
+def fork(session: Named, /, *, at: Annotated[str | None, Parameter(help="The last entry to copy: an id, a "
+                                                                        "unique beginning, or a label (default: the "
+                                                                        "leaf).")] = None,
          json: Json = False, where: Here = NOWHERE) -> int:
     """Begin a session with a copy of the path to an entry; the session itself stays as it is."""
     async def request(link: GatewayLink) -> RequestSpec[BegunSession]:
@@ -37,7 +38,7 @@ def fork(session: Named, /, *, at: Annotated[str | None, Parameter(help="The las
 
 
 def label(session: Named, entry: Entry, text: Annotated[str | None, Parameter(name="LABEL", help="The label.")] = None,
-          /, *, none: Annotated[bool, Parameter(name="--none", help="Take the label away.")] = False,
+          /, *, none: Annotated[bool, Parameter(name="--none", help="Remove the label.")] = False,
           json: Json = False, where: Here = NOWHERE) -> int:
     """Label an entry, or take its label away."""
     if none == (text is not None):
@@ -47,8 +48,10 @@ def label(session: Named, entry: Entry, text: Annotated[str | None, Parameter(na
     return answer.print(lambda _: print_sentence(f"{one_line(entry_id)} {labelled}"), json=json)
 
 
-def branch(session: Named, entry: Entry, /, *, summary: Annotated[str | None, Parameter(help="What is left behind, in "
-                                                                  "a few words; the model receives it.")] = None,
+def branch(session: Named, entry: Entry, /, *, summary: Annotated[str | None, Parameter(help="A short "
+                                                                                             "summary of the abandoned "
+                                                                                             "branch, which the model "
+                                                                                             "receives.")] = None,
            json: Json = False, where: Here = NOWHERE) -> int:
     """Go on from an earlier entry: what comes next hangs below it, and nothing is lost."""
     entry_id, answer = _ask_of_entry(where, session, entry, lambda id_, of: transcripts.branch(
@@ -67,7 +70,7 @@ def import_(file: Annotated[Path, Parameter(name="FILE", help="A transcript: JSO
             = None,
             workspace: Annotated[str | None, Parameter(help="The directory on the runner.")] = None,
             json: Json = False, where: Here = NOWHERE) -> int:
-    """Begin a session with a transcript from elsewhere."""
+    """Start a session with a transcript from elsewhere."""
     size = file_size(file)
     if size > MAX_IMPORT_BYTES:
         raise usage(f"{file} is too large to be imported: it has {size} bytes, and at most {MAX_IMPORT_BYTES} are "

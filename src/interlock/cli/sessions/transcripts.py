@@ -36,7 +36,7 @@ FINDINGS = Layout(text=("WHAT",), drop=("ENTRY",))
 
 
 
-def show(source: Source, /, *, full: Annotated[bool, Parameter(help="Show long output whole.")] = False,
+def show(source: Source, /, *, full: Annotated[bool, Parameter(help="Do not shorten long output.")] = False,
          json: Json = False, where: Here = NOWHERE) -> int:
     """Show a session's transcript, from the root to the leaf."""
     found = _tree(source, where)
@@ -48,8 +48,8 @@ def show(source: Source, /, *, full: Annotated[bool, Parameter(help="Show long o
     return ExitStatus.DONE
 
 
-def tail(source: Source, /, *, number: Annotated[int, Parameter(name=("--number", "-n"), help="How many entries.")]
-         = TAIL, full: Annotated[bool, Parameter(help="Show long output whole.")] = False, json: Json = False,
+def tail(source: Source, /, *, number: Annotated[int, Parameter(name=("--number", "-n"), help="The number of entries.")]
+         = TAIL, full: Annotated[bool, Parameter(help="Do not shorten long output.")] = False, json: Json = False,
          where: Here = NOWHERE) -> int:
     """Show the last entries of a transcript."""
     if number < 1:
@@ -63,8 +63,9 @@ def tail(source: Source, /, *, number: Annotated[int, Parameter(name=("--number"
     return ExitStatus.DONE
 
 
-def tree(source: Source, /, *, every: Annotated[bool, Parameter(name="--all", help="Show every entry, not only where "
-                                                                "branches part, labels and ends.")] = False,
+def tree(source: Source, /, *, every: Annotated[bool, Parameter(name="--all", help="Show every entry, not "
+                                                                                   "only branch points, labels and "
+                                                                                   "leaves.")] = False,
          json: Json = False, where: Here = NOWHERE) -> int:
     """Show a transcript's branches and labels."""
     found = _tree(source, where)
@@ -82,9 +83,11 @@ def tree(source: Source, /, *, every: Annotated[bool, Parameter(name="--all", he
     return ExitStatus.DONE
 
 
-def export(source: Source, output: Annotated[Path | None, Parameter(name="FILE", help="Where to: .jsonl, .md or .html; "
-                                                                    "standard output where none is named.")] = None,
-           /, *, raw: Annotated[bool, Parameter(help="As it is, to import it elsewhere; for admins, and recorded.")]
+def export(source: Source, output: Annotated[Path | None, Parameter(name="FILE", help="The file to write: "
+                                                                                      ".jsonl, .md or .html (default: "
+                                                                                      "standard output).")] = None,
+           /, *, raw: Annotated[bool, Parameter(help="Do not redact it, so that it can be imported elsewhere; for "
+                                                     "admins, and recorded.")]
            = False, where: Here = NOWHERE) -> int:
     """Write a transcript to a file: JSONL, Markdown or HTML to read. What the gateway's rules of redaction name is left
     out of a session's; a file is taken as it is."""
@@ -104,10 +107,11 @@ def export(source: Source, output: Annotated[Path | None, Parameter(name="FILE",
     return ExitStatus.DONE
 
 
-def doctor(source: Source, /, *, repair: Annotated[bool, Parameter(help="Write a sound transcript; the damaged one is "
-                                                                   "kept.")] = False,
-           output: Annotated[Path | None, Parameter(name=("--output", "-o"), help="Where the repaired file goes, for a "
-                                                    "file: FILE.repaired.jsonl where none is named.")] = None,
+def doctor(source: Source, /, *, repair: Annotated[bool, Parameter(help="Write a repaired transcript; the "
+                                                                        "damaged one is kept.")] = False,
+           output: Annotated[Path | None, Parameter(name=("--output", "-o"), help="For a file, where to "
+                                                                                  "write the repaired one (default: "
+                                                                                  "FILE.repaired.jsonl).")] = None,
            json: Json = False, where: Here = NOWHERE) -> int:
     """Say what is wrong with a transcript; repair it.
 

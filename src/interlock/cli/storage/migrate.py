@@ -20,17 +20,17 @@ from interlock.protocol.extras import install
 
 def migrate(
     *,
-    to: Annotated[str | None, Parameter(help="An empty PostgreSQL database: postgresql://user@host/name; with "
-                                             "--tenant, that of the cluster which takes the tenant.")] = None,
-    from_: Annotated[str | None, Parameter(name="--from", help="The database of gateways that were stopped; the state "
-                                                               "directory has no ledger then. With --tenant: that "
-                                                               "which has the tenant.")] = None,
-    tenant: Annotated[str | None, Parameter(help="Move this tenant alone: while it works if gateways work on "
-                                                     "--from, else it is suspended.")] = None,
+    to: Annotated[str | None, Parameter(help="An empty PostgreSQL database: postgresql://user@host/name; "
+                                             "with --tenant, the database of the destination cluster.")] = None,
+    from_: Annotated[str | None, Parameter(name="--from", help="The database of stopped gateways, if the "
+                                                               "ledger is not in the state directory. With --tenant: "
+                                                               "the database that has the tenant.")] = None,
+    tenant: Annotated[str | None, Parameter(help="Move only this tenant: online if gateways run on --from, "
+                                                 "otherwise it must be suspended.")] = None,
     to_state: Annotated[Path | None, Parameter(help="With --tenant: a directory with the destination's gateway.key."
                                                )] = None,
-    at: Annotated[str | None, Parameter(help="With --tenant: the address that the source names to people and runners "
-                                             "(default: that of the database).")] = None,
+    at: Annotated[str | None, Parameter(help="With --tenant: the destination's address, which the source "
+                                             "reports to clients and runners (default: the database's).")] = None,
     dry_run: Annotated[bool, Parameter(help="With --tenant: print what would move, and change nothing.")] = False,
     json: Json = False,
     where: HereOnHost = NOWHERE_ON_HOST,

@@ -59,13 +59,13 @@ _LIVE = [state for state in get_args(CommandState) if state not in BY_STATE]
 
 
 def chat(
-    agent: Annotated[str | None, Parameter(name="AGENT", help="The agent; else who answers in your chats.")] = None,
+    agent: Annotated[str | None, Parameter(name="AGENT", help="The agent (default: the agent of your chats).")] = None,
     /,
     *,
-    session: Annotated[str | None, Parameter(help="Talk in the session of this key, such as main.")] = None,
-    no_input: Annotated[bool, Parameter(help="Answer no approvals here.")] = False, where: Here = NOWHERE,
+    session: Annotated[str | None, Parameter(help="Use the session of this key, such as main.")] = None,
+    no_input: Annotated[bool, Parameter(help="Do not answer approvals here.")] = False, where: Here = NOWHERE,
 ) -> int:
-    """Talk with an agent: a line is a message, and approvals are asked for here.
+    """Chat with an agent: each line is a message, and approvals are asked for here.
 
     `/new`, `/reset`, `/status`, `/stop` and `/compact` are for the gateway; all else is for the agent. What you type
     while it works is sent at once, and waits its turn there.

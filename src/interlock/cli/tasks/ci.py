@@ -26,24 +26,25 @@ def ci(
     /,
     *prompt: str,
     prompt_file: Annotated[Path | None, Parameter(allow_leading_hyphen=True, help=(
-        "Read the prompt from this file, - for standard input; it follows the words, if there are any."))] = None,
+        "Read the prompt from this file, - for standard input; it is appended to PROMPT."))] = None,
     workspace: Annotated[Path | None, Parameter(help="Where the agent works, on its host (default: here).")] = None,
     runner: Annotated[str | None, Parameter(help="The runner to use: its id, its name or a unique beginning.")] = None,
-    timeout: Annotated[str | None, Parameter(help="End the task after working this long: 90s, 15m, 2h.")] = None,
+    timeout: Annotated[str | None, Parameter(help="End the task after this working time: 90s, 15m, 2h.")] = None,
     approval_timeout: Annotated[str, Parameter(
         help="Cancel the task if an approval waits for longer than this (default: 30m).")] = "30m",
     summary: Annotated[Path | None, Parameter(
-        help="Write the summary, in Markdown, to this file (default: add it to $GITHUB_STEP_SUMMARY).")] = None,
+        help="Write the summary, in Markdown, to this file (default: append it to $GITHUB_STEP_SUMMARY).")] = None,
     proof: Annotated[Path | None, Parameter(
-        help="Write the proof that the audit log has this task to this file; the key needs the role auditor.")] = None,
+        help="Write a proof that the audit log contains this task to this file; the key needs the role "
+             "auditor.")] = None,
     link: Annotated[str | None, Parameter(
-        help="The gateway's URL for people, if it is not that of --url: links to approvals begin with it.")] = None,
+        help="The gateway's URL for people, if it differs from --url; links to approvals start with it.")] = None,
     run_key: Annotated[str | None, Parameter(
-        help="Name this job: run again under the same name, it follows the same task. "
-             "GitHub and GitLab name their jobs themselves.")] = None,
+        help="The job's name: a run with the same name follows the same task. GitHub and GitLab set it "
+             "themselves.")] = None,
     on_rerun: Annotated[Literal["attach", "again"], Parameter(
-        help="When the CI system runs the job again: follow the task of the earlier try unless that failed, or run the "
-             "prompt again.")] = "attach",
+        help="When the CI system runs the job again: follow the earlier task unless it failed, or run "
+             "the prompt again.")] = "attach",
     on_cancel: Annotated[Literal["cancel", "detach"], Parameter(
         help="When the CI system cancels the job: cancel the task, or leave it running.")] = "cancel",
     where: Here = NOWHERE,
@@ -55,7 +56,7 @@ def ci(
     agent
         The agent's id: `interlock agents` lists them.
     prompt
-        What it is to do.
+        The prompt.
     """
     if not AGENT_ID.fullmatch(agent):
         raise usage(f"{agent!r} is not an agent's id.", "List the agents with: interlock agents")

@@ -45,7 +45,7 @@ DECIDED = APPROVALS._replace(drop=("AGENT", "TIME LEFT / BY", "STATE"), text_lea
 """Layout of a list with decided approvals: their outcome matters more than their approver."""
 SHOWN_BY_DEFAULT = 50
 """Rows that a list at the terminal shows without --limit."""
-Limit = Annotated[int, Parameter(help="How many to show.")]
+Limit = Annotated[int, Parameter(help="The number to show.")]
 Agent = Annotated[str | None, Parameter(help="Only those for this agent.")]
 SessionSearch = Annotated[str | None, Parameter(name="--search", help="Only those with this text in their title, key, "
                                                 "id, agent or directory; transcripts are not searched.")]
@@ -61,8 +61,8 @@ def tasks(
     agent: Agent = None,
     session: Annotated[str | None, Parameter(help="Only those of this session: an id, a unique beginning, a "
                                              "key, or @last.")] = None,
-    by: Annotated[str | None, Parameter(name="--by", help="Only those that this person or agent gave.")] = None,
-    all_: Annotated[bool, Parameter(name="--all", help="Cancels, pauses and resumes, too.")] = False,
+    by: Annotated[str | None, Parameter(name="--by", help="Only those that this person or agent submitted.")] = None,
+    all_: Annotated[bool, Parameter(name="--all", help="Include cancels, pauses and resumes.")] = False,
     limit: Limit = SHOWN_BY_DEFAULT,
     json: Json = False,
     where: Here = NOWHERE,
@@ -92,7 +92,7 @@ def approvals(
     id_: Annotated[str | None, Parameter(name="ID", help="Show this one: an id, a unique beginning, or @last.")] = None,
     /,
     *,
-    all_: Annotated[bool, Parameter(name="--all", help="The decided ones, too.")] = False,
+    all_: Annotated[bool, Parameter(name="--all", help="Include decided approvals.")] = False,
     only: Annotated[str | None, Parameter(name="--only", help="Only those in this state.")] = None,
     agent: Agent = None,
     session: Annotated[str | None, Parameter(help="Only those of this session: an id, a unique beginning, a "
@@ -100,12 +100,12 @@ def approvals(
     by: Annotated[str | None, Parameter(name="--by", help="Only those that this person voted on or decided.")] = None,
     search: ApprovalSearch = None,
     limit: Limit = SHOWN_BY_DEFAULT,
-    bytes_: Annotated[bool, Parameter(name="--bytes", help="Write the exact bytes that the digest of this one is of, "
-                                      "and nothing else.")] = False,
+    bytes_: Annotated[bool, Parameter(name="--bytes", help="Write exactly the bytes that this approval's "
+                                                           "digest covers.")] = False,
     json: Json = False,
     where: Here = NOWHERE,
 ) -> int:
-    """List what waits for a yes, or show one approval."""
+    """List pending approvals, or show one approval."""
     _check_limit(limit)
     _check_state(only, get_args(ApprovalState))
     if bytes_:
@@ -130,13 +130,14 @@ def approvals(
 
 
 def sessions(
-    id_: Annotated[str | None, Parameter(name="ID", help="Show this one: an id, a unique beginning, a key, or @last.")]
+    id_: Annotated[str | None, Parameter(name="ID", help="The session to show: an id, a unique beginning, a key, or "
+                                                         "@last.")]
     = None,
     /,
     *,
-    active: Annotated[int | None, Parameter(name="--active", help="Only those in which something happened in the last "
-                                            "MIN minutes.")] = None,
-    waiting: Annotated[bool, Parameter(name="--waiting", help="Only those that wait for a person.")] = False,
+    active: Annotated[int | None, Parameter(name="--active", help="Only those that were active in the last "
+                                                                  "MIN minutes.")] = None,
+    waiting: Annotated[bool, Parameter(name="--waiting", help="Only those with a pending approval.")] = False,
     only: Annotated[str | None, Parameter(name="--only", help="Only those in this state: running, idle, closed …")]
     = None,
     agent: Agent = None,

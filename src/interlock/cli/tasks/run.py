@@ -62,35 +62,38 @@ def run(
     = False,
     branch: Annotated[str | None, Parameter(help="With --worktree: the name of the branch.")] = None,
     access: Annotated[WorkspaceAccess | None, Parameter(
-        help="What the agent may do there: rw, or ro where it asks before its tools.")] = None,
+        help="The agent's access to the workspace: rw, or ro for an agent that asks before its tools.")] = None,
     runner: Annotated[str | None, Parameter(help="The runner to use: its id, its name or a unique beginning (default: "
                                            "the one whose roots hold the directory).")] = None,
     timeout: Annotated[str | None, Parameter(
-        help="End it after working this long: 90s, 15m, 2h. Waits for a yes are not counted.")] = None,
-    on_busy: Annotated[OnBusy, Parameter(help="If the session is at work: wait, be refused, or end what runs.")]
+        help="End the task after this working time: 90s, 15m, 2h. Time spent waiting for approvals is not "
+             "counted.")] = None,
+    on_busy: Annotated[OnBusy, Parameter(help="If the session is busy: wait, be refused, or interrupt the running "
+                                              "task.")]
     = "enqueue",
-    priority: Annotated[int, Parameter(help="-100 to 100; larger goes first.")] = 0,
+    priority: Annotated[int, Parameter(help="-100 to 100; higher runs first.")] = 0,
     mode: Annotated[str | None, Parameter(help="The agent's mode for this prompt, such as plan.")] = None,
-    model: Annotated[str | None, Parameter(help="The model for this prompt, by the agent's own name.")] = None,
-    thinking: Annotated[str | None, Parameter(help="How long the agent thinks, by its own word.")] = None,
-    image: Annotated[list[Path] | None, Parameter(help="An image that goes with the prompt; may be repeated.")] = None,
-    file: Annotated[list[Path] | None, Parameter(help="A file that goes with the prompt; may be repeated.")] = None,
+    model: Annotated[str | None, Parameter(help="The model for this prompt, by the agent's own name for it.")] = None,
+    thinking: Annotated[str | None, Parameter(help="The agent's thinking level, by the agent's own name for "
+                                                   "it.")] = None,
+    image: Annotated[list[Path] | None, Parameter(help="An image to send with the prompt; may be repeated.")] = None,
+    file: Annotated[list[Path] | None, Parameter(help="A file to send with the prompt; may be repeated.")] = None,
     detach: Annotated[bool, Parameter(help="Return at once; follow it later with `interlock attach`.")] = False,
     yes: Annotated[bool, Parameter(help="Allow every tool call of this task.")] = False,
-    no_input: Annotated[bool, Parameter(help="Ask nothing here and read nothing from standard input.")] = False,
-    full: Annotated[bool, Parameter(help="Show the output of tools whole, not its first lines.")] = False,
+    no_input: Annotated[bool, Parameter(help="Do not prompt here, and do not read standard input.")] = False,
+    full: Annotated[bool, Parameter(help="Show the whole output of tools, not only its first lines.")] = False,
     json: Annotated[bool, Parameter(help="Print the ended task as one JSON document.")] = False,
     jsonl: Annotated[bool, Parameter(help="Print every event as a line of JSON.")] = False,
     where: Here = NOWHERE,
 ) -> int:
-    """Send an agent a prompt, and follow its work until it ends.
+    """Send an agent a prompt, and follow the task until it ends.
 
     Parameters
     ----------
     agent
         The agent's id: `interlock agents` lists them.
     prompt
-        What it is to do; what is piped to standard input is added to it.
+        The prompt; piped standard input is appended to it.
     """
     _check_options(agent, session, branch, priority, continue_=continue_, worktree=worktree, json=json, jsonl=jsonl,
                    detach=detach, yes=yes)
