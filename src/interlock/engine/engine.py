@@ -105,8 +105,6 @@ class Engine:
         self.lanes = Lanes(ledger, viewers, clock, entropy, limits, transcripts, objects, decide, wall=self.clock,
                            rows=self.rows, link_of=self.presence.link_of, room=room, gateway_id=gateway_id,
                            conditions=self._conditions)
-        self.looks = WorkspaceLooks(self.presence, self.clock, entropy)
-        """Requests workspace changes, as reported by git, from runners (J-4)."""
         self.drains = Drains(ledger, clock, self.rows, self._permit_drain, shared=self.lanes.room.shared)
         self.drains.on_undrained.connect(self.lanes.look_again)
         self.signing = signing or Signing()
@@ -116,6 +114,8 @@ class Engine:
         if self._writer is not None:
             self.lanes.on_transcript.connect(self._writer.nudge)
         self._router = Router(ledger, self.presence, clock, entropy, self.lanes.shells)
+        self.looks = WorkspaceLooks(self.presence, self.clock, entropy, self._router.look)
+        """Requests workspace changes, as reported by git, from runners (J-4)."""
         self.transcripts = None if transcripts is None or self._writer is None else TranscriptDesk(
             ledger, transcripts, self._writer, self.lanes, self._router)
         """People's requests about transcripts (X-6); None if none are kept."""

@@ -11,7 +11,7 @@ import pytest
 from gateway.raw_runner import Runner, Server
 from interlock.engine.membership import Elsewhere
 from interlock.engine.presence import Links, facts_of
-from interlock.engine.sessions.workspace_looks import MAX_ASKED
+from interlock.engine.sessions.workspace_looks import MAX_ASKED, WorkspaceLooks
 from interlock.ports.leases import RunnerLocation
 from interlock.protocol import payloads as p
 from interlock.protocol.problems import Problem
@@ -87,6 +87,22 @@ async def test_a_runner_is_asked_for_few_workspaces_at_once(server: Server) -> N
             await server.engine.looks.look(session("one more"), "rw")
         for one in waiting:
             one.cancel()
+
+
+async def test_a_runner_whose_new_gateway_is_not_known_yet_is_found_there(server: Server) -> None:
+    async with server.attached(features=OFFERED):
+        pass
+    engine = server.engine
+    present = engine.presence.get("local")
+    assert present is not None
+    row = RunnerLocation("local", "default", "there", "link", facts_of(present))
+
+    async def find_runners() -> None:
+        engine.presence.learn(Links([row], {"there"}, "here", whole=True))
+
+    with pytest.raises(Elsewhere) as there:
+        await WorkspaceLooks(engine.presence, engine.clock, lambda _: b"", find_runners).look(session(), "rw")
+    assert there.value.instance_id == "there"
 
 
 async def test_a_runner_of_another_gateway_is_asked_there(server: Server) -> None:

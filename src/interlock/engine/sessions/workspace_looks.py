@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from interlock.engine.membership import Elsewhere
@@ -32,12 +33,17 @@ class _Asked(NamedTuple):
 
 
 class WorkspaceLooks:
-    """Requests to runners that are attached here. Concurrent requests for the same session get the same answer."""
+    """Requests to runners that are attached here. Concurrent requests for the same session get the same answer.
 
-    def __init__(self, presence: RunnerPresence, clock: Clock, entropy: Entropy) -> None:
+    `find_runners` reads which runners are attached to other gateways."""
+
+    def __init__(
+        self, presence: RunnerPresence, clock: Clock, entropy: Entropy, find_runners: Callable[[], Awaitable[None]]
+    ) -> None:
         self._presence = presence
         self._clock = clock
         self._entropy = entropy
+        self._find_runners = find_runners
         self._asked: dict[str, _Asked] = {}
         """By request_id."""
 
@@ -46,6 +52,9 @@ class WorkspaceLooks:
         """Request the changes in a session's workspace from its runner, and return them; `access` is the session's to
         its workspace, `start_commit` what was checked out there at its start. Raises Problem, and Elsewhere if another
         gateway has the runner."""
+        present = self._presence.get(session.runner_id)
+        if present is None or not present.attached:
+            await self._find_runners()  # It may have attached to another gateway, whose notice is not here yet.
         asked = next((one for one in self._asked.values() if one.session_id == session.session_id), None) \
             or self._ask(session, access, start_commit)
         answer = await asyncio.shield(asked.answer)
