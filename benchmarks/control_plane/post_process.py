@@ -108,7 +108,7 @@ def stored(ledger: Ledger, clock: SystemClock) -> ASGIApp:
         status = StatusEvent(event="state", command_id=id_, at=at, state="queued", by="user:owner")
         feed = FeedEvent(event="command", at=at, id=id_, state="queued", session_id=session_id, by="user:owner")
         await ledger.commit(WriteBatch([
-            PutCommand(CommandRecord(command=command, session_id=session_id, created_ms=now)),
+            PutCommand(CommandRecord(command=command, session_id=session_id, created_ms=now), new=True),
             Append("default", f"c/{id_}", "status", now, encoder.encode(status), opens=True),
             Append("default", "t/default", "feed", now, encoder.encode(feed)),
             AuditAppend(AuditDraft(tenant_id="default", at=at, who={"id": "user:owner", "role": "operator"},

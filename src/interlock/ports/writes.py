@@ -64,6 +64,8 @@ class PutCommand(LedgerWrite, frozen=True):
     """Inserts or replaces by command id. A command keeps its tenant, session, agent, actor and type."""
 
     record: CommandRecord
+    new: bool = False
+    """Whether the ledger cannot have a command of this id yet."""
 
 
 class PutApproval(LedgerWrite, frozen=True):

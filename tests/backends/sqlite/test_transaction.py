@@ -9,10 +9,16 @@ from pathlib import Path
 import apsw
 import pytest
 
+from interlock.backends.sqlite import queries
+from interlock.backends.sqlite.connect import open_writer
+from interlock.backends.sqlite.database import Value
 from interlock.backends.sqlite.ledger import open_ledger
 from interlock.backends.sqlite.queries import BufferedTable
-from interlock.backends.sqlite.transaction import ROWS_A_STEP, WriteBuffer, write_rows
-from interlock.ports.ledger import Append, LedgerError, WriteBatch
+from interlock.backends.sqlite.transaction import ROWS_A_STEP, Transaction, WriteBuffer, write_rows
+from interlock.ports.ledger import Append, LedgerError, NameTaken, PutCommand, WriteBatch
+from interlock.protocol.clock import iso
+from interlock.protocol.records import CommandRecord
+from interlock.protocol.resources import Actor, Command, CommandState, Target
 
 pytestmark = pytest.mark.anyio
 
@@ -99,3 +105,71 @@ def test_what_is_forgotten_is_never_written_and_one_table_can_go_first() -> None
 
     assert (counted.numbers("pair"), counted.numbers("one")) == ([2], [])
     counted.connection.close()
+
+
+def command(state: CommandState) -> CommandRecord:
+    shown = Command(id="c1", created_at=iso(0), updated_at=iso(0), tenant_id="t1", actor=Actor(type="user", id="u"),
+                    type="execute", target=Target(agent_id="shell"), state=state, timeout_ms=1)
+    return CommandRecord(command=shown, session_id="S1", created_ms=0)
+
+
+def test_a_command_that_changes_in_the_transaction_that_begins_it_is_written_once(tmp_path: Path) -> None:
+    database = open_writer(tmp_path / "ledger.db")
+    transaction = Transaction(database)
+    before: int = database.total_changes()  # type: ignore[attr-defined]
+
+    transaction.apply(WriteBatch([PutCommand(command("queued"), new=True), PutCommand(command("dispatched"))]))
+    transaction.flush()
+
+    assert database.total_changes() - before == 1  # type: ignore[attr-defined]
+    assert database.execute("SELECT state FROM command").fetchall() == [("dispatched",)]
+    transaction.apply(WriteBatch([PutCommand(command("running"))]))
+    transaction.flush()
+    assert database.execute("SELECT state FROM command").fetchall() == [("running",)]
+    database.close()
+
+
+async def test_a_second_new_command_of_one_id_is_refused_and_changes_nothing(tmp_path: Path) -> None:
+    ledger = await open_ledger(tmp_path / "ledger.db", CLOCK)
+    await ledger.commit(WriteBatch([PutCommand(command("queued"), new=True)]))
+    outcomes = await asyncio.gather(
+        ledger.commit(one()), ledger.commit(WriteBatch([*one().writes, PutCommand(command("running"), new=True)])),
+        ledger.commit(one()), return_exceptions=True)
+    assert [getattr(outcome, "numbers", None) for outcome in outcomes] == [[1], None, [2]]
+    assert isinstance(outcomes[1], NameTaken)
+    assert await ledger.command("c1", "t1") == command("queued")
+    assert await ledger.head("t1", "s/1") == 2
+    await ledger.close()
+
+
+SESSION = ("t1", "k", "shell", "r1", "/w", "open", 0, 0, None, b"{}", b"")
+FAILING: dict[str, tuple[BufferedTable, list[Value], str]] = {
+    "commands": (queries.ADD_COMMANDS, ["c1", "t1", "S1", "queued", None, "u", None, "execute", b""] * 2,
+                 "SELECT count(*) FROM command"),
+    "answers": (queries.ADD_IDEMPOTENCY, ["k1", "f", 202, b"{}", b"", 0, None] * 2,
+                "SELECT count(*) FROM idempotency"),
+    "events": (queries.ADD_EVENTS, [7, "C", 0, "", b""] * 2, "SELECT count(*) FROM event"),
+    "new streams": (queries.ADD_STREAMS, [8, "s/8", 1] * 2, "SELECT count(*) FROM stream WHERE id = 8"),
+    "heads of streams": (queries.RAISE_STREAMS, [1, 5, 2, None], "SELECT count(*) FROM stream WHERE head = 5"),
+    "sessions": (queries.TOUCH_SESSIONS, [5, b"{}", b"", "S1", None, b"{}", b"", "S2"],
+                 "SELECT count(*) FROM session WHERE updated_ms = 5"),
+}
+
+
+@pytest.mark.parametrize("name", FAILING)
+def test_a_statement_that_fails_is_taken_back_by_its_transaction_alone(tmp_path: Path, name: str) -> None:
+    """So SQLite keeps no copy of each page that one of its many rows changes."""
+    table, values, count = FAILING[name]
+    database = open_writer(tmp_path / "ledger.db")
+    database.execute("INSERT INTO stream (id, name, head) VALUES (1, 's/1', 1), (2, 's/2', 1)")
+    for session_id in ("S1", "S2"):
+        database.execute(queries.PUT_SESSION, (session_id, *SESSION))
+
+    database.execute("BEGIN IMMEDIATE")
+    with pytest.raises(apsw.ConstraintError):
+        database.execute(table.statement(2), values)
+    assert database.execute(count).get == 1, "the rows before the one that failed are there still"
+    database.execute("ROLLBACK")
+
+    assert database.execute(count).get == 0
+    database.close()

@@ -10,7 +10,12 @@ from interlock.protocol.resources import UsageDimension
 
 
 class BufferedTable:
-    """A statement that writes rows, and the number of rows per statement."""
+    """A statement that writes rows, and the number of rows per statement.
+
+    A statement of many rows that may abort first copies each page that it changes, to take back its own rows alone.
+    `OR FAIL` leaves this to the transaction: the writer rolls back all that a failed statement did, or the batch's
+    savepoint.
+    """
 
     def __init__(self, lead: str, columns: int, tail: str = "") -> None:
         row = f"({','.join('?' * columns)})"
@@ -53,9 +58,10 @@ ORDER BY place DESC LIMIT ?2
 """
 
 
-PUT_STREAMS = BufferedTable("INSERT INTO stream (id, name, head) VALUES", 3,
-                            "ON CONFLICT (id) DO UPDATE SET head = excluded.head")
-ADD_EVENTS = BufferedTable("INSERT INTO event (place, kind, at_ms, message_id, body) VALUES", 5)
+ADD_STREAMS = BufferedTable("INSERT OR FAIL INTO stream (id, name, head) VALUES", 3)
+RAISE_STREAMS = BufferedTable("UPDATE OR FAIL stream SET head = v.column2 FROM (VALUES", 2,
+                              ") AS v WHERE stream.id = v.column1")
+ADD_EVENTS = BufferedTable("INSERT OR FAIL INTO event (place, kind, at_ms, message_id, body) VALUES", 5)
 
 # --- sessions ---
 SESSION_COLUMNS = (
@@ -78,7 +84,7 @@ WHERE session_id = ? AND tenant_id = ? AND session_key = ? AND agent_id = ? AND 
 """Updates a session of which nothing else has changed, as after most frames: SQLite rewrites every index of a column
 that is named in SET, whether its value changes or not, and each such page would be written to the log again."""
 TOUCH_SESSIONS = BufferedTable(
-    "UPDATE session SET updated_ms = v.column1, usage = v.column2, machine = v.column3 FROM (VALUES", 4,
+    "UPDATE OR FAIL session SET updated_ms = v.column1, usage = v.column2, machine = v.column3 FROM (VALUES", 4,
     ") AS v WHERE session.session_id = v.column4")
 """The same of sessions of which it is known that nothing else has changed."""
 SESSION = f"SELECT {SESSION_COLUMNS} FROM session WHERE session_id = ?1 AND (?2 IS NULL OR tenant_id = ?2)"
@@ -116,8 +122,10 @@ SELECT session_id, deadline_ms, state, tenant_id FROM session WHERE deadline_ms 
 """
 
 # --- commands ---
+_COMMAND_COLUMNS = "id, tenant_id, session_id, state, agent_id, actor_id, ended_ms, type, body"
+ADD_COMMANDS = BufferedTable(f"INSERT OR FAIL INTO command ({_COMMAND_COLUMNS}) VALUES", 9)
 PUT_COMMANDS = BufferedTable(
-    "INSERT INTO command (id, tenant_id, session_id, state, agent_id, actor_id, ended_ms, type, body) VALUES", 9,
+    f"INSERT INTO command ({_COMMAND_COLUMNS}) VALUES", 9,
     "ON CONFLICT (id) DO UPDATE SET state = excluded.state, ended_ms = excluded.ended_ms, body = excluded.body")
 """Names only the columns that change: the indexes of the others are not rewritten at each transition."""
 COMMAND = "SELECT body FROM command WHERE id = ? AND +tenant_id = ?"
@@ -186,7 +194,7 @@ SELECT seq, message_id, body FROM control WHERE session_id = ?1 AND {_IS_OF_TENA
 
 # --- idempotency ---
 ADD_IDEMPOTENCY = BufferedTable(
-    "INSERT INTO idempotency (scope, fingerprint, status, headers, body, created_ms, command_id) VALUES", 7)
+    "INSERT OR FAIL INTO idempotency (scope, fingerprint, status, headers, body, created_ms, command_id) VALUES", 7)
 IDEMPOTENCY = "SELECT fingerprint, status, headers, body, created_ms, command_id FROM idempotency WHERE scope = ?"
 IDEMPOTENCY_SCOPES = "SELECT scope FROM idempotency WHERE scope > ? ORDER BY scope LIMIT ?"
 PRUNE_IDEMPOTENCY = """

@@ -45,8 +45,9 @@ CACHED_STREAMS = 65_536
 """Cached stream heads; beyond it, the cache is cleared."""
 CACHED_ROWS = 65_536
 """Cached lanes' epochs, and sessions' rows."""
-GATHERED = (queries.PUT_COMMANDS, queries.PUT_CONTROLS, queries.ADD_IDEMPOTENCY, queries.PUT_TRANSCRIPTS,
-            queries.ADD_AUDIT, queries.ADD_AUDIT_NODES, queries.ADD_EVENTS, queries.PUT_STREAMS)
+GATHERED = (queries.ADD_COMMANDS, queries.PUT_COMMANDS, queries.PUT_CONTROLS, queries.ADD_IDEMPOTENCY,
+            queries.PUT_TRANSCRIPTS, queries.ADD_AUDIT, queries.ADD_AUDIT_NODES, queries.ADD_EVENTS,
+            queries.ADD_STREAMS, queries.RAISE_STREAMS)
 """Tables whose rows are written together, at the end."""
 
 SCOPES = 1_000_000
@@ -151,10 +152,14 @@ class Transaction:
         self._execute = connection.execute
         self._pending = WriteBuffer(connection, GATHERED)
         self._epochs: dict[str, int] = {}
+        self._commands: dict[str, PutCommand] = {}
+        """The last write of each command of this transaction; `new` if the ledger does not have it yet."""
         self._sessions: dict[str, tuple[SessionRecord, Row]] = {}
         self._written: dict[str, Row] = {}
         """The parts of sessions' rows that a frame does not change."""
         self._streams: dict[str, list[int]] = {}
+        self._opened: dict[str, None] = {}
+        """Streams that this transaction begins, in the order of their ids."""
         self._dirty: set[str] = set()
         self._audit: dict[str, LogEnd] = {}
         self._dirty_audit: set[str] = set()
@@ -189,9 +194,18 @@ class Transaction:
 
     def flush(self) -> None:
         """Write what has been collected; before the commit."""
-        for name in self._dirty:
-            self._pending.add(queries.PUT_STREAMS, (self._streams[name][0], name, self._streams[name][1]))
+        for name in self._opened:
+            stream_id, head = self._streams[name]
+            self._pending.add(queries.ADD_STREAMS, (stream_id, name, head))
+        for name in self._dirty.difference(self._opened):
+            stream_id, head = self._streams[name]
+            self._pending.add(queries.RAISE_STREAMS, (stream_id, head))
         self._dirty.clear()
+        self._opened.clear()
+        for write in self._commands.values():
+            self._pending.add(queries.ADD_COMMANDS if write.new else queries.PUT_COMMANDS,
+                              rows.command_row(write.record))
+        self._commands.clear()
         self._write_idempotency()
         self._pending.write_all()
         self._write_sessions()
@@ -209,8 +223,10 @@ class Transaction:
         """Drop everything that a rolled back transaction may have changed."""
         self._streams.clear()
         self._dirty.clear()
+        self._opened.clear()
         self._pending.forget()
         self._epochs.clear()
+        self._commands.clear()
         self._sessions.clear()
         self._written.clear()
         self._audit.clear()
@@ -256,6 +272,7 @@ class Transaction:
         if self._last_stream_id < 0:
             self._last_stream_id = int(self._execute(queries.LAST_STREAM_ID).get)
         self._last_stream_id += 1
+        self._opened[name] = None
         return [self._last_stream_id, 0]
 
     def _seal(self, draft: AuditDraft, bound: TailBound) -> int:
@@ -334,7 +351,9 @@ class Transaction:
         self._sessions.clear()
 
     def put_command(self, write: PutCommand) -> None:
-        self._pending.add(queries.PUT_COMMANDS, rows.command_row(write.record))
+        id_ = write.record.command.id
+        before = self._commands.get(id_)
+        self._commands[id_] = PutCommand(write.record, new=True) if before is not None and before.new else write
 
     def put_approval(self, write: PutApproval) -> None:
         self._execute(queries.PUT_APPROVAL, rows.approval_row(write.record))

@@ -336,13 +336,13 @@ class Lane:
             self.state.transcript_leaf, self.state.context.leaf = self.transcriber.leaf, self.transcriber.context_leaf
 
     # --- commands ---
-    def keep(self, record: CommandRecord) -> CommandRecord:
-        """Store a changed command; one that has ended leaves the lane."""
+    def keep(self, record: CommandRecord, *, new: bool = False) -> CommandRecord:
+        """Store a new or a changed command; one that has ended leaves the lane."""
         command, kept = record.command, record
         if command.updated_at != self.at:
             command = msgspec.structs.replace(command, updated_at=self.at)
             kept = msgspec.structs.replace(record, command=command)
-        self.out.writes.append(PutCommand(kept))
+        self.out.writes.append(PutCommand(kept, new))
         if command.state in commands.TERMINAL:
             self.commands.drop(command.id)
         else:

@@ -111,7 +111,7 @@ def _submit(lane: Lane, principal: Principal, body: CommandBody, origin: SentBy)
         record = msgspec.structs.replace(record, command=msgspec.structs.replace(command, approval_id=approval.id))
     lane.state.note_message(lane.wall, person=origin == "user")
     lane.state.first_line = lane.state.first_line or first_line(payload)
-    kept = lane.keep(record)
+    kept = lane.keep(record, new=True)
     if lane.draining:
         notice = Notice(code="Draining", message="nothing new starts here until it is undrained; this waits")
         kept = lane.keep(msgspec.structs.replace(kept, command=msgspec.structs.replace(
