@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import ast
+import re
 import tomllib
 from collections import defaultdict
 from functools import cache
@@ -24,15 +24,12 @@ SPECIFIED = {
 }
 """How many requirements each specification has under each letter; they count from 1, and C from 0."""
 
+MARK = re.compile(r"pytest\.mark\.req\(([^()]*)")
+"""A mark in a module's text; to parse every test module takes seconds."""
+IDS = re.compile(r'\s*"[A-Z]-\d+"(?:,\s*"[A-Z]-\d+")*,?\s*')
+
 with (ROOT / "spec" / "requirements.toml").open("rb") as register:
     REQUIREMENTS: dict[str, dict[str, Any]] = tomllib.load(register)
-
-
-def marks(tree: ast.AST) -> list[ast.Call]:
-    """Every `pytest.mark.req(...)` in a module, wherever it stands."""
-    return [node for node in ast.walk(tree)
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "req"
-            and ast.unparse(node.func) == "pytest.mark.req"]
 
 
 @cache
@@ -41,16 +38,23 @@ def carried() -> tuple[dict[str, set[str]], list[str]]:
     found: defaultdict[str, set[str]] = defaultdict(set)
     unreadable: list[str] = []
     for path in sorted((ROOT / "tests").rglob("*.py")):
-        place = str(path.relative_to(ROOT))
-        for mark in marks(ast.parse(path.read_text(encoding="utf-8"))):
-            if not mark.args or mark.keywords:
-                unreadable.append(f"{place}:{mark.lineno}")
-            for argument in mark.args:
-                if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
-                    found[argument.value].add(place)
-                else:
-                    unreadable.append(f"{place}:{mark.lineno}")
+        place, text = str(path.relative_to(ROOT)), path.read_text(encoding="utf-8")
+        for mark in MARK.finditer(text):
+            if not IDS.fullmatch(mark[1]):
+                unreadable.append(f"{place}:{text.count(chr(10), 0, mark.start()) + 1}")
+            for name in re.findall(r'"(.*?)"', mark[1]):
+                found[name].add(place)
     return found, unreadable
+
+
+@pytest.mark.parametrize("given", ['"A-1"', '"A-1", "S-12"', '"A-1",\n    "S-12",'])
+def test_a_mark_names_ids_as_plain_strings(given: str) -> None:
+    assert IDS.fullmatch(given)
+
+
+@pytest.mark.parametrize("given", ["", "*ALL", "name", '"A-1" + more', 'f"A-{one}"', '"A-1", reason="x"'])
+def test_a_mark_that_names_its_ids_otherwise_is_noticed(given: str) -> None:
+    assert not IDS.fullmatch(given)
 
 
 def test_the_register_has_every_requirement_of_the_specifications_and_no_other() -> None:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 import textwrap
@@ -85,6 +86,7 @@ def every_verb() -> Iterator[tuple[str, verbs.CliVerb]]:
             yield f"{group} {verb.name}", verb
 
 
+@functools.cache
 def options(words: str) -> list[Option]:
     """Read the arguments of a verb as the command line itself parses them."""
     app: Any = verbs.build()

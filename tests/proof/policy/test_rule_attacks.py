@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -39,13 +38,11 @@ def test_the_proof_notices_a_part_that_is_out_of_action(part: str) -> None:
     assert not found.passed, "it prints FAILED and ends with 1"
 
 
-@pytest.fixture(scope="module")
-def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = tmp_path_factory.mktemp("pages")
-    for page in pages():
-        there = root / page.relative_to(REPOSITORY)
-        there.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(page, there)
+def planted(root: Path, page: str, more: str) -> Path:
+    """A tree with this page alone, and more at its end."""
+    there, ours = root / page, REPOSITORY / page
+    there.parent.mkdir(parents=True, exist_ok=True)
+    there.write_text(f"{ours.read_text('utf-8') if ours.exists() else ''}\n{more}", "utf-8")
     return root
 
 
@@ -56,7 +53,7 @@ REMOVES = "rm x"
 
 
 @pytest.mark.req("H-7", "Y-4")
-@pytest.mark.parametrize(("page", "planted"), [
+@pytest.mark.parametrize(("page", "more"), [
     (HERE, f"```toml\n{RULE}```\n"),
     ("docs/how-to/telegram.md", f"~~~ini title=x\n{RULE}~~~\n"),
     ("docs/decisions/0001-new.md", INDENTED),
@@ -68,32 +65,21 @@ REMOVES = "rm x"
     (HERE, f'Write `words = ["{REMOVES}"]` and go on.\n'),
     (HERE, f'| refused | write |\n|---|---|\n| `command = "ls.*"` | `words = "{REMOVES}"` |\n'),
 ], ids=["toml", "another fence", "indented", "quoted", "words", "narrow", "json", "typed", "sentence", "table"])
-def test_a_bad_rule_on_a_page_is_noticed(copied: Path, page: str, planted: str) -> None:
-    before = (copied / page).read_text("utf-8") if (copied / page).exists() else ""
-    (copied / page).parent.mkdir(parents=True, exist_ok=True)
-    (copied / page).write_text(f"{before}\n{planted}", "utf-8")
-    try:
-        found = attack([REMOVES, *hostile_commands()[::EVERY]], *of_docs(copied))
-    finally:
-        (copied / page).write_text(before, "utf-8")
+def test_a_bad_rule_on_a_page_is_noticed(tmp_path: Path, page: str, more: str) -> None:
+    found = attack([REMOVES, *hostile_commands()[::EVERY]], *of_docs(planted(tmp_path, page, more)))
     assert [one for one in found.passed_hostile if one.startswith(f"docs {page} ")]
     assert not found.passed, "it prints FAILED and ends with 1"
 
 
-@pytest.mark.parametrize(("planted", "why"), [
+@pytest.mark.parametrize(("more", "why"), [
     (f"```toml\n{RULE}command = 'git (status|diff)( .*)?'\n```\n", 'README.md:5: "command" in [policy.rules]'),
     (f"```text\n{RULE}= 7\n```\n", "not TOML"),
     (f'```toml\n{RULE}until = "2020-01-01T00:00:00Z"\n```\n', "its `until` fits no subject of this proof"),
     ('```python\nremember({"effect": "allow"})\n```\n', "not TOML"),
     ('Type `interlock approve X --always rule --command "(a"`.\n', "command"),
 ], ids=["refused", "broken", "of the past", "another language", "typed"])
-def test_a_rule_that_cannot_be_tested_is_reported(copied: Path, planted: str, why: str) -> None:
-    before = (copied / HERE).read_text("utf-8")
-    (copied / HERE).write_text(f"{before}\n{planted}", "utf-8")
-    try:
-        tested, [sentence] = of_docs(copied)
-    finally:
-        (copied / HERE).write_text(before, "utf-8")
+def test_a_rule_that_cannot_be_tested_is_reported(tmp_path: Path, more: str, why: str) -> None:
+    tested, [sentence] = of_docs(planted(tmp_path, HERE, more))
     assert sentence.startswith(HERE)
     assert why in sentence
     assert not attack([], tested, [sentence]).passed
