@@ -34,6 +34,8 @@ LOADED = ("interlock.app.gateway", "interlock.app.runner", "uvloop", "uvicorn.pr
           "interlock.agents.dps.agent", "interlock.cli.dispatch", "interlock.cli.verbs", "interlock.cli.tasks.run",
           "interlock.cli.approvals.decide", "interlock.cli.tasks.lists", "interlock.cli.access.console",
           "interlock.cli.tasks.follower")
+STARTERS = ("demo", "up")
+"""Verbs that start gateways and runners: what they start is forked as well."""
 NOTHING = Path(os.devnull)
 LENGTH_BYTES = 8
 MOST_FILES = 4_096
@@ -129,9 +131,10 @@ class SupervisedVerb:
 class ForkServer:
     """Starts parts and verbs of this package, each in a process of its own, by forking one that has them loaded."""
 
-    def __init__(self) -> None:
+    def __init__(self, *more: str) -> None:
+        """Start the process that forks; it loads these modules as well."""
         self._link, theirs = socket.socketpair()
-        zygote = subprocess.Popen([sys.executable, "-m", "proof.processes.fork_server", str(theirs.fileno())],
+        zygote = subprocess.Popen([sys.executable, "-m", "proof.processes.fork_server", str(theirs.fileno()), *more],
                                   pass_fds=[theirs.fileno()], cwd=REPOSITORY, stdin=subprocess.DEVNULL)
         theirs.close()
         self._zygote_ended: Callable[[], object] = zygote.wait
@@ -186,13 +189,15 @@ class ForkServer:
         return subprocess.CompletedProcess(["interlock", *words], int(status), out.decode(), err.decode())
 
     @contextlib.contextmanager
-    def at_work(self, words: list[str], cwd: Path) -> Generator[ForkedVerb]:
-        """Run `interlock` with these words until the block ends, where it is killed if it has not ended. It has the
-        environment of this process; its standard output leads nowhere."""
+    def at_work(self, words: list[str], cwd: Path, *,
+                environment: Mapping[str, str] | None = None) -> Generator[ForkedVerb]:
+        """Run `interlock` with these words until the block ends, where it is killed if it has not ended. Its standard
+        output leads nowhere."""
         with contextlib.ExitStack() as kept:
             taken, out = kept.enter_context(NOTHING.open("rb")), kept.enter_context(NOTHING.open("ab"))
             (stderr, said), (report, reported) = _pipe(kept), _pipe(kept)
-            asked = {"verb": words, "cwd": str(cwd), "environment": dict(os.environ)}
+            variables = dict(os.environ if environment is None else environment)
+            asked = {"verb": words, "cwd": str(cwd), "environment": variables}
             process = ForkedVerb(self._forked(asked, taken, out, said, reported).pid, stderr, report)
             said.close()
             reported.close()
@@ -207,10 +212,17 @@ class ForkServer:
         """Run `interlock` with these words in a session of its own; output goes to the end of `log`. Its standard input
         is closed when this process ends."""
         log.touch(0o600)
+        with log.open("ab") as output:
+            return self.child(words, output)
+
+    def child(self, words: list[str], output: BinaryIO, *, cwd: Path | None = None,
+              environment: Mapping[str, str] | None = None) -> SupervisedVerb:
+        """Do the same with an open file, and as if in another directory and environment than this process's."""
         with contextlib.ExitStack() as kept:
             (taken, stdin), (report, reported) = _pipe(kept), _pipe(kept)
-            asked = {"verb": words, "cwd": str(Path.cwd()), "environment": dict(os.environ), "session": True}
-            with log.open("ab") as output, taken, reported:
+            asked = {"verb": words, "cwd": str(cwd or Path.cwd()),
+                     "environment": dict(os.environ if environment is None else environment), "session": True}
+            with taken, reported:
                 process = self._forked(asked, taken, output, output, reported)
             kept.pop_all()
         return SupervisedVerb(process, stdin, report)
@@ -313,9 +325,9 @@ class Zygote:
             os.close(report)
 
 
-def load() -> None:
-    """Import what components and verbs import."""
-    for name in LOADED:
+def load(*more: str) -> None:
+    """Import what components and verbs import, and these modules."""
+    for name in (*LOADED, *more):
         importlib.import_module(name)
     gc.freeze()
 
@@ -323,7 +335,7 @@ def load() -> None:
 def main() -> None:
     """Load everything, and fork what is asked for."""
     link = socket.socket(fileno=int(sys.argv[1]))
-    load()
+    load(*sys.argv[2:])
     Zygote(link).serve()
 
 
@@ -351,6 +363,20 @@ def _run_component(arguments: list[str]) -> int:
     return 0
 
 
+def _fork_what_it_starts() -> None:
+    """Fork each `interlock` that this process is to start with asyncio out of a copy of what it is now."""
+    start, server = asyncio.create_subprocess_exec, ForkServer.of_this_process()
+
+    async def started(program: str, *arguments: str, **how: Any) -> Any:
+        if (program, *arguments[:2]) != (sys.executable, "-m", "interlock"):
+            return await start(program, *arguments, **how)
+        output = how["stdout"] if isinstance(how["stdout"], int) else how["stdout"].fileno()
+        with os.fdopen(output, "ab", closefd=False) as log:
+            return server.child(list(arguments[2:]), log, cwd=how.get("cwd"), environment=how.get("env"))
+
+    asyncio.create_subprocess_exec = started
+
+
 def _run_verb(asked: dict[str, Any]) -> int:
     """Run a verb with streams as an interpreter makes them for what it was given."""
     from interlock import cli
@@ -366,6 +392,8 @@ def _run_verb(asked: dict[str, Any]) -> int:
         was, by_line = getattr(sys, name), name == "stderr" or os.isatty(number)
         setattr(sys, name, os.fdopen(number, mode, 1 if by_line else -1, was.encoding, was.errors, closefd=False))
     sys.argv = ["interlock", *asked["verb"]]
+    if asked["verb"][0] in STARTERS:
+        _fork_what_it_starts()
     try:
         cli.main()
     except SystemExit as ending:

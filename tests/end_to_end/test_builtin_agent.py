@@ -13,6 +13,7 @@ import pytest
 
 from end_to_end.errands import Errand, new_key, submit
 from interlock.model_stand_in import AFTER_TOOL, ModelServer, running_model_server
+from proof.processes.fork_server import ForkServer
 from proof.processes.stack import Stack
 
 KEY = "a-key-that-nobody-else-sees"
@@ -32,14 +33,16 @@ def stack(model: ModelServer, tmp_path_factory: pytest.TempPathFactory) -> Gener
         return (f'\n[agents.{name}]\nadapter = "builtin"\nmodel = "anthropic/claude-sonnet-5-5"\n'
                 f'base_url = "{model.url}"\napi_key_env = "OWN_MODEL_KEY"\ncontext_window = {window}\n')
 
-    stack = Stack(tmp_path_factory.mktemp("builtin"), agent("own", 200_000) + agent("small", WINDOW))
     os.environ["OWN_MODEL_KEY"] = KEY
+    fork_server = ForkServer("interlock.agents.builtin.agent", "pydantic_ai.models.anthropic")
+    stack = Stack(tmp_path_factory.mktemp("builtin"), agent("own", 200_000) + agent("small", WINDOW), fork_server)
     try:
         stack.up()
         yield stack
     finally:
         del os.environ["OWN_MODEL_KEY"]
         stack.down()
+        fork_server.close()
     left, (audit_ok, _, says) = stack.leftovers(), stack.audit_ok()
     logs = stack.log("gateway") + stack.log("runner")
     assert left == []

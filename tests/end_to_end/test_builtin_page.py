@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import subprocess
-import sys
 from collections.abc import Generator
 from pathlib import Path
 
@@ -37,27 +35,23 @@ def test_the_page_does_what_it_says(model: ModelServer, fork_server: ForkServer,
              if not name.startswith("INTERLOCK_") and not name.endswith("_API_KEY")}
     environment = clean | {"INTERLOCK_STATE": str(tmp_path / "state")}
     started = environment | {"ANTHROPIC_API_KEY": "the key", "ANTHROPIC_BASE_URL": model.url}
-    with subprocess.Popen([sys.executable, "-m", "interlock", "up", "--port", "0"], cwd=place, env=started, text=True,
-                          stdin=subprocess.DEVNULL, stderr=subprocess.PIPE) as up:
-        try:
-            assert up.stderr is not None
-            said = "".join(iter(up.stderr.readline, "Ctrl-C ends all of it.\n"))
-            assert "agents: builtin, shell" in said or "agents: shell, builtin" in said
-            for line in typed:
-                words = shlex.split(line)[1:]
-                ran = fork_server.run(words, place, environment=environment, timeout=PATIENCE_S)
-                assert ran.returncode == 0, ran.stderr
-                assert ran.stdout == "Hello from the model server.\n"
-                assert model.recording.turns()[-1].asked.prompt.endswith(words[2])
-            assert model.recording.turns()[-1].asked.model == "claude-opus-5-5"
-            # `--continue` goes on with the conversation.
-            assert "write a poem" in str(model.recording.turns()[2].body)
-            # Where the key is typed wrong, it says so; the gateway never had it.
-            assert "the key" not in "".join(file.read_text(errors="replace") for file in
-                                            (tmp_path / "state").rglob("*") if file.suffix in (".log", ".jsonl"))
-        finally:
-            up.terminate()
-            up.wait(PATIENCE_S)
+    with fork_server.at_work(["up", "--port", "0"], place, environment=started) as up:
+        said = "".join(iter(up.stderr.readline, "Ctrl-C ends all of it.\n"))
+        assert "agents: builtin, shell" in said or "agents: shell, builtin" in said
+        for line in typed:
+            words = shlex.split(line)[1:]
+            ran = fork_server.run(words, place, environment=environment, timeout=PATIENCE_S)
+            assert ran.returncode == 0, ran.stderr
+            assert ran.stdout == "Hello from the model server.\n"
+            assert model.recording.turns()[-1].asked.prompt.endswith(words[2])
+        assert model.recording.turns()[-1].asked.model == "claude-opus-5-5"
+        # `--continue` goes on with the conversation.
+        assert "write a poem" in str(model.recording.turns()[2].body)
+        # Where the key is typed wrong, it says so; the gateway never had it.
+        assert "the key" not in "".join(file.read_text(errors="replace") for file in
+                                        (tmp_path / "state").rglob("*") if file.suffix in (".log", ".jsonl"))
+        up.terminate()
+        up.wait(PATIENCE_S)
 
 
 @pytest.mark.req("B-1")

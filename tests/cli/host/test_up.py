@@ -1,4 +1,5 @@
-"""The verbs as a person types them, with real gateway, runner and shell agent, each its own process."""
+"""The verbs as a person types them, with real gateway, runner and shell agent, each its own process; all but the agent
+are forked."""
 
 from __future__ import annotations
 
@@ -9,7 +10,8 @@ import pty
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
@@ -18,7 +20,7 @@ import pytest
 from interlock.cli import completion
 from interlock.cli.dispatch import dispatch
 from interlock.cli.host.children import Child
-from proof.processes.fork_server import ForkServer
+from proof.processes.fork_server import ForkedVerb, ForkServer
 
 PATIENCE_S = 60
 COUNTING = "for i in $(seq 1 {n}); do echo line $i; sleep 0.1; done"
@@ -34,8 +36,16 @@ class Site:
         self.workspace.mkdir()
         self._environment = {key: value for key, value in os.environ.items() if not key.startswith("INTERLOCK_")} | {
             "INTERLOCK_STATE": str(self.state)}
-        self.up = self.start("up", "--port", "0", stderr=subprocess.PIPE)
-        self.said = read_until(self.up.stderr, "Ctrl-C ends all of it")
+        self.up: ForkedVerb
+
+    @contextmanager
+    def at_work(self) -> Generator[ForkedVerb]:
+        """`interlock up` at work, which has started everything."""
+        with self._fork_server.at_work(["up", "--port", "0"], self.workspace, environment=self._environment) as up:
+            read_until(up.stderr, "Ctrl-C ends all of it")
+            yield up
+            up.terminate()
+            up.wait(PATIENCE_S)
 
     def start(self, *words: str, **how: Any) -> subprocess.Popen[str]:
         settings: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
@@ -72,10 +82,8 @@ def read_until(stream: IO[str] | None, marker: str) -> str:
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory, fork_server: ForkServer) -> Iterator[Site]:
     made = Site(tmp_path_factory.mktemp("site"), fork_server)
-    yield made
-    if made.up.poll() is None:
-        made.up.send_signal(signal.SIGTERM)
-        made.up.communicate(timeout=PATIENCE_S)
+    with made.at_work() as made.up:
+        yield made
 
 
 @pytest.fixture
@@ -251,10 +259,9 @@ def test_an_agent_put_into_the_config_is_there_after_a_reload_and_a_mistake_chan
 
 @pytest.mark.req("G-3")
 def test_a_second_up_says_who_runs_already(site: Site) -> None:
-    second = site.start("up")
-    _, err = second.communicate(timeout=PATIENCE_S)
+    second = site.call("up")
     assert second.returncode == 9
-    assert f"process {site.up.pid}" in err
+    assert f"process {site.up.pid}" in second.stderr
 
 
 @pytest.mark.req("G-4")
@@ -341,8 +348,8 @@ def test_a_revoked_runner_stays_ended_and_the_gateway_goes_on(site: Site) -> Non
 def test_ctrl_c_ends_both_and_leaves_nothing_behind(site: Site) -> None:
     gateway = site.gateway
     site.up.send_signal(signal.SIGINT)
-    _, err = site.up.communicate(timeout=PATIENCE_S)
-    assert site.up.returncode == 130
+    err = site.up.stderr.read()
+    assert site.up.status(PATIENCE_S) == 130
     assert err.rstrip().endswith("ended")
     assert not (site.state / "gateway.json").exists()
     with pytest.raises(ProcessLookupError):
@@ -352,15 +359,10 @@ def test_ctrl_c_ends_both_and_leaves_nothing_behind(site: Site) -> None:
 
 @pytest.mark.req("G-3", "L-3")
 def test_after_a_revocation_up_says_how_to_have_a_runner_again(site: Site) -> None:
-    refused = site.start("up", "--port", "0")
-    _, err = refused.communicate(timeout=PATIENCE_S)
+    refused = site.call("up", "--port", "0")
     assert refused.returncode == 8
     token = site.state / "runner" / "token"
-    assert f"remove {token} and start again" in err
+    assert f"remove {token} and start again" in refused.stderr
     token.unlink()
-    up = site.start("up", "--port", "0")
-    try:
-        read_until(up.stderr, "Ctrl-C ends all of it")
-    finally:
-        up.terminate()
-        up.communicate(timeout=PATIENCE_S)
+    with site.at_work():
+        pass

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -128,3 +129,17 @@ async def test_one_that_is_supervised_ends_with_its_status_or_with_its_starter(
     assert await killed.wait() == killed.returncode == -signal.SIGKILL
     left.close_stdin()
     assert await left.wait() == 0
+
+
+@pytest.mark.parametrize("how", ["ended", "killed"])
+def test_what_up_starts_is_forked_as_well_and_ends_with_it(fork_server: ForkServer, tmp_path: Path, how: str) -> None:
+    state = tmp_path / "here/state"
+    words = ["up", "--port", "0"]
+    with fork_server.at_work(words, tmp_path, environment=environment(tmp_path)) as up:
+        assert any("Ctrl-C ends all of it" in line for line in up.stderr)
+        gateway = json.loads((state / "gateway.json").read_text())["pid"]
+        assert b"fork_server" in Path(f"/proc/{gateway}/cmdline").read_bytes()
+        end = os.pidfd_open(gateway)
+        up.send_signal(signal.SIGTERM if how == "ended" else signal.SIGKILL)
+        assert select.select([end], [], [], 60)[0]
+        os.close(end)
