@@ -14,8 +14,8 @@ from interlock.command.audit.register import row_of
 from interlock.command.policy import remembered_rule
 from interlock.command.policy.policy import Rule, RuleSet
 from interlock.engine.audit_readiness import Signing
-from interlock.engine.bridge.approvals import trusted_files
 from interlock.engine.bridge.approvals.asking_agents import ANSWER_UNUSED
+from interlock.engine.bridge.commands.dispatch import waits_for_trust
 from interlock.engine.bridge.commands.verbs import LaneVerb, verb_body
 from interlock.engine.bridge.conditions import Conditions
 from interlock.engine.bridge.inputs import LaneInput
@@ -166,7 +166,7 @@ class Engine:
         self._remembered_counts = Counter(record.rule.tenant_id for record in records)
         self.policy = self.policy.remembering(self._remembered)
         for shell in self.lanes.live():
-            if trusted_files.waits(shell.lane):
+            if waits_for_trust(shell.lane):
                 shell.send(RulesChanged())
 
     async def _genuine_rules(self) -> list[RuleRecord]:

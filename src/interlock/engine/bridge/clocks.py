@@ -13,7 +13,7 @@ from interlock.engine.bridge.commands.dispatch import replace_prompt
 from interlock.engine.bridge.commands.verbs import lapse
 from interlock.engine.bridge.context import compaction
 from interlock.engine.bridge.lane import SYSTEM, Lane
-from interlock.engine.bridge.link import links, orphans, termination
+from interlock.engine.bridge.link import links, orphans
 from interlock.protocol import payloads as p
 from interlock.protocol.limits import CANCEL_FORCE_MS
 from interlock.protocol.records import ApprovalRecord, CommandRecord
@@ -35,7 +35,7 @@ def tick(lane: Lane) -> None:
             _tick_command(lane, record)
     links.tick(lane)
     orphans.tick(lane)
-    termination.tick(lane)
+    links.close_overdue(lane)
     progress.report(lane)
     compaction.tick(lane)
     budget_decisions.review(lane)

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple, Protocol, get_args
 
 import msgspec
 
+from interlock.command.card.permission_request import PermissionRequest
 from interlock.command.policy.budget import MICROS, grown
 from interlock.command.policy.policy import Origin, PolicySubject, RuleSet
 from interlock.engine.bridge.approvals import unapproved_tools
-from interlock.engine.bridge.approvals.policy_subjects import facts_of, person_of, request_subject
-from interlock.engine.bridge.approvals.requests import PermissionRequest, request_of
+from interlock.engine.bridge.approvals.policy_subjects import facts_of, person_of, request_of, request_subject
 from interlock.engine.bridge.approvals.unapproved_tools import when_fallen
 from interlock.engine.bridge.lane import SYSTEM
 from interlock.protocol import payloads as p

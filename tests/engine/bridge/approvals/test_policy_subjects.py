@@ -1,4 +1,5 @@
-"""A stored approval is evaluated again on the same facts as before (H-6, P-1)."""
+"""The subject of a permission request, as policy evaluates it: paths below the workspace, words of a list, and the same
+facts when a stored approval is evaluated again (H-1, H-6, P-1)."""
 
 from __future__ import annotations
 
@@ -73,3 +74,44 @@ async def test_a_changed_input_is_judged_with_the_kind_of_what_was_asked() -> No
     raw = msgspec.Raw(b'{"path":"b"}')
     changed = msgspec.structs.replace(record, approval=msgspec.structs.replace(record.approval, input=raw))
     assert denying.decide(subject_of_approval(changed, table.clock.at_ms)).rule == "no deleting"
+
+
+async def running(table: Table, **fields: Any) -> tuple[str, str]:
+    """A command whose turn has started: its id and its session's."""
+    command = await table.execute(**fields)
+    await table.opened(command.target.session_id)
+    await table.started(command.target.session_id)
+    return command.id, command.target.session_id
+
+
+@pytest.mark.parametrize(("tool_input", "allowed"), [
+    ({"path": "/w/docs/a.md"}, True),
+    ({"path": "docs/a.md"}, True),
+    ({"path": "/w/docs/../src/a.md"}, False),
+    ({"path": "../docs/a.md"}, False),
+    ({"path": "docs/a.md", "destination": "/etc/passwd"}, False),
+    ({"file_path": "docs/a.md", "paths": ["src/b.md"]}, False),
+    ({"path": "/workspace/docs/a.md"}, False),
+])
+async def test_paths_are_judged_below_the_workspace(tool_input: dict[str, Any], allowed: bool) -> None:
+    table = Table(policy=RuleSet([Rule(name="docs", effect="allow", door="tool", path="docs/*.md")]))
+    _, session_id = await running(table)
+    await table.say(session_id, "tool.invoke.request", p.ToolRequest(
+        invocation_id="i1", turn_id="t1", tool_name="edit", input=msgspec.Raw(msgspec.json.encode(tool_input))))
+    await table.say(session_id, "agent.interaction.request", p.InteractionRequest(
+        interaction_id="x", interaction_type="PERMISSION", title="edit",
+        context=p.InteractionContext(tool_name="edit", invocation_id="i1")))
+    assert ("control.interaction.response" in table.wire.types()) is allowed
+
+
+async def test_a_command_given_as_a_list_meets_the_rules_for_command_lines() -> None:
+    rules = [Rule(name="no rm", effect="deny", door="tool", command="rm .*"),
+             Rule(name="shell", effect="allow", door="tool", tool="shell")]
+    table = Table(policy=RuleSet(rules))
+    _, session_id = await running(table)
+    await table.say(session_id, "tool.invoke.request", p.ToolRequest(
+        invocation_id="i1", turn_id="t1", tool_name="shell", input=msgspec.Raw(b'{"command":["rm","-rf","/"]}')))
+    await table.say(session_id, "agent.interaction.request", p.InteractionRequest(
+        interaction_id="x", interaction_type="PERMISSION", title="rm",
+        context=p.InteractionContext(tool_name="shell", invocation_id="i1")))
+    assert table.wire.last("control.interaction.response").payload.decision == "deny"

@@ -1,4 +1,5 @@
-"""Votes in a lane: withdrawn, signed, on a changed input, and remembered as a rule (P-2, P-3, P-4, A-9)."""
+"""Votes in a lane: withdrawn, signed, on a changed input, and remembered as a rule (P-2, P-3, P-4, A-9); the chats in
+which bridges have posted an approval: kept while it waits, replaced by the same bridge, bounded (J-5)."""
 
 from __future__ import annotations
 
@@ -20,10 +21,12 @@ from interlock.ports.ledger import Put, WriteBatch
 from interlock.protocol import payloads as p
 from interlock.protocol.clock import iso
 from interlock.protocol.envelope import DPS_VERSION
+from interlock.protocol.limits import MAX_CARD_CHATS, MAX_CARDS
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import Principal, SigningKeyRecord
 from interlock.protocol.resources import (
     Actor,
+    CardsBody,
     CommandBody,
     GrantBody,
     Passkey,
@@ -389,3 +392,57 @@ async def test_a_vote_after_the_time_does_not_count_although_no_timer_has_rung()
     with pytest.raises(Problem, match=r"expired at \S+; nothing was taken back"):
         await table.engine.withdraw(OWNER, approval_id, remember)
     assert "vote" not in await table.actions()
+
+
+def bridge(name: str) -> Principal:
+    return Principal(tenant_id="default", actor=Actor(type="agent", id=name), role="viewer", key_id=f"key_{name}")
+
+
+async def report(table: Table, approval_id: str, who: Principal, service: str, *chats: str) -> Any:
+    return await table.engine.report_cards(who, approval_id, CardsBody(service=service, chats=list(chats)), remember)
+
+
+def places(approval: Any) -> list[tuple[str, str, str]]:
+    return [(card.service, card.chat, card.reported_by) for card in approval.cards]
+
+
+@pytest.mark.req("J-5")
+async def test_a_bridge_replaces_what_it_named_and_leaves_what_others_did() -> None:
+    table = Table(RuleSet([Rule(name="ask", effect="ask", tool="shell")]))
+    approval_id = await held(table)
+    await report(table, approval_id, bridge("tg"), "telegram", "user:ann", "user:bo", "user:ann")
+    await report(table, approval_id, bridge("sl"), "slack", "C1")
+    await report(table, approval_id, bridge("tg"), "telegram", "user:bo")
+    assert places(await shown(table, approval_id)) == [
+        ("slack", "C1", "agent:sl"), ("telegram", "user:bo", "agent:tg")]
+    await report(table, approval_id, bridge("tg"), "telegram")
+    assert places(await shown(table, approval_id)) == [("slack", "C1", "agent:sl")]
+
+
+@pytest.mark.req("J-5", "U-1")
+async def test_it_is_no_decision_and_ends_with_the_approval() -> None:
+    table = Table(RuleSet([Rule(name="two", effect="ask", tool="shell", required=2)]))
+    approval_id = await held(table)
+    before = await table.ledger.audit("default", 0, 1_000)
+    await report(table, approval_id, bridge("tg"), "telegram", "user:ann")
+    assert await table.ledger.audit("default", 0, 1_000) == before
+    voted = await cast(table, approval_id, KIM)
+    assert voted.state == "pending"
+    assert places(voted) == [("telegram", "user:ann", "agent:tg")]
+    assert places(await cast(table, approval_id, LEE)) == []
+    assert places(await shown(table, approval_id)) == []
+    with pytest.raises(Problem, match="is decided"):
+        await report(table, approval_id, bridge("tg"), "telegram", "user:ann")
+
+
+@pytest.mark.req("J-5")
+async def test_the_chats_of_all_bridges_together_are_bounded() -> None:
+    table = Table(RuleSet([Rule(name="ask", effect="ask", tool="shell")]))
+    approval_id = await held(table)
+    full = [f"C{n}" for n in range(MAX_CARD_CHATS)]
+    for number in range(MAX_CARDS // MAX_CARD_CHATS):
+        await report(table, approval_id, bridge(f"b{number}"), "slack", *full)
+    with pytest.raises(Problem) as refused:
+        await report(table, approval_id, bridge("more"), "slack", "C1")
+    assert refused.value.code == "QuotaExceeded"
+    assert len((await shown(table, approval_id)).cards) == MAX_CARDS

@@ -1,4 +1,5 @@
-"""What a lane assumes about its agent's restrictions (H-11, H-12, H-18): only these functions write it."""
+"""What a lane assumes about its agent: its restrictions, which only these functions write, and who owns its context
+(H-11, H-12, H-18, B-1)."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ def take_offer(state: LaneState, offer: AgentOffer) -> None:
     """Store the runner's offer for an agent that is not open, for its next opening."""
     state.permission, state.trusted_kinds = "never" if state.fell else offer.permission, offer.trusted_kinds
     state.holding, state.offered_box = offer.holding, offer.box
+    state.context.owner = offer.context_owner
 
 
 def take_asking(state: LaneState, *, asks: bool) -> bool:

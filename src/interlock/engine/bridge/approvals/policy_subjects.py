@@ -7,16 +7,22 @@ from typing import Any
 
 import msgspec
 
-from interlock.command.card.permission_request import workspace_files
+from interlock.command.card.permission_request import (
+    PermissionRequest,
+    request_from,
+    request_of_approval,
+    workspace_files,
+)
+from interlock.command.card.request import ReceivedRequest
 from interlock.command.facts.request import AgentRequest, facts
 from interlock.command.policy.policy import Origin, Permission, PolicySubject, PolicyVerdict
-from interlock.engine.bridge.approvals.requests import PermissionRequest, request_of_approval
 from interlock.engine.bridge.lane import Lane
 from interlock.protocol import payloads as p
 from interlock.protocol.box import Box, parts
 from interlock.protocol.clock import parse_iso
 from interlock.protocol.records import ApprovalRecord, CommandRecord, Judged
 from interlock.protocol.resources import Actor, Quorum
+from interlock.session.turn import OpenTool
 
 
 def quorums(verdict: PolicyVerdict) -> list[Quorum]:
@@ -41,6 +47,19 @@ def command_subject(lane: Lane, actor: Actor, driver: Actor | None, origin: str,
                          cost_usd=state.cost_usd, digest=digest, runner_id=state.runner_id or None,
                          workspace=state.workspace or None, person=person_of(actor, driver),
                          box=parts(box) if (box := state.expected_box) is not None else ())
+
+
+def request_of(payload: p.InteractionRequest, announced: OpenTool | None) -> PermissionRequest:
+    """Return the permission request in a frame (H-1). A frame without a subject is of a runner that sends only the
+    input; if that is also absent, the announced input is used."""
+    context = payload.context
+    if isinstance(context.subject, msgspec.Raw):
+        return request_from(bytes(context.subject))
+    own = bytes(context.input) if isinstance(context.input, msgspec.Raw) else None
+    if own is None:
+        own = announced.input if announced is not None else b"{}"
+    kind = announced.kind if announced is not None else None
+    return PermissionRequest(ReceivedRequest(context.tool_name, own, payload.title, kind), None)
 
 
 def subject_of(lane: Lane, record: CommandRecord | None, request: PermissionRequest) -> PolicySubject:

@@ -1,7 +1,9 @@
-"""Votes in a lane: counting, withdrawal, votes on a changed input, remembering as a rule (P-2, P-3, P-4, A-9)."""
+"""Votes in a lane: counting, withdrawal, votes on a changed input, remembering as a rule (P-2, P-3, P-4, A-9); and the
+chats in which bridges ask for them (J-5)."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -9,22 +11,22 @@ import msgspec
 from interlock.command.approval import Ballot, check, count, named, withdraw
 from interlock.command.audit.register import bound
 from interlock.command.card.lines import prompt_title
+from interlock.command.card.permission_request import request_of_approval, with_input
 from interlock.command.policy.policy import PolicyVerdict, RuleSet
 from interlock.command.policy.remembered_rule import plain, rule_of
 from interlock.command.signature import Statement, stricter, verify
 from interlock.engine.bridge.approvals import workspace_trust
 from interlock.engine.bridge.approvals.approvals import open_approval, release
 from interlock.engine.bridge.approvals.policy_subjects import judged, quorums, subject_of_approval
-from interlock.engine.bridge.approvals.requests import request_of_approval, with_input
 from interlock.engine.bridge.commands import budget_decisions
 from interlock.engine.bridge.lane import Lane
 from interlock.ports.ledger import Put
 from interlock.protocol import payloads as p
 from interlock.protocol.box import LANDING, Box
-from interlock.protocol.limits import MAX_PROMPT_BYTES
+from interlock.protocol.limits import MAX_CARDS, MAX_PROMPT_BYTES
 from interlock.protocol.problems import Place, Problem, malformed
 from interlock.protocol.records import ApprovalRecord, Principal, RuleRecord
-from interlock.protocol.resources import Approval, GrantBody, Quorum, RememberedRule, SigningKey
+from interlock.protocol.resources import Approval, ApprovalCard, GrantBody, Quorum, RememberedRule, SigningKey
 
 MAX_COMMENT_CHARS = 8_000
 """A comment is sent to the agent with the answer, so both must fit a frame (L-2)."""
@@ -265,3 +267,22 @@ def _who(principal: Principal) -> dict[str, str]:
 
 def _box(record: ApprovalRecord) -> Box | None:
     return record.judged.box if record.judged is not None else None
+
+
+def report_cards(lane: Lane, principal: Principal, approval_id: str, service: str, chats: Sequence[str]) -> Approval:
+    """Replace the chats that a bridge reported for its service. This leaves no audit record, since no decision and no
+    permission depends on it. Raises Problem Conflict if the approval has ended, QuotaExceeded above MAX_CARDS."""
+    lane.check_controlled()
+    record = lane.approvals.get(approval_id)
+    if record is None or record.approval.state != "pending":
+        raise Problem("Conflict", f"approval {approval_id} is decided; where it was posted is not kept")
+    approval, by = record.approval, named(principal.actor)
+    others = [card for card in approval.cards if (card.reported_by, card.service) != (by, service)]
+    own = [ApprovalCard(service=service, chat=chat, reported_by=by) for chat in dict.fromkeys(chats)]
+    if own and len(others) + len(own) > MAX_CARDS:
+        raise Problem("QuotaExceeded", f"{len(others)} chats are named of approval {approval_id} already, of at most "
+                      f"{MAX_CARDS}", hint="Name fewer chats in the bridge's config, or run fewer bridges.")
+    reported = msgspec.structs.replace(approval, cards=[*others, *own])
+    if reported == approval:
+        return approval
+    return lane.keep_approval(msgspec.structs.replace(record, approval=reported)).approval

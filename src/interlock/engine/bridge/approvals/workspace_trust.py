@@ -18,14 +18,14 @@ from interlock.command.card.permission_request import workspace_files
 from interlock.command.policy.policy import PolicySubject, PolicyVerdict, Rule, RuleSet
 from interlock.command.policy.remembered_rule import plain
 from interlock.command.policy.rule import Origin
-from interlock.engine.bridge.approvals import asking_agents, trusted_files
+from interlock.engine.bridge.approvals import asking_agents
 from interlock.engine.bridge.approvals.approvals import open_approval
 from interlock.engine.bridge.approvals.policy_subjects import files_subject, judged, origin_of, person_of, quorums
 from interlock.engine.bridge.commands.cancellation import cancel_command
-from interlock.engine.bridge.commands.command_end import files_not_allowed
+from interlock.engine.bridge.commands.command_end import files_not_allowed, terminate
+from interlock.engine.bridge.commands.dispatch import waits_for_trust
 from interlock.engine.bridge.context import compaction
 from interlock.engine.bridge.lane import SYSTEM, Lane
-from interlock.engine.bridge.link import termination
 from interlock.ports.ledger import Put
 from interlock.protocol import payloads as p
 from interlock.protocol.clock import iso
@@ -144,7 +144,7 @@ def _denied(lane: Lane, asker: TrustRequester, sentence: str, verdict: PolicyVer
               f"{f', {verdict.reason}' if verdict.reason else ''}")
     if asker.command is None:
         compaction.failed(lane, denied)
-    termination.begin(lane, Code.WORKSPACE_NOT_TRUSTED, denied)
+    terminate(lane, Code.WORKSPACE_NOT_TRUSTED, denied)
 
 
 def remember(lane: Lane, approval: Approval, by: str, who: dict[str, str], remembered: int, limit: int) -> Approval:
@@ -184,7 +184,7 @@ def decided(lane: Lane, approval: Approval, who: dict[str, str]) -> None:
 def closed(lane: Lane) -> None:
     """Continue a compaction after the runner ended the session whose agent it did not start, unless a question is
     open."""
-    if not trusted_files.waits(lane):
+    if not waits_for_trust(lane):
         _go_on(lane, None)
 
 

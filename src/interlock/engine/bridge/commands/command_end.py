@@ -1,4 +1,5 @@
-"""The end of a command, or its return to the queue, in one place, so that its result, event and audit record agree."""
+"""The end of a command, or its return to the queue, in one place, so that its result, event and audit record agree; the
+end of its agent and of its session."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from interlock.engine.bridge.commands.control_commands import end_holds, end_ord
 from interlock.engine.bridge.commands.denials import with_refused
 from interlock.engine.bridge.lane import SYSTEM, Lane
 from interlock.protocol import payloads as p
-from interlock.protocol.limits import MAX_DISPATCH_ATTEMPTS
+from interlock.protocol.limits import CANCEL_FORCE_MS, MAX_DISPATCH_ATTEMPTS
 from interlock.protocol.records import CommandRecord
 from interlock.protocol.resources import CommandState, Failure, Output, Result, StatusEvent
 
@@ -69,6 +70,35 @@ def close_agent(lane: Lane, who: dict[str, str], reason: str) -> None:
         lane.control("control.session.close", p.SessionClose(reason=reason[:MAX_REASON_CHARS]))
         lane.state.begin_closing()
         lane.audit("session_reset", who, {"reason": "close"}, personal={"reason": reason})
+
+
+def terminate(lane: Lane, code: str, message: str) -> None:
+    """Request that the runner ends the session after a fatal error (T-5, RAWP-DPS 7.4.1). A command with an open turn
+    fails with this error at the turn's end, so that its result holds the complete answer; any other fails now."""
+    state = lane.state
+    state.note_error((code, message))
+    state.note_fatal((code, message))
+    if state.controller:
+        return
+    close_agent(lane, SYSTEM, f"{code}: {message}")
+    if state.opening != "closed":
+        state.must_close_by(lane.now + CANCEL_FORCE_MS)
+    if state.machine.phase not in ("turn", "usage"):
+        fail_fatally(lane)
+    if state.opening == "closed":
+        state.end_closing()
+
+
+def fail_fatally(lane: Lane) -> bool:
+    """End the active command with the session's fatal error, if there was one; returns whether there was."""
+    record, error = lane.active, lane.state.fatal
+    if record is None or error is None:
+        return False
+    if record.command.state == "canceling":
+        end_canceled(lane, record)
+    else:
+        fail(lane, record, *error)
+    return True
 
 
 def fail(lane: Lane, record: CommandRecord, code: str, message: str, *, exit_code: int | None = None) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from interlock.engine.bridge.approvals import held, trusted_files
+from interlock.engine.bridge.approvals import held
 from interlock.engine.bridge.commands.budgets import may_start
 from interlock.engine.bridge.commands.command_end import end_command
 from interlock.engine.bridge.commands.prompts import prompt_content
@@ -42,13 +42,19 @@ def dispatch_next(lane: Lane) -> None:
     if not waiting:
         return
     record = waiting[0]
-    if trusted_files.waits(lane) or not may_start(lane, record):
+    if waits_for_trust(lane) or not may_start(lane, record):
         return
     if state.context.owner == "gateway" and lane.transcriber is not None and not _prepared(lane):
         return
     if state.opening == "closed":
         open_session(lane)
     _send_prompt(lane, record)
+
+
+def waits_for_trust(lane: Lane) -> bool:
+    """Return whether the session's agent may not start yet: a question about files that configure it is open (H-13)."""
+    return any(record.approval.workspace_files and record.approval.state == "pending"
+               for record in lane.approvals.values())
 
 
 def context_unreadable(lane: Lane, sentence: str) -> None:
@@ -71,7 +77,7 @@ def open_session(lane: Lane) -> None:
         "control.session.open",
         p.SessionOpen(session_id=state.session_id, agent_id=state.agent_id, workspace=state.workspace,
                       workspace_access=state.workspace_access, resume=state.turn_start_n > 0,
-                      buffer_policy=lane.limits.buffer_policy, trusted_files=trusted_files.trusted(lane)),
+                      buffer_policy=lane.limits.buffer_policy, trusted_files=_trusted_files(lane)),
         # A runner that lost its outbox continues its numbers from here: its frames must not look like repetitions
         # (D-6).
         {**({"last_durable_seq": state.last_seq} if state.last_seq else {}),
@@ -82,6 +88,15 @@ def open_session(lane: Lane) -> None:
     held.take_box(state, None)
     state.open_message_id = frame.message_id
     state.context.sent = None
+
+
+def _trusted_files(lane: Lane) -> str | None:
+    """Return the digest of the files that may configure the next start: a policy has just allowed them, or a person's
+    yes is unused. It is never read from the session's row, which no audit record binds (H-5)."""
+    digest = lane.take_trusted_files()
+    granted = [record.approval.digest for record in lane.approvals.values()
+               if record.approval.workspace_files and record.approval.state == "granted"]
+    return digest or (granted[-1] if granted else None)
 
 
 def _send_prompt(lane: Lane, record: CommandRecord) -> None:

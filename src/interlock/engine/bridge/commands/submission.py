@@ -9,6 +9,7 @@ from collections.abc import Callable
 import msgspec
 
 from interlock.command.audit.record_seal import box_fact, target
+from interlock.engine.bridge.approvals import held
 from interlock.engine.bridge.approvals.policy_subjects import command_subject
 from interlock.engine.bridge.commands.cancellation import submit_cancel
 from interlock.engine.bridge.commands.command_door import ask_people
@@ -18,7 +19,6 @@ from interlock.engine.bridge.commands.prompts import check_prompt, first_line, r
 from interlock.engine.bridge.commands.verbs import LaneVerb, under_policy, verb_body
 from interlock.engine.bridge.inputs.people import CommandSubmitted, SentBy
 from interlock.engine.bridge.lane import Lane
-from interlock.engine.bridge.link.links import take_offer
 from interlock.engine.bridge.staged_changes import check_staged
 from interlock.protocol.hold import phrase
 from interlock.protocol.limits import MAX_QUEUED_COMMANDS
@@ -55,7 +55,7 @@ def submit(lane: Lane, principal: Principal, body: CommandBody, origin: SentBy =
         raise Problem("Unavailable", f"The audit log cannot be signed, so nothing new is started: {unsigned}",
                       headers={"Retry-After": str(UNSIGNED_RETRY_S)})
     if offer is not None and lane.state.opening == "closed":
-        take_offer(lane, offer)
+        held.take_offer(lane.state, offer)
     return _submit(lane, principal, body, origin)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from interlock.engine.bridge import archive, entries, staged_changes
-from interlock.engine.bridge.approvals import asking_agents, cards, votes
+from interlock.engine.bridge.approvals import asking_agents, votes
 from interlock.engine.bridge.commands import cancellation, control_commands, submission
 from interlock.engine.bridge.commands.dispatch import open_session
 from interlock.engine.bridge.commands.verbs import LaneVerb, under_policy
@@ -40,7 +40,7 @@ def withdraw(lane: Lane, given: i.VoteWithdrawn) -> Approval | None:
 
 def report_cards(lane: Lane, given: i.CardsReported) -> Approval:
     """Record the chats where an approval was posted (J-5)."""
-    return cards.report(lane, given.principal, given.approval_id, given.service, given.chats)
+    return votes.report_cards(lane, given.principal, given.approval_id, given.service, given.chats)
 
 
 def answer_late(_lane: Lane, given: i.LateVoteAnswered) -> Approval:

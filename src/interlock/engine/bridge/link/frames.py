@@ -18,12 +18,19 @@ from interlock.engine.bridge.approvals.approvals import (
     void_interactions,
 )
 from interlock.engine.bridge.approvals.held import take_asking, take_box
-from interlock.engine.bridge.approvals.policy_subjects import judged, quorums, subject_of
-from interlock.engine.bridge.approvals.requests import request_of
+from interlock.engine.bridge.approvals.policy_subjects import judged, quorums, request_of, subject_of
 from interlock.engine.bridge.commands import command_door, progress
 from interlock.engine.bridge.commands.budget_decisions import review
 from interlock.engine.bridge.commands.budgets import begin_turn, report_overrun, take_usage
-from interlock.engine.bridge.commands.command_end import MAX_REASON_CHARS, end_canceled, end_command, fail, requeue
+from interlock.engine.bridge.commands.command_end import (
+    MAX_REASON_CHARS,
+    end_canceled,
+    end_command,
+    fail,
+    fail_fatally,
+    requeue,
+    terminate,
+)
 from interlock.engine.bridge.commands.denials import MAX_TITLE_CHARS, keep_denial
 from interlock.engine.bridge.commands.pause import agent_state, pause_refused
 from interlock.engine.bridge.context import compaction
@@ -31,7 +38,7 @@ from interlock.engine.bridge.entries import give_up_overrides
 from interlock.engine.bridge.files import PassedOver, drop_files, passed_over, take_file
 from interlock.engine.bridge.lane import SYSTEM, Lane
 from interlock.engine.bridge.lane_state import EndedTurn
-from interlock.engine.bridge.link import frame_refusal, orphans, termination
+from interlock.engine.bridge.link import frame_refusal, orphans
 from interlock.engine.bridge.link.observation import control_changed, follow
 from interlock.engine.bridge.usage import count_tokens, count_turn
 from interlock.protocol import payloads as p
@@ -336,7 +343,7 @@ def _session_error(lane: Lane, frame: Frame, payload: p.SessionError, policy: Ru
         if payload.error_code == Code.RUNNER_RESTARTED and answered is not None:  # Its prompt is sent again (C-8).
             lane.state.note_error((payload.error_code, payload.message))
         else:
-            termination.begin(lane, payload.error_code, payload.message)
+            terminate(lane, payload.error_code, payload.message)
         return
     if lane.state.compacting is not None and answered == lane.state.compacting:
         compaction.refused(lane, payload.message)
@@ -405,7 +412,7 @@ def finish_turn(lane: Lane) -> None:
         return
     if record.command.started_at is None:
         return
-    if termination.fail_fatally(lane) or unapproved_tools.fail_unasked(lane, record):
+    if fail_fatally(lane) or unapproved_tools.fail_unasked(lane, record):
         return
     if ended.stop_reason == "tool_use":
         return
@@ -439,8 +446,8 @@ def _closed(lane: Lane, payload: p.SessionClosed) -> None:
     if state.ended is not None:
         finish_turn(lane)
     void_interactions(lane)
-    termination.fail_fatally(lane)
-    termination.over(lane)
+    fail_fatally(lane)
+    state.end_closing()
     record = lane.active
     if record is None:
         workspace_trust.closed(lane)

@@ -15,6 +15,7 @@ from interlock.engine.bridge.link.losses import report_loss
 from interlock.ports.ledger import DropControls
 from interlock.protocol.clock import iso
 from interlock.protocol.codes import Code
+from interlock.protocol.limits import CANCEL_FORCE_MS
 from interlock.protocol.payloads import AgentOffer, SessionError
 from interlock.protocol.resources import Notice
 
@@ -30,7 +31,7 @@ def attach(lane: Lane, control_seq: int, offer: AgentOffer | None, *, known: boo
     """Attach the runner, which has all control frames up to `control_seq`. `known`: its hello listed the session."""
     state = lane.state
     if offer is not None and state.opening == "closed":
-        take_offer(lane, offer)
+        held.take_offer(state, offer)
     # A gateway whose ledger is behind its runner continues the numbers from the larger of the two, as a runner does
     # (D-6).
     state.number_controls_after(control_seq)
@@ -47,13 +48,6 @@ def attach(lane: Lane, control_seq: int, offer: AgentOffer | None, *, known: boo
     if not known and _must_be_known(lane):
         lose_agent(lane, "the runner came back without this session: its outbox was lost, or this "
                    "gateway's ledger is an older copy")
-
-
-def take_offer(lane: Lane, offer: AgentOffer) -> None:
-    """Store the runner's offer for an agent that is not open, for its next opening."""
-    state = lane.state
-    held.take_offer(state, offer)
-    state.context.owner = offer.context_owner
 
 
 def _must_be_known(lane: Lane) -> bool:
@@ -155,6 +149,18 @@ def lose_agent(lane: Lane, sentence: str) -> None:
         lane.audit("lease_lost", SYSTEM, {"runner": state.runner_id}, command_id=record.command.id)
         fail(lane, record, *(state.fatal or ("AgentLost", sentence)))
     state.end_closing()
+
+
+def close_overdue(lane: Lane) -> None:
+    """Treat the session as lost if the runner does not close it in time (T-5). While the link is down the time
+    restarts."""
+    state = lane.state
+    if state.close_deadline_ms is None or state.close_deadline_ms > lane.now:
+        return
+    if not state.attached:
+        state.must_close_by(lane.now + CANCEL_FORCE_MS)
+        return
+    lose_agent(lane, "the session was not closed in time")
 
 
 def close_for_gap(lane: Lane, missing: tuple[int, int]) -> None:

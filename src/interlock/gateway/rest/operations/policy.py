@@ -10,10 +10,10 @@ import msgspec
 from starlette.types import ASGIApp
 
 from interlock.command.audit.register import bound
+from interlock.command.card.permission_request import request_from
 from interlock.command.policy.policy import Door, PolicySubject, RuleSet
 from interlock.command.policy.remembered_rule import plain
 from interlock.engine.bridge.approvals.policy_subjects import facts_of, request_subject, tool_subject
-from interlock.engine.bridge.approvals.requests import request_from
 from interlock.engine.bridge.approvals.unapproved_tools import when_fallen
 from interlock.gateway.rest.answers import encode, json_answer, raw_answer
 from interlock.gateway.rest.routes import ApiRequest, Handler
