@@ -7,12 +7,10 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from interlock.channels.notice import TEST_TEXT, TEST_TITLE, TITLE, link_to, text_of
+from interlock.channels.notice_post import post
 from interlock.ports.channel import ApprovalNotice, Channel, NotAsked
-from interlock.ports.outbound_http import Outgoing, Unreached, UrlRefused
+from interlock.ports.outbound_http import Outgoing
 
-TIMEOUT_S = 10.0
-REPLY_BYTES = 65_536
-"""The reply is not read; a longer one counts as a failure."""
 MESSAGE_BYTES = 4_096
 """A longer message would become an attachment, which stays on the server as a file."""
 REJECTED = frozenset({400, 410, 413})
@@ -54,13 +52,7 @@ class NtfyChannel(Channel):
         headers["content-type"] = "text/plain; charset=utf-8"
         if self._topic.token is not None:
             headers["authorization"] = f"Bearer {self._topic.token}"
-        try:
-            reply = await self._outgoing.send("POST", self._topic.url, headers=headers, body=text.encode(),
-                                              max_bytes=REPLY_BYTES, timeout_s=TIMEOUT_S)
-        except UrlRefused as refused:
-            raise NotAsked(str(refused), final=True) from None
-        except Unreached as unreached:
-            raise NotAsked(str(unreached)) from None
+        reply = await post(self._outgoing, self._topic.url, headers, text.encode())
         if reply.status in (401, 403):
             raise NotAsked(f"ntfy answered with status {reply.status}: it needs a token that may publish to the topic")
         if not 200 <= reply.status < 300:

@@ -10,15 +10,10 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
-from interlock.ports.channel import NotAsked
-from interlock.ports.outbound_http import Outgoing, Unreached, UrlRefused
+from interlock.channels.notice_post import post_webhook
+from interlock.ports.outbound_http import Outgoing
 from interlock.protocol.records import TaskPush
 
-TIMEOUT_S = 10.0
-ANSWER_BYTES = 65_536
-"""The response is not read; a longer one is a refusal."""
-GONE = 410
-"""The receiver wants no more of these."""
 PUBLIC_PREFIX = "whpk_"
 TOKEN_HEADER = "x-a2a-notification-token"
 
@@ -54,12 +49,4 @@ class TaskPushSender:
             headers[TOKEN_HEADER] = push.token
         if push.scheme:
             headers["authorization"] = f"{push.scheme} {push.credentials}"
-        try:
-            answer = await self._outgoing.send("POST", push.url, headers=headers, body=body, max_bytes=ANSWER_BYTES,
-                                               timeout_s=TIMEOUT_S)
-        except UrlRefused as refused:
-            raise NotAsked(str(refused), final=True) from None
-        except Unreached as unreached:
-            raise NotAsked(str(unreached)) from None
-        if not 200 <= answer.status < 300:
-            raise NotAsked(f"the receiver answered with status {answer.status}", final=answer.status == GONE)
+        await post_webhook(self._outgoing, push.url, headers, body)

@@ -18,13 +18,11 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
+from interlock.channels.notice_post import post
 from interlock.ports.channel import NotAsked
-from interlock.ports.outbound_http import Outgoing, Unreached, UrlRefused
+from interlock.ports.outbound_http import Outgoing
 from interlock.protocol.records import PushTarget
 
-TIMEOUT_S = 10.0
-REPLY_BYTES = 65_536
-"""The reply is not read; a longer one counts as a failure."""
 RECORD_BYTES = 4_096
 CONTENT_BYTES_MAX = 3_993
 """Limit of a message: one record of RECORD_BYTES with its header, the delimiter and the tag; push services accept no
@@ -83,13 +81,7 @@ class WebPush:
                    "authorization": f"vapid t={self._token(target.endpoint, now_ms)}, k={self.public_key}"}
         if message.topic is not None:
             headers["topic"] = message.topic
-        try:
-            reply = await self._outgoing.send("POST", target.endpoint, headers=headers, body=body,
-                                              max_bytes=REPLY_BYTES, timeout_s=TIMEOUT_S)
-        except UrlRefused as refused:
-            raise NotAsked(str(refused), final=True) from None
-        except Unreached as unreached:
-            raise NotAsked(str(unreached)) from None
+        reply = await post(self._outgoing, target.endpoint, headers, body)
         if reply.status in GONE:
             raise SubscriptionEnded
         if not 200 <= reply.status < 300:

@@ -9,15 +9,11 @@ import hmac
 
 import msgspec
 
-from interlock.ports.channel import ApprovalNotice, Channel, NotAsked
-from interlock.ports.outbound_http import Outgoing, Unreached, UrlRefused
+from interlock.channels.notice_post import post_webhook
+from interlock.ports.channel import ApprovalNotice, Channel
+from interlock.ports.outbound_http import Outgoing
 from interlock.protocol.clock import iso
 
-TIMEOUT_S = 10.0
-ANSWER_BYTES = 65_536
-"""The answer is not read; a longer one counts as a refusal."""
-GONE = 410
-"""The receiver wants no further messages: there is no retry."""
 SECRET_PREFIX = "whsec_"
 SECRET_BYTES_MIN = 24
 
@@ -43,15 +39,7 @@ class WebhookChannel(Channel):
         seconds = str(at_ms // 1000)
         headers = {"content-type": "application/json", "webhook-id": delivery_id, "webhook-timestamp": seconds,
                    "webhook-signature": signature(self._secret, delivery_id, seconds, body)}
-        try:
-            answer = await self._outgoing.send("POST", self._url, headers=headers, body=body, max_bytes=ANSWER_BYTES,
-                                               timeout_s=TIMEOUT_S)
-        except UrlRefused as refused:
-            raise NotAsked(str(refused), final=True) from None
-        except Unreached as unreached:
-            raise NotAsked(str(unreached)) from None
-        if not 200 <= answer.status < 300:
-            raise NotAsked(f"the receiver answered with status {answer.status}", final=answer.status == GONE)
+        await post_webhook(self._outgoing, self._url, headers, body)
 
 
 def signature(secret: bytes, message_id: str, seconds: str, body: bytes) -> str:
