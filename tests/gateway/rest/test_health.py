@@ -9,8 +9,8 @@ import httpx2
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from interlock.gateway.telemetry import readiness
-from interlock.gateway.telemetry.readiness import ROOM_BYTES, has_room
+from interlock.gateway.rest import readiness
+from interlock.gateway.rest.readiness import ROOM_BYTES, has_room
 from interlock.ports.ledger import Full, Put, Receipt, WriteBatch
 from interlock.protocol.clock import iso
 from interlock.protocol.drains import Drain

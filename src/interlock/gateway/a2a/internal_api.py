@@ -11,7 +11,7 @@ import msgspec
 from starlette.types import ASGIApp, Scope
 
 from interlock.gateway.a2a.wire import A2AError, GatewayRefusal
-from interlock.gateway.server.internal_rest import InternalResponse, InternalRest
+from interlock.gateway.rest.internal_rest import InternalResponse, InternalRest
 from interlock.protocol.api.operation import SSE
 from interlock.protocol.problems import full_sentence
 from interlock.sdk.follower import EventParser

@@ -10,9 +10,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from interlock.doors.acp.door import AcpDoor
 from interlock.doors.acp.surface import Surface
 from interlock.gateway.acp.web_socket import WebSocketPipes
+from interlock.gateway.rest.internal_transport import internal_client
 from interlock.gateway.rest.socket import STALLED, UNAUTHORIZED
 from interlock.gateway.rest.streams import END_TIMEOUT_S, abort, bound
-from interlock.gateway.server.internal_transport import internal_client
 
 REPORT_CHARS = 4_000
 """Maximum logged length of a report of the door: parts of it are the client's."""

@@ -16,9 +16,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from interlock.doors.mcp.server import make_server
 from interlock.doors.mcp.tools import GatewayTools
+from interlock.gateway.rest.internal_transport import internal_client
 from interlock.gateway.rest.request.authentication import rates_beside
 from interlock.gateway.rest.streams import SEND_STALL_S, abort, bound
-from interlock.gateway.server.internal_transport import internal_client
 from interlock.protocol.limits import MAX_BODY_BYTES
 from interlock.protocol.problems import Problem
 

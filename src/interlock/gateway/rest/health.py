@@ -8,10 +8,10 @@ from starlette.types import ASGIApp
 
 from interlock.gateway.access.credentials import OWNER_TENANT
 from interlock.gateway.rest.answers import json_answer
+from interlock.gateway.rest.readiness import Ready
 from interlock.gateway.rest.request.authentication import Authentication
 from interlock.gateway.rest.request.request_guard import allow
 from interlock.gateway.rest.service import Front
-from interlock.gateway.telemetry.readiness import Ready
 from interlock.ports.ledger import LedgerError
 from interlock.protocol.answers import Health
 from interlock.protocol.api.operation import AUDITORS, OPERATORS

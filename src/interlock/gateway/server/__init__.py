@@ -1,1 +1,1 @@
-"""The listener, its connections, and requests that the gateway sends to itself."""
+"""The listener and its connections."""

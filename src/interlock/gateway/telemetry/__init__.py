@@ -1,1 +1,1 @@
-"""Metrics, spans, readiness and the health of the cluster."""
+"""Metrics, spans, and the health of the cluster."""

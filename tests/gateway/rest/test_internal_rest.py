@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from interlock.gateway.server.internal_rest import CHUNKS_WAITING, InternalRest, ResponseCut
+from interlock.gateway.rest.internal_rest import CHUNKS_WAITING, InternalRest, ResponseCut
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("O-7", "O-9")]
 OUTER: dict[str, Any] = {"type": "http", "method": "POST", "path": "/outer", "query_string": b"a=1",

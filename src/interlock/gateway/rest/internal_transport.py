@@ -9,8 +9,8 @@ from typing import Any
 import httpx2
 from starlette.types import ASGIApp, Scope
 
+from interlock.gateway.rest.internal_rest import InternalResponse, InternalRest, ResponseCut
 from interlock.gateway.rest.request.authentication import ADMITTED, CREDENTIAL
-from interlock.gateway.server.internal_rest import InternalResponse, InternalRest, ResponseCut
 from interlock.sdk import AsyncInterlock
 
 _OF_THE_CONNECTION = frozenset({b"host", b"user-agent"})

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from engine.conversation import ManualClock
-from interlock.gateway.telemetry import readiness
-from interlock.gateway.telemetry.readiness import PROBE_MS, Ready
+from interlock.gateway.rest import readiness
+from interlock.gateway.rest.readiness import PROBE_MS, Ready
 from interlock.ports.ledger import LedgerError
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("N-3")]
