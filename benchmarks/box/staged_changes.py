@@ -81,7 +81,7 @@ async def measure(place: Path, files: int) -> Stage:
     found = await asyncio.to_thread(lambda: staged.look(staged.moment()))
     difference_s = time.perf_counter() - began
     began = time.perf_counter()
-    landed = await asyncio.to_thread(lambda: staged.land(found.changes, staged.moment()))
+    landed = await asyncio.to_thread(lambda: staged.land(found.changes))
     landing_s = time.perf_counter() - began
     if landed.refused or len(landed.done) < changes:
         raise AssertionError(f"{len(landed.done)} of {changes} landed: {landed.refused[:3]}")

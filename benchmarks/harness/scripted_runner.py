@@ -11,8 +11,8 @@ import msgspec
 
 from benchmarks.harness import websocket
 from benchmarks.harness.driver import Prepared
-from interlock.protocol.batches import BATCH, split
 from interlock.protocol.envelope import DPS_VERSION
+from interlock.protocol.frames import BATCH, split
 
 AGENT = "bench"
 TEXT_BYTES = 120

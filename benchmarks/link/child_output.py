@@ -21,7 +21,7 @@ from benchmarks.link.offline_session import offline_session
 from interlock.runner.link.outflow import FLUSH_BYTES
 from interlock.runner.process.environment import environment
 from interlock.runner.process.process import AgentProcess
-from interlock.runner.session.state import TurnState
+from interlock.runner.session_state import TurnState
 from interlock.runner.turn.interactions import Interactions, LivePresence, Waits
 from interlock.runner.turn.turn_writer import StoredTurnWriter
 

@@ -14,9 +14,9 @@ from interlock.backends.memory.outbox import MemoryOutbox
 from interlock.backends.outbox.sqlite import SqliteOutbox
 from interlock.ports.outbox import Outbox
 from interlock.protocol.limits import MIB
+from interlock.runner.journal import Journal
 from interlock.runner.link.outflow import Outflow
-from interlock.runner.session.journal import Journal
-from interlock.runner.session.state import SessionState
+from interlock.runner.session_state import SessionState
 
 OUTBOX_BYTES = 1024 * MIB
 """More than any benchmark writes: nothing is to be held back or lost here."""

@@ -12,8 +12,8 @@ from interlock.app.place import SystemClock
 from interlock.backends.memory.objects import MemoryObjects
 from interlock.backends.outbox.sqlite import SqliteOutbox
 from interlock.protocol import payloads as p
-from interlock.protocol.batches import BATCH
 from interlock.protocol.envelope import DPS_VERSION, Frame
+from interlock.protocol.frames import BATCH
 from interlock.protocol.identifiers import uuid4
 from interlock.runner.link.link import GatewayConnector
 from interlock.runner.link.outflow import Outflow

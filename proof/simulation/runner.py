@@ -16,8 +16,8 @@ from typing import Any
 
 import msgspec
 
-from interlock.protocol.batches import split
 from interlock.protocol.envelope import DPS_VERSION
+from interlock.protocol.frames import split
 from proof.simulation.gateway import Gateway
 
 AGENT = "sim"

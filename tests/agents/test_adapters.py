@@ -18,7 +18,7 @@ from interlock.protocol import payloads as p
 from interlock.protocol.frames import encode
 from interlock.protocol.limits import KIB, MAX_BLOCK_BYTES, MAX_FRAME_BYTES, MAX_TOOL_OUTPUT_BYTES, MIB
 from interlock.protocol.sizes import json_size
-from interlock.runner.session.session_context import SessionTimeouts
+from interlock.runner.turn.turn import SessionTimeouts
 from runner.stage import PATIENCE_S, misbehaving, program, stage
 
 pytestmark = pytest.mark.anyio

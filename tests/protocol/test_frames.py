@@ -24,8 +24,10 @@ from interlock.protocol.frames import (
     decode_wire,
     encode,
     frame_class,
+    join,
+    split,
 )
-from interlock.protocol.limits import MAX_FRAME_BYTES, MAX_FRAME_DEPTH
+from interlock.protocol.limits import MAX_FRAME_BYTES, MAX_FRAME_DEPTH, MAX_MESSAGE_BYTES
 from interlock.protocol.payloads.base import TurnId
 
 PUBLISHED = """
@@ -337,3 +339,30 @@ def test_a_history_carries_frames_of_the_greatest_depth() -> None:
     raw = envelope("session.history", {**payload, "frames": ["@"]}).replace(b'"@"', frame)
     (nested,) = decode(raw, Direction.C).payload.frames
     assert decode(bytes(nested), Direction.C).type == "x-vendor.odd"
+
+
+# --- several frames in one message ---
+RAW_FRAMES = st.lists(st.binary(min_size=1, max_size=40).map(lambda raw: raw.replace(b"\n", b" ")), max_size=40)
+
+
+@pytest.mark.req("L-2")
+@given(frames=RAW_FRAMES, limit=st.integers(1, 100))
+def test_what_is_joined_is_split_again_and_no_message_holds_two_that_do_not_fit(
+    frames: list[bytes], limit: int
+) -> None:
+    messages = list(join(frames, limit))
+    assert [frame for message in messages for frame in split(message)] == frames
+    assert all(len(message) <= limit or len(split(message)) == 1 for message in messages)
+
+
+@pytest.mark.req("L-2")
+def test_a_message_is_as_full_as_it_can_be() -> None:
+    half = b"x" * (MAX_MESSAGE_BYTES // 2)
+    assert [len(message) for message in join([half[1:], half, half])] == [MAX_MESSAGE_BYTES, len(half)]
+    assert list(join([])) == []
+
+
+@pytest.mark.req("L-2")
+def test_a_line_end_behind_the_last_frame_is_no_frame() -> None:
+    assert split(b"{}\n") == [b"{}"]
+    assert split(b"{}\n\n{}") == [b"{}", b"", b"{}"]

@@ -78,7 +78,7 @@ def one_session(place: Path) -> Seen:
     status = agent(staged, EDITS)
     after = tree(workspace)
     found = staged.look(staged.moment())
-    report = staged.land(found.changes, staged.moment())
+    report = staged.land(found.changes)
     staged.reported()
     landed, left = tree(workspace), len(staged.look(staged.moment()).changes)
     staged.prepare(staged.moment())

@@ -30,10 +30,11 @@ from interlock.runner.link.outflow import Outflow
 from interlock.runner.link.uplink import Offer, TransientDelta
 from interlock.runner.process.process import AgentProcess
 from interlock.runner.session.session_box import NO_BOX, Boxing
-from interlock.runner.session.session_context import SessionTimeouts, Surroundings
+from interlock.runner.session.session_context import Surroundings
 from interlock.runner.session.sessions import RunnerSessions
 from interlock.runner.session.uploads import shelve
 from interlock.runner.turn.interactions import LivePresence, Waits
+from interlock.runner.turn.turn import SessionTimeouts
 from interlock.session.turn import TurnMachine
 
 MISBEHAVING = Path(__file__).parent.parent / "agents" / "misbehaving.py"

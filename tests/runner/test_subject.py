@@ -9,7 +9,7 @@ import pytest
 
 from interlock.ports.agent import AgentQuestion
 from interlock.protocol.payloads import InteractionSubject
-from interlock.runner.session.journal import MAX_NAME_CHARS, MAX_TITLE_CHARS
+from interlock.runner.journal import MAX_NAME_CHARS, MAX_TITLE_CHARS
 from interlock.runner.turn.interactions import subject_bytes
 
 pytestmark = pytest.mark.req("H-1", "H-6")

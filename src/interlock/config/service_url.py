@@ -16,11 +16,12 @@ def check_service_url(name: str, url: str) -> None:
     except ValueError:
         raise ValueError(f"{name}: {url!r} is not a URL") from None
     if not host or "@" in parts.netloc or parts.scheme not in ("https", "http") or (
-            parts.scheme == "http" and not _is_loopback(host)):
+            parts.scheme == "http" and not is_loopback(host)):
         raise ValueError(f"{name}: an https URL without a user name; the token is in every request")
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Return whether `host` never leaves this machine."""
     if host == "localhost":
         return True
     try:

@@ -14,7 +14,7 @@ import msgspec
 
 from interlock.demo.sabotage import Passed, Tap
 from interlock.demo.websocket import Splitter, WebSocketFrame, text_frame
-from interlock.protocol.batches import split
+from interlock.protocol.frames import split
 
 READ_BYTES = 64 * 1024
 HEAD_BYTES = 16 * 1024

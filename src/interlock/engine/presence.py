@@ -14,7 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from interlock.engine.cluster.heartbeats import ReportedAgents
-from interlock.engine.lanes.inputs import LaneRunnerLink
+from interlock.engine.lanes.inbox import LaneRunnerLink
 from interlock.ports.leases import RunnerLocation as LinkRow
 from interlock.protocol.clock import iso, parse_iso
 from interlock.protocol.limits import LINK_JUMP

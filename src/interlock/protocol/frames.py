@@ -1,9 +1,10 @@
-"""The table of frames: type, direction, class, payload; and the codec that uses it (W-1, E-1, E-4)."""
+"""The table of frames: type, direction, class, payload; and the codec that uses it (W-1, E-1, E-4); several
+frames in one message, as JSON lines, if both sides offered it (L-2)."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
@@ -15,7 +16,10 @@ from interlock.protocol.codes import Code
 from interlock.protocol.envelope import Frame, Wire
 from interlock.protocol.integers import decode_whole
 from interlock.protocol.json_form import fault_of
-from interlock.protocol.limits import LARGEST_SEQ, MAX_FRAME_BYTES, MAX_FRAME_DEPTH
+from interlock.protocol.limits import LARGEST_SEQ, MAX_FRAME_BYTES, MAX_FRAME_DEPTH, MAX_MESSAGE_BYTES
+
+BATCH = "batch"
+"""The feature's name in hello and welcome: a message may hold several frames."""
 
 
 class Direction(Enum):
@@ -302,3 +306,25 @@ def encode(frame: Frame) -> bytes:
     if fault is not None:
         raise InvalidFrame("$", fault)
     return raw
+
+
+def join(frames: Iterable[bytes], limit_bytes: int = MAX_MESSAGE_BYTES) -> Iterator[bytes]:
+    """Join frames, in order, into as few messages as possible. A frame that is larger than a message is sent alone."""
+    lines: list[bytes] = []
+    size = 0
+    for frame in frames:
+        size += len(frame) + 1
+        if lines and size - 1 > limit_bytes:
+            yield b"\n".join(lines)
+            lines, size = [], len(frame) + 1
+        lines.append(frame)
+    if lines:
+        yield b"\n".join(lines)
+
+
+def split(message: bytes) -> list[bytes]:
+    """Return the frames of a message; a final line end adds none."""
+    lines = message.split(b"\n")
+    if len(lines) > 1 and not lines[-1]:
+        lines.pop()
+    return lines

@@ -23,8 +23,8 @@ from interlock.config.hangup import on_hangup
 from interlock.ports.agent import AgentSpec
 from interlock.ports.objects import Objects
 from interlock.ports.outbox import Outbox
-from interlock.protocol.batches import BATCH
 from interlock.protocol.envelope import DPS_VERSION
+from interlock.protocol.frames import BATCH
 from interlock.protocol.hold import Holding
 from interlock.protocol.identifiers import uuid4
 from interlock.protocol.limits import AGENT_IDLE_MS, OUTBOX_BYTES
@@ -37,9 +37,10 @@ from interlock.runner.local import listening
 from interlock.runner.process.process import AgentProcess
 from interlock.runner.process.reaper import lives_mark, reap_leftovers
 from interlock.runner.session.session_box import NO_BOX, Boxing
-from interlock.runner.session.session_context import SessionTimeouts, Surroundings
+from interlock.runner.session.session_context import Surroundings
 from interlock.runner.session.sessions import RunnerSessions
 from interlock.runner.turn.interactions import LivePresence
+from interlock.runner.turn.turn import SessionTimeouts
 
 STOPPING_TIMEOUT_S = 20.0
 """Limit from SIGTERM to the end: agents get their cancel, their grace and their SIGKILL within it. Outcomes that are

@@ -12,7 +12,7 @@ from interlock.agents.dps.spans import BlockSpan
 from interlock.ports.agent import AgentSpec
 from interlock.protocol import payloads as p
 from interlock.protocol.frames import InvalidFrame
-from interlock.runner.session.session_context import SessionTimeouts
+from interlock.runner.turn.turn import SessionTimeouts
 from runner.stage import Stage, stage
 
 pytestmark = pytest.mark.anyio

@@ -9,8 +9,7 @@ import pytest
 
 from interlock.engine.bridge.inputs.gateway import ClockTicked
 from interlock.engine.lanes import inbox as bounds
-from interlock.engine.lanes.inbox import Inbox, Run
-from interlock.engine.lanes.inputs import Job
+from interlock.engine.lanes.inbox import Inbox, Job, Run
 
 pytestmark = pytest.mark.anyio
 FRAME: Any = object()

@@ -15,7 +15,7 @@ from interlock.command.policy.policy import Rule, RuleSet
 from interlock.engine.bridge.inputs.gateway import StartLooked
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.lane_state import Limits
-from interlock.engine.lanes.inputs import Job
+from interlock.engine.lanes.inbox import Job
 from interlock.ports.ledger import Full, LaneName, LedgerError, OutcomeUnknown, Receipt, WriteBatch
 from interlock.ports.trips import counting, one_trip
 from interlock.protocol import payloads as p

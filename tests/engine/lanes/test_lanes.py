@@ -15,8 +15,7 @@ from engine.within import Within
 from interlock.backends.memory.ledger import MemoryLedger
 from interlock.engine.bridge.inputs.gateway import StartLooked
 from interlock.engine.bridge.live import RecentIds
-from interlock.engine.lanes.inbox import GROUP_BYTES, INBOX_BYTES, INBOX_JOBS
-from interlock.engine.lanes.inputs import Job
+from interlock.engine.lanes.inbox import GROUP_BYTES, INBOX_BYTES, INBOX_JOBS, Job
 from interlock.ports.ledger import Full, Receipt, WriteBatch
 from interlock.protocol import payloads as p
 from interlock.protocol.limits import RECENT_MESSAGE_IDS

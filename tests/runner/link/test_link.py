@@ -17,9 +17,9 @@ from interlock.backends.memory.outbox import MemoryOutbox
 from interlock.backends.outbox.sqlite import SqliteOutbox
 from interlock.ports.outbox import CloseBlock, OutboxWrite, PutPolicy, StoreControl, StoredFrame
 from interlock.protocol import payloads as p
-from interlock.protocol.batches import BATCH
 from interlock.protocol.codes import CloseCode, Code
 from interlock.protocol.envelope import DPS_VERSION, Frame
+from interlock.protocol.frames import BATCH
 from interlock.protocol.limits import LARGEST_SEQ, LINK_JUMP, MAX_FRAME_BYTES
 from interlock.protocol.refusals import LinkRefusal, outdated, problem
 from interlock.runner.link.attachment import LOOKS_WAITING

@@ -10,7 +10,7 @@ import pytest
 
 from interlock.ports.outbox import StoredFrame
 from interlock.protocol import payloads as p
-from interlock.protocol.batches import BATCH
+from interlock.protocol.frames import BATCH
 from interlock.protocol.limits import MAX_MESSAGE_BYTES
 from interlock.runner.link.send_queue import Sending
 from ports.outbox_words import SESSION, changed

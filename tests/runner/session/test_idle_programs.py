@@ -9,11 +9,11 @@ import pytest
 
 from interlock.ports.agent import InteractionAnswer
 from interlock.ports.process import HeldProgram
+from interlock.runner.journal import Journal
+from interlock.runner.process.programs import ProgramDesk
 from interlock.runner.session.idle_programs import MAX_REPORTED, IdlePrograms
-from interlock.runner.session.journal import Journal
-from interlock.runner.session.programs import ProgramDesk
-from interlock.runner.session.state import SessionState
-from runner.session.test_programs import Turn, program
+from interlock.runner.session_state import SessionState
+from runner.process.test_programs import Turn, program
 from runner.stage import StillClock
 from runner.turn.test_turn_writer import Kept
 

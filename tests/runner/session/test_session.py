@@ -14,10 +14,10 @@ from interlock.backends.memory.outbox import MemoryOutbox
 from interlock.ports.agent import AgentQuestion, Option
 from interlock.protocol import payloads as p
 from interlock.protocol.limits import MIB
-from interlock.runner.session.journal import Journal
-from interlock.runner.session.session_context import SessionTimeouts
-from interlock.runner.session.state import SessionState, TurnState
+from interlock.runner.journal import Journal
+from interlock.runner.session_state import SessionState, TurnState
 from interlock.runner.turn.interactions import Interactions, Waits
+from interlock.runner.turn.turn import SessionTimeouts
 from interlock.runner.turn.turn_writer import StoredTurnWriter
 from runner.stage import Stage, StillClock, misbehaving, raw_input, stage
 

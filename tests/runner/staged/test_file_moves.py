@@ -40,7 +40,7 @@ def landed(staged: Staged, step: str, act: Callable[[], object]) -> dict[str, st
         if now == step and left:
             left.pop()()
 
-    report = staged.land(staged.look(after_now()).changes, after_now(), after)
+    report = staged.land(staged.look(after_now()).changes, after)
     assert not left, "the step came"
     return {one.path: one.why for one in report.refused}
 
@@ -112,8 +112,8 @@ class TestRaces:
             for module in (batch, landing_run):
                 dead.setattr(module, "tidy", lambda *_: None)
             with pytest.raises(_Killed):
-                staged.land(changes, after_now(), after)
-        report = staged.resume(after_now())
+                staged.land(changes, after)
+        report = staged.resume()
         assert report is not None
         assert [one.why for one in report.refused] == [MEANWHILE]
         assert tree(over.workspace) == {"a.txt": "mine"}

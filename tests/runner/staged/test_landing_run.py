@@ -113,7 +113,7 @@ class TestLanding:
         over.wrote("swap", "a file now")
         over.made("other", opaque=True)
         over.wrote("other/o", "a directory now")
-        report = staged.land(staged.look(after_now()).changes, after_now())
+        report = staged.land(staged.look(after_now()).changes)
         assert report.refused == []
         assert tree(over.workspace) == {
             "a.txt": "ONE", "run.sh": "x", "link": "-> a.txt", "new": "directory", "new/deep": "directory",
@@ -128,7 +128,7 @@ class TestLanding:
         over.wrote("new/a", "a")
         over.wrote("new/b", "b")
         over.wrote("c", "c")
-        staged.land(chosen(staged.look(after_now()).changes, ["new/a"]), after_now())
+        staged.land(chosen(staged.look(after_now()).changes, ["new/a"]))
         assert tree(over.workspace) == {"new": "directory", "new/a": "a"}
         assert found(staged) == {"new/b": "added", "c": "added"}
 
@@ -142,7 +142,7 @@ class TestLanding:
         (over.workspace / "a.txt").write_text("mine")
         (over.workspace / "c.txt").chmod(0o600)
         (over.workspace / "new.txt").write_text("mine, too")
-        report = staged.land(changes, after_now())
+        report = staged.land(changes)
         assert {one.path: one.why for one in report.refused} == dict.fromkeys(["a.txt", "c.txt", "new.txt"], MEANWHILE)
         assert tree(over.workspace) == {"a.txt": "mine", "b.txt": "TWO", "c.txt": "three", "new.txt": "mine, too"}
 
@@ -152,7 +152,7 @@ class TestLanding:
         over.wrote("a.txt", "ONE")
         (over.workspace / "a.txt").write_text("mine")
         changes = staged.look(0).changes
-        report = staged.land(changes, after_now())
+        report = staged.land(changes)
         assert [(one.path, one.why) for one in report.refused] == [("a.txt", MEANWHILE)]
         assert (over.workspace / "a.txt").read_text() == "mine"
 
@@ -161,13 +161,13 @@ class TestLanding:
         over.wrote("a.txt", "shown")
         changes = staged.look(after_now()).changes
         over.wrote("a.txt", "never shown")
-        assert [one.why for one in staged.land(changes, after_now()).refused] == [AFTERWARDS]
+        assert [one.why for one in staged.land(changes).refused] == [AFTERWARDS]
         assert tree(over.workspace) == {"a.txt": "one"}
 
     def test_the_users_edit_of_a_landed_file_is_no_change_of_the_agents(self, over: Overlay) -> None:
         staged = over.begin(a_txt="one")
         over.wrote("a.txt", "two")
-        staged.land(staged.look(after_now()).changes, after_now())
+        staged.land(staged.look(after_now()).changes)
         (over.workspace / "a.txt").write_text("three")
         assert found(staged) == {}
         staged.prepare(after_now())
@@ -189,7 +189,7 @@ class TestLanding:
         else:
             (over.workspace / "sub/a.txt").unlink()
             (over.workspace / "sub/a.txt").symlink_to(outside / "a.txt")
-        report = staged.land(changes, after_now())
+        report = staged.land(changes)
         assert "sub/a.txt" in {one.path for one in report.refused}
         assert tree(outside) == {"a.txt": "one", "gone": "x"}
 
@@ -201,7 +201,7 @@ class TestLanding:
         changes = staged.look(after_now()).changes
         (staged.upper / "a.txt").unlink()
         (staged.upper / "a.txt").symlink_to(secret)
-        assert [one.why for one in staged.land(changes, after_now()).refused] == [AFTERWARDS]
+        assert [one.why for one in staged.land(changes).refused] == [AFTERWARDS]
         assert tree(over.workspace) == {}
 
     def test_a_full_disk_leaves_the_file_as_it_was(self, over: Overlay, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,7 +211,7 @@ class TestLanding:
         changes = staged.look(after_now()).changes
         with monkeypatch.context() as full:
             full.setattr(os, "write", lambda *_: _raise(errno.ENOSPC))
-            report = staged.land(changes, after_now())
+            report = staged.land(changes)
         assert [(one.path, one.why) for one in report.refused] == [
             ("a.txt", "it could not be written: No space left on device")]
         assert tree(over.workspace) == {"a.txt": "one", "b.txt": ""}
@@ -239,7 +239,7 @@ class TestLanding:
 
         changes = staged.look(after_now()).changes
         monkeypatch.setattr(os, "fsync", noted)
-        assert len(staged.land(changes, after_now(), moved).done) == MAX_BATCH_FILES + 5
+        assert len(staged.land(changes, moved).done) == MAX_BATCH_FILES + 5
         assert early == []
         assert over.workspace.stat().st_ino in synced
 
@@ -263,7 +263,7 @@ class TestLanding:
 
         with monkeypatch.context() as full:
             full.setattr(os, "write", crowded)
-            report = staged.land(changes, after_now())
+            report = staged.land(changes)
         assert report.refused == []
         assert tree(over.workspace) == {"a.txt": "ONE", "b.txt": "TWO"}
 
@@ -292,7 +292,7 @@ class TestLanding:
             else:
                 (sub / "new.txt").symlink_to(outside / "made")
 
-        report = staged.land(changes, after_now(), swapped)
+        report = staged.land(changes, swapped)
         refused = {"link": {"sub/a.txt", "sub/new.txt"}, "directory": {"sub/a.txt", "sub/new.txt"},
                    "file": {"sub/a.txt"}, "made": {"sub/new.txt"}}[swap]
         assert {one.path for one in report.refused} == refused
@@ -343,16 +343,16 @@ def test_a_kill_after_any_step_leaves_each_file_as_it_was_or_as_approved(tmp_pat
                 raise _Killed
 
         try:
-            staged.land(changes, after_now(), step)
+            staged.land(changes, step)
         except _Killed:
             kills += 1
             again = Staged(at / "state", "ses_1", str(over.workspace))
             between = {name: text for name, text in tree(over.workspace).items() if not name.startswith(".interlock-")}
-            report = again.resume(after_now())
+            report = again.resume()
             assert report is not None
             assert report.refused == []
             again.reported()
-            assert again.resume(after_now()) is None
+            assert again.resume() is None
         else:
             between = {}
         after = tree(over.workspace)

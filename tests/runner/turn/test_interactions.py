@@ -12,9 +12,9 @@ import pytest
 from interlock.backends.memory.outbox import MemoryOutbox
 from interlock.ports.agent import AgentQuestion, Option
 from interlock.protocol import payloads as p
+from interlock.runner.journal import Journal
 from interlock.runner.link.outflow import Outflow
-from interlock.runner.session.journal import Journal
-from interlock.runner.session.state import SessionState, TurnState
+from interlock.runner.session_state import SessionState, TurnState
 from interlock.runner.turn.interactions import Interactions, InteractionVerdict, LivePresence, Waits, choose
 from interlock.runner.turn.turn_writer import MAX_GIVEN_UP, StoredTurnWriter
 from runner.stage import StillClock

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from interlock.protocol import payloads as p
-from interlock.runner.session.session_context import SessionTimeouts
+from interlock.runner.turn.turn import SessionTimeouts
 from runner.stage import Stage, program, stage
 
 pytestmark = pytest.mark.anyio

@@ -12,8 +12,8 @@ from interlock.ports.outbox import OutboxWrite, TransientText
 from interlock.protocol import payloads as p
 from interlock.protocol.envelope import Frame
 from interlock.protocol.limits import MAX_BLOCK_BYTES, MAX_OPEN_TOOLS, PLAN_STEP_CHARS, PLAN_STEPS_MAX
-from interlock.runner.session.journal import Journal
-from interlock.runner.session.state import SessionState, TurnState
+from interlock.runner.journal import Journal
+from interlock.runner.session_state import SessionState, TurnState
 from interlock.runner.turn.endings import usage
 from interlock.runner.turn.interactions import Interactions, LivePresence
 from interlock.runner.turn.turn_writer import StoredTurnWriter, TooManyOpenCalls

@@ -20,8 +20,8 @@ from interlock.protocol.limits import (
     TOOL_INPUT_HEAD_BYTES,
 )
 from interlock.protocol.sizes import json_size
-from interlock.runner.session.journal import Journal
-from interlock.runner.session.state import SessionState, TurnState
+from interlock.runner.journal import Journal
+from interlock.runner.session_state import SessionState, TurnState
 from interlock.runner.turn.interactions import Interactions, LivePresence
 from interlock.runner.turn.turn_writer import StoredTurnWriter
 from interlock.session.transfers import join

@@ -11,7 +11,9 @@ from interlock.protocol.frames import encode
 from interlock.runner.workspace.git_report import (
     MAX_FILE_DIFF_BYTES,
     MAX_FILES,
+    SUBJECT_CHARS,
     GitReport,
+    read_commits,
     read_listing,
     read_report,
     unquoted,
@@ -88,3 +90,13 @@ def test_the_worst_that_git_can_print_fits_in_a_frame() -> None:
     assert all(len(msgspec.json.encode(one.diff)) <= MAX_FILE_DIFF_BYTES + 2 for one in report.files)
     encode(Frame(type="x-interlock.workspace.changes", message_id="m", timestamp="", payload=p.WorkspaceChanges(
         request_id="r", session_id="s", count=report.total, files=report.files)))
+
+
+def test_commits_are_read_and_what_is_none_is_left_out() -> None:
+    long_id = "2" * 64
+    late = f"{long_id}\n99999999999999\n\n{'x' * 999}"
+    log = "\0".join((f"{A}\n1700000000\nAnn\nfix it", late, "nothing", "x\n1\na\nb", ""))
+    first, second = read_commits(log.encode())
+    assert (first.commit, first.at, first.author, first.subject) == (A, "2023-11-14T22:13:20.000Z", "Ann", "fix it")
+    assert (second.commit, second.at, second.author, len(second.subject)) == (long_id, None, "", SUBJECT_CHARS)
+    assert read_commits(b"\xff" + A.encode()) == []

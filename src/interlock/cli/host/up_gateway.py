@@ -235,7 +235,7 @@ class Up:
 
     async def _announced(self, gateway: Child, state: Path) -> str:
         """Wait until a gateway announces its address; returns its URL."""
-        async with _ReadyTimeout("gateway", gateway):
+        async with _ReadyTimeout(gateway):
             while True:
                 running = gateway_file(state)
                 if running is not None and running.pid == gateway.pid:
@@ -245,7 +245,7 @@ class Up:
     async def _online(self) -> Node:
         """Wait until the gateway counts the runner as online."""
         gateway = OwnGateway(self._url, self._state)
-        async with _ReadyTimeout("runner", self._runner):
+        async with _ReadyTimeout(self._runner):
             while True:
                 for node in await gateway.nodes():
                     if node.node_id == LOCAL_RUNNER and node.status != "offline":
@@ -277,7 +277,7 @@ def _not_started(child: Child, why: str) -> Trouble:
 class _ReadyTimeout:
     """Bounds the wait for a child to READY_TIMEOUT_S, and raises one sentence instead of the timeout."""
 
-    def __init__(self, name: str, child: Child) -> None:
+    def __init__(self, child: Child) -> None:
         self._child = child
         self._timeout = asyncio.timeout(READY_TIMEOUT_S)
 

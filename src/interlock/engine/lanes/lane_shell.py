@@ -16,8 +16,7 @@ from interlock.engine.bridge.inputs.gateway import ClockTicked
 from interlock.engine.bridge.kernel import Decide
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.lane_state import LaneState
-from interlock.engine.lanes.inbox import Inbox, Run
-from interlock.engine.lanes.inputs import Job, Keep, LaneRunnerLink
+from interlock.engine.lanes.inbox import Inbox, Job, Keep, LaneRunnerLink, Run
 from interlock.engine.membership import Hold, LaneMoved, Room
 from interlock.engine.viewers.stream_items import Durable, durable
 from interlock.engine.viewers.viewers import Viewers

@@ -23,7 +23,7 @@ from interlock.engine.bridge.lane_state import LaneHome, LaneState, Limits
 from interlock.engine.bridge.link.mismatch import RowMismatch, examine, subjects
 from interlock.engine.bridge.tenant_lane import is_tenant_lane, tenant_lane_id, tenant_lane_state
 from interlock.engine.lanes.due_sessions import DueSessions
-from interlock.engine.lanes.inputs import LaneRunnerLink
+from interlock.engine.lanes.inbox import LaneRunnerLink
 from interlock.engine.lanes.lane_reader import LaneReader, ReadLane, decode_state
 from interlock.engine.lanes.lane_shell import BROKEN_WAIT_S, LaneShell
 from interlock.engine.lanes.rows import RowAudit

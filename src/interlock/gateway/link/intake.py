@@ -21,17 +21,15 @@ from interlock.engine.bridge.inputs.runner import (
 )
 from interlock.engine.bridge.link.losses import FULL
 from interlock.engine.engine import Engine
-from interlock.engine.lanes.inbox import Run
-from interlock.engine.lanes.inputs import Job
+from interlock.engine.lanes.inbox import Job, Run
 from interlock.engine.lanes.lane_shell import LaneShell
 from interlock.engine.presence import Present
 from interlock.gateway.link.outflow import LinkClosed
 from interlock.ports.signals import Signal
 from interlock.protocol import payloads as p
-from interlock.protocol.batches import split
 from interlock.protocol.codes import CloseCode, Code
 from interlock.protocol.envelope import Frame, Wire
-from interlock.protocol.frames import Class, Direction, InvalidFrame, decode_wire, frame_class, understand
+from interlock.protocol.frames import Class, Direction, InvalidFrame, decode_wire, frame_class, split, understand
 from interlock.protocol.integers import decode_whole
 from interlock.protocol.limits import LARGEST_SEQ
 from interlock.protocol.refusals import CLOSE, LinkRefusal, reason

@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 
 from interlock.ports.signals import Signal
-from interlock.protocol.batches import join
 from interlock.protocol.codes import CloseCode
+from interlock.protocol.frames import join
 from interlock.protocol.limits import ACK_DELAY_MS, MIB
 
 OUTFLOW_BYTES = 16 * MIB

@@ -30,11 +30,10 @@ from interlock.ports import trips
 from interlock.ports.leases import Overtaken
 from interlock.ports.ledger import LaneName, LedgerError
 from interlock.protocol import payloads as p
-from interlock.protocol.batches import BATCH
 from interlock.protocol.clock import iso
 from interlock.protocol.codes import CloseCode, Code
 from interlock.protocol.envelope import DPS_VERSION, Frame
-from interlock.protocol.frames import Direction, InvalidFrame, decode_wire, encode, understand
+from interlock.protocol.frames import BATCH, Direction, InvalidFrame, decode_wire, encode, understand
 from interlock.protocol.identifiers import uuid4
 from interlock.protocol.limits import (
     ACK_DELAY_MS,

@@ -11,11 +11,10 @@ from websockets.asyncio.client import ClientConnection
 from interlock.ports.clock import Clock, Entropy
 from interlock.ports.outbox import Outbox
 from interlock.ports.outbox import StoredFrame as StoredFrame
-from interlock.protocol.batches import split
 from interlock.protocol.clock import iso
 from interlock.protocol.codes import CloseCode
 from interlock.protocol.envelope import Frame
-from interlock.protocol.frames import encode
+from interlock.protocol.frames import encode, split
 from interlock.protocol.identifiers import uuid4
 from interlock.protocol.limits import ACK_FRAMES, MAX_MESSAGE_BYTES
 from interlock.protocol.payloads import (

@@ -12,14 +12,14 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
 from websockets.typing import Subprotocol
 
+from interlock.config.service_url import is_loopback
 from interlock.ports.clock import Clock, Entropy
 from interlock.ports.objects import Objects
 from interlock.ports.outbox import Outbox
-from interlock.protocol.batches import BATCH
 from interlock.protocol.clock import iso
 from interlock.protocol.codes import CloseCode, Code
 from interlock.protocol.envelope import DPS_VERSION, Frame
-from interlock.protocol.frames import Direction, InvalidFrame, decode, encode
+from interlock.protocol.frames import BATCH, Direction, InvalidFrame, decode, encode
 from interlock.protocol.identifiers import uuid4
 from interlock.protocol.limits import (
     ACK_DELAY_MS,
@@ -42,7 +42,7 @@ from interlock.protocol.refusals import LinkRefusal, read_moved, read_outdated, 
 from interlock.runner.link.attachment import LinkBroken, LinkSession, Look, first, no_look
 from interlock.runner.link.inbound import Control, Inbound
 from interlock.runner.link.outflow import Outflow
-from interlock.runner.link.reconnect import Backoff, UnsafeUrl, check_url, is_loopback, moved_url
+from interlock.runner.link.reconnect import Backoff, UnsafeUrl, check_url, moved_url
 
 CLOSE_TIMEOUT_S = 2
 """A peer that does not answer a close within this is disconnected."""

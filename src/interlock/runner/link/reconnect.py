@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ipaddress import ip_address
 from urllib.parse import urlsplit
 
+from interlock.config.service_url import is_loopback
 from interlock.ports.clock import Entropy
 from interlock.protocol.limits import RECONNECT_MAX_MS, RECONNECT_MIN_MS
 
@@ -51,16 +51,6 @@ def moved_url(old: str, place: str) -> str:
     if old.startswith("wss:") and not url.startswith("wss:"):
         raise UnsafeUrl(f"The gateway's new address {place!r} has no TLS, unlike the old one.")
     return url
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether `host` never leaves this machine."""
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def check_url(url: str) -> str:

@@ -27,8 +27,8 @@ from interlock.runner.process.descriptors import is_shortage, shortage
 from interlock.runner.process.environment import SESSION
 from interlock.runner.process.exits import exit_from_status
 from interlock.runner.process.lines import READ_BYTES, BoundedLines
+from interlock.runner.process.programs import NoPrograms, ProgramLines
 from interlock.runner.process.streams import AgentOutput, Input, SupervisorSocket, Tail
-from interlock.runner.session.programs import NoPrograms, ProgramLines
 
 TERMINATE_GRACE_S = TERMINATE_GRACE_MS / 1000
 SUPERVISOR_WAIT_S = supervisor.KILL_WAIT_S + 10

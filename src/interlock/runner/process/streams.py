@@ -10,7 +10,7 @@ from typing import IO, cast
 
 from interlock.protocol.limits import STDERR_TAIL_BYTES
 from interlock.runner.process.lines import READ_BYTES
-from interlock.runner.session.programs import ProgramLines
+from interlock.runner.process.programs import ProgramLines
 
 LAST_READS = 8
 """Reads that drain a pipe without writers; bounded, since a survivor may continue to write."""

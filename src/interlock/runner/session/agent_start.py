@@ -22,12 +22,12 @@ from interlock.protocol.codes import Code
 from interlock.protocol.envelope import DPS_VERSION, Frame
 from interlock.protocol.integers import whole
 from interlock.protocol.limits import LARGEST_SEQ
+from interlock.runner.journal import Journal
 from interlock.runner.process import outlet
 from interlock.runner.process.descriptors import is_shortage, shortage
 from interlock.runner.process.environment import environment
+from interlock.runner.process.programs import ProgramDesk
 from interlock.runner.session.idle_programs import IdlePrograms
-from interlock.runner.session.journal import Journal
-from interlock.runner.session.programs import ProgramDesk
 from interlock.runner.session.session_box import Boxing, BoxRefused
 from interlock.runner.session.session_context import Surroundings
 from interlock.runner.staged.store import Staged

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 from interlock.ports.process import Decision, HeldProgram, Programs, StartedBelow
 from interlock.protocol.codes import Code
-from interlock.runner.session.journal import Journal
+from interlock.runner.journal import Journal
 
 MAX_REPORTED = 20
 """Command lines reported as started between turns, per opening; later ones start without a report."""

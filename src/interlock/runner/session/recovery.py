@@ -10,10 +10,10 @@ from interlock.protocol import payloads as p
 from interlock.protocol.codes import Code
 from interlock.protocol.envelope import Frame
 from interlock.protocol.frames import Direction, InvalidFrame, decode
-from interlock.runner.session.journal import Journal
+from interlock.runner.journal import Journal
 from interlock.runner.session.session_control import refusal
-from interlock.runner.session.state import TurnState
 from interlock.runner.session.uploads import forget, take_chunk
+from interlock.runner.session_state import TurnState
 from interlock.runner.turn import endings
 from interlock.runner.turn.blocks import PREFIXES
 from interlock.runner.turn.tool_calls import AnnouncedCall

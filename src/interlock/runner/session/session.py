@@ -25,6 +25,8 @@ from interlock.protocol.box import Box
 from interlock.protocol.codes import Code
 from interlock.protocol.envelope import Frame
 from interlock.protocol.frames import FRAMES
+from interlock.runner.journal import Journal
+from interlock.runner.process.programs import ProgramDesk
 from interlock.runner.session.agent_start import (
     OpenRefused,
     as_configured,
@@ -37,12 +39,10 @@ from interlock.runner.session.agent_start import (
     prepare,
     refusal,
 )
-from interlock.runner.session.journal import Journal
-from interlock.runner.session.programs import ProgramDesk
 from interlock.runner.session.prompt_intake import PromptRefused, check_box, files_of, take_plan, take_prompt
 from interlock.runner.session.session_context import Surroundings
-from interlock.runner.session.state import SessionState
 from interlock.runner.session.uploads import Uploads
+from interlock.runner.session_state import SessionState
 from interlock.runner.staged.store import Staged
 from interlock.runner.staged.turns import StagedTurns
 from interlock.runner.turn import endings, turn_pause

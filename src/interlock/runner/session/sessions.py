@@ -16,9 +16,9 @@ from interlock.runner.session.recovery import recover
 from interlock.runner.session.session import RunnerSession
 from interlock.runner.session.session_context import Surroundings
 from interlock.runner.session.session_control import ControllerRule, NotifyRefused, TakeRefused
-from interlock.runner.session.state import SessionState, decode_state, encode_state
 from interlock.runner.session.uploads import held_by
-from interlock.runner.workspace.workspace_changes import WorkspaceReader
+from interlock.runner.session.workspace_changes import WorkspaceReader
+from interlock.runner.session_state import SessionState, decode_state, encode_state
 
 log = structlog.get_logger()
 

@@ -18,7 +18,7 @@ from interlock.protocol.envelope import Frame
 from interlock.protocol.frames import Direction, InvalidFrame, decode, encode
 from interlock.protocol.limits import HELD_UPLOADS_BYTES, MAX_CONTENT_PARTS
 from interlock.protocol.payloads import Features, FileTransfer
-from interlock.runner.session.state import PromptUpload, SessionState
+from interlock.runner.session_state import PromptUpload, SessionState
 from interlock.session.transfers import TransferRefused, check_same, place_of, restored
 
 FEATURES = {"image": "images", "audio": "audio", "file": "files", "video": "video"}

@@ -84,16 +84,15 @@ class Staged:
         self._keep(_Kept(self._session_id, str(self.workspace), now_ns, found.bases))
         return found
 
-    def land(self, changes: Sequence[FileChange], now_ns: int,
-             after: Callable[[str], None] = lambda _step: None) -> LandingReport:
+    def land(self, changes: Sequence[FileChange], after: Callable[[str], None] = lambda _step: None) -> LandingReport:
         """Land approved changes. From the first line on, `resume` completes them after a kill. Raises OSError."""
         _write(self._journal, _Landing(digest_of(list(changes)), list(changes)))
         after("journal written")
-        return self._land(now_ns, after)
+        return self._land(after)
 
-    def resume(self, now_ns: int) -> LandingReport | None:
+    def resume(self) -> LandingReport | None:
         """Finish the landing that a kill interrupted; None if there is none. Raises OSError."""
-        return self._land(now_ns, lambda _step: None) if self._journal.exists() else None
+        return self._land(lambda _step: None) if self._journal.exists() else None
 
     def reported(self) -> None:
         """Forget the last landing, once its outcome is durable elsewhere."""
@@ -129,7 +128,7 @@ class Staged:
         remove_tree(self.directory)
         return True
 
-    def _land(self, now_ns: int, after: Callable[[str], None]) -> LandingReport:
+    def _land(self, after: Callable[[str], None]) -> LandingReport:
         landing = msgspec.json.decode(self._journal.read_bytes(), type=_Landing)
         report = land(self.upper, self.workspace, landing.changes, landing.digest, after)
         kept = self._read()

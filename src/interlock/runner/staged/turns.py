@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from interlock.ports.agent import AgentQuestion, InteractionAnswer, TurnOutcome
 from interlock.protocol import payloads as p
 from interlock.protocol.codes import Code
-from interlock.runner.session.journal import Journal
+from interlock.runner.journal import Journal
 from interlock.runner.staged.difference import Difference
 from interlock.runner.staged.entries import FileChange
 from interlock.runner.staged.later import marks
@@ -43,7 +43,7 @@ class StagedTurns:
         """Finish and report a landing that a kill interrupted. Raises OSError."""
         if not self.staged.exists:
             return
-        done = await asyncio.to_thread(self.staged.resume, self.staged.moment())
+        done = await asyncio.to_thread(self.staged.resume)
         if done is not None:
             await self._report(landed(done, await self._later(done.done)))
             await asyncio.to_thread(self.staged.reported)
@@ -70,7 +70,7 @@ class StagedTurns:
             return
         changes = picked(found.changes, picked_by(answer, found))
         later = await self._later(changes)  # Before landing: changes of git's attributes are visible only now.
-        done = await asyncio.to_thread(lambda: staged.land(changes, staged.moment()))
+        done = await asyncio.to_thread(staged.land, changes)
         await self._report(landed(done, later))
         await asyncio.to_thread(staged.reported)
         await self._left()

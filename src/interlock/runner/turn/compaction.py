@@ -9,7 +9,7 @@ from interlock.protocol.codes import Code
 from interlock.protocol.envelope import Frame
 from interlock.protocol.frames import InvalidFrame, encode
 from interlock.protocol.payloads import Compacted, SessionCompact
-from interlock.runner.session.journal import Journal
+from interlock.runner.journal import Journal
 from interlock.runner.turn.endings import compaction_usage
 
 TOO_LONG = "The agent's summary cannot be sent: {}."

@@ -11,7 +11,7 @@ from interlock.ports.agent import CompactionFailed
 from interlock.protocol.codes import Code
 from interlock.protocol.envelope import Frame
 from interlock.protocol.payloads import Compacted, SessionCompact, SessionError
-from interlock.runner.session.journal import Journal
+from interlock.runner.journal import Journal
 from interlock.runner.turn.compaction import reported
 
 PLAN_WAIT_S = 600.0

@@ -12,9 +12,9 @@ from interlock.protocol.clock import iso
 from interlock.protocol.codes import Code
 from interlock.protocol.envelope import Frame
 from interlock.protocol.limits import LARGEST_SEQ
+from interlock.runner.journal import Journal
 from interlock.runner.process.exits import ExitKind, kind_of, sentence_of
-from interlock.runner.session.journal import Journal
-from interlock.runner.session.state import TurnState
+from interlock.runner.session_state import TurnState
 
 STDERR_LINES = 20
 STDERR_CHARS = 4_000

@@ -13,9 +13,9 @@ from interlock.protocol import payloads as p
 from interlock.protocol.denial_text import No
 from interlock.protocol.envelope import Frame
 from interlock.protocol.limits import EXPIRY_SLACK_MS, HELD_TIMEOUT_MS
-from interlock.runner.session.journal import MAX_NAME_CHARS, MAX_TITLE_CHARS, Journal
-from interlock.runner.session.links import resolved_paths
+from interlock.runner.journal import MAX_NAME_CHARS, MAX_TITLE_CHARS, Journal
 from interlock.runner.turn.blocks import sound
+from interlock.runner.turn.resolved_paths import resolved_paths
 
 
 def subject_bytes(question: AgentQuestion, resolved_paths: Mapping[str, str]) -> bytes:

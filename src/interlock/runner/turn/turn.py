@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from typing import NamedTuple
 
 import structlog
 
 from interlock.ports.agent import Agent, AgentPrompt, AgentQuestion, InteractionAnswer, ProcessExit, TurnOutcome
 from interlock.protocol.codes import Code
 from interlock.protocol.envelope import Frame
+from interlock.protocol.limits import AGENT_IDLE_MS, CANCEL_GRACE_MS, TERMINATE_GRACE_MS
 from interlock.protocol.payloads import AgentState
-from interlock.runner.session.journal import Journal
-from interlock.runner.session.programs import KIND, TOOL
-from interlock.runner.session.session_context import SessionTimeouts
-from interlock.runner.session.state import TurnState
+from interlock.runner.journal import Journal
+from interlock.runner.process.programs import KIND, TOOL
+from interlock.runner.session_state import TurnState
 from interlock.runner.staged.turns import StagedTurns
 from interlock.runner.turn import endings
 from interlock.runner.turn.context_overflow import Overflow
@@ -26,6 +27,21 @@ TICK_S = 1.0
 """Interval at which the backstop checks whether its clock runs."""
 
 log = structlog.get_logger()
+
+
+class SessionTimeouts(NamedTuple):
+    """Time limits of a session in seconds; shorter in tests."""
+
+    cancel_s: float = CANCEL_GRACE_MS / 1000
+    """For the agent's own cancel (A-4)."""
+    end_s: float = TERMINATE_GRACE_MS / 1000 + 2
+    """Added for a program that can only be cancelled by ending it."""
+    drain_s: float = 10.0
+    """After the process's end its adapter must have written the rest within this."""
+    idle_s: float = AGENT_IDLE_MS / 1000
+    """An agent that is idle for this long is closed."""
+    backstop_s: float = 30.0
+    """The runner's timer for a prompt's timeout_ms is longer than the gateway's, which decides, by this."""
 
 
 class RunnerTurn:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from interlock.ports.agent import Agent
 from interlock.protocol import payloads as p
-from interlock.runner.session.journal import Journal
+from interlock.runner.journal import Journal
 from interlock.runner.turn.interactions import Interactions
 
 

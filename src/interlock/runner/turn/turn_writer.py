@@ -24,9 +24,9 @@ from interlock.protocol.limits import (
     PLAN_STEPS_MAX,
 )
 from interlock.protocol.sizes import split_text
-from interlock.runner.session.journal import MAX_NAME_CHARS, MAX_TITLE_CHARS, Journal
-from interlock.runner.session.programs import KIND as PROGRAM
-from interlock.runner.session.state import TurnState
+from interlock.runner.journal import MAX_NAME_CHARS, MAX_TITLE_CHARS, Journal
+from interlock.runner.process.programs import KIND as PROGRAM
+from interlock.runner.session_state import TurnState
 from interlock.runner.turn.allowed_input import allowed_input, without_yes
 from interlock.runner.turn.blocks import BlockDelta, Blocks, Done, Kind, sound
 from interlock.runner.turn.context_overflow import Overflow

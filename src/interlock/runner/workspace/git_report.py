@@ -1,4 +1,5 @@
-"""Parse the output of `git diff` with `--raw`, `--numstat` and `--patch` into changed files, bounded (J-4). Pure."""
+"""Parse the output of `git diff` with `--raw`, `--numstat` and `--patch` into changed files, and that of `git log` into
+commits, bounded (J-4). Pure."""
 
 from __future__ import annotations
 
@@ -6,10 +7,12 @@ import re
 from collections.abc import Container, Iterator, Sequence
 from typing import Literal, NamedTuple
 
+from interlock.protocol.clock import iso
 from interlock.protocol.limits import KIB
-from interlock.protocol.payloads import ChangedFile
+from interlock.protocol.payloads import ChangedCommit, ChangedFile
 from interlock.protocol.sizes import json_size
 from interlock.runner.turn.blocks import fit
+from interlock.runner.workspace.git_place import COMMIT
 
 MAX_FILES = 200
 """Paths that are listed; further ones are only counted."""
@@ -18,6 +21,10 @@ MAX_FILE_DIFF_BYTES = 64 * KIB
 MAX_REPORT_BYTES = 512 * KIB
 """Limit of paths and diffs together, as JSON, so that the answer fits in a frame; beyond it diffs, then files, are
 omitted."""
+AUTHOR_CHARS = 100
+SUBJECT_CHARS = 200
+_SECONDS = re.compile(r"[0-9]{1,10}")
+"""Matches up to the year 2286; a commit with a later time has no time."""
 RENAME_SIGN = b" => "
 FILE_BYTES = 256
 """Size of one file's entry beside its path and its diff."""
@@ -183,3 +190,16 @@ def _cut(text: str, budget: int) -> str:
     if json_size(text) <= budget:
         return text
     return text[:fit(text, budget)].rpartition("\n")[0]
+
+
+def read_commits(printed: bytes) -> list[ChangedCommit]:
+    """Parse commits: id, time in seconds, author and subject, a line each, and a NUL between two commits. Other text is
+    omitted."""
+    found = (one.decode("utf-8", "replace").strip("\n").split("\n", 3) for one in printed.split(b"\0"))
+    return [ChangedCommit(commit=parts[0], at=iso(int(parts[1]) * 1000) if _SECONDS.fullmatch(parts[1]) else None,
+                          author=_short(parts[2], AUTHOR_CHARS), subject=_short(parts[3], SUBJECT_CHARS))
+            for parts in found if len(parts) == 4 and COMMIT.fullmatch(parts[0])]
+
+
+def _short(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most - 1]}…"

@@ -17,10 +17,10 @@ from interlock.protocol import payloads as p
 from interlock.runner.agent_catalog import Offered, Offering
 from interlock.runner.process.process import AgentProcess
 from interlock.runner.session.session_box import NO_BOX, Boxing
-from interlock.runner.session.state import SessionState
+from interlock.runner.session.workspace_changes import MAX_COMMITS, MAX_COMPARED_BYTES, WorkspaceReader
+from interlock.runner.session_state import SessionState
 from interlock.runner.workspace.git_place import checked_out
 from interlock.runner.workspace.git_report import MAX_FILES
-from interlock.runner.workspace.workspace_changes import MAX_COMMITS, MAX_COMPARED_BYTES, WorkspaceReader
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("J-4"),
               pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")]

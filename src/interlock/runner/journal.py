@@ -23,7 +23,7 @@ from interlock.protocol.envelope import Frame
 from interlock.protocol.frames import encode
 from interlock.protocol.identifiers import uuid4
 from interlock.protocol.limits import LARGEST_SEQ
-from interlock.runner.session.state import SessionState, encode_state
+from interlock.runner.session_state import SessionState, encode_state
 
 MAX_SENTENCE_CHARS = 8_000
 """Limit of a message for people; a longer one is cut, so that an agent cannot make a frame too large (L-2)."""

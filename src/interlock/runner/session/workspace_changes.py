@@ -24,11 +24,10 @@ from interlock.protocol.limits import KIB, MIB
 from interlock.protocol.payloads import ChangedCommit, WorkspaceChanges, WorkspaceLook
 from interlock.runner.agent_catalog import Offered
 from interlock.runner.session.session_box import Boxing, BoxRefused
-from interlock.runner.session.state import SessionState
+from interlock.runner.session_state import SessionState
 from interlock.runner.turn.blocks import sound
-from interlock.runner.workspace.git_log import read_commits
 from interlock.runner.workspace.git_place import COMMIT, PLAIN, NotReadable, Repository, find_repository
-from interlock.runner.workspace.git_report import MAX_FILES, Entry, read_listing, read_report
+from interlock.runner.workspace.git_report import MAX_FILES, Entry, read_commits, read_listing, read_report
 from interlock.runner.workspace.workspace import WorkspaceMissing, WorkspaceRefused, resolve_workspace
 
 LOOK_S = 8.0

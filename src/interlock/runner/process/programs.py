@@ -18,7 +18,7 @@ from interlock.ports.agent import AgentQuestion, InteractionAnswer, Option
 from interlock.ports.process import Decision, HeldProgram, Programs, StartedBelow
 from interlock.protocol.codes import Code
 from interlock.protocol.hold import BELOW, PROGRAM
-from interlock.runner.session.journal import Journal
+from interlock.runner.journal import Journal
 
 TOOL = KIND = PROGRAM
 """Name and kind of the tool call for a program's start; no agent's own call has this kind."""

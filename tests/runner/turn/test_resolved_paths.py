@@ -9,8 +9,7 @@ import pytest
 
 from interlock.command.facts.request import NOT_RESOLVED
 from interlock.ports.agent import AgentQuestion
-from interlock.runner.session import links
-from interlock.runner.session.links import resolved_paths
+from interlock.runner.turn.resolved_paths import resolved_paths
 
 pytestmark = pytest.mark.anyio
 
@@ -114,7 +113,7 @@ async def test_what_may_lead_too_many_ways_is_not_resolved(workspace: Path, line
 @pytest.mark.req("H-6", "H-7")
 async def test_with_more_paths_than_are_resolved_the_runner_says_so(
         workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(links, "MAX_LOOKS", 20)
+    monkeypatch.setattr("interlock.runner.turn.resolved_paths.MAX_LOOKS", 20)
     line = "cat " + " ".join(f"./{at}" for at in range(20)) + " link/passwd"
 
     assert NOT_RESOLVED in await resolved_paths(question(command=line), str(workspace))
@@ -123,6 +122,6 @@ async def test_with_more_paths_than_are_resolved_the_runner_says_so(
 @pytest.mark.req("H-6", "H-7")
 async def test_a_file_system_that_does_not_answer_leaves_nothing_to_be_allowed(
         workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(links, "WAIT_S", 0.0)
+    monkeypatch.setattr("interlock.runner.turn.resolved_paths.WAIT_S", 0.0)
 
     assert await resolved_paths(question(path="link/passwd"), str(workspace)) == {NOT_RESOLVED: ""}

@@ -9,7 +9,7 @@ import pytest
 
 from interlock.protocol import payloads as p
 from interlock.protocol.envelope import Frame
-from interlock.runner.session.state import SessionState, TurnState, decode_state, encode_state
+from interlock.runner.session_state import SessionState, TurnState, decode_state, encode_state
 
 pytestmark = pytest.mark.req("D-6", "D-7")
 

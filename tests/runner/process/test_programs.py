@@ -15,8 +15,8 @@ from interlock.command.policy.rule import PolicySubject
 from interlock.engine.bridge.approvals.policy_subjects import request_subject
 from interlock.ports.agent import AgentQuestion, InteractionAnswer
 from interlock.ports.process import Decision, HeldProgram, StartedBelow
-from interlock.runner.session.journal import Journal
-from interlock.runner.session.programs import (
+from interlock.runner.journal import Journal
+from interlock.runner.process.programs import (
     MAX_OUTSIDE,
     ProgramDesk,
     ProgramLines,
@@ -24,7 +24,7 @@ from interlock.runner.session.programs import (
     program_input,
     summary,
 )
-from interlock.runner.session.state import SessionState
+from interlock.runner.session_state import SessionState
 from runner.stage import StillClock
 from runner.turn.test_turn_writer import Kept
 
