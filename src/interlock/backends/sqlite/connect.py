@@ -25,8 +25,8 @@ CHECKPOINT_PAGES = 4_000
 """The write-ahead log is checkpointed about this often (16 MB)."""
 LOG_BYTES = 64 * 1024 * 1024
 """A larger write-ahead log, caused by a long read, is truncated to this at a checkpoint."""
-CACHED_STATEMENTS = 256
-"""Prepared statements kept per connection; more than there are queries."""
+CACHED_STATEMENTS = 512
+"""Prepared statements kept per connection; more than there are queries, of each number of rows."""
 TREE_PAGE = 1_000
 """Leaves from which a tree is built at a time."""
 _WHOLE_IN_FILE = "immutable=1"

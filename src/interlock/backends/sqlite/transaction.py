@@ -56,9 +56,9 @@ BIT_NUMBER = 24
 """Bits of a bit's number: a part takes 2 MB."""
 PROBES = 4
 
-ROWS_A_STEP = (64, 32, 16, 8, 4, 2, 1)
+ROWS_A_STEP = (64, 48, 32, 24, 16, 12, 8, 6, 4, 3, 2, 1)
 """Rows of one statement: each step of SQLite releases the interpreter lock, and reacquiring it from a busy event loop
-can cost more than the row. Each size is twice the next one, so no remainder uses a size twice."""
+can cost more than the row. Up to 63 rows are at most three statements of these sizes."""
 
 
 def write_rows(connection: SqliteDatabase, table: queries.BufferedTable, given: Sequence[Sequence[Value]]) -> None:
