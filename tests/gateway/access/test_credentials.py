@@ -11,6 +11,7 @@ import pytest
 
 from interlock.backends.memory.ledger import MemoryLedger
 from interlock.gateway.access.credentials import (
+    AHEAD_MS,
     CACHE_KEYS,
     CACHE_MS,
     OWNER_FILE,
@@ -21,6 +22,7 @@ from interlock.gateway.access.credentials import (
     new_key,
     read_owner_key,
 )
+from interlock.ports import trips
 from interlock.ports.ledger import Put, WriteBatch
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import KeyRecord
@@ -179,6 +181,51 @@ async def test_a_key_that_is_revoked_while_it_is_looked_up_is_refused_at_once() 
         with pytest.raises(Problem, match="no longer accepted"):
             await refused
     assert credentials.known("ilk_x", 1_000_000) is None
+
+
+@pytest.mark.req("K-1")
+async def test_a_key_in_use_is_looked_up_before_it_has_to_be_so_that_no_request_waits() -> None:
+    ledger, clock = Slow(), StillClock()
+    ledger.go.set()
+    await ledger.commit(WriteBatch([Put(SLOW_KEY)]))
+    credentials = Credentials(ledger, clock)
+    first = await credentials.principal("ilk_x")
+    clock.at += CACHE_MS - AHEAD_MS - 1
+    assert credentials.known("ilk_x", clock.at) is first
+    assert not credentials._looking, "it is looked up no more often than necessary"
+
+    ledger.go.clear()
+    clock.at += 1
+    counted = trips.CURRENT.set(spent := trips.Trips())
+    requests = [credentials.known("ilk_x", clock.at) for _ in range(64)]
+    trips.CURRENT.reset(counted)
+    (lookup,) = credentials._looking.values()
+    assert requests == [first] * 64
+    ledger.go.set()
+    await lookup
+
+    assert ledger.looks == 2
+    assert spent == trips.Trips(), "the requests waited for none of it"
+    clock.at += AHEAD_MS
+    assert credentials.known("ilk_x", clock.at) == first, "the lookup counts from its begin"
+    clock.at += CACHE_MS - AHEAD_MS
+    assert credentials.known("ilk_x", clock.at) is None
+
+
+@pytest.mark.req("K-1")
+async def test_a_key_that_is_found_revoked_ahead_is_refused_at_once() -> None:
+    ledger, clock = Counting(), StillClock()
+    await ledger.commit(WriteBatch([Put(SLOW_KEY)]))
+    credentials = Credentials(ledger, clock)
+    await credentials.principal("ilk_x")
+    await ledger.commit(WriteBatch([Put(msgspec.structs.replace(SLOW_KEY, revoked=True))]))
+    clock.at += CACHE_MS - AHEAD_MS
+    assert credentials.known("ilk_x", clock.at) is not None
+    await asyncio.wait(credentials._looking.values())
+
+    assert credentials.known("ilk_x", clock.at) is None
+    with pytest.raises(Problem, match="no longer accepted"):
+        await credentials.principal("ilk_x")
 
 
 @pytest.mark.req("K-1", "K-3")

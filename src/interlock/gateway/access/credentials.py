@@ -9,8 +9,10 @@ import hashlib
 import hmac
 import os
 from collections import OrderedDict
+from collections.abc import Coroutine
+from contextvars import Context
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 import structlog
@@ -55,6 +57,8 @@ REFUSED_KEYS = 4_096
 CACHE_MS = 1_000
 """A credential that another gateway on the same ledger revoked is refused at the latest after this; one revoked here at
 once."""
+AHEAD_MS = 250
+"""A credential that is used so shortly before it has to be looked up again is looked up meanwhile: no request waits."""
 
 log = structlog.get_logger("interlock.gateway")
 
@@ -191,11 +195,18 @@ class Credentials:
         """Sent after a revocation here, so that other gateways also look up again."""
 
     def known(self, token: str, now_ms: int) -> Principal | None:
-        """Return the principal of a token that was looked up within CACHE_MS before `now_ms`; None for any other."""
+        """Return the principal of a token that was looked up within CACHE_MS before `now_ms`; None for any other. In
+        the last AHEAD_MS of them it begins the next lookup."""
         if len(token) > JWT_CHARS or not token.isascii():
             return None
-        known = self._known.get(digest(token))
-        return known[1] if known is not None and now_ms < known[0] else None
+        hashed = digest(token)
+        known = self._known.get(hashed)
+        if known is None or now_ms >= known[0]:
+            return None
+        if known[0] - now_ms <= AHEAD_MS and hashed not in self._looking:
+            # Not in the request's context: this request waits for nothing that is read there.
+            self._begin(hashed, self._look_up(token, hashed, known[1], now_ms), Context())
+        return known[1]
 
     async def principal(self, token: str) -> Principal:
         """Return a token's principal. Raises Problem Unauthorized; UpstreamError or Unavailable if an issuer does not
@@ -213,9 +224,15 @@ class Credentials:
         if looking is None:
             self._known.pop(hashed, None)
             before = known[1] if known is not None else None
-            looking = self._looking[hashed] = asyncio.create_task(self._look_up(token, hashed, before, now))
-            looking.add_done_callback(_retrieve_error)
+            looking = self._begin(hashed, self._look_up(token, hashed, before, now))
         return await asyncio.shield(looking)  # A request that ends early does not end it for the others.
+
+    def _begin(self, hashed: str, lookup: Coroutine[Any, Any, Principal], context: Context | None = None
+               ) -> asyncio.Task[Principal]:
+        """Start a lookup, which requests that arrive meanwhile share."""
+        looking = self._looking[hashed] = asyncio.create_task(lookup, context=context)
+        looking.add_done_callback(_retrieve_error)
+        return looking
 
     async def _look_up(self, token: str, hashed: str, before: Principal | None, now_ms: int) -> Principal:
         """Judge a token and remember the result, unless something was revoked meanwhile: it may have been read before.
@@ -224,6 +241,7 @@ class Credentials:
             principal = await self._judged(token, hashed, before)
         except Problem as problem:
             if self._ended(hashed) and problem.code == "Unauthorized":
+                self._known.pop(hashed, None)
                 self._refused.pop(hashed, None)
                 self._refused[hashed] = self._clock.monotonic_ms() + CACHE_MS
                 if len(self._refused) > REFUSED_KEYS:
@@ -233,6 +251,7 @@ class Credentials:
             self._ended(hashed)
             raise
         if self._ended(hashed):
+            self._known.pop(hashed, None)  # The one that was looked up longest ago is dropped first.
             self._known[hashed] = (now_ms + CACHE_MS, principal)
             if len(self._known) > CACHE_KEYS:
                 self._known.popitem(last=False)
