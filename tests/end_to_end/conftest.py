@@ -15,7 +15,7 @@ from proof.processes.stack import CLUSTER, Stack
 HERE = Path(__file__).resolve().parent
 OWN_GATEWAYS = frozenset({
     "test_backup.py", "test_bare_host.py", "test_builtin_page.py", "test_clocks_apart.py", "test_half_open.py",
-    "test_how_to_pages.py", "test_kept_states.py", "test_pages.py", "test_two_gateways.py"})
+    "test_how_to_pages.py", "test_kept_states.py", "test_pages.py", "test_set_clock.py", "test_two_gateways.py"})
 """Modules that start gateways by themselves, one or a whole cluster: on three gateways they would only be repeated."""
 MISBEHAVING = Path(__file__).resolve().parents[1] / "agents" / "misbehaving.py"
 

@@ -111,8 +111,11 @@ class Table:
         self, policy: RuleSet | None = None, permission: str = "asks", timeout_ms: int = 60_000,
         transcripts: TranscriptStore | None = None, context_owner: str = "agent",
         holding: Holding | None = None, box: Box | None = None, decide: Decide = decide,
+        wall: ManualClock | None = None,
     ) -> None:
         self.decide = decide
+        self.wall = wall
+        """The machine's own clock, if it is off the line of deadlines."""
         self.clock = ManualClock()
         self.ledger: Ledger = MemoryLedger()
         self.objects = MemoryObjects()
@@ -131,7 +134,7 @@ class Table:
     def begin(self) -> None:
         """Start a gateway on the ledger; call again for a restart after kill -9."""
         self.engine = Engine(self.ledger, Viewers(self.ledger), self.clock, self.entropy, self.policy, self.limits,
-                             self.transcripts, self.objects, decide=self.decide, gateway_id=self.gateway_id)
+                             self.transcripts, self.objects, self.wall, decide=self.decide, gateway_id=self.gateway_id)
         self.wire = Wire()
         offer = p.AgentOffer(agent_id="shell", adapter="acp", adapter_type="process",
                              permission=self.permission, context_owner=self.context_owner,  # type: ignore[arg-type]

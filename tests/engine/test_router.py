@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from engine.conversation import OWNER, Table, Wire, remember
+from engine.conversation import OWNER, ManualClock, Table, Wire, remember
 from interlock.engine.presence import Present
 from interlock.engine.router import RETURN_MS, RETURN_RETRY_S, START_MS
 from interlock.ports.ledger import Put, WriteBatch
@@ -322,3 +322,17 @@ async def test_after_its_start_a_gateway_waits_for_the_runners_that_are_paired()
     await refused(table, "Conflict", agent_id="elsewhere", runner_id="gone")
     table.clock.advance(START_MS + 1)
     await refused(table, "Conflict", agent_id="elsewhere")
+
+
+@pytest.mark.req("R-2", "L-1", "C-1")
+@pytest.mark.parametrize("set_ms", [3_600_000, -3_600_000])
+async def test_a_clock_that_was_set_changes_nothing_of_how_long_a_runner_is_waited_for(set_ms: int) -> None:
+    table = Table(wall=ManualClock(1_800_000_000_000 + set_ms))
+    wall = table.engine.clock
+    table.engine.presence.detach("local", table.wire, wall.now_ms())
+    await refused(table, "Unavailable", agent_id="shell")
+
+    table.clock.advance(RETURN_MS + 1)
+    assert isinstance(wall, ManualClock)
+    wall.advance(RETURN_MS + 1)
+    await refused(table, "Conflict", agent_id="shell")

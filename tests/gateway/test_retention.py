@@ -16,6 +16,7 @@ from small_gateway.running import Gateway
 
 pytestmark = pytest.mark.anyio
 MONTH = 30 * DAY_MS
+HOUR_MS = 3_600_000
 
 
 async def old_command(gateway: Gateway) -> str:
@@ -69,3 +70,27 @@ async def test_it_happens_once_a_day_by_itself(gateway: Gateway, keep_days: int,
     with suppress(asyncio.CancelledError):
         await daily
     assert len(await gateway.desk.ledger.events("default", f"c/{command}", 0, 9)) == left
+
+
+class Set:
+    """A clock that is off the gateway's time."""
+
+    def __init__(self, by_ms: int) -> None:
+        self._by_ms = by_ms
+
+    def now_ms(self) -> int:
+        return NOW + self._by_ms
+
+    def monotonic_ms(self) -> int:
+        return NOW
+
+
+@pytest.mark.req("M-2", "G-5", "C-1")
+async def test_a_response_of_ten_hours_ago_is_repeated_though_the_clock_was_set_fifteen_hours_forward(gateway: Gateway
+                                                                                                      ) -> None:
+    body = {"type": "execute", "target": {"agent_id": "shell"}}
+    first = await gateway.post("/v1/commands", body, "the-key-of-a-command")
+    retention = Retention(gateway.desk.ledger, None, Set(25 * HOUR_MS), Set(10 * HOUR_MS))
+    assert (await retention.prune(["default"], MONTH, SYSTEM)).answers == 0
+    again = await gateway.post("/v1/commands", body, "the-key-of-a-command")
+    assert (again.status_code, again.content) == (202, first.content)

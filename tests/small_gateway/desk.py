@@ -125,6 +125,9 @@ class SmallSessions:
     async def restore(self, *_: Any) -> Any:
         raise Problem("Conflict", "This desk archives nothing.")
 
+    def active_after_ms(self, minutes: int) -> int:
+        return NOW - minutes * 60_000
+
     def shown(self, record: SessionRecord) -> Session:
         return Session(
             session_id=record.session_id, session_key=record.session_key, tenant_id=record.tenant_id,

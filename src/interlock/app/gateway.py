@@ -182,8 +182,8 @@ class _Gateway:
         push = self._front.access.push
         push.configure(push_settings(config, state, outgoing))
         leads = partial(self._cluster.leads, "notifier") if self._cluster is not None else None
-        self._notifier = Notifier(ledger, clock, ways.channels, Redaction(config.redaction.rules).text, push.channel,
-                                  *(() if leads is None else (leads,)))
+        self._notifier = Notifier(ledger, stores.clock, ways.channels, Redaction(config.redaction.rules).text,
+                                  push.channel, *(() if leads is None else (leads,)), wall=clock)
         self._engine.lanes.on_delivery.connect(self._notifier.nudge)
         self._pushes = TaskPushes(ledger, self._viewers, clock, TaskPushSender(load_or_make_key(state), outgoing),
                                   leads)

@@ -32,6 +32,9 @@ LOOK_S = 30.0
 """Interval at which jobs that wait for a runner are retried, and the wall clock is read."""
 COUNTED = 1_000
 """Maximum number of missed times that are counted."""
+CORRECTED_MS = 3 * 60 * 60 * 1000
+"""A clock that is set back by more than this, as in cron(8), was wrong before: jobs are due by the corrected one. One
+that is set back by less catches up first, so that no time of day runs twice."""
 DUTY = "cron"
 SYSTEM = {"id": "gateway", "role": "system"}
 _RETRYABLE = ("Conflict", "Unavailable", "QuotaExceeded", "RateLimited")
@@ -172,19 +175,29 @@ class Crons:
             await self._ledger.commit(WriteBatch([_put(job, self._new_state(job))]))
             return
         now_ms = self._wall.now_ms()
+        if state.settled_ms > now_ms + CORRECTED_MS:
+            if await self._room.leads(DUTY):
+                log.warning("cron_clock_corrected", job=job.id, settled=iso(state.settled_ms), now=iso(now_ms))
+                await self._ledger.commit(WriteBatch([_put(job, msgspec.structs.replace(state, settled_ms=now_ms))]))
+            return
         newest = newest_due(job.schedule, job.zone, max(state.settled_ms, now_ms - GRACE_MS), now_ms)
         before_ms = newest if newest is not None else now_ms - GRACE_MS + 1
         missed = how_often(job.schedule, job.zone, state.settled_ms, before_ms, COUNTED)
         if missed and await self._room.leads(DUTY):
             state = await self._record_missed(place, job, state, missed, before_ms - 1)
-        if newest is not None:
+        if newest is None:
+            return
+        if await self._ledger.idempotency(_scope(job, newest), job.tenant_id) is None:
             await self._run_due(place, job, state, newest)
+        elif (now := await self._read(job)) is not None and now.settled_ms < newest:
+            # It ran at this time before the clock was corrected.
+            await self._ledger.commit(WriteBatch([_put(job, msgspec.structs.replace(now, settled_ms=newest))]))
 
     async def _run_due(self, place: tuple[str, str], job: CronJob, state: _JobState, due_ms: int) -> None:
         """Submit the job's message to the agent; the command and the job's state are one transaction."""
         principal = Principal(tenant_id=job.tenant_id, actor=Actor(type="agent", id=f"cron:{job.id}"), role="operator",
                               key_id="")
-        once = IdempotencyRecord(tenant_id=job.tenant_id, scope=f"{job.fact}/{due_ms}", fingerprint="", status=202,
+        once = IdempotencyRecord(tenant_id=job.tenant_id, scope=_scope(job, due_ms), fingerprint="", status=202,
                                  headers={}, body=b"", created_ms=self._wall.now_ms())
 
         def writes(received: Received) -> list[LedgerWrite]:
@@ -253,6 +266,10 @@ class Crons:
 
 def _message(job: CronJob) -> SystemMessage:
     return SystemMessage(job.key, job.agent_id, job.text, "cron", job.workspace)
+
+
+def _scope(job: CronJob, due_ms: int) -> str:
+    return f"{job.fact}/{due_ms}"
 
 
 def _put(job: CronJob, state: _JobState) -> PutFact:

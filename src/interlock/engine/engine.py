@@ -105,7 +105,7 @@ class Engine:
         self.lanes = Lanes(ledger, viewers, clock, entropy, limits, transcripts, objects, decide, wall=self.clock,
                            rows=self.rows, link_of=self.presence.link_of, room=room, gateway_id=gateway_id,
                            conditions=self._conditions)
-        self.drains = Drains(ledger, clock, self.rows, self._permit_drain, shared=self.lanes.room.shared)
+        self.drains = Drains(ledger, self.clock, self.rows, self._permit_drain, shared=self.lanes.room.shared)
         self.drains.on_undrained.connect(self.lanes.look_again)
         self.signing = signing or Signing()
         self.setbacks = Setbacks()
@@ -113,7 +113,7 @@ class Engine:
         self._writer = TranscriptWriter(ledger, transcripts) if transcripts is not None else None
         if self._writer is not None:
             self.lanes.on_transcript.connect(self._writer.nudge)
-        self._router = Router(ledger, self.presence, clock, entropy, self.lanes.shells)
+        self._router = Router(ledger, self.presence, clock, entropy, self.lanes.shells, wall=self.clock)
         self.looks = WorkspaceLooks(self.presence, self.clock, entropy, self._router.look)
         """Requests workspace changes, as reported by git, from runners (J-4)."""
         self.transcripts = None if transcripts is None or self._writer is None else TranscriptDesk(

@@ -47,12 +47,16 @@ class Notifier:
         self, ledger: Ledger, clock: Clock, channels: Mapping[tuple[str, str], Channel], redact: Redact,
         devices: Callable[[str], Channel | None] = lambda tenant_id: None,
         leads: Callable[[], Awaitable[bool]] = _always,
+        *,
+        wall: Clock | None = None,
     ) -> None:
-        """Create the notifier; `channels` by tenant and name; `devices` returns the channel to the browsers of a tenant
+        """Create the notifier. `clock` is the line that deadlines are on, as when a notice is due; `wall` the time that
+        receivers are sent. `channels` by tenant and name; `devices` returns the channel to the browsers of a tenant
         (J-18). `leads` returns whether this gateway notifies approvers for all on its ledger."""
         self._devices = devices
         self._ledger = ledger
         self._clock = clock
+        self._wall = wall or clock
         self._channels = channels
         self._redact = redact
         self._leads = leads
@@ -129,7 +133,7 @@ class Notifier:
         if channel is None:
             return _ended(record, "dead", f"the config no longer names a webhook or notice {delivery.channel}")
         try:
-            await channel.ask(delivery.id, now, approval_notice(found.approval, self._redact))
+            await channel.ask(delivery.id, self._wall.now_ms(), approval_notice(found.approval, self._redact))
         except NoReceiver as error:
             return _ended(record, "moot", str(error))
         except NotAsked as error:

@@ -52,12 +52,15 @@ class Router:
     session, which need no read from the ledger."""
 
     def __init__(self, ledger: Ledger, presence: RunnerPresence, clock: Clock, entropy: Entropy,
-                 live: Mapping[str, LaneShell] = MappingProxyType({})) -> None:
+                 live: Mapping[str, LaneShell] = MappingProxyType({}), *, wall: Clock | None = None) -> None:
+        """Create the router. `clock` is the line that a session's times are on, `wall` the clock by which a runner was
+        last seen."""
         self._ledger = ledger
         self._presence = presence
         self._look: Callable[[], Awaitable[None]] = _see_nothing_else
         self._clock = clock
-        self._began_ms = clock.now_ms()
+        self._wall = wall or clock
+        self._began_ms = clock.monotonic_ms()
         self._entropy = entropy
         self._live = live
 
@@ -206,12 +209,12 @@ class Router:
 
     async def _refuse_for_now(self, tenant_id: str, agent_id: str, runner_id: str | None) -> None:
         """Raise Problem with the code `Unavailable` if a runner that may offer the agent is about to come back."""
-        now_ms = self._clock.now_ms()
+        now_ms = self._wall.now_ms()
         away = sorted(present.record.runner_id for present in self._presence.away(agent_id, tenant_id, runner_id)
-                      if now_ms - present.last_seen_ms <= RETURN_MS)
+                      if abs(now_ms - present.last_seen_ms) <= RETURN_MS)
         if away:
             raise _unavailable(f"runner {away[0]}, which offers agent {agent_id}, is not connected at the moment")
-        if now_ms - self._began_ms > START_MS:
+        if self._clock.monotonic_ms() - self._began_ms > START_MS:
             return
         awaited = sorted(record.runner_id for record in await self._ledger.runners(tenant_id)
                          if not record.revoked and runner_id in (None, record.runner_id)

@@ -57,11 +57,14 @@ class Hooks:
     """The receiver of deliveries. `hooks` is by name, and may be replaced at run time."""
 
     def __init__(self, hooks: Mapping[str, ConfiguredHook], ledger: Ledger, chats: ChatInbox, clock: Clock,
-                 entropy: Entropy) -> None:
+                 entropy: Entropy, line: Clock | None = None) -> None:
+        """Create the entry point. `clock` is compared with the senders' times; `line`, which is unaffected by jumps of
+        it, with earlier deliveries."""
         self._hooks = hooks
         self._ledger = ledger
         self._chats = chats
         self._clock = clock
+        self._line = line or clock
         self._entropy = entropy
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
@@ -87,7 +90,7 @@ class Hooks:
         raises Elsewhere if the runner is known to be attached to another gateway."""
         delivery = _delivery(hook, headers)
         fingerprint = hashlib.sha256(body).hexdigest()
-        now_ms = self._clock.now_ms()
+        now_ms = self._line.now_ms()
         # Unnumbered bodies are the same within ten minutes: those of this span of ten, and the later ones of the last.
         spans = [""] if delivery else [str(now_ms // SAME_MS), str(now_ms // SAME_MS - 1)]
         scopes = [_scope(hook, delivery or fingerprint, span) for span in spans]
@@ -125,7 +128,7 @@ class Hooks:
             location = {"Location": f"/v1/commands/{received.command_id}"} if received.command_id else {}
             kept.append(IdempotencyRecord(tenant_id=hook.tenant_id, scope=scope,
                                           fingerprint=fingerprint, status=202, headers=location,
-                                          body=msgspec.json.encode(received), created_ms=self._clock.now_ms(),
+                                          body=msgspec.json.encode(received), created_ms=self._line.now_ms(),
                                           command_id=received.command_id))
             return [PutIdempotency(kept[-1])]
 

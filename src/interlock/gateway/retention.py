@@ -41,10 +41,12 @@ async def _always() -> bool:
 class Retention:
     """The pruner: one run at a time; a second one waits for the first."""
 
-    def __init__(self, ledger: Ledger, objects: Objects | None, clock: Clock) -> None:
+    def __init__(self, ledger: Ledger, objects: Objects | None, clock: Clock, line: Clock | None = None) -> None:
+        """Create the pruner. `clock` is the one of the stored times; `line` is unaffected by jumps of it."""
         self._ledger = ledger
         self._objects = objects
         self._clock = clock
+        self._line = line or clock
         self._running = asyncio.Lock()
         self.keep_ms = 0
         """Retention of frames, events and files in the daily run; 0 is unlimited."""
@@ -58,13 +60,17 @@ class Retention:
                     ) -> Pruned:
         """Delete older data of these tenants; with `dry` only count it. The next run continues an interrupted one.
         Raises LedgerError."""
-        before_ms = self._clock.now_ms() - older_than_ms
+        before_ms = self._now_ms() - older_than_ms
         async with self._running:
             found = [await self._tenant(tenant_id, before_ms, who, dry=dry) for tenant_id in tenants]
-            answers = 0 if dry else await self._ledger.prune_idempotency(self._clock.now_ms() - IDEMPOTENCY_TTL_MS)
+            answers = 0 if dry else await self._ledger.prune_idempotency(self._now_ms() - IDEMPOTENCY_TTL_MS)
             objects = await self._sweep(dry=dry)
         return Pruned(dry_run=dry, before=iso(before_ms), objects=objects, answers=answers,
                       tenants=[one for one in found if one != PrunedTenant(tenant_id=one.tenant_id)])
+
+    def _now_ms(self) -> int:
+        """Return the earlier of the two clocks' times: if the wall clock was set forward, nothing becomes old by it."""
+        return min(self._clock.now_ms(), self._line.now_ms())
 
     async def last_run_ms(self) -> int | None:
         """Return when the daily run last deleted something, or looked for it; None if it never did."""
@@ -75,7 +81,7 @@ class Retention:
         self.keep_ms = keep_ms
         while True:
             try:
-                now = self._clock.now_ms()
+                now = self._now_ms()
                 leads = await self._leads()
                 if leads:
                     await self._ledger.prune_idempotency(now - IDEMPOTENCY_TTL_MS)
@@ -123,7 +129,7 @@ class Retention:
         """Delete objects without references: of incomplete files, and of what was just deleted."""
         if self._objects is None:
             return 0
-        before_ms = self._clock.now_ms() - STRAY_MS
+        before_ms = self._now_ms() - STRAY_MS
         # The objects first, then the references: an object stored in between is young.
         old = await self._objects.old(before_ms)
         named = await self._ledger.named_objects()

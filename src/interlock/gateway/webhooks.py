@@ -17,6 +17,8 @@ from interlock.protocol.resources import Delivery, WayKind, Webhook
 
 COUNTED = 1_000
 """Maximum deliveries of one state that are counted for a webhook."""
+DUE_NOW_MS = 0
+"""The instant of a delivery that is due at once, on whatever line."""
 
 
 class ConfiguredWebhook(msgspec.Struct, frozen=True):
@@ -83,7 +85,7 @@ class WebhookService:
             raise Problem("Conflict", f"The delivery {delivery_id} is {record.delivery.state}; only one that never "
                           "arrived is sent again.")
         fresh = msgspec.structs.replace(record.delivery, state="pending", attempts=0, why=None)
-        return DeliveryRecord(delivery=fresh, due_ms=self._clock.now_ms())
+        return DeliveryRecord(delivery=fresh, due_ms=DUE_NOW_MS)
 
 
 def _of(records: list[DeliveryRecord], name: str) -> int:

@@ -62,6 +62,12 @@ def named_roles(written: str | None) -> frozenset[str]:
     return frozenset(written.split("+")) if written else frozenset()
 
 
+def is_current(created_ms: int, expires_ms: int, now_ms: int) -> bool:
+    """Return whether a one-time code is valid. A clock that is set back does not prolong it by more than its own life:
+    it is also invalid before its creation, apart from that much."""
+    return created_ms - (expires_ms - created_ms) <= now_ms < expires_ms
+
+
 def lesser_roles(one: Iterable[str], other: Iterable[str]) -> frozenset[str]:
     """Return the roles of either side that the other side covers; none if neither covers a role of the other."""
     first, second = frozenset(one), frozenset(other)

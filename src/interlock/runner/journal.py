@@ -84,6 +84,11 @@ class Journal:
         return self._clock.now_ms()
 
     @property
+    def monotonic_ms(self) -> int:
+        """Return milliseconds that never decrease, for durations."""
+        return self._clock.monotonic_ms()
+
+    @property
     def at(self) -> str:
         """Return the current time as text."""
         return iso(self.now_ms)

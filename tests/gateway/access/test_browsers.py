@@ -73,7 +73,9 @@ async def test_a_code_is_good_once_and_for_five_minutes(gateway: Gateway) -> Non
         answers = await asyncio.gather(*(page.post(LOGIN, json={"code": code}) for _ in range(5)))
         assert sorted(answer.status_code for answer in answers) == [201, 401, 401, 401, 401]
         refused(await page.post(LOGIN, json={"code": code}), "Unauthorized")
-        gateway.desk.at_ms += BROWSER_CODE_LIFE_MS
+        gateway.desk.at_ms -= BROWSER_CODE_LIFE_MS + 1
+        refused(await page.post(LOGIN, json={"code": late}), "Unauthorized")
+        gateway.desk.at_ms += 2 * BROWSER_CODE_LIFE_MS + 1
         refused(await page.post(LOGIN, json={"code": late}), "Unauthorized")
         refused(await page.post(LOGIN, json={"code": "0000-0000-0000-0000"}), "Unauthorized")
         for body in ({}, {"code": code, "key": "ilk_x"}, {"code": ""}, {"code": "x" * 65}):

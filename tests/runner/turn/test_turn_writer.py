@@ -205,3 +205,30 @@ async def test_an_agent_with_more_open_calls_than_can_be_watched_gets_a_reason_a
 
     await turn_writer.tool_result("t0", "ok", "text", "")
     await turn_writer.tool_request("one more", "shell", text)
+
+
+class SetClock(StillClock):
+    """A clock that is set an hour forward or back, while a second passes."""
+
+    def __init__(self) -> None:
+        self.passed_ms = self.set_ms = 0
+
+    def now_ms(self) -> int:
+        return NOW_MS + self.passed_ms + self.set_ms
+
+    def monotonic_ms(self) -> int:
+        return self.passed_ms
+
+
+@pytest.mark.req("T-2", "C-1")
+@pytest.mark.parametrize("set_ms", [3_600_000, -3_600_000])
+async def test_the_duration_of_a_call_is_the_time_that_passed_whatever_the_clock_is_set_to(set_ms: int) -> None:
+    kept, clock = Kept(), SetClock()
+    journal = Journal("s-1", SessionState(), kept, clock, secrets.token_bytes)
+    turn = journal.state.turn = TurnState(journal.new_uuid(), "p-1", NOW_MS)
+    turn_writer = StoredTurnWriter(journal, turn, Interactions(journal, LivePresence(), PATIENT))
+    await turn_writer.tool_request("t1", "shell", b"{}")
+    clock.passed_ms, clock.set_ms = 1_000, set_ms
+    await turn_writer.tool_result("t1", "ok", "text", "")
+    [result] = [frame.payload for frame in kept.frames if isinstance(frame.payload, p.ToolResult)]
+    assert result.duration_ms == 1_000

@@ -122,7 +122,7 @@ def _keep(lane: Lane, transfer: p.FileTransfer, objects: list[str]) -> None:
         lane.out.writes.append(PutFile(FileRecord(
             session_id=lane.state.session_id, transfer_id=transfer.transfer_id, name=transfer.name,
             media_type=transfer.media_type, size=transfer.size, sha256=transfer.sha256, purpose=transfer.purpose,
-            created_ms=lane.now, objects=objects), lane.state.tenant_id))
+            created_ms=lane.wall, objects=objects), lane.state.tenant_id))
 
 
 def _give_up(lane: Lane, transfer: p.FileTransfer) -> None:

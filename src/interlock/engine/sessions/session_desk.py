@@ -20,6 +20,9 @@ from interlock.protocol.resources import Session
 from interlock.session.store.entry import shown as shown_entry
 from interlock.session.store.store_view import EntryEdit
 
+MINUTE_MS = 60_000
+SET_MS = 1_000
+"""A wall clock that is off the line by less was not set: the two are read one after the other, and drift apart."""
 Remember = Callable[[Any], IdempotencyRecord]
 """Makes the row that answers a repeated request, from the resource (M-2)."""
 
@@ -90,6 +93,15 @@ class SessionDesk:
         answer: SessionRecord = await shell.call(change, remember)
         return msgspec.structs.replace(answer, created_ms=record.created_ms)
 
+    def active_after_ms(self, minutes: int) -> int:
+        """Return when that many minutes ago was, on the line of a session's times."""
+        return self._lanes.clock.now_ms() - minutes * MINUTE_MS
+
+    def _wall_ms(self, line_ms: int) -> int:
+        """Return the wall clock's time of an instant on the line, as that clock is set now."""
+        set_ms = self._lanes.wall.now_ms() - self._lanes.clock.now_ms()
+        return line_ms + (set_ms if abs(set_ms) >= SET_MS else 0)
+
     def shown(self, record: SessionRecord) -> Session:
         """Return a session's row as the resource that is shown."""
         shell = self._lanes.peek(record.session_id) if not self._lanes.room.shared else None
@@ -102,7 +114,7 @@ class SessionDesk:
                                      state.first_line)), None),
             workspace_access=state.workspace_access, state=record.state,
             attached=(present := self._presence.get(record.runner_id)) is not None and present.attached,
-            created_at=iso(record.created_ms), updated_at=iso(record.updated_ms),
+            created_at=iso(self._wall_ms(record.created_ms)), updated_at=iso(self._wall_ms(record.updated_ms)),
             turn_id=turn.turn_id if turn is not None else None, input_tokens=state.input_tokens,
             output_tokens=state.output_tokens, total_tokens=state.input_tokens + state.output_tokens,
             cost_usd=state.cost_usd,

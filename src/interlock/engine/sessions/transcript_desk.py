@@ -283,7 +283,7 @@ class TranscriptDesk:
         return begun
 
     def _header(self, state: LaneState, parent_session: str | None) -> Header:
-        return Header(version=VERSION, id=state.session_id, timestamp=iso(self._lanes.clock.now_ms()),
+        return Header(version=VERSION, id=state.session_id, timestamp=iso(self._lanes.wall.now_ms()),
                       cwd=state.workspace, parent_session=parent_session)
 
     # --- repair ---

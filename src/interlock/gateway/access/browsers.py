@@ -48,6 +48,7 @@ from interlock.protocol.access import (
     MAX_BROWSER_SESSIONS,
     MAX_KEY_BROWSER_SESSIONS,
     BrowserCode,
+    is_current,
     lesser_roles,
     named_roles,
     written_roles,
@@ -110,7 +111,7 @@ class BrowserSessions:
         meta = {"step": "code", "key_id": key.key_id, "role": role, **bound(record)}
         async with self._opening:
             known = await self._ledger.browser_logins(principal.tenant_id)
-            if sum(one.form == "code" and one.expires_ms > now for one in known) >= MAX_BROWSER_CODES:
+            if sum(_is_current_code(one, now) for one in known) >= MAX_BROWSER_CODES:
                 raise Problem("QuotaExceeded", f"{MAX_BROWSER_CODES} login codes are waiting to be used already.",
                               hint="Use one, or wait until the oldest is over: 5 minutes at most.")
             await self._ledger.commit(WriteBatch([
@@ -130,7 +131,7 @@ class BrowserSessions:
                     record.tenant_id, record, lambda: self._ledger.browser_login(login_id))
             key = await self._key_of(record) if record is not None else None
             now = self._clock.now_ms()
-            if record is None or key is None or record.form != "code" or record.expires_ms <= now:
+            if record is None or key is None or not _is_current_code(record, now):
                 raise self._wrong(source)
             principal = await self._principal(key, record.role, source)
         spend: list[LedgerWrite] = [Redeem(BROWSER_LOGINS, record.tenant_id, record.id, now)]
@@ -178,7 +179,7 @@ class BrowserSessions:
     async def note_use(self, tenant_id: str, token: str) -> None:
         """Record that a session was used, once in USED_INTERVAL_MS."""
         login_id, now = id_of(token), self._clock.now_ms()
-        if now - self._noted.get(login_id, 0) < USED_INTERVAL_MS:
+        if abs(now - self._noted.get(login_id, 0)) < USED_INTERVAL_MS:
             return
         self._noted.pop(login_id, None)
         self._noted[login_id] = now
@@ -287,6 +288,10 @@ def id_of(token: str) -> str:
     if not token.startswith(BROWSER_PREFIX):
         return ""
     return BROWSER_ID_PREFIX + token.removeprefix(BROWSER_PREFIX).partition(".")[0]
+
+
+def _is_current_code(record: BrowserLoginRecord, now_ms: int) -> bool:
+    return record.form == "code" and is_current(record.created_ms, record.expires_ms, now_ms)
 
 
 def _given(principal: Principal, roles: list[str] | None) -> str:

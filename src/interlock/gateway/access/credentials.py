@@ -367,7 +367,7 @@ class Credentials:
         now = self._clock.now_ms()
         if record is None or not self._is_good(record, hashed):
             raise _unknown()
-        if record.last_used_ms is None or now - record.last_used_ms >= USED_INTERVAL_MS:
+        if record.last_used_ms is None or abs(now - record.last_used_ms) >= USED_INTERVAL_MS:
             # A failing write (a full disk) must not lock out the person who would fix it.
             with contextlib.suppress(LedgerError):
                 await self._ledger.commit(WriteBatch([Note(KEYS, record.tenant_id, record.key_id, now)]))

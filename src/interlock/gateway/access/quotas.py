@@ -25,8 +25,8 @@ class Quotas:
     """The remaining executes of today; the day is that of UTC."""
 
     def __init__(self, ledger: Ledger, clock: Clock, section: RatesSection, *, shared: bool = False) -> None:
-        """Create the quotas. With `shared` other gateways also count: then nothing is cached, and each execute reads
-        the ledger."""
+        """Create the quotas; `clock` is that of the commands' times. With `shared` other gateways also count: then
+        nothing is cached, and each execute reads the ledger."""
         self._ledger = ledger
         self._clock = clock
         self.configure(section)

@@ -139,11 +139,11 @@ class StoredTurnWriter:
                 tool_name=sound(tool_name)[:MAX_NAME_CHARS], input=msgspec.Raw(shown),
                 title=None if title is None else sound(title)[:MAX_TITLE_CHARS], parent_invocation_id=parent,
             )
-            now_ms = self._journal.now_ms
             call = self._calls[invocation_id] = AnnouncedCall(
-                invocation_id, now_ms, self._chain(parent), tool_name=payload.tool_name, input_json=input_json,
-                delegates_to=_subagent(tool_name, input_json), kind=kind, silent=self._turn.silent)
-            self._turn.tools[invocation_id] = now_ms
+                invocation_id, self._journal.monotonic_ms, self._chain(parent), tool_name=payload.tool_name,
+                input_json=input_json, delegates_to=_subagent(tool_name, input_json), kind=kind,
+                silent=self._turn.silent)
+            self._turn.tools[invocation_id] = self._journal.now_ms
             self._turn.tool_count += 1
             metadata = {**call.metadata, **({"kind": kind[:MAX_NAME_CHARS]} if kind else {})}
             # Usage precedes the call's result, which closes the message that the usage belongs to.
@@ -219,7 +219,7 @@ class StoredTurnWriter:
                 ) -> list[Frame | CloseBlock]:
         if status == "error":
             status = call.refusal or ("cancelled" if self._cancelled else "error")
-        result = call.result(status, output_type, output, self._journal.now_ms)
+        result = call.result(status, output_type, output, self._journal.monotonic_ms)
         closings = [CloseBlock(self._journal.session_id, block) for block in call.channels]
         whole: list[Frame] = []
         if call.whole is not None:

@@ -113,7 +113,7 @@ def _send_prompt(lane: Lane, record: CommandRecord) -> None:
     context = None if lands else _context(lane, again=command.attempt > 0)
     if command.attempt == 0 and not lands:
         # the prompt is in the transcript before the agent can run; a resent prompt is not added again.
-        lane.transcribe([prompt_draft(payload, lane.now)])
+        lane.transcribe([prompt_draft(payload, lane.wall)])
         lane.state.context.turn_entry = lane.state.transcript_leaf or ""
     carried_payload, transfers = carried(payload, lane.new_uuid)
     if context is not None:

@@ -83,7 +83,7 @@ def detach(lane: Lane, *, reopens: bool = False) -> None:
     start_detach_clock(lane)
     state.reopen_deadline_ms = lane.now + REOPEN_MS if reopens else None
     if not reopens:
-        _notice_loss(lane, lane.now)
+        _notice_loss(lane, lane.wall)
 
 
 def tick(lane: Lane) -> None:
@@ -93,7 +93,7 @@ def tick(lane: Lane) -> None:
         return
     lane.state.reopen_deadline_ms = None
     if lane.active is not None and not lane.state.attached:  # Attached: it returned, here or at another gateway.
-        _notice_loss(lane, deadline_ms - REOPEN_MS)
+        _notice_loss(lane, lane.wall - (lane.now - deadline_ms) - REOPEN_MS)
 
 
 def _notice_loss(lane: Lane, since_ms: int) -> None:
@@ -143,7 +143,7 @@ def lose_agent(lane: Lane, sentence: str) -> None:
     orphans.lose(lane, turn.turn_id if turn is not None else "")
     state.machine.leave_turn("closed")
     if lane.transcriber is not None:
-        lane.transcribe(lane.transcriber.fold.abandon(sentence, lane.now))
+        lane.transcribe(lane.transcriber.fold.abandon(sentence, lane.wall))
     void_interactions(lane)
     if record is not None:
         lane.audit("lease_lost", SYSTEM, {"runner": state.runner_id}, command_id=record.command.id)

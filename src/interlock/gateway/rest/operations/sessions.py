@@ -29,7 +29,6 @@ from interlock.protocol.records import IdempotencyRecord, SessionRecord
 from interlock.protocol.resources import Compaction, Session
 
 LIST = "list/sessions"
-MINUTE_MS = 60_000
 
 
 async def listing(call: ApiRequest) -> ASGIApp:
@@ -51,7 +50,7 @@ async def listing(call: ApiRequest) -> ASGIApp:
         lambda record: (record.updated_ms, record.session_id), found if wanted else None,
         _place(text) if text else None, limit)
     if minutes:
-        since_ms = call.front.clock.now_ms() - minutes * MINUTE_MS
+        since_ms = desk.sessions.active_after_ms(minutes)
         after = after if after is not None and after[0] >= since_ms else None
         records = [record for record in records if record.updated_ms >= since_ms]
     items = [_counted(desk.sessions.shown(record), waiting[record.session_id]) for record in records]
