@@ -72,6 +72,14 @@ async def test_a_code_is_over_after_ten_minutes(gateway: Gateway) -> None:
     assert await gateway.desk.ledger.runners("default") == []
 
 
+async def test_a_code_does_not_outlive_a_clock_that_is_set_back(gateway: Gateway) -> None:
+    code = await code_of(gateway)
+    gateway.desk.at_ms -= CODE_LIFE_MS + 1
+    assert (await pair(gateway, code)).status_code == 401
+    gateway.desk.at_ms += 1  # A clock that is set back by less prolongs it by as much.
+    assert (await pair(gateway, code)).status_code == 201
+
+
 async def test_a_new_token_shuts_the_old_one_out(gateway: Gateway) -> None:
     told = (await pair(gateway, await code_of(gateway))).json()
     answer = await gateway.post(f"/v1/runners/{told['runner_id']}/rotate", {}, "the-key-of-a-rotation")

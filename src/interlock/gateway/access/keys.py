@@ -12,6 +12,7 @@ from interlock.command.approval import named
 from interlock.command.audit.register import bound
 from interlock.engine.lanes.tenant_place import refusal
 from interlock.gateway.access.credentials import OWNER_TENANT, Credentials, digest, new_key, owns_all
+from interlock.gateway.access.exclusive_changes import ExclusiveChanges, Lanes
 from interlock.ports.clock import Clock, Entropy
 from interlock.ports.ledger import AuditAppend, Ledger, Put, PutIdempotency, WriteBatch
 from interlock.protocol.access import (
@@ -45,8 +46,9 @@ class KeyStore:
         self._clock = clock
         self._entropy = entropy
         self._credentials = credentials
-        self._changing = asyncio.Lock()
-        """Rotating and revoking read a key and write it back: serialised, or one would undo the other."""
+        self._counting = asyncio.Lock()
+        """Counting a tenant's keys and adding one is atomic, or the limit would not hold."""
+        self._changes = ExclusiveChanges(ledger, "keys")
 
     async def list(self, principal: Principal, tenant_id: str | None) -> list[KeyRecord]:
         """Return all keys of a tenant, by age; for others than admins their own, and those of the agents that they
@@ -61,7 +63,7 @@ class KeyStore:
         if PERSON_ID.fullmatch(body.principal.id) is None:
             raise Problem("InvalidPayload", "The id of a key's owner has letters, digits and . _ @ - alone.",
                           errors=(Place("/principal/id", "invalid"),))
-        async with self._changing:
+        async with self._counting:
             known, tenant = await asyncio.gather(self._ledger.keys(tenant_id), self._ledger.tenant(tenant_id))
             if not known and tenant is None:
                 raise Problem("NotFound", f"There is no tenant {tenant_id}.", hint="See `interlock tenants`.")
@@ -84,37 +86,42 @@ class KeyStore:
 
     async def rotate(self, principal: Principal, key_id: str, remember: Remember) -> MadeKey:
         """Replace a key's secret; the old one is refused at once. Raises Problem."""
-        async with self._changing:
-            record = await self._genuine(await self._find(principal, key_id))
-            if record.revoked:
-                raise Problem("Conflict", f"The key {key_id} is revoked.",
-                              hint="Make another: `interlock keys create`.")
-            if record.origin == "file":
-                raise Problem("Conflict", f"The key {key_id} is the one in this gateway's state directory.",
-                              hint="End the gateway, remove owner.key there, and start it again: it makes another.")
-            secret = new_key(self._entropy)
-            changed = msgspec.structs.replace(record, key_sha256=digest(secret), makers=_makers(principal))
-            made = _shown_once(changed, secret)
-            await self._commit(changed, self._draft(changed, principal, "key_rotate", "rotated"), remember(made))
+        made = await self._changes.make(lambda lanes: self._rotate(principal, key_id, remember, lanes))
         self._credentials.forget()
+        return made
+
+    async def _rotate(self, principal: Principal, key_id: str, remember: Remember, lanes: Lanes) -> MadeKey:
+        record = await self._genuine(await self._find(principal, key_id))
+        if record.revoked:
+            raise Problem("Conflict", f"The key {key_id} is revoked.", hint="Make another: `interlock keys create`.")
+        if record.origin == "file":
+            raise Problem("Conflict", f"The key {key_id} is the one in this gateway's state directory.",
+                          hint="End the gateway, remove owner.key there, and start it again: it makes another.")
+        secret = new_key(self._entropy)
+        changed = msgspec.structs.replace(record, key_sha256=digest(secret), makers=_makers(principal))
+        made = _shown_once(changed, secret)
+        await self._commit(changed, self._draft(changed, principal, "key_rotate", "rotated"), remember(made), lanes)
         return made
 
     async def revoke(self, principal: Principal, key_id: str, remember: Remember) -> KeyRecord:
         """Revoke a key permanently. A revoked one stays so. Raises Problem."""
-        async with self._changing:
-            record = await self._find(principal, key_id)
-            if not _is_admin(principal) and not _is_own(record, principal):
-                raise _no_key(key_id)
-            revoked = msgspec.structs.replace(record, revoked=True)
-            if record.revoked:
-                await self._ledger.commit(WriteBatch([PutIdempotency(remember(revoked))]))
-            else:
-                await self._commit(revoked, self._draft(revoked, principal, "revoke", "key"), remember(revoked))
+        revoked = await self._changes.make(lambda lanes: self._revoke(principal, key_id, remember, lanes))
         self._credentials.forget()
         return revoked
 
-    async def _commit(self, record: KeyRecord, draft: AuditDraft, answer: IdempotencyRecord) -> None:
-        await self._ledger.commit(WriteBatch([Put(record), AuditAppend(draft), PutIdempotency(answer)]))
+    async def _revoke(self, principal: Principal, key_id: str, remember: Remember, lanes: Lanes) -> KeyRecord:
+        record = await self._find(principal, key_id)
+        if not _is_admin(principal) and not _is_own(record, principal):
+            raise _no_key(key_id)
+        revoked = msgspec.structs.replace(record, revoked=True)
+        if record.revoked:
+            await self._ledger.commit(WriteBatch([PutIdempotency(remember(revoked))]))
+        else:
+            await self._commit(revoked, self._draft(revoked, principal, "revoke", "key"), remember(revoked), lanes)
+        return revoked
+
+    async def _commit(self, record: KeyRecord, draft: AuditDraft, answer: IdempotencyRecord, lanes: Lanes = ()) -> None:
+        await self._ledger.commit(WriteBatch([Put(record), AuditAppend(draft), PutIdempotency(answer)], lanes))
 
     async def _find(self, principal: Principal, key_id: str) -> KeyRecord:
         """Return a key of the principal's tenant, or any for an owner. Only an owner may change an owner's key: anyone

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import hashlib
 import math
@@ -15,10 +14,12 @@ import msgspec
 from interlock.command.audit.register import bound
 from interlock.engine.lanes.rows import RowAudit
 from interlock.gateway.access.credentials import digest
+from interlock.gateway.access.exclusive_changes import ExclusiveChanges, Lanes
 from interlock.ports.clock import Clock, Entropy
 from interlock.ports.entities import PAIRINGS
 from interlock.ports.ledger import AuditAppend, Expire, Ledger, Put, PutIdempotency, Redeem, Spent, WriteBatch
 from interlock.ports.signals import Signal
+from interlock.protocol.access import is_current
 from interlock.protocol.clock import iso
 from interlock.protocol.identifiers import crockford, read_crockford, ulid
 from interlock.protocol.problems import Problem
@@ -83,8 +84,7 @@ class Pairings:
         self._own_runner = own_runner
         self._rows = RowAudit(ledger, clock)
         self._tries = Tries()
-        self._changing = asyncio.Lock()
-        """Rotating and revoking read a runner and write it back: serialised, or one would undo the other."""
+        self._changes = ExclusiveChanges(ledger, "runners")
 
     async def offer(self, principal: Principal, device_name: str, remember: Remember) -> PairingCode:
         """Create a code. Raises Problem QuotaExceeded."""
@@ -115,7 +115,8 @@ class Pairings:
         now = self._clock.now_ms()
         if record is not None:
             record = await self._rows.genuine(record.tenant_id, record, lambda: self._ledger.pairing(hashed))
-        if record is None or record.code_sha256 != hashed or record.expires_ms <= now:
+        if record is None or record.code_sha256 != hashed or not is_current(
+                record.created_ms, record.expires_ms, now):
             raise self._wrong(source)
         token = self._token()
         runner = RunnerRecord(
@@ -137,45 +138,52 @@ class Pairings:
 
     async def rotate(self, principal: Principal, runner_id: str, remember: Remember) -> RunnerToken:
         """Replace a runner's token; the old one is refused from now on, and its link closed. Raises Problem."""
-        async with self._changing:
-            record = await self._runner(principal, runner_id)
-            if record.revoked:
-                raise Problem("Conflict", f"The runner {runner_id} is revoked.", hint="Pair it again with a new code.")
-            if runner_id == self._own_runner:
-                raise Problem("Conflict", f"The runner {runner_id} has the token in this gateway's state directory.",
-                              hint="End `interlock up`, remove runner/token there, and start it again.")
-            token = self._token()
-            paired = RunnerToken(runner_id=runner_id, token=token)
-            found = await self._rows.genuine(record.tenant_id, record,
-                                             lambda: self._ledger.runner(runner_id, record.tenant_id))
-            if found is None:
-                raise Problem("Conflict", f"The stored row of the runner {runner_id} is not the one in the audit "
-                              "record of its last change, so the runner is refused.", hint="Revoke it, and pair again.")
-            changed = msgspec.structs.replace(record, token_sha256=digest(token))
-            audit = self._draft(record.tenant_id, principal.who, "pair",
-                                {"step": "rotated", "runner_id": runner_id, **bound(changed)})
-            await self._ledger.commit(WriteBatch([Put(changed), AuditAppend(audit),
-                                                  PutIdempotency(remember(paired))]))
+        paired = await self._changes.make(lambda lanes: self._rotate(principal, runner_id, remember, lanes))
         self._shut_out(runner_id, "the runner's token was changed")
+        return paired
+
+    async def _rotate(self, principal: Principal, runner_id: str, remember: Remember, lanes: Lanes) -> RunnerToken:
+        record = await self._runner(principal, runner_id)
+        if record.revoked:
+            raise Problem("Conflict", f"The runner {runner_id} is revoked.", hint="Pair it again with a new code.")
+        if runner_id == self._own_runner:
+            raise Problem("Conflict", f"The runner {runner_id} has the token in this gateway's state directory.",
+                          hint="End `interlock up`, remove runner/token there, and start it again.")
+        token = self._token()
+        paired = RunnerToken(runner_id=runner_id, token=token)
+        found = await self._rows.genuine(record.tenant_id, record,
+                                         lambda: self._ledger.runner(runner_id, record.tenant_id))
+        if found is None:
+            raise Problem("Conflict", f"The stored row of the runner {runner_id} is not the one in the audit "
+                          "record of its last change, so the runner is refused.", hint="Revoke it, and pair again.")
+        changed = msgspec.structs.replace(record, token_sha256=digest(token))
+        audit = self._draft(record.tenant_id, principal.who, "pair",
+                            {"step": "rotated", "runner_id": runner_id, **bound(changed)})
+        await self._ledger.commit(WriteBatch([Put(changed), AuditAppend(audit), PutIdempotency(remember(paired))],
+                                             lanes))
         return paired
 
     async def revoke(self, principal: Principal, runner_id: str, remember: Callable[[RunnerRecord], IdempotencyRecord]
                      ) -> RunnerRecord:
         """Revoke a runner's token permanently and close its link. A revoked one stays so. Raises Problem."""
-        async with self._changing:
+        async def change(lanes: Lanes) -> RunnerRecord:
             record = await self._runner(principal, runner_id)
             revoked = msgspec.structs.replace(record, revoked=True)
             audit = self._draft(record.tenant_id, principal.who, "revoke",
                                 {"runner_id": runner_id, **bound(revoked)})
             changes = [] if record.revoked else [Put(revoked), AuditAppend(audit)]
-            await self._ledger.commit(WriteBatch([*changes, PutIdempotency(remember(revoked))]))
+            await self._ledger.commit(WriteBatch([*changes, PutIdempotency(remember(revoked))], lanes))
+            return revoked
+
+        revoked = await self._changes.make(change)
         self._shut_out(runner_id, "the runner was revoked")
         return revoked
 
     async def take_own(self, runner_id: str, tenant_id: str, token: str, device_name: str) -> bool:
         """Pair the gateway's own runner by the token in its file; False if that token was revoked (G-3)."""
         now = self._clock.now_ms()
-        async with self._changing:
+
+        async def change(lanes: Lanes) -> bool:
             known = await self._ledger.runner(runner_id, tenant_id)
             if known is not None and known.token_sha256 == digest(token):
                 return not known.revoked
@@ -184,8 +192,10 @@ class Pairings:
                                   last_seen_ms=known.last_seen_ms if known else now)
             audit = self._draft(tenant_id, {"id": "gateway", "role": "system"}, "pair",
                                 {"step": "paired", "runner_id": runner_id, **bound(record)}, device_name)
-            await self._ledger.commit(WriteBatch([Put(record), AuditAppend(audit)]))
-        return True
+            await self._ledger.commit(WriteBatch([Put(record), AuditAppend(audit)], lanes))
+            return True
+
+        return await self._changes.make(change)
 
     async def _runner(self, principal: Principal, runner_id: str) -> RunnerRecord:
         record = await self._ledger.runner(runner_id, principal.tenant_id)
