@@ -243,8 +243,9 @@ MEANING = {
     "rates.refused_a_minute": "refused credentials of one address (IPv6: one /64); above it a refused one is answered "
     "with 429; good credentials of that address are never delayed; 0: no limit",
     "rates.principal_streams": "event streams that one principal may have open at a time on this gateway: server-sent "
-    "events, subscriptions of a WebSocket and connections of ACP; one more is answered with 429; 0: no limit",
-    "rates.tenant_streams": "event streams that a tenant may have open at a time; 0: no limit",
+    "events, subscriptions of a WebSocket and connections of ACP; one more is answered with 429; as many WebSockets "
+    "may be open, with or without subscriptions; 0: no limit",
+    "rates.tenant_streams": "event streams that a tenant may have open at a time, and WebSockets; 0: no limit",
     "rates.tenant_commands_a_day": "executes of a tenant in a day of UTC; 0: no limit",
     "rates.principal_commands_a_day": "executes of one principal in a day of UTC; 0: no limit",
     "redaction.rules": "`[[redaction.rules]]`, see below",

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from interlock.gateway.server.connections import SenderTimeouts
-from interlock.gateway.server.server import listen, make_server, port_of
+from interlock.gateway.server.server import UNREAD_TIMEOUT_MS, GatewayServer, listen, make_server, port_of
 
 pytestmark = pytest.mark.anyio
 
@@ -25,15 +25,26 @@ async def echo(scope: Any, receive: Any, send: Any) -> None:
     await send({"type": "http.response.body", "body": body})
 
 
+class Port(int):
+    """A port, with the server that listens on it."""
+
+    server: GatewayServer
+
+
 @asynccontextmanager
-async def listening(timeouts: SenderTimeouts) -> AsyncIterator[int]:
-    listener = listen("127.0.0.1", 0)
-    server = make_server(echo, lambda: None, timeouts=timeouts)
+async def listening(timeouts: SenderTimeouts, app: Any = echo, unread_ms: int = UNREAD_TIMEOUT_MS
+                    ) -> AsyncIterator[Port]:
+    listener = listen("127.0.0.1", 0, unread_ms=unread_ms)
+    server = make_server(app, lambda: None, timeouts=timeouts)
     serving = asyncio.ensure_future(server.serve([listener]))
-    yield port_of(listener)
-    server.should_exit = True
-    await serving
-    listener.close()
+    port = Port(port_of(listener))
+    port.server = server
+    try:
+        yield port
+    finally:
+        server.should_exit = True
+        await serving
+        listener.close()
 
 
 HEAD = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\r\n"

@@ -2,14 +2,14 @@
 
 import asyncio
 import json
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 
 import anyio.lowlevel
 import httpx2
 import msgspec
 import pytest
 from websockets.asyncio.client import connect
-from websockets.exceptions import ConnectionClosed
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from gateway.rest.test_routes import refused
 from interlock.config import RatesSection
@@ -118,3 +118,23 @@ async def test_streams_of_a_websocket_count_as_any_others(gateway: Gateway) -> N
         assert json.loads(await link.recv()) == {"ref": "a", "end": "unsubscribed"}
         await link.send(json.dumps({"op": "subscribe", "ref": "d", "path": stream}))
         assert json.loads(await link.recv())["ref"] == "d"
+
+
+@pytest.mark.req("K-3", "S-4")
+async def test_a_websocket_that_follows_nothing_counts_as_one(gateway: Gateway) -> None:
+    gateway.access.openings.configure(RatesSection(principal_streams=1))
+    address, headers = f"ws://127.0.0.1:{gateway.port}/v1/stream", {"Authorization": "Bearer ilk_default_viewer"}
+    async with connect(address, additional_headers=headers):
+        with pytest.raises(InvalidStatus) as refused_:
+            await connect(address, additional_headers=headers)
+        assert refused_.value.response.status_code == 429
+        assert b"This principal has 1 WebSockets open" in (refused_.value.response.body or b"")
+        stream = f"/v1/commands/{await gateway.execute()}/status"
+        async with gateway.as_role("viewer") as viewer, viewer.stream("GET", stream, headers={
+                "Accept": "text/event-stream"}) as answer:
+            assert answer.status_code == 200, "it is no stream"
+    async with asyncio.timeout(20):
+        while True:
+            with suppress(InvalidStatus):
+                async with connect(address, additional_headers=headers):
+                    break

@@ -13,7 +13,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from gateway.rest.test_streams import FRAMES, delta, done, end, tell
 from interlock.gateway.rest import socket as socket_streams
-from interlock.gateway.rest.socket import MAX_STREAMS, as_json
+from interlock.gateway.rest.socket import MAX_ASKED, MAX_STREAMS, as_json
 from interlock.gateway.rest.streams import KEEP_ALIVE, event
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import Principal
@@ -138,6 +138,29 @@ async def test_a_socket_follows_so_many_streams_and_no_more(gateway: Gateway) ->
         for number in range(MAX_STREAMS + 1):
             await ask(there, ref=f"r{number}", path="/v1/events")
         assert (await received(there))["problem"]["code"] == "QuotaExceeded"
+
+
+@pytest.mark.req("S-4", "K-3")
+async def test_requests_of_a_reader_that_takes_nothing_are_not_gathered() -> None:
+    sent: list[Any] = []
+    said = iter([{"type": "websocket.connect"}, *(
+        {"type": "websocket.receive", "text": json.dumps({"op": "subscribe", "ref": f"r{number}", "path": "/v1/x"})}
+        for number in range(2 * MAX_ASKED))])
+
+    async def receive() -> Any:
+        return next(said)
+
+    async def send(message: Any) -> None:
+        if message["type"] == "websocket.send":
+            await asyncio.Event().wait()
+        sent.append(message)
+
+    async def answer(*_: Any) -> Any:
+        raise Problem("NotFound", "There is nothing there.")
+
+    await socket_streams.Socket(answer, nullcontext, OWNER, {"path": "/v1/stream"}, receive, send).serve(
+        asyncio.Event())
+    assert (sent[-1]["code"], sent[-1]["reason"]) == (4400, "128 requests are open or wait for their answers")
 
 
 @pytest.mark.req("S-4")

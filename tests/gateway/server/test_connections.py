@@ -2,12 +2,23 @@
 
 import asyncio
 import socket
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 import uvloop
+from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosed
 
 from gateway.test_slow_senders import HEAD, listening
-from interlock.gateway.server.connections import MAX_HEAD_BYTES, READ_BYTES, SenderTimeouts, _ways
+from interlock.gateway.server.connections import (
+    MAX_FRAGMENTS,
+    MAX_HEAD_BYTES,
+    MAX_PIPELINED,
+    READ_BYTES,
+    SenderTimeouts,
+    _ways,
+)
 
 pytestmark = pytest.mark.anyio
 PATIENT = SenderTimeouts(head_s=30, body_s=30)
@@ -87,3 +98,138 @@ def test_a_connection_that_is_over_already_is_bounded_and_ended_without_an_error
         loop.run_until_complete(close_first())
     finally:
         loop.close()
+
+
+class Stream:
+    """An application whose response goes on until the connection is lost."""
+
+    def __init__(self) -> None:
+        self.begun, self.ended = 0, 0
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        self.begun += 1
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"one", "more_body": True})
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        self.ended += 1
+
+
+UPGRADE = (b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+           b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Let the loop turn until something is so that no one announces."""
+    async with asyncio.timeout(20):
+        while not condition():
+            await asyncio.sleep(0.005)
+
+
+@pytest.mark.req("S-4", "K-3")
+async def test_a_stream_ends_with_its_connection_though_a_request_waits_behind_it() -> None:
+    stream = Stream()
+    async with listening(PATIENT, stream) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(START + b"\r\n" + START + b"\r\n")
+        await reader.readuntil(b"one")
+        writer.close()
+        await until(lambda: stream.ended > 0)
+    assert (stream.begun, stream.ended) == (1, 1)
+
+
+@pytest.mark.req("S-4", "K-3")
+@pytest.mark.parametrize("behind", [(START + b"\r\n") * (MAX_PIPELINED + 1), UPGRADE],
+                         ids=["too many requests", "an upgrade"])
+async def test_what_cannot_wait_behind_a_response_closes_its_connection(behind: bytes) -> None:
+    stream = Stream()
+    async with listening(PATIENT, stream) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(START + b"\r\n")
+        await reader.readuntil(b"one")
+        writer.write(behind)
+        assert b"HTTP/1.1" not in await asyncio.wait_for(reader.read(), 10), "nothing is sent into another response"
+        await until(lambda: stream.ended > 0)
+        writer.close()
+    assert (stream.begun, stream.ended) == (1, 1)
+
+
+@pytest.mark.req("F-1", "K-3")
+async def test_thousands_of_requests_in_one_piece_are_not_gathered() -> None:
+    stream = Stream()
+    async with listening(PATIENT, stream) as port:
+        said = await told(port, (START + b"\r\n") * 5_000)
+    assert said == b"reset" or b"More than 16 requests of this connection wait" in said
+    assert stream.begun <= 1
+
+
+@pytest.mark.req("F-1")
+async def test_requests_that_wait_within_the_bound_are_answered_in_order() -> None:
+    async with listening(PATIENT) as port:
+        last = START + b"Connection: close\r\nContent-Length: 4\r\n\r\nlast"
+        said = await told(port, (HEAD + b"abcd") * MAX_PIPELINED + last)
+    assert said.count(b"HTTP/1.1 200 OK") == said.count(b"abcd") + 1 == MAX_PIPELINED + 1
+    assert said.endswith(b"last")
+
+
+async def accepting(scope: Any, receive: Any, send: Any) -> None:
+    """Accept a WebSocket, and say nothing."""
+    await receive()
+    await send({"type": "websocket.accept"})
+    while (await receive())["type"] != "websocket.disconnect":
+        pass
+
+
+def ping(payload: bytes) -> bytes:
+    return bytes([0x89, 0x80 | len(payload)]) + bytes(4) + payload
+
+
+@pytest.mark.req("S-4", "K-3")
+async def test_pongs_are_not_gathered_for_a_peer_that_reads_nothing() -> None:
+    async with listening(PATIENT, accepting) as port:
+        with socket.socket() as peer:
+            peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+            peer.setblocking(False)
+            loop = asyncio.get_running_loop()
+            await loop.sock_connect(peer, ("127.0.0.1", port))
+            await loop.sock_sendall(peer, UPGRADE)
+            assert (await loop.sock_recv(peer, 4_096)).startswith(b"HTTP/1.1 101")
+            [connection] = port.server.server_state.connections
+            largest = 0
+            for _ in range(400):
+                await loop.sock_sendall(peer, ping(b"p" * 125) * 500)
+                largest = max(largest, connection.transport.get_write_buffer_size())
+            assert largest < 1 << 20
+            await loop.sock_sendall(peer, ping(b"the last"))
+            said = b""
+            async with asyncio.timeout(20):
+                while b"the last" not in said:
+                    said = said[-64:] + await loop.sock_recv(peer, 1 << 20)
+
+
+@pytest.mark.req("L-2", "K-3")
+async def test_a_message_of_empty_fragments_without_end_closes_its_connection() -> None:
+    async with listening(PATIENT, accepting) as port, connect(f"ws://127.0.0.1:{port}/") as there:
+        await there.send([""] * MAX_FRAGMENTS)
+        await there.send([""] * (MAX_FRAGMENTS + 2))
+        with pytest.raises(ConnectionClosed) as closed:
+            await there.recv()
+        assert closed.value.rcvd is not None
+        assert closed.value.rcvd.code == 1009
+
+
+@pytest.mark.req("S-4", "K-3")
+async def test_a_peer_that_reads_no_response_does_not_keep_its_connection() -> None:
+    async def large(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": bytes(16 << 20)})
+
+    async with listening(PATIENT, large, unread_ms=300) as port:
+        with socket.socket() as peer:
+            peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+            peer.setblocking(False)
+            loop = asyncio.get_running_loop()
+            await loop.sock_connect(peer, ("127.0.0.1", port))
+            await loop.sock_sendall(peer, START + b"Connection: close\r\n\r\n")
+            await until(lambda: bool(port.server.server_state.connections))
+            await until(lambda: not port.server.server_state.connections)

@@ -40,13 +40,41 @@ class OpenStream:
         self.lost = asyncio.Event()
 
 
+class _OpenCount:
+    """How many of a kind each principal and each tenant has open."""
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+        self._of_reader: Counter[ReplayReader] = Counter()
+        self._of_tenant: Counter[str] = Counter()
+
+    def check(self, reader: ReplayReader, reader_limit: int, tenant_limit: int) -> None:
+        """Refuse one more beyond a limit; 0 is none. Raises Problem RateLimited."""
+        for whose, count, limit in (("principal", self._of_reader[reader], reader_limit),
+                                    ("tenant", self._of_tenant[reader.tenant_id], tenant_limit)):
+            if limit and count >= limit:
+                raise Problem("RateLimited", f"This {whose} has {limit} {self._kind} open, which is the most it may "
+                              "have.",
+                              hint=f"Close some, or raise `{whose}_streams` under [rates] in the gateway's config.",
+                              headers={"Retry-After": str(RETRY_AFTER_S)})
+
+    def count(self, reader: ReplayReader, more: int) -> None:
+        """Count one that was opened or closed. Zero counts are removed: there may be any number of readers over
+        time."""
+        self._of_reader[reader] += more
+        self._of_tenant[reader.tenant_id] += more
+        if not self._of_reader[reader]:
+            del self._of_reader[reader]
+        if not self._of_tenant[reader.tenant_id]:
+            del self._of_tenant[reader.tenant_id]
+
+
 class Openings:
     """All open streams. One task checks them while there are any."""
 
     def __init__(self, credentials: Credentials, section: RatesSection | None = None) -> None:
         self._credentials = credentials
-        self._of_reader: Counter[ReplayReader] = Counter()
-        self._of_tenant: Counter[str] = Counter()
+        self._streams, self._sockets = _OpenCount("streams"), _OpenCount("WebSockets")
         self.configure(section or RatesSection())
         self._open: set[OpenStream] = set()
         self._forgotten = asyncio.Event()
@@ -63,31 +91,29 @@ class Openings:
 
     def check(self, reader: ReplayReader) -> None:
         """Refuse a stream beyond the limit of a principal or a tenant. Raises Problem RateLimited."""
-        for whose, count, limit in (("principal", self._of_reader[reader], self._reader_limit),
-                                    ("tenant", self._of_tenant[reader.tenant_id], self._tenant_limit)):
-            if limit and count >= limit:
-                raise Problem("RateLimited", f"This {whose} has {limit} streams open, which is the most it may have.",
-                              hint=f"Close some, or raise `{whose}_streams` under [rates] in the gateway's config.",
-                              headers={"Retry-After": str(RETRY_AFTER_S)})
+        self._streams.check(reader, self._reader_limit, self._tenant_limit)
 
     @contextmanager
     def counted(self, reader: ReplayReader) -> Generator[None]:
         """Count a stream while it is open. Raises Problem RateLimited."""
-        self.check(reader)
-        self._count(reader, 1)
+        with self._counted(self._streams, reader):
+            yield
+
+    @contextmanager
+    def counted_socket(self, reader: ReplayReader) -> Generator[None]:
+        """Count a WebSocket while it is open, by the same limits and apart from its streams: one that follows none
+        also takes a descriptor. Raises Problem RateLimited."""
+        with self._counted(self._sockets, reader):
+            yield
+
+    @contextmanager
+    def _counted(self, open_: _OpenCount, reader: ReplayReader) -> Generator[None]:
+        open_.check(reader, self._reader_limit, self._tenant_limit)
+        open_.count(reader, 1)
         try:
             yield
         finally:
-            self._count(reader, -1)
-
-    def _count(self, reader: ReplayReader, more: int) -> None:
-        self._of_reader[reader] += more
-        self._of_tenant[reader.tenant_id] += more
-        # Zero counts are removed: there may be any number of readers over time.
-        if not self._of_reader[reader]:
-            del self._of_reader[reader]
-        if not self._of_tenant[reader.tenant_id]:
-            del self._of_tenant[reader.tenant_id]
+            open_.count(reader, -1)
 
     @contextmanager
     def hold(self, kind: Kind, token: str) -> Generator[OpenStream]:

@@ -184,7 +184,7 @@ class RestApp:
         principal = await self._gate.known(scope)
         openings, reader = self._front.access.openings, reader_of(principal)
         openings.check(reader)
-        with openings.hold("websocket", scope[CREDENTIAL]) as opening:
+        with openings.counted_socket(reader), openings.hold("websocket", scope[CREDENTIAL]) as opening:
             await Socket(self._operate, partial(openings.counted, reader), principal, scope, receive, send
                          ).serve(opening.lost)
 

@@ -31,6 +31,9 @@ from interlock.protocol.records import Principal
 PATHS = frozenset({STREAM_SOCKET, STREAM_SOCKET.removeprefix("/v1")})
 MAX_STREAMS = 64
 """Streams that one connection follows at a time."""
+MAX_ASKED = 2 * MAX_STREAMS
+"""Requests that are open or not answered yet; with one more the connection is closed: its reader sends without reading
+the refusals."""
 MAX_REQUEST_CHARS = 16_384
 MAX_REF_CHARS = 64
 STALLED = 4408
@@ -124,6 +127,8 @@ class Socket:
         if not 0 < len(asked.ref) <= MAX_REF_CHARS:
             raise _Gone(BAD_REQUEST, f"a ref has 1 to {MAX_REF_CHARS} characters")
         running = self._streams.get(asked.ref)
+        if len(self._streams) >= MAX_ASKED and running is None:
+            raise _Gone(BAD_REQUEST, f"{MAX_ASKED} requests are open or wait for their answers")
         if asked.op == "unsubscribe":
             if running is not None:
                 running.cancel()

@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.frames import CloseCode, Frame
 from websockets.http11 import Request
 
 from interlock.gateway.rest.answers import encode, problem_document
@@ -25,6 +26,11 @@ MAX_HEAD_BYTES = 64 * KIB
 """Size of a request's target and headers together, which are read before any authentication."""
 READ_BYTES = 256 * KIB
 """Maximum bytes of one read."""
+MAX_PIPELINED = 16
+"""Requests of a connection that wait for the response to an earlier one; a connection with more is closed. One read
+may hold thousands, each of which takes a hundred times its bytes."""
+MAX_FRAGMENTS = 1_024
+"""Fragments of a WebSocket message; one more closes it. Empty ones count as well, which no limit of bytes covers."""
 
 RESET = struct.pack("ii", 1, 0)
 """SO_LINGER of zero: the kernel's buffer is also dropped, and the other side sees it at once."""
@@ -50,6 +56,10 @@ class HeadTooLarge(ValueError):
     """Raised if the head of a request, or what follows its body, exceeds the limit."""
 
 
+class TooManyPipelined(ValueError):
+    """Raised if more requests wait for an earlier response than MAX_PIPELINED."""
+
+
 class HttpConnection(HttpToolsProtocol):
     """An HTTP connection that a response can abort and bound (S-4). Its requests have heads of a bounded size, and
     unreadable ones are refused in the form of every refusal (F-1)."""
@@ -58,6 +68,8 @@ class HttpConnection(HttpToolsProtocol):
     """Bytes of this request's target and headers so far."""
     _unread = 0
     """Bytes since the parser's last callback: a header that does not end."""
+    _running: Any = None
+    """The request whose response is under way, or was the last: `cycle` is the newest one, which may wait for it."""
 
     def on_message_begin(self) -> None:
         """Create the scope of a request."""
@@ -81,6 +93,35 @@ class HttpConnection(HttpToolsProtocol):
             raise HeadTooLarge
         super().on_header(name, value)
 
+    def on_headers_complete(self) -> None:
+        """Start a request, or have it wait for an earlier response."""
+        super().on_headers_complete()
+        if len(self.pipeline) > MAX_PIPELINED:
+            raise TooManyPipelined
+
+    def _start_asgi_task(self, cycle: Any, app: Any) -> None:
+        self._running = cycle
+        super()._start_asgi_task(cycle, app)
+
+    def handle_websocket_upgrade(self) -> None:
+        """Pass the connection to a WebSocket, unless a response is under way on it."""
+        if self._is_answering():
+            self.send_400_response("")
+            return
+        super().handle_websocket_upgrade()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End the request under way. uvicorn only ends the newest one, which may not have been started: a stream
+        before it would stay open."""
+        self.pipeline.clear()
+        super().connection_lost(exc)
+        if self._is_answering():
+            self._running.disconnected = True
+            self._running.message_event.set()
+
+    def _is_answering(self) -> bool:
+        return self._running is not None and not self._running.response_complete
+
     def on_body(self, body: bytes) -> None:
         """Process a piece of the body, whose size its reader limits."""
         self._unread = 0
@@ -100,12 +141,15 @@ class HttpConnection(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what is not a request, and close."""
-        cycle: Any = self.cycle
-        if cycle is None or not cycle.response_started or cycle.response_complete:
-            large = max(self._head, self._unread) > MAX_HEAD_BYTES
-            self.transport.write(_TOO_LARGE if large else _NO_REQUEST)
-        if cycle is not None and not cycle.response_complete:
-            cycle.disconnected = True  # A later response would follow this one.
+        large = max(self._head, self._unread) > MAX_HEAD_BYTES
+        self._refuse(_TOO_LARGE if large else _TOO_MANY if len(self.pipeline) > MAX_PIPELINED else _NO_REQUEST)
+
+    def _refuse(self, refusal: bytes) -> None:
+        """Send a refusal, unless a response is under way, and close."""
+        if not (self._is_answering() and self._running.response_started):
+            self.transport.write(refusal)
+        if self._is_answering():
+            self._running.disconnected = True  # A later response would follow this one.
         self.transport.close()
 
 
@@ -117,12 +161,41 @@ def refusal(status: bytes, problem: Problem) -> bytes:
 
 
 _NO_REQUEST = refusal(b"400 Bad Request", Problem("InvalidPayload", "This is not a request of HTTP/1.1."))
+_TOO_MANY = refusal(b"400 Bad Request", Problem(
+    "InvalidPayload", f"More than {MAX_PIPELINED} requests of this connection wait for the response to an earlier one. "
+                      "Wait for responses, or open further connections."))
 _TOO_LARGE = refusal(b"400 Bad Request", Problem(
     "InvalidPayload", f"The request's target and headers are longer than {MAX_HEAD_BYTES} bytes."))
 
 
 class SocketConnection(WebSocketsSansIOProtocol):
-    """The same for a WebSocket."""
+    """The same for a WebSocket. What it keeps for a peer that sends much and reads nothing is bounded."""
+
+    _late_pongs = b""
+    """The newest pongs that wait until the peer reads: older ones need not be sent (RFC 6455, 5.5.3)."""
+
+    def handle_ping(self) -> None:
+        """Answer a ping, once the peer reads."""
+        pongs = b"".join(self.conn.data_to_send())
+        if self.writable.is_set():
+            self.transport.write(pongs)
+        else:
+            self._late_pongs = pongs
+
+    def resume_writing(self) -> None:
+        """Continue to send."""
+        super().resume_writing()
+        pongs, self._late_pongs = self._late_pongs, b""
+        if pongs and not self.transport.is_closing():
+            self.transport.write(pongs)
+
+    def handle_cont(self, event: Frame) -> None:
+        """Process a further fragment of a message."""
+        if len(self.frames) < MAX_FRAGMENTS:
+            super().handle_cont(event)
+        elif not self.close_sent:
+            self.conn.fail(CloseCode.MESSAGE_TOO_BIG, f"a message has at most {MAX_FRAGMENTS} fragments")
+            self.handle_parser_exception()
 
     def handle_connect(self, event: Request) -> None:
         """Create the scope, and call the application."""
@@ -207,13 +280,10 @@ def protocol_class(timeouts: SenderTimeouts = NORMAL_TIMEOUTS) -> type[HttpConne
             self._clock = None
             if self.transport.is_closing():
                 return
-            cycle: Any = self.cycle
-            answered = bool(cycle and cycle.response_started)
-            if not answered or (self._timed != "body" and cycle.response_complete):
-                self.transport.write(_TOO_SLOW)
-            if cycle is not None and not cycle.response_complete:
-                cycle.disconnected = True  # A later response would follow this one.
-            self.transport.close()
+            if self._timed == "body" and not self.pipeline and not self._is_answering():
+                self.transport.close()  # It was answered before its end.
+            else:
+                self._refuse(_TOO_SLOW)
 
     return PatientProtocol
 

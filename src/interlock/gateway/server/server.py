@@ -36,6 +36,9 @@ STOP_GRACE_S = 5
 CLOSE_TURNS = 16
 """Iterations of the loop between the end of the streams and that of the connections. A stream takes about five to send
 its end, however many there are; one that has to wait for its reader is closed without."""
+UNREAD_TIMEOUT_MS = 120_000
+"""A connection whose peer reads and acknowledges nothing for this long is dropped by the kernel, also if the response
+is complete: without it a client that reads nothing would keep it for ever."""
 WS_QUEUE = 64
 BACKLOG = 512
 
@@ -99,7 +102,7 @@ async def _refuse(problem: Problem, scope: Scope, receive: Receive, send: Send) 
     await send({"type": "websocket.http.response.body", "body": body})
 
 
-def listen(host: str, port: int, *, public: bool = False) -> socket.socket:
+def listen(host: str, port: int, *, public: bool = False, unread_ms: int = UNREAD_TIMEOUT_MS) -> socket.socket:
     """Bind a loopback address, or with `public` any; port 0 selects a free one. Raises BindRefused.
 
     A public address without TLS would send keys unencrypted (L-2), so it is refused before anything is bound.
@@ -116,6 +119,8 @@ def listen(host: str, port: int, *, public: bool = False) -> socket.socket:
     listener = socket.socket(family, kind, protocol)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux; its connections inherit it.
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, unread_ms)
         listener.bind(address)
         listener.listen(BACKLOG)
     except OSError as error:
