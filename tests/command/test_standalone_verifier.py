@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import random
+import re
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +30,7 @@ from tests.command.tampering import (
 
 from interlock.command.audit.audit import checkpoint_line
 from interlock.command.audit.audit_check import compare, verify
+from interlock.command.audit.audit_lines import flipped_bit
 from interlock.command.audit.audit_quick import is_whole
 from interlock.command.audit.note import origin_of, sign_checkpoint
 
@@ -141,3 +146,68 @@ def test_it_runs_alone_with_nothing_but_cryptography(tmp_path: Path) -> None:
     assert "10 not yet signed" in text
     assert text.endswith(": interlock.audit/gw_1/t1\n"), "whose log it is, for another's would be whole, too"
     assert said([*lines[:11], *lines[12:]]) == (1, "not ok at record 12 (removed)\n")
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, Path]:
+    """A log of three records, its key, and a checkpoint of it that was kept elsewhere."""
+    records = make_log(random.Random(7), 3)
+    found = {name: tmp_path / name for name in ("log", "key", "kept")}
+    found["log"].write_bytes(b"".join(lines_of(records, signed(records))))
+    found["key"].write_bytes(PUBLIC.public_bytes(serialization.Encoding.PEM,
+                                                 serialization.PublicFormat.SubjectPublicKeyInfo))
+    found["kept"].write_bytes(checkpoint_line(signed(records, 2)))
+    return found
+
+
+def status_of(monkeypatch: pytest.MonkeyPatch, files: dict[str, Path], *options: str) -> int:
+    monkeypatch.setattr(sys, "argv", ["verify", *options, *map(str, files.values())])
+    return STRANGER.main()
+
+
+@pytest.mark.req("U-5", "Y-6")
+@pytest.mark.parametrize("place", ["log", "key", "kept"])
+@pytest.mark.parametrize("given", ["/dev/zero", "/dev/null", "link to a device", "directory", "nothing"])
+def test_what_is_no_file_is_one_sentence(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+                                         files: dict[str, Path], tmp_path: Path, place: str, given: str) -> None:
+    files[place] = Path(given) if given.startswith("/dev") else tmp_path / given
+    if given == "link to a device":
+        files[place].symlink_to("/dev/zero")
+    elif given == "directory":
+        files[place].mkdir()
+    assert status_of(monkeypatch, files) == 2
+    assert re.fullmatch("cannot be read: .+\n", capsys.readouterr().err)
+
+
+@pytest.mark.req("U-5")
+def test_a_log_may_come_through_a_pipe(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+                                       files: dict[str, Path], tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    feeding = threading.Thread(target=pipe.write_bytes, args=(files["log"].read_bytes(),))
+    feeding.start()
+    assert status_of(monkeypatch, {**files, "log": pipe}) == 0
+    feeding.join()
+    assert capsys.readouterr().out.startswith("ok: 3 records")
+
+
+@pytest.mark.req("U-5", "Y-6")
+@pytest.mark.parametrize("place", ["key", "kept", "proof"])
+def test_a_small_file_that_is_large_is_not_read(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+                                                files: dict[str, Path], place: str) -> None:
+    name = "log" if place == "proof" else place
+    with files[name].open("ab") as file:
+        file.truncate(64 << 30)
+    assert status_of(monkeypatch, files, *(["--proof"] if place == "proof" else [])) == 2
+    assert "is larger than" in capsys.readouterr().err
+
+
+@pytest.mark.req("U-5")
+@pytest.mark.parametrize("end", [b"}\n", b"}} \n", b"}}"])
+def test_a_line_that_is_made_to_be_slow_is_not(end: bytes) -> None:
+    start = b'{"seq":1,"hash":"' + b"0" * 64 + b'","personal":{'
+    line = start + b'},"record":{' * ((4_096 - len(start) - len(end)) // 12) + end
+    began = time.process_time()
+    assert STRANGER.changed(line, 1) == "record changed"
+    assert flipped_bit(line, 1) is None
+    assert time.process_time() - began < 5, "it took minutes"

@@ -77,3 +77,18 @@ def test_an_export_is_judged_alike_and_a_key_that_the_log_does_not_know_is_not_j
     assert (verify(lines).ok, compare(lines, checkpoint_of(records)).ok) == (False, False)
     assert judged(vote(said(PUBLIC, key_id="sgk_of_before"), signature="aGk=")).ok
     assert judged(draft(3, action="key_rotate", meta={"signing_key": 7})).ok, "of another form: it says nothing of keys"
+
+
+def revoked(public_key: str, at: str) -> AuditDraft:
+    return msgspec.structs.replace(draft(3, who=KIM, action="key_rotate", command_id=None, meta={
+        "signing_key": key_id_of(public_key, "t1"), "change": "revoked", "public_key": public_key}), at=at)
+
+
+def test_a_vote_by_a_key_that_was_revoked_before_is_named_though_its_signature_holds() -> None:
+    late = msgspec.structs.replace(signed(), at="2027-01-15T08:02:00.001Z")
+    report = judged(signed(), revoked(PUBLIC, "2027-01-15T08:01:00.000Z"), late, tapped())
+    assert (report.ok, report.seq, report.kind) == (False, 5, Tampering.BAD_SIGNATURE)
+    assert "was revoked before, at 2027-01-15T08:01:00.000Z" in report.message
+
+    under_way = msgspec.structs.replace(late, at="2027-01-15T08:02:00.000Z")
+    assert judged(signed(), revoked(PUBLIC, "2027-01-15T08:01:00.000Z"), under_way, tapped()).ok

@@ -6,12 +6,13 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from command.audit_logs import KEY, PUBLIC, checkpoint_of, log
-from interlock.command.audit.note import Checkpoint
-from interlock.command.audit.witness import CosignRefused, check_growth, needs_proof
+from interlock.command.audit.note import Checkpoint, origin_of, sign_checkpoint
+from interlock.command.audit.witness import CosignRefused, check_growth, needs_proof, succeeds
 from interlock.protocol.records import AuditRecord
 
 pytestmark = pytest.mark.req("U-3")
 RECORDS = log(9)
+OTHER = Ed25519PrivateKey.from_private_bytes(bytes(32))
 FORKED = [*RECORDS[:2], *log(9, action="approve")[2:]]
 
 
@@ -38,12 +39,26 @@ def test_the_first_look_and_an_unchanged_log_need_none() -> None:
 
 
 def test_a_checkpoint_without_the_logs_signature_is_no_evidence_against_it() -> None:
-    stranger = checkpoint_of(RECORDS, Ed25519PrivateKey.from_private_bytes(bytes(32)))
+    stranger = checkpoint_of(RECORDS, OTHER)
     assert not refused(None, stranger, []).is_evidence
     other = checkpoint_of(RECORDS, KEY, tenant_id="t2")
     caught = refused(head(3), other, [])
     assert not caught.is_evidence
     assert "watches interlock.audit/gw_1/t1" in str(caught)
+
+
+def test_a_tenants_log_under_another_name_of_its_gateway_is_evidence_if_one_key_signed_both() -> None:
+    renamed = sign_checkpoint(KEY, origin_of("gw_2", "t1"), 3, head(3).root)
+    caught = refused(head(9), renamed, [])
+    assert caught.is_evidence
+    assert "shows the log interlock.audit/gw_2/t1, and this witness watches interlock.audit/gw_1/t1" in str(caught)
+    assert not succeeds(head(9), renamed, OTHER.public_key())
+
+
+@pytest.mark.parametrize("origin", ["interlock.audit/" + "g" * 160, "elsewhere/gw_1/t1", "interlock.audit/gw\x9b/t1"])
+def test_a_signed_name_that_no_log_has_is_refused(origin: str) -> None:
+    caught = refused(None, sign_checkpoint(KEY, origin, 3, head(3).root), [])
+    assert (caught.is_evidence, "no gateway's log" in str(caught)) == (False, True)
 
 
 def test_a_log_that_went_back_is_caught_by_what_it_signed() -> None:

@@ -135,11 +135,16 @@ async def _erase(link: GatewayLink, records: tuple[int, ...], who: str | None) -
     return erased
 
 
-def _last_line(file: Path) -> bytes:
-    """Read the line that should be the checkpoint."""
+def _end_of(file: Path) -> bytes:
+    """Read the end of a file, or all of a short one."""
     with file.open("rb") as end:
         end.seek(max(0, file.stat().st_size - MAX_LAST_LINE))
-        return (end.read().splitlines(keepends=True) or [b""])[-1]
+        return end.read()
+
+
+def _last_line(file: Path) -> bytes:
+    """Read the line that should be the checkpoint."""
+    return (_end_of(file).splitlines(keepends=True) or [b""])[-1]
 
 
 def _kept(checkpoint: Path) -> tuple[Any]:
@@ -147,7 +152,9 @@ def _kept(checkpoint: Path) -> tuple[Any]:
     from interlock.command.audit.audit_lines import parse_checkpoint_line
     from interlock.command.audit.note import NotANote, parse_checkpoint
 
-    raw = checkpoint.read_bytes()
+    if checkpoint.exists() and not checkpoint.is_file():
+        raise usage(f"{checkpoint} is not a file.", "Name a file with a checkpoint.")
+    raw = _end_of(checkpoint)
     lines = raw.splitlines(keepends=True)
     found = parse_checkpoint_line(lines[-1]) if lines else None
     try:

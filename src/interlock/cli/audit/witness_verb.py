@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import quote
@@ -27,16 +29,26 @@ from interlock.command.audit.note import (
     parse_checkpoint,
     verifier_key,
 )
-from interlock.command.audit.witness import CosignRefused, check_growth, needs_proof
+from interlock.command.audit.witness import CosignRefused, check_growth, check_signed, needs_proof, succeeds
 from interlock.gateway.audit.signing_key import KeyUnusable, load_or_make_key, load_public_key, write_durably
 from interlock.protocol.api.audit import AUDIT_CHECKPOINT, PROVE_CONSISTENCY
+from interlock.protocol.problems import full_sentence
 
 LOOK_EVERY_S = 60
+LOOK_TIMEOUT_S = 60
+"""A gateway that takes longer for one look, a byte at a time, counts as not reached."""
+MAX_ANSWER_BYTES = 32_768
+"""A checkpoint has at most 8 KiB, and a proof has 128 hashes."""
+PASSING = frozenset({"Unreachable", "Unavailable", "RateLimited"})
+"""Refusals that may pass: a witness that ended with them would watch no longer."""
 VKEY_NAME = "witness.vkey"
 
 
 class _Proof(msgspec.Struct):
     proof: list[str]
+
+
+_proof = msgspec.json.Decoder(_Proof)
 
 
 def witness(
@@ -93,6 +105,21 @@ class _Witness:
             raise Trouble("Unreadable", f"{path} was not cosigned by this witness.", "Restore it from a copy.")
         return found
 
+    def earlier(self, shown: Checkpoint) -> Checkpoint | None:
+        """Return the checkpoint that `shown` has to continue: the last one of its log, otherwise of the log that its
+        key has signed for the same tenant under another name. Raises Trouble, CosignRefused."""
+        check_signed(shown, self._log_key)
+        known = self.known(shown.origin)
+        return known if known is not None else max(self._renamed(shown), key=lambda one: one.size, default=None)
+
+    def _renamed(self, shown: Checkpoint) -> Iterator[Checkpoint]:
+        for path in self._place.glob("*.checkpoint"):
+            with suppress(OSError, UnicodeError, NotANote):
+                found = parse_checkpoint(path.read_text(encoding="utf-8"))
+                if succeeds(found, shown, self._log_key) and (
+                        cosigned_at(found, self._name, self._own.public_key()) is not None):
+                    yield found
+
     def take(self, known: Checkpoint | None, shown: Checkpoint, proof: list[bytes]) -> Checkpoint:
         """Cosign a checkpoint and store it. Raises CosignRefused, after evidence was written if there is any."""
         try:
@@ -102,8 +129,15 @@ class _Witness:
                 self._keep_evidence(str(refused), known, shown, proof)
             raise
         cosigned = cosign(self._own, self._name, shown, int(time.time()))
-        write_durably(self._path(shown.origin), cosigned.note.encode())
+        self._write(self._path(shown.origin), cosigned.note.encode())
         return cosigned
+
+    def _write(self, path: Path, content: bytes) -> None:
+        try:
+            write_durably(path, content)
+        except OSError as error:
+            raise Trouble("Unwritable", f"{path} cannot be written: {error.strerror}.",
+                          "Make room or give the directory back to this user, and start the witness again.") from None
 
     def _path(self, origin: str) -> Path:
         return self._place / (quote(origin, safe="") + ".checkpoint")
@@ -112,7 +146,7 @@ class _Witness:
         document: dict[str, Any] = {"at_s": int(time.time()), "what": sentence, "cosigned": known.note,
                                     "shown": shown.note, "proof": [one.hex() for one in proof]}
         path = self._place / f"evidence-{document['at_s']}-{shown.size}.json"
-        write_durably(path, msgspec.json.encode(document) + b"\n")
+        self._write(path, msgspec.json.encode(document) + b"\n")
         say(f"evidence: {path}")
 
 
@@ -126,27 +160,44 @@ async def _watch(witness_: _Witness, where: Where, every: int, *, once: bool) ->
                 print_sentence(f"not cosigned: {refused}")
                 return ExitStatus.FAILED
             except Trouble as trouble:
-                if once or trouble.code != "Unreachable":
+                if once or trouble.code not in PASSING:
                     raise
-                say(f"the gateway at {link.address.url} was not reached; the next look is in {every} s")
+                say(f"{full_sentence(trouble.sentence)} The next look is in {every} s.")
             if once:
                 return ExitStatus.DONE
             await asyncio.sleep(every)
 
 
 async def _look(witness_: _Witness, link: GatewayLink) -> Checkpoint:
-    raw = b"".join([piece async for piece in link.download(AUDIT_CHECKPOINT.at())])
+    try:
+        async with asyncio.timeout(LOOK_TIMEOUT_S):
+            return await _cosign_next(witness_, link)
+    except TimeoutError:
+        raise Trouble("Unreachable", f"The gateway at {link.address.url} did not answer completely within "
+                      f"{LOOK_TIMEOUT_S} s.", "Try again.") from None
+
+
+async def _read(link: GatewayLink, path: str) -> bytes:
+    """Read an answer of a gateway that may be hostile. Raises Trouble, CosignRefused."""
+    raw = bytearray()
+    async for piece in link.download(path):
+        raw += piece
+        if len(raw) > MAX_ANSWER_BYTES:
+            raise CosignRefused(f"What the gateway shows is longer than {MAX_ANSWER_BYTES} bytes, so it is "
+                                "neither a checkpoint nor a proof.", is_evidence=False)
+    return bytes(raw)
+
+
+async def _cosign_next(witness_: _Witness, link: GatewayLink) -> Checkpoint:
+    raw = await _read(link, AUDIT_CHECKPOINT.at())
     try:
         shown = parse_checkpoint(raw.decode())
     except (NotANote, UnicodeError) as error:
         raise CosignRefused(f"What the gateway shows is not a checkpoint: {error}", is_evidence=False) from None
-    known = witness_.known(shown.origin)
+    known = witness_.earlier(shown)
     proof: list[bytes] = []
-    if known is not None and needs_proof(known, shown):
-        asked = {"first": str(known.size), "second": str(shown.size)}
-        answer = await link.read(PROVE_CONSISTENCY.at(), _Proof, asked)
-        try:
-            proof = [bytes.fromhex(one) for one in answer.proof]
-        except ValueError:
-            proof = []
+    if known is not None and known.origin == shown.origin and needs_proof(known, shown):
+        path = f"{PROVE_CONSISTENCY.at()}?first={known.size}&second={shown.size}"
+        with suppress(ValueError):  # Of msgspec as well: anything but a proof shows nothing.
+            proof = [bytes.fromhex(one) for one in _proof.decode(await _read(link, path)).proof]
     return witness_.take(known, shown, proof)

@@ -11,14 +11,19 @@ from typing import Any
 
 import msgspec
 
-from interlock.command.audit.audit_lines import parse_record
+from interlock.command.audit.audit_lines import RecordBody, parse_record
 from interlock.command.audit.audit_report import AuditReport, Tampering
 from interlock.command.signature import Statement, check_signature
+from interlock.protocol.clock import parse_iso
 from interlock.protocol.problems import Problem
 from interlock.protocol.resources import Actor, Passkey, PasskeyAssertion, SigningKey
 
 CONCERNED = (b'"signing_key":"', b'"key_id":"sgk_')
 """A line with one of these registers or revokes a key, or is a vote by one: hardly any other needs parsing."""
+
+
+UNDER_WAY_MS = 60_000
+"""A vote that was cast when its key was revoked may be recorded behind that, by this much at most."""
 
 
 class _KeyChange(msgspec.Struct):
@@ -42,6 +47,8 @@ class VoteSignatures:
 
     def __init__(self) -> None:
         self._keys: dict[str, SigningKey] = {}
+        self._revoked: dict[str, str] = {}
+        """When each revoked key was revoked."""
         self._wrong: tuple[int, str] | None = None
 
     def watch(self, lines: Iterable[bytes]) -> Iterator[bytes]:
@@ -71,27 +78,39 @@ class VoteSignatures:
         body = read[1]
         try:
             if body.action == "key_rotate":
-                self._change(body.tenant_id, body.who.get("id", ""), msgspec.convert(body.meta, _KeyChange))
+                self._change(body, msgspec.convert(body.meta, _KeyChange))
             elif body.action == "vote":
-                self._check(body.tenant_id, body.approval_id or "", body.who.get("id", ""),
-                            msgspec.convert(body.meta, _SignedVote))
+                self._check(body, msgspec.convert(body.meta, _SignedVote))
         except msgspec.ValidationError:
             return
         except Problem as problem:
             self._wrong = body.seq, problem.detail or problem.code
 
-    def _change(self, tenant_id: str, who: str, change: _KeyChange) -> None:
+    def _change(self, body: RecordBody, change: _KeyChange) -> None:
+        if change.change == "revoked":
+            self._revoked.setdefault(change.signing_key, body.at)
         if change.change == "registered":
-            kind, _, name = who.partition(":")
+            kind, _, name = body.who.get("id", "").partition(":")
             self._keys[change.signing_key] = SigningKey(
-                key_id=change.signing_key, tenant_id=tenant_id, public_key=change.public_key, created_at="",
+                key_id=change.signing_key, tenant_id=body.tenant_id, public_key=change.public_key, created_at="",
                 owner=Actor(type="agent" if kind == "agent" else "user", id=name),
                 passkey=Passkey(credential_id="", origin=change.origin) if change.origin else None)
 
-    def _check(self, tenant_id: str, approval_id: str, approver: str, vote: _SignedVote) -> None:
-        """Check a vote's signature. Raises Problem. A key from before the log began is unknown, and its votes are not
-        checked."""
-        key = self._keys.get(vote.key_id)
+    def _check(self, body: RecordBody, vote: _SignedVote) -> None:
+        """Check a vote's signature, and that its key was not revoked. Raises Problem. A key from before the log began
+        is unknown, and its votes are not checked."""
+        key, approver = self._keys.get(vote.key_id), body.who.get("id", "")
+        revoked_at = self._revoked.get(vote.key_id)
+        if revoked_at is not None and not _within(revoked_at, body.at, UNDER_WAY_MS):
+            raise Problem("Forbidden", f"its signing key {vote.key_id} was revoked before, at {revoked_at}")
         if key is not None:
-            check_signature(key, approver, Statement(tenant_id, approval_id, vote.digest, vote.decision, approver,
-                                                     vote.key_id, vote.at), vote.signature or vote.assertion)
+            statement = Statement(body.tenant_id, body.approval_id or "", vote.digest, vote.decision, approver,
+                                  vote.key_id, vote.at)
+            check_signature(key, approver, statement, vote.signature or vote.assertion)
+
+
+def _within(one: str, other: str, ms: int) -> bool:
+    try:
+        return abs(parse_iso(other) - parse_iso(one)) <= ms
+    except (ValueError, OverflowError):
+        return False

@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 KEY_NAME = "gateway.key"
 PUBLIC_NAME = "gateway.pub"
+MAX_KEY_BYTES = 64 * 1024
+"""Only so much of a file is read as a public key: it may be a device, or another file that was named by mistake."""
 
 
 class KeyUnusable(Exception):
@@ -26,7 +29,7 @@ def load_or_make_key(state: Path) -> Ed25519PrivateKey:
         pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8,
                                 serialization.NoEncryption())
         write_durably(path, pem)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         raise KeyUnusable(f"{path} is not a private key: restore it, or move it away to begin with a new "
                           "one.") from error
     if not isinstance(key, Ed25519PrivateKey):
@@ -40,8 +43,9 @@ def load_or_make_key(state: Path) -> Ed25519PrivateKey:
 def load_public_key(path: Path) -> Ed25519PublicKey:
     """Read a public key in the form of `gateway.pub`. Raises KeyUnusable."""
     try:
-        key = serialization.load_pem_public_key(path.read_bytes())
-    except (OSError, ValueError) as error:
+        with path.open("rb") as file:
+            key = serialization.load_pem_public_key(file.read(MAX_KEY_BYTES))
+    except (OSError, ValueError, UnsupportedAlgorithm) as error:
         raise KeyUnusable(f"{path} is not a public key that can be read.") from error
     if not isinstance(key, Ed25519PublicKey):
         raise KeyUnusable(f"{path} holds a key of another kind than Ed25519.")
