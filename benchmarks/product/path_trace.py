@@ -19,7 +19,7 @@ import threading
 from collections.abc import Callable, Generator, Iterator
 from itertools import pairwise
 from pathlib import Path as FilePath
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 import msgspec
@@ -51,7 +51,8 @@ class Path(msgspec.Struct, frozen=True):
     changes: int
     """How often the room of one event is another than that of the event before: each call that is a move counts twice,
     there and back, and so does each coroutine that resumes on the way back."""
-    visited: list[str]
+    visited: dict[str, int]
+    """Each module, with the lines of its functions that ran."""
     moved: list[str]
     """Each move as `module > module`, in order."""
 
@@ -65,6 +66,7 @@ class Entry(NamedTuple):
     goes_on: bool = False
     """A coroutine or generator went on after it had waited. It called nothing: it is the way back of a call, unless it
     is a task that waited for something before the walk began."""
+    code: CodeType | None = None
 
 
 class Tracer:
@@ -100,7 +102,8 @@ class Tracer:
             caller = caller.f_back
         goes_on = has_waited(frame) and (caller is not None or id(frame) in self._frames)
         self._frames.add(id(frame))
-        self._entered.append(Entry(module, _module(caller) if caller is not None else None, goes_on))
+        self._entered.append(Entry(module, _module(caller) if caller is not None else None, goes_on,
+                                   frame.f_code))
 
 
 def _module(frame: FrameType) -> str | None:
@@ -142,7 +145,17 @@ def summary(name: str, entered: list[Entry]) -> Path:
                 moved.append(move)
         last = each.module
     return Path(name=name, files=len(set(modules)), rooms=len(set(rooms)), moves=len(moved),
-                changes=sum(one != other for one, other in pairwise(rooms)), visited=sorted(set(modules)), moved=moved)
+                changes=sum(one != other for one, other in pairwise(rooms)), visited=_lines_run(entered),
+                moved=moved)
+
+
+def _lines_run(entered: list[Entry]) -> dict[str, int]:
+    """Return each module with the number of lines of its functions that ran, sorted by name."""
+    lines: dict[str, set[int]] = {one.module: set() for one in sorted(entered, key=lambda one: one.module)}
+    for one in entered:
+        if one.code is not None:
+            lines[one.module].update(line for _, _, line in one.code.co_lines() if line is not None)
+    return {module: len(ran) for module, ran in lines.items()}
 
 
 def _room(module: str) -> str:

@@ -134,7 +134,9 @@ def test_the_tracer_notes_the_modules_of_the_package_and_only_while_it_is_armed(
         sys.setprofile(before)
         threading.setprofile(None)
 
-    assert entered == [Entry("protocol/clock.py", None)]
+    assert [(one.module, one.caller) for one in entered] == [("protocol/clock.py", None)]
+    lines_of_iso = {line for _, _, line in iso.__code__.co_lines() if line is not None}
+    assert path_trace.summary("a path", entered).visited == {"protocol/clock.py": len(lines_of_iso)}
 
 
 def test_a_command_and_a_frame_are_traced_through_a_whole_gateway() -> None:
