@@ -326,9 +326,17 @@ class Zygote:
 
 
 def load(*more: str) -> None:
-    """Import what components and verbs import, and these modules."""
+    """Import what components and verbs import, and these modules; and do what each of them would find the same: compile
+    the routes of the API, and try which walls this host can raise."""
     for name in (*LOADED, *more):
         importlib.import_module(name)
+    from interlock.app import hidden_paths
+    from interlock.gateway.rest.app import api_routes, body_decoders
+
+    api_routes()
+    body_decoders()
+    known = hidden_paths.survey()
+    hidden_paths.survey = lambda parent=None: known
     gc.freeze()
 
 

@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from end_to_end.errands import submit
-from interlock.box.host import survey
 from proof.processes.stack import Stack
+from this_host import HOST
 
-HOST = survey()
 pytestmark = pytest.mark.skipif(HOST.why_none is not None, reason=str(HOST.why_none))
 
 ASK = """

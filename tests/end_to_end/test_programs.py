@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from end_to_end.errands import Errand, submit
-from interlock.box.host import survey
 from proof.processes.stack import Stack
+from this_host import HOST
 
-HOST = survey()
 pytestmark = pytest.mark.skipif(HOST.programs is not None, reason=str(HOST.programs))
 
 

@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from end_to_end.errands import Errand, new_key, submit, watching
-from interlock.box.host import survey
 from proof.processes.stack import Stack
+from this_host import HOST
 
-HOST = survey()
 pytestmark = pytest.mark.skipif(bool(HOST.no_overlay), reason=HOST.no_overlay)
 EDITS = "echo new > a; rm old; mkdir d; echo b > d/b; chmod 700 script"
 

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import httpx2
 
+from interlock.gateway.rest.app import api_routes
 from interlock.gateway.rest.problem_forms import codes_of
-from interlock.gateway.rest.routes import RouteTable, unversioned
-from interlock.protocol.api.table import OPERATIONS
+from interlock.gateway.rest.routes import unversioned
 from interlock.protocol.problems import Problem
-
-_TABLE = RouteTable(OPERATIONS)
 
 
 async def check_declared(response: httpx2.Response) -> None:
     """Raises AssertionError for a status or a code that the OpenAPI document does not have for this operation."""
     request = response.request
     try:
-        operation = _TABLE.find(request.method, unversioned(request.url.path)).operation
+        operation = api_routes().find(request.method, unversioned(request.url.path)).operation
     except Problem:
         return  # No operation: what answers there is not the table's.
     good = {operation.status, 204, *(status for status, _ in operation.also)}

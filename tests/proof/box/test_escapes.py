@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import pytest
 
-from interlock.box.host import survey
 from proof import REPOSITORY
 from proof.box.escapes import beside, escape
 from proof.box.held_programs import programs
 from proof.box.hostile_program import ESCAPES
+from this_host import HOST
 
-HOST = survey()
 TRIED = [
     "Open it by its path",
     "Clone the tree above it (open_tree), in a namespace of its own",

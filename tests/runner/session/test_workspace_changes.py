@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from interlock.box.host import survey
 from interlock.box.spec import BoxSpec
 from interlock.ports.agent import AgentSpec
 from interlock.protocol import payloads as p
@@ -21,10 +20,10 @@ from interlock.runner.session.workspace_changes import MAX_COMMITS, MAX_COMPARED
 from interlock.runner.session_state import SessionState
 from interlock.runner.workspace.git_place import checked_out
 from interlock.runner.workspace.git_report import MAX_FILES
+from this_host import HOST
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("J-4"),
               pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")]
-HOST = survey()
 MINE = {"PATH": os.environ["PATH"], "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1",
         "GIT_AUTHOR_NAME": "n", "GIT_AUTHOR_EMAIL": "e", "GIT_COMMITTER_NAME": "n", "GIT_COMMITTER_EMAIL": "e"}
 
