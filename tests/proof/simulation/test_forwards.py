@@ -17,6 +17,8 @@ from interlock.gateway.rest.forwarder import Answered, Forwarding
 from proof.simulation.forwards import FAULTS, Found, forwards
 
 SEED, ROUNDS = 2, 40
+FEW = 12
+"""Rounds in which most of what is broken is noticed."""
 pytestmark = pytest.mark.req("C-4", "M-1")
 
 
@@ -40,7 +42,7 @@ def test_a_forward_without_its_key_is_done_twice(monkeypatch: pytest.MonkeyPatch
         return await there(self, instance_id, {**scope, "headers": [*headers, key]}, *rest)
 
     monkeypatch.setattr(Forwarding, "_there", another_key)
-    assert broken(forwards(SEED, ROUNDS), "was done 2 times")
+    assert broken(forwards(SEED, FEW), "was done 2 times")
 
 
 def test_an_answer_before_the_commit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,12 +53,12 @@ def test_an_answer_before_the_commit(monkeypatch: pytest.MonkeyPatch) -> None:
         return msgspec.msgpack.encode(Answered(202, [], b'{"id": "cmd-that-will-be"}'))
 
     monkeypatch.setattr(cluster_member, "answer_sent", early)
-    assert broken(forwards(SEED, ROUNDS), "before that was in the ledger")
+    assert broken(forwards(SEED, FEW), "before that was in the ledger")
 
 
 def test_an_attempt_whose_fate_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(forwarder, "NoResponder", Exception)
-    assert broken(forwards(SEED, ROUNDS), "was answered that nothing was done")
+    assert broken(forwards(SEED, FEW), "was answered that nothing was done")
 
 
 def test_an_attempt_without_an_end(monkeypatch: pytest.MonkeyPatch) -> None:

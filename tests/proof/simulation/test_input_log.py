@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from interlock.engine.bridge.replay.input_log import LaneDecision, read_log, write_log
 from proof.simulation import LANE_BREAKS, SHRUNK_BELOW
-from proof.simulation.input_log import recorded, replay_file, save
+from proof.simulation.input_log import Recording, recorded, replay_file, save
 from proof.simulation.lane_breaks import BREAKS
 from proof.simulation.world import Size
 
@@ -21,15 +22,21 @@ DEAD_TWICE = (77, 148)
 pytestmark = pytest.mark.req("C-4", "E-1", "P-2")
 
 
+@cache
+def whole(seed: int) -> tuple[list[str], Recording]:
+    """A run of a whole engine."""
+    return recorded(seed, SIZE)
+
+
 @pytest.mark.parametrize("seed", [SEED, *TAKEN_OVER, *DEAD_TWICE])
 def test_no_lane_of_a_whole_engine_breaks_a_rule(seed: int) -> None:
-    broken, recording = recorded(seed, SIZE)
+    broken, recording = whole(seed)
     assert (broken, recording.faulty) == ([], [])
     assert sum(len(log.decisions) for log in recording.recorder.logs) > 250
 
 
 def test_a_run_is_the_same_by_its_seed() -> None:
-    first, second = (recorded(SEED, SIZE)[1].recorder.logs for _ in range(2))
+    first, second = whole(SEED)[1].recorder.logs, recorded(SEED, SIZE)[1].recorder.logs
     assert [write_log(log.lines) for log in first] == [write_log(log.lines) for log in second]
 
 
