@@ -11,8 +11,9 @@ from proof.audit.log_tampering import tamper
 
 @pytest.mark.req("U-5")
 def test_every_mutation_is_found_by_both_verifiers_and_no_whole_log_is_accused() -> None:
-    counted = tamper(seed=4, rounds=100)
-    assert (counted["found"], counted["false_alarms"], counted["disagreements"]) == (100, 0, 0)
+    counted = tamper(seed=4, rounds=42)
+    assert (counted["found"], counted["false_alarms"], counted["disagreements"]) == (42, 0, 0)
+    assert len({kind.split(" → ")[0] for kind in counted["by_kind"]}) >= 14
 
 
 @pytest.mark.req("U-1")

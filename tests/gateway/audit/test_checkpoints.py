@@ -69,19 +69,31 @@ def sizes(state: Path, tenant_id: str = "t1") -> list[int]:
     return [one.size for one in found if one is not None]
 
 
-def signer(ledger: Ledger, state: Path) -> CheckpointSigner:
-    return CheckpointSigner(ledger, load_or_make_key(state), "gw_1", files(state))
+def signer(ledger: Ledger, state: Path, sink: CheckpointSink | None = None) -> CheckpointSigner:
+    return CheckpointSigner(ledger, load_or_make_key(state), "gw_1", sink or files(state))
 
 
 async def check(state: Path) -> AuditReport:
     return await asyncio.to_thread(verify_ledger_file, state)
 
 
-async def seen(condition: Callable[[], bool]) -> None:
-    """Wait until the file system shows it; each look is a turn of the thread pool, where the signer writes too."""
-    async with asyncio.timeout(10):
-        while not await asyncio.to_thread(condition):
-            pass
+class Noting(CheckpointFiles):
+    """Files of a state directory that note each checkpoint once it is on the disk."""
+
+    def __init__(self, state: Path) -> None:
+        super().__init__(state / CHECKPOINTS_NAME)
+        self._loop, self._written = asyncio.get_running_loop(), asyncio.Event()
+
+    def append(self, tenant_id: str, line: bytes) -> None:
+        super().append(tenant_id, line)
+        self._loop.call_soon_threadsafe(self._written.set)
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Look with each checkpoint whether it is so."""
+        async with asyncio.timeout(10):
+            while not condition():
+                await self._written.wait()
+                self._written.clear()
 
 
 def with_triggers_dropped(state: Path, *statements: str) -> None:
@@ -250,8 +262,9 @@ async def test_checkpoints_are_signed_at_the_start_and_at_shutdown(tmp_path: Pat
     await write(ledger)
     await write(ledger, 2, "../other tenant")
     stopping = asyncio.Event()
-    running = asyncio.create_task(signer(ledger, tmp_path).run(stopping))
-    await seen(lambda: head_path(tmp_path, "t1").exists() and head_path(tmp_path, "../other tenant").exists())
+    sink = Noting(tmp_path)
+    running = asyncio.create_task(signer(ledger, tmp_path, sink).run(stopping))
+    await sink.until(lambda: head_path(tmp_path, "t1").exists() and head_path(tmp_path, "../other tenant").exists())
     await write(ledger, 3)
     assert (await check(tmp_path)).not_yet_signed == 3
     stopping.set()
@@ -272,10 +285,11 @@ async def test_checkpoints_follow_the_log_while_the_gateway_runs(
     monkeypatch.setattr(checkpoints, "SIGN_EVERY_MS", 1)
     ledger = MemoryLedger()
     stopping = asyncio.Event()
-    running = asyncio.create_task(signer(ledger, tmp_path).run(stopping))
+    sink = Noting(tmp_path)
+    running = asyncio.create_task(signer(ledger, tmp_path, sink).run(stopping))
     for count in (1, 2, 3):
         await write(ledger, 1)
-        await seen(lambda count=count: count in sizes(tmp_path))
+        await sink.until(lambda count=count: count in sizes(tmp_path))
     stopping.set()
     await running
 
@@ -285,12 +299,15 @@ async def test_256_records_are_signed_without_waiting_for_the_clock(tmp_path: Pa
     ledger = MemoryLedger()
     stopping = asyncio.Event()
     await write(ledger, 1)
-    running = asyncio.create_task(signer(ledger, tmp_path).run(stopping))
-    await seen(lambda: sizes(tmp_path) == [1])
+    sink = Noting(tmp_path)
+    own = signer(ledger, tmp_path, sink)
+    running = asyncio.create_task(own.run(stopping))
+    await sink.until(lambda: sizes(tmp_path) == [1])
+    await own.sign_tenant("t1")  # In its turn: by then the ledger has that checkpoint, too.
     await write(ledger, checkpoints.CHECKPOINT_RECORDS - 1)
     assert sizes(tmp_path) == [1]
     await write(ledger, 1)
-    await seen(lambda: sizes(tmp_path) == [1, 257])
+    await sink.until(lambda: sizes(tmp_path) == [1, 257])
     stopping.set()
     await running
 
