@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import parse_qs
@@ -23,6 +24,12 @@ SigningKey = RSAKey | ECKey | OKPKey
 
 
 DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
+
+
+@cache
+def first_key() -> RSAKey:
+    """Return the key that every issuer of this process begins with: to make one takes some 100 ms."""
+    return RSAKey.generate_key(2048, {"kid": "first", "use": "sig"})
 
 
 @dataclass
@@ -90,7 +97,7 @@ class Issuer:
     """Listens on a free port of 127.0.0.1. `asked` counts requests by path; `answers` replaces what a path gives."""
 
     def __init__(self) -> None:
-        self.key: SigningKey = RSAKey.generate_key(2048, {"kid": "first", "use": "sig"})
+        self.key: SigningKey = first_key()
         self.published: list[dict[str, Any]] = [self.key.as_dict(private=False)]
         self.answers: dict[str, tuple[int, bytes]] = {}
         self.asked: dict[str, int] = {}
