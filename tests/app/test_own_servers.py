@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
+import os
 import socket
 import subprocess
+import sys
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from interlock.app import own_servers
 from interlock.app.own_servers import LISTENING_PORTS, OLD_CHILDREN, OwnServer, ServerMissing, free_port
 
 
@@ -58,3 +62,32 @@ def test_a_free_port_is_none_that_connections_get_and_is_not_found_twice() -> No
     assert following not in found
     assert len(set(found)) == 51
     assert set(found) <= set(LISTENING_PORTS)
+
+
+OTHER = """
+import os, sys
+os.getpid = lambda: int(sys.argv[1])
+from interlock.app.own_servers import free_port
+print(free_port(), flush=True)
+sys.stdin.read()
+"""
+"""A process that starts where this one does; it keeps its port, on which nothing listens, until its input ends."""
+
+
+def test_a_port_that_another_process_has_got_and_does_not_use_yet_is_not_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def first() -> int:
+        monkeypatch.setattr(own_servers, "_tried", itertools.count())
+        monkeypatch.setattr(own_servers, "_reserved", set())
+        return free_port()
+
+    free = first()
+    with subprocess.Popen([sys.executable, "-c", OTHER, str(os.getpid())], stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdin is not None
+        assert other.stdout is not None
+        theirs = int(other.stdout.readline())
+        assert theirs != free, "this process has it"
+        monkeypatch.setattr(own_servers, "_tried", itertools.count())
+        assert theirs not in [free_port() for _ in range((theirs - free) % len(LISTENING_PORTS) + 1)]
+        other.stdin.close()
+    assert other.returncode == 0

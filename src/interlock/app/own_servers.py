@@ -7,6 +7,8 @@ They end with their starter, even if that is killed: while a server still runs, 
 from __future__ import annotations
 
 import errno
+import fcntl
+import functools
 import importlib.metadata
 import importlib.util
 import itertools
@@ -36,9 +38,13 @@ OWNER = "interlock"
 SOCKET = ".s.PGSQL.5432"
 LISTENING_PORTS = range(20_000, 32_768)
 """Below the systems' ephemeral ports: Linux's begin at 32768, others' at 49152."""
+PORTS_FILE = "/var/tmp/interlock-ports"
+"""The beginning of the name of each user's file of reserved ports; TMPDIR may differ between processes that share the
+ports."""
 _STRIDE = 4_099
 """Distance between the first ports of processes that were started one after the other."""
 _tried = itertools.count()
+_reserved: set[int] = set()
 
 
 class ServerMissing(Exception):
@@ -168,17 +174,42 @@ def start_nats(directory: Path, *, port: int | None = None, options: Sequence[st
 
 
 def free_port() -> int:
-    """Return a port of loopback that is not in use, and that the system does not assign to a connection before a server
-    listens on it, now and after each restart. Processes use consecutive ports, each from a start of its own.
+    """Return a port of loopback that is not in use, and that no other call of this user's processes returns before this
+    process ends: its server may begin to listen later, and is restarted. The system does not assign it to a connection
+    either. Processes use consecutive ports, each from a start of its own.
 
     Raises OSError if all are in use.
     """
     for _ in range(len(LISTENING_PORTS)):
         port = LISTENING_PORTS[(os.getpid() * _STRIDE + next(_tried)) % len(LISTENING_PORTS)]
+        if port in _reserved or not _locked(port):
+            continue
         with socket.socket() as probe, suppress(OSError):
             probe.bind(("127.0.0.1", port))
+            _reserved.add(port)
             return port
     raise OSError(errno.EADDRINUSE, f"all ports from {LISTENING_PORTS[0]} to {LISTENING_PORTS[-1]} are in use")
+
+
+def _locked(port: int) -> bool:
+    """Lock a port for this process until its end; False if another has it."""
+    if (file := _ports_file()) is None:
+        return True
+    try:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
+    except (BlockingIOError, PermissionError):
+        return False
+    return True
+
+
+@functools.cache
+def _ports_file() -> int | None:
+    """Open the file in which each port is one byte to lock; None if there can be none here. It stays open: closing any
+    descriptor of it would release the locks."""
+    try:
+        return os.open(f"{PORTS_FILE}-{os.geteuid()}", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError:
+        return None
 
 
 def check_installed() -> None:
