@@ -90,6 +90,20 @@ def test_the_end_of_an_older_link_does_not_take_the_newer_one_away() -> None:
     assert presence.link_of("r1") is None
 
 
+@pytest.mark.req("C-4")
+def test_a_runner_is_here_from_its_hello_to_the_end_of_its_link() -> None:
+    presence, wire = RunnerPresence(), Wire()
+    assert not presence.is_here("r1")
+    present = presence.arrive(Present(RECORD, hello("shell"), 0))
+    present.arrives()
+    assert presence.is_here("r1")
+    present.connect(wire)
+    present.arrived()
+    assert presence.is_here("r1")
+    assert presence.detach("r1", wire, 0)
+    assert not presence.is_here("r1")
+
+
 @pytest.mark.req("C-4", "C-7")
 def test_what_another_gateway_tells_late_of_a_runner_is_known_for_it() -> None:
     def row(number: int, link_id: str) -> RunnerLocation:

@@ -281,6 +281,20 @@ async def test_of_survivors_that_claim_the_same_lanes_each_lane_is_had_once(stor
     assert {epoch for some in (*had, rest) for epoch in some.values()} == {2}
 
 
+async def test_the_lanes_that_an_instance_took_last_are_its_own_under_their_newest_epochs(store: Store) -> None:
+    odd = named("s/\0")
+    lanes = [named("s/1"), named("s/2"), named("s/3"), odd]
+    for lane in lanes:
+        await store.leases.take(lane, "a", "r1")
+    await store.leases.take(named("s/2"), "a")
+    await store.leases.attach(link("b"))
+    await store.leases.take(named("s/3"), "b", "r1")
+    assert await store.leases.owned([*lanes, named("s/1", "t2")], "a") == {named("s/1"): 1, named("s/2"): 2, odd: 1}
+    assert await store.leases.owned(lanes, "b") == {named("s/3"): 2}
+    await store.leases.release([(named("s/1"), 1)], "a")
+    assert await store.leases.owned([named("s/1")], "a") == {}
+
+
 async def test_what_is_passed_on_is_an_orphan_at_once(store: Store) -> None:
     for lane in (named("s/1"), named("s/2")):
         await store.leases.take(lane, "a")

@@ -7,7 +7,7 @@ may have been lost.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Protocol
 
@@ -99,12 +99,19 @@ class ClusterPeers(Holder):
         return self._engine.up
 
     async def clocked(self, lanes: Sequence[LaneName]) -> list[Clocked]:
-        known, now_ms = self._engine.lanes, self._engine.clock.now_ms()
+        known, here, now_ms = self._engine.lanes, self._engine.presence.is_here, self._engine.clock.now_ms()
         of_tenants = [Clocked(one, 0.0) for one in lanes if is_tenant_lane(one.name)]
         found = await known.ledger.session_clocks([one for one in lanes if not is_tenant_lane(one.name)])
         due = sorted((one.deadline_ms, one) for one in found if one.deadline_ms is not None)
-        return [*of_tenants, *(Clocked(one.lane, known.delay_s(one.state, deadline_ms, now_ms), one)
-                           for deadline_ms, one in due)]
+        # What waits for a runner that is here already begins now, and not at the deadline of its wait.
+        delays = (0.0 if here(one.runner_id) else known.delay_s(one.state, at_ms, now_ms) for at_ms, one in due)
+        return [*of_tenants, *(Clocked(one.lane, delay_s, one)
+                               for delay_s, (_, one) in zip(delays, due, strict=True))]
+
+    async def let_go_older(self, epochs: Mapping[LaneName, int]) -> None:
+        lanes = self._engine.lanes
+        await lanes.let_go([shell for lane, epoch in epochs.items()
+                            if (shell := lanes.peek(lane.name)) is not None and shell.epoch < epoch])
 
     def take_up(self, one: Clocked) -> None:
         if one.delay_s > 0:
@@ -127,10 +134,21 @@ class ClusterPeers(Holder):
         record, known = present.record, facts_of(present)
         await self.cluster.attach(record.runner_id, record.tenant_id, present.link_id, known, present.hello.link_number)
         self._hint(RunnerLocation(record.runner_id, record.tenant_id, self.cluster.instance_id, present.link_id, known))
+        await self._let_go_lost(record.runner_id)
+
+    async def _let_go_lost(self, runner_id: str) -> None:
+        """Drop lanes of a runner that another gateway has owned since they were read: one that writes nothing is never
+        refused, and would not continue what that gateway began. Raises LedgerError."""
+        lanes = self._engine.lanes
+        held = {shell.lane_name: shell for shell in lanes.of_runners(runner_id)}
+        lost = await self.cluster.lost([(lane, shell.epoch) for lane, shell in held.items()])
+        await lanes.let_go([held[lane] for lane in lost if lanes.peek(lane.name) is held[lane]])
 
     async def detach(self, present: Present) -> None:
-        """Record that its link has closed. Raises LedgerError."""
+        """Record that its link has closed, and drop its lanes if another link of it, elsewhere, has replaced this one.
+        Raises LedgerError."""
         record = present.record
+        await self._let_go_of([record.runner_id])
         self._beats.drop_link(record.runner_id, present.link_id)
         await self.cluster.detach(record.tenant_id, record.runner_id, present.link_id)
         self._hint(RunnerLocation(record.runner_id, record.tenant_id, "", present.link_id, b""))

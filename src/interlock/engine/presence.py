@@ -290,6 +290,11 @@ class RunnerPresence:
         present = self._present.get(runner_id)
         return present.link if present is not None else None
 
+    def is_here(self, runner_id: str) -> bool:
+        """Return whether the runner is attached here, or its lanes are being attached."""
+        present = self._present.get(runner_id)
+        return present is not None and (present.link is not None or present.arriving is not None)
+
     async def settled(self, agent_id: str, tenant_id: str, runner_id: str | None) -> None:
         """Return once a runner that offers an agent is attached, or none is about to be: a runner learns from its
         welcome that it is attached, and a command right after that must find it."""

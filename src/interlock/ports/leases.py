@@ -166,6 +166,10 @@ class Leases(Protocol):
         continue: they become orphans at once."""
         ...
 
+    async def owned(self, lanes: Sequence[LaneName], instance_id: str) -> dict[LaneName, int]:
+        """Return those of these lanes that the instance has taken last, with their epochs."""
+        ...
+
     async def owner(self, lane: LaneName) -> str | None:
         """Return the instance that owns the lane, if it is alive."""
         ...

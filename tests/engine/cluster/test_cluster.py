@@ -734,3 +734,90 @@ async def test_a_viewer_where_a_runner_was_sees_what_it_says_at_another_gateway(
         late.let_through()
         head = await town.ledger.head("default", stream)
         await eventually(lambda: _all([reader.numbers == list(range(1, head + 1))]))
+
+
+class HeldLedger:
+    """A ledger in which one operation waits until a test lets it through."""
+
+    def __init__(self, ledger: Any, operation: str) -> None:
+        self._ledger = ledger
+        self._operation = operation
+        self.reached, self.through = asyncio.Event(), asyncio.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._ledger, name)
+        if name != self._operation:
+            return found
+
+        async def held(*given: Any, **named: Any) -> Any:
+            self.reached.set()
+            await self.through.wait()
+            return await found(*given, **named)
+
+        return held
+
+
+@pytest.mark.req("D-7", "L-4")
+@pytest.mark.parametrize("operation", ["commit", "stored_lanes"], ids=["dispatched where it was", "queued"])
+async def test_a_command_for_a_runner_that_goes_elsewhere_meanwhile_reaches_it_there(
+    town: Street, monkeypatch: pytest.MonkeyPatch, operation: str
+) -> None:
+    a, b, _ = town.members
+    ledger = HeldLedger(town.ledger, operation)
+    async with contextlib.AsyncExitStack() as links:
+        former = await links.enter_async_context(contextlib.AsyncExitStack())
+        await former.enter_async_context(a.attached(link_number=1))
+        await settled(town)
+        monkeypatch.setattr(a.engine.lanes, "ledger", ledger)
+        giving = asyncio.create_task(a.execute("wait for me"))
+        await asyncio.wait_for(ledger.reached.wait(), PATIENCE_S)
+        a.bus.cut_off()  # It does not hear where its runner goes.
+        if operation == "stored_lanes":
+            await former.aclose()
+        runner = await links.enter_async_context(b.attached(link_number=2))
+        await eventually(lambda: _all([b.engine.presence.link_of("local") is not None]))
+        ledger.through.set()
+        answer = await giving
+        assert answer.status == 202, "no gateway knew of the session when its runner was welcomed"
+        a.bus.come_back()
+        await settled(town)
+        await town.beat()
+        assert (await runner.frame("control.prompt.request")).payload.text == "wait for me"
+
+
+async def idle(town: Street, member: Member) -> tuple[str, p.HelloSession]:
+    """A session in a gateway's memory whose turn has ended and whose runner has left; the gateway is cut off from the
+    bus, so that it does not hear that another one has the session."""
+    async with turn(member, link_number=1) as (runner, session_id):
+        runner.say("session.turn.end", p.TurnEnd(turn_id=TURN, stop_reason="end_turn"), session_id=session_id, seq=3)
+        runner.say("session.usage", msgspec.structs.replace(USAGE, turn_id=TURN), session_id=session_id, seq=4)
+        await runner.acked(4)
+        runner.say("x-interlock.ack", p.Ack(session_id=session_id, seq=2))
+        await settled(town)
+    member.bus.cut_off()
+    return session_id, p.HelloSession(session_id=session_id, last_seq_sent=4, control_seq=2, state="idle")
+
+
+@pytest.mark.req("D-7", "L-4")
+async def test_a_session_that_another_gateway_had_meanwhile_is_read_again_as_its_runner_returns(town: Street) -> None:
+    a, b, _ = town.members
+    session_id, known = await idle(town, a)
+    async with b.attached(known, link_number=2) as runner:
+        assert (await b.execute("go on", session_id=session_id)).status == 202
+        assert (await runner.frame("control.prompt.request")).payload.text == "go on", "it is lost with the link"
+    async with a.attached(known, link_number=3) as runner:
+        assert (await runner.frame("control.prompt.request")).payload.text == "go on"
+
+
+async def test_a_session_that_another_gateway_had_meanwhile_is_read_again_as_it_is_claimed() -> None:
+    async with street(2) as town:
+        a, b = town.members
+        session_id, known = await idle(town, a)
+        async with b.attached(known, link_number=2) as runner:
+            command = (await b.execute("go on", session_id=session_id)).body
+            await runner.frame("control.prompt.request")
+            await b.die()
+        await town.fail_over(a)
+        shell = a.engine.lanes.peek(session_id)
+        assert shell is not None
+        assert shell.lane.state.active == command["id"]

@@ -3,7 +3,7 @@ unread."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -33,6 +33,9 @@ class Reader:
 
     def unread(self) -> int:
         return len(self.given)
+
+    async def let_go_older(self, epochs: Mapping[LaneName, int]) -> None:
+        """It has none in memory."""
 
     def put_off(self, lanes: Container[LaneName]) -> list[LaneName]:
         put_off = [one for one in self.given if one in lanes]

@@ -103,6 +103,9 @@ class MemoryLeases(Leases):
             if self._owners.get(lane) == instance_id and self._epochs.get(lane) == epoch:
                 self._owners[lane] = PASSED_ON
 
+    async def owned(self, lanes: Sequence[LaneName], instance_id: str) -> dict[LaneName, int]:
+        return {lane: self._epochs[lane] for lane in lanes if self._owners.get(lane) == instance_id}
+
     async def owner(self, lane: LaneName) -> str | None:
         owner = self._owners.get(lane)
         return owner if owner is not None and self._alive(owner) else None

@@ -58,6 +58,10 @@ OWNER = """
 SELECT instance_id FROM lane JOIN instance USING (instance_id)
 WHERE tenant_id = $1 AND name = $2 AND expires_ms > interlock_now_ms()
 """
+OWNED = """
+SELECT tenant_id, name, epoch FROM lane JOIN unnest($1::text[], $2::text[]) AS given (tenant_id, name)
+    USING (tenant_id, name) WHERE instance_id = $3
+"""
 BEGIN_LANE = """
 INSERT INTO lane (tenant_id, name, epoch, instance_id) SELECT $1::text, $2::text, 1, $3::text
 FROM (SELECT 1 FROM instance WHERE instance_id = $3 AND expires_ms > interlock_now_ms()) AS alive
@@ -188,6 +192,10 @@ class PostgresLeases(Leases):
 
     async def pass_on(self, lanes: Sequence[tuple[LaneName, int]], instance_id: str) -> None:
         await self._writer.change(PASS_ON, *_columns(lanes), held(instance_id), PASSED_ON)
+
+    async def owned(self, lanes: Sequence[LaneName], instance_id: str) -> dict[LaneName, int]:
+        rows = await self._readers.rows(OWNED, *lane_columns(map(held_lane, lanes)), held(instance_id))
+        return {LaneName(tenant_id, name): int(epoch) for tenant_id, name, epoch in rows}
 
     async def owner(self, lane: LaneName) -> str | None:
         found = await self._readers.row(OWNER, *lane)

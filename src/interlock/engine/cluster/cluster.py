@@ -9,7 +9,7 @@ releases everything and rejoins under a new id.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Protocol
 
@@ -281,6 +281,12 @@ class Cluster(Room):
             return False
         self._duties.add(lane)
         return True
+
+    async def lost(self, holds: Sequence[Hold]) -> list[LaneName]:
+        """Return those of these lanes that this gateway does not own under these epochs any more. Raises
+        LedgerError."""
+        epochs = await self._leases.owned([lane for lane, _ in holds], self.instance_id) if holds else {}
+        return [lane for lane, epoch in holds if epochs.get(lane) != epoch]
 
     def epoch_of(self, session_id: str) -> int | None:
         return self._holder.epoch_of(session_id) if self._holder is not None else None

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 import structlog
@@ -55,6 +55,11 @@ class Heir(Protocol):
 
     async def clocked(self, lanes: Sequence[LaneName]) -> list[Clocked]:
         """Return the sessions of these lanes that have a clock, the nearest first. Raises LedgerError."""
+        ...
+
+    async def let_go_older(self, epochs: Mapping[LaneName, int]) -> None:
+        """Drop those of these lanes that are in memory under an earlier epoch: another gateway may have written since
+        they were read."""
         ...
 
     def take_up(self, one: Clocked) -> None:
@@ -134,6 +139,7 @@ class Takeover:
             for one in clocked.values():
                 heir.take_up(one)
             raise
+        await heir.let_go_older(epochs)
         if mine != self._instance_id():
             return  # This gateway was considered dead meanwhile, so these are orphans again.
         now_s = asyncio.get_running_loop().time()

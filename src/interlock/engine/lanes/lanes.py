@@ -16,14 +16,14 @@ from interlock.engine.bridge.conditions import Conditions
 from interlock.engine.bridge.context.transcriber import Transcriber
 from interlock.engine.bridge.inputs import LaneInput
 from interlock.engine.bridge.inputs.gateway import BudgetsChanged, ClockTicked, RowsDiffered, SealsBroken, StartLooked
-from interlock.engine.bridge.inputs.runner import RunnerDetached
+from interlock.engine.bridge.inputs.runner import RunnerAttached, RunnerDetached
 from interlock.engine.bridge.kernel import Decide, decide
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.lane_state import LaneHome, LaneState, Limits
 from interlock.engine.bridge.link.mismatch import RowMismatch, examine, subjects
 from interlock.engine.bridge.tenant_lane import is_tenant_lane, tenant_lane_id, tenant_lane_state
 from interlock.engine.lanes.due_sessions import DueSessions
-from interlock.engine.lanes.inbox import LaneRunnerLink
+from interlock.engine.lanes.inbox import Job, LaneRunnerLink
 from interlock.engine.lanes.lane_reader import LaneReader, ReadLane, decode_state
 from interlock.engine.lanes.lane_shell import BROKEN_WAIT_S, LaneShell
 from interlock.engine.lanes.rows import RowAudit
@@ -296,7 +296,8 @@ class Lanes:
         this lane, or is found by it."""
         state = read.lane.state
         link = self._link_of(state.runner_id)
-        was_attached = state.note_link(attached=link is not None)
+        # Another gateway may have decided for the runner that is attached here: nothing of that was sent on this link.
+        is_late = link is not None and (not state.attached or (self.room.shared and bool(read.lane.unconfirmed)))
         shell = LaneShell(read.lane, epoch, self, link)
         if link is not None:
             self.on_read(shell)
@@ -304,10 +305,11 @@ class Lanes:
             shell.send(SealsBroken(read.broken))
         if read.findings:
             shell.send(RowsDiffered(read.findings))
-        if was_attached and link is None:
+        if is_late:
+            shell.push(Job(RunnerAttached(state.control_acked, None, late=True), link=link))
+        if state.attached and link is None:
             # The link belonged to an earlier gateway, or to this lane before its eviction: its absence has a clock
             # (C-7).
-            state.note_link(attached=True)
             shell.send(RunnerDetached())
         return shell
 

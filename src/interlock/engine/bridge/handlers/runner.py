@@ -88,7 +88,7 @@ def take_report(lane: Lane, given: i.AgentReported) -> None:
 def attach(lane: Lane, given: i.RunnerAttached) -> None:
     """Attach the runner, then compare control and the open turn with its hello (D-5, T-1)."""
     session = given.session
-    links.attach(lane, given.control_seq, given.offer, known=session is not None)
+    links.attach(lane, given.control_seq, given.offer, known=session is not None or given.late)
     if session is not None:
         joined(lane, session)
         returned(lane, session.turn_id)

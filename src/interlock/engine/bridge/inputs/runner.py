@@ -90,11 +90,13 @@ class AgentReported(LaneInput, frozen=True):
 
 
 class RunnerAttached(LaneInput, frozen=True):
-    """The runner's link is up. `session` is the hello's entry for this session, None if it has none."""
+    """The runner's link is up. `session` is the hello's entry for this session, None if it has none. `late`: the lane
+    was read after that hello, which may be older than the session."""
 
     control_seq: int
     offer: AgentOffer | None
     session: HelloSession | None = None
+    late: bool = False
 
 
 class RunnerDetached(LaneInput, frozen=True):

@@ -28,7 +28,8 @@ reported."""
 
 
 def attach(lane: Lane, control_seq: int, offer: AgentOffer | None, *, known: bool) -> None:
-    """Attach the runner, which has all control frames up to `control_seq`. `known`: its hello listed the session."""
+    """Attach the runner, which has all control frames up to `control_seq`. `known`: its hello listed the session, or
+    is older than it."""
     state = lane.state
     if offer is not None and state.opening == "closed":
         held.take_offer(state, offer)
