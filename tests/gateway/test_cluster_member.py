@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from clusters.street import Street, street
+from gateway.raw_runner import PATIENCE_S
+from interlock.gateway import cluster_member
 from interlock.ports.ledger import LedgerError
 from interlock.protocol.answers import MissingSession
 
@@ -45,6 +47,8 @@ async def test_a_gateway_that_does_not_answer_is_left_out(town: Street, monkeypa
     b.bus.cut_off()
     assert (await b.ask("GET", "/v1/status")).body["restored"] is None, "it reaches none of them"
     b.bus.come_back()
+    # A machine that stops for a second is no gateway that does not answer.
+    monkeypatch.setattr(cluster_member, "FINDINGS_WAIT_MS", PATIENCE_S * 1_000)
     monkeypatch.setattr(a.engine.setbacks, "of", None)  # To answer fails.
     shown = (await b.ask("GET", "/v1/status")).body["restored"]
     assert [one["session_id"] for one in shown["sessions"]] == ["s2"]
