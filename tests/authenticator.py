@@ -23,7 +23,7 @@ def base64url(raw: bytes) -> str:
 
 
 class SoftAuthenticator:
-    """One passkey. Its person is there and known, unless a test says otherwise."""
+    """One passkey. Its user is present and verified by default."""
 
     def __init__(self, algorithm: str = "ES256", origin: str = ORIGIN) -> None:
         self._key: Any = {"ES256": lambda: ec.generate_private_key(ec.SECP256R1()),
@@ -37,12 +37,12 @@ class SoftAuthenticator:
     def confirms(self, signed_bytes: bytes, *, flags: int = 0x05, host: str | None = None, **client: Any
                  ) -> PasskeyAssertion:
         """Confirm a statement. `client` replaces what the browser writes of the request."""
-        said = json.dumps({"type": "webauthn.get", "challenge": challenge_of(signed_bytes), "origin": self.origin,
-                           "crossOrigin": False, **client}).encode()
+        client_data = json.dumps({"type": "webauthn.get", "challenge": challenge_of(signed_bytes),
+                                  "origin": self.origin, "crossOrigin": False, **client}).encode()
         of_host = hashlib.sha256((host or host_of(self.origin)).encode()).digest()
         data = of_host + bytes([flags]) + (7).to_bytes(4, "big")
-        return PasskeyAssertion(authenticator_data=base64url(data), client_data_json=base64url(said),
-                                signature=base64url(self._signed(data + hashlib.sha256(said).digest())))
+        return PasskeyAssertion(authenticator_data=base64url(data), client_data_json=base64url(client_data),
+                                signature=base64url(self._signed(data + hashlib.sha256(client_data).digest())))
 
     def registration(self, owner: str, at: str, tenant_id: str = "default", **how: Any) -> PasskeyBody:
         """What a page sends that has had a passkey made, and had it confirm whose it is; `how` is as in `confirms`."""

@@ -24,7 +24,7 @@ pytest_plugins = ["installed", "agents.third_party", "servers.fixtures"]
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-# How long an example takes says something of the machine and its neighbours, nothing of what is shown.
+# The time of an example depends on the host and its load, so it has no deadline.
 settings.register_profile("steady", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("steady")
 
@@ -35,8 +35,8 @@ structlog.configure(processors=[*structlog.get_config()["processors"][:-1], stru
 # A client loads the machine's trusted certificates as it is made, which takes 20 ms of processor time.
 httpcore2.default_ssl_context = functools.cache(httpcore2.default_ssl_context)
 
-# Anyone who is started in the background of a script is born deaf to Ctrl-C, and so is all that it starts; but some of
-# the tests press it.
+# A process that a script starts in the background ignores Ctrl-C, and so do its children; but some of the tests
+# press it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 

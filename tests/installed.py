@@ -195,7 +195,7 @@ def find_http_ece() -> Path | None:
 
 
 def find_pgbouncer() -> Path | None:
-    """The pool's program; on Debian it is where only root's PATH leads."""
+    """The pool's program; on Debian it is in a directory of root's PATH only."""
     on_path = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
     candidates = [*([Path(on_path)] if on_path else []), UNPACKED / "usr/sbin/pgbouncer"]
     return next((path for path in map(_executable, candidates) if path), None)

@@ -15,11 +15,11 @@ class _Later:
         self._name = name
 
     def __getattr__(self, attribute: str) -> Any:
-        if attribute.startswith("_"):  # Anyone who looks for tests asks everything what it is.
+        if attribute.startswith("_"):  # The collector inspects every name of a module.
             raise AttributeError(attribute)
         return getattr(importlib.import_module(self._name), attribute)
 
 
 def lazily(name: str) -> Any:
-    """Stands for the module of this name, and imports it when something is first taken from it."""
+    """A placeholder for the module of this name, which imports it at the first attribute access."""
     return _Later(name)

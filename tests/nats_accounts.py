@@ -23,13 +23,13 @@ class Identity(NamedTuple):
 
 
 def identity(prefix: int = nkeys.PREFIX_BYTE_USER) -> Identity:
-    """Make one, of a user or of whom the prefix says."""
+    """Create a key pair, for a user or the kind of the prefix."""
     seed = bytes(nkeys.encode_seed(os.urandom(32), prefix))
     return Identity(seed.decode(), nkeys.from_seed(bytearray(seed)).public_key.decode())
 
 
 class Operator:
-    """Anyone who runs the servers; it has one account."""
+    """The operator of the servers; it has one account."""
 
     def __init__(self) -> None:
         self._own, self._account = identity(nkeys.PREFIX_BYTE_OPERATOR), identity(nkeys.PREFIX_BYTE_ACCOUNT)

@@ -31,7 +31,7 @@ def trees() -> Trees:
     return parse_source()
 
 
-def test_imports_point_down_only_and_pure_rooms_stay_pure(
+def test_imports_point_down_only_and_pure_packages_stay_pure(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(ROOT)
@@ -39,7 +39,7 @@ def test_imports_point_down_only_and_pure_rooms_stay_pure(
     assert status == EXIT_STATUS_SUCCESS, capsys.readouterr().out
 
 
-def test_no_module_grows_into_the_place_where_things_go() -> None:
+def test_no_module_is_longer_than_500_lines() -> None:
     long = {
         str(path.relative_to(ROOT)): count
         for path in (ROOT / "src").rglob("*.py")
@@ -48,7 +48,7 @@ def test_no_module_grows_into_the_place_where_things_go() -> None:
     assert long == {}
 
 
-def test_no_folder_has_more_modules_than_one_can_survey(trees: Trees) -> None:
+def test_no_package_has_more_than_30_modules(trees: Trees) -> None:
     """A folder is read by its names; the limit is what there is, and only falls."""
     counts = Counter(path.parent.relative_to(SOURCE) for path in trees)
     assert {str(folder): count for folder, count in counts.items() if count > 30} == {}
@@ -65,13 +65,13 @@ def test_no_function_is_longer_than_70_lines(trees: Trees) -> None:
     assert long == {}
 
 
-def test_modules_and_classes_have_names_of_their_own(trees: Trees) -> None:
+def test_few_modules_are_gerunds_and_no_class_name_is_repeated(trees: Trees) -> None:
     named = [path.stem for path in trees]
     assert sum(map(is_gerund, named)) <= len(named) * 0.01, [name for name in named if is_gerund(name)]
     assert repeated_classes(trees) == {}
 
 
-def test_what_an_object_needs_it_is_given_by_its_constructor_or_a_method(trees: Trees) -> None:
+def test_attributes_are_assigned_by_their_own_class_only(trees: Trees) -> None:
     found = assigned_elsewhere(trees)
     assert found.over_placeholders == []
     assert set(found.over_any) <= NAMED_ALIKE
@@ -87,7 +87,7 @@ NAMED_ALIKE = frozenset({
 check matches by name."""
 
 
-def test_clients_of_the_api_take_its_paths_from_the_table_of_operations(trees: Trees) -> None:
+def test_clients_of_the_api_take_paths_from_the_table_of_operations(trees: Trees) -> None:
     written = {
         f"{path.relative_to(ROOT)}:{node.lineno}": node.value
         for path, tree in trees.items() if path.relative_to(SOURCE).parts[0] in CLIENTS
@@ -97,7 +97,7 @@ def test_clients_of_the_api_take_its_paths_from_the_table_of_operations(trees: T
     assert written == {}
 
 
-def test_the_tests_of_a_module_are_found_by_its_name() -> None:
+def test_tests_mirror_the_modules_by_name() -> None:
     """The floor is what there is, and only rises; the aim is 0.8."""
     assert mirrored(SOURCE.rglob("*.py")) >= 0.79
 
@@ -108,7 +108,9 @@ def test_the_tests_of_a_module_are_found_by_its_name() -> None:
     ("nobody", 0.2), ("whoever", 0.1), ("is no", 3.0), ("what becomes of", 0.1), ("so many, much, long", 0.1),
     ("where for if", 0.3), ("what is said", 0.5), ("is none of", 0.1),
 ])
-def test_a_private_expression_gets_no_more_frequent(expression: str, limit: float, prose: dict[str, float]) -> None:
+def test_a_private_expression_does_not_become_more_frequent(
+    expression: str, limit: float, prose: dict[str, float]
+) -> None:
     """Per 10,000 words of docstrings, comments and pages. The limits are what there is, and only fall."""
     assert prose[expression] <= limit
 

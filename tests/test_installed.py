@@ -23,7 +23,9 @@ def test_an_absent_installation_skips_with_one_line(absent: str, monkeypatch: py
         installed.require(absent)
 
 
-def test_an_absent_installation_fails_if_everything_must_be_there(absent: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_absent_installation_fails_if_every_installation_is_required(
+    absent: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(installed.CI_VARIABLE, "1")
     with pytest.raises(pytest.fail.Exception, match=f"^{absent} is not installed: "):
         installed.require(absent)
@@ -41,12 +43,12 @@ def test_a_named_path_without_the_installation_is_not_replaced(
     assert find() is None
 
 
-def test_nothing_on_path_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_an_empty_path_finds_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     finders = (installed.find_node, installed.find_gemini, installed.find_pi, installed.find_llm_bridge)
     assert [find() for find in finders] == [None] * 4
 
 
 @pytest.mark.usefixtures("goose")
-def test_a_fixture_brings_its_need_with_it(request: pytest.FixtureRequest) -> None:
+def test_a_fixture_declares_the_installation_it_needs(request: pytest.FixtureRequest) -> None:
     assert [mark.args for mark in request.node.iter_markers("needs")] == [("goose",)]

@@ -62,8 +62,9 @@ async def asked_of(peer: Lines, *, serves: bool) -> list[RpcRequest]:
     (b'{"id":{},"method":"x"}', INVALID_REQUEST, "not a message of JSON-RPC 2.0"),
     (LineTooLong(32), INVALID_REQUEST, "The message is longer than 32 bytes. Send less in one."),
 ])
-async def test_a_client_is_answered_when_its_line_cannot_be_read(line: bytes | LineTooLong, code: int, sentence: str
-                                                                  ) -> None:
+async def test_a_client_is_answered_if_its_line_cannot_be_read(
+    line: bytes | LineTooLong, code: int, sentence: str
+) -> None:
     peer = Lines(line, b"", REQUEST)
 
     asked = await asked_of(peer, serves=True)
@@ -75,14 +76,14 @@ async def test_a_client_is_answered_when_its_line_cannot_be_read(line: bytes | L
 
 
 @pytest.mark.req("O-1")
-async def test_an_error_that_answers_nothing_is_not_answered() -> None:
+async def test_an_error_without_a_request_is_not_answered() -> None:
     peer = Lines(b'{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"not JSON"}}', REQUEST)
     assert len(await asked_of(peer, serves=True)) == 1
     assert peer.written == [], "two ends that answered each other's errors would never stop"
 
 
 @pytest.mark.req("A-8")
-async def test_an_agents_output_that_is_no_message_is_passed_over() -> None:
+async def test_agent_output_that_is_not_a_message_is_ignored() -> None:
     peer = Lines(b"Loading the model", b"[1]", LineTooLong(32), REQUEST)
     assert len(await asked_of(peer, serves=False)) == 1
     assert peer.written == []
@@ -94,7 +95,7 @@ UNREAD = [(b'{"a":"\xff"}', "is not UTF-8 at byte "), (b"[" * 200 + b"]" * 200, 
 
 @pytest.mark.req("A-8", "A-5")
 @pytest.mark.parametrize(("value", "why"), UNREAD)
-async def test_a_message_that_cannot_be_passed_on_is_refused_by_its_id(value: bytes, why: str) -> None:
+async def test_a_message_that_cannot_be_forwarded_is_refused_by_its_id(value: bytes, why: str) -> None:
     peer = Lines(b'{"method":"note","params":' + value + b"}", b'{"id":5,"method":"ask","params":' + value + b"}",
                  REQUEST)
     assert [one.request_id for one in await asked_of(peer, serves=False)] == [7]
@@ -122,7 +123,7 @@ class Replying(Lines):
 
 @pytest.mark.req("A-8")
 @pytest.mark.parametrize(("value", "why"), UNREAD)
-async def test_an_answer_that_cannot_be_passed_on_is_an_error_and_not_awaited_forever(value: bytes, why: str) -> None:
+async def test_an_answer_that_cannot_be_forwarded_becomes_an_error(value: bytes, why: str) -> None:
     async def ignore(*_: Any) -> None:
         return
 

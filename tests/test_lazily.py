@@ -2,5 +2,5 @@
 file."""
 
 
-def test_reading_test_files_loads_no_large_library(loaded_with_files: set[str]) -> None:
+def test_importing_test_files_loads_no_large_library(loaded_with_files: set[str]) -> None:
     assert loaded_with_files == set(), "import it with `lazily`, in a file that conftest.LARGE_IMPORTS names"

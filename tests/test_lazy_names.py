@@ -12,14 +12,14 @@ from interlock.lazy_names import lazy_names
 
 
 @pytest.mark.parametrize("package", ["interlock.sdk", "interlock.config"])
-def test_every_public_name_of_a_lazy_package_is_there(package: str) -> None:
+def test_every_public_name_of_a_lazy_package_exists(package: str) -> None:
     module = importlib.import_module(package)
     for name in module.__all__:
         assert getattr(module, name) is not None
         assert name in vars(module), "the second look finds it in the package itself"
 
 
-def test_a_name_that_there_is_none_of_is_an_attribute_error() -> None:
+def test_an_unknown_name_is_an_attribute_error() -> None:
     lookup = lazy_names("interlock.sdk", {"interlock.sdk.exchange": ("RetryPolicy",)})
     with pytest.raises(AttributeError, match=r"module 'interlock.sdk' has no attribute 'Manner'"):
         lookup("Manner")
@@ -39,14 +39,14 @@ def test_a_name_that_there_is_none_of_is_an_attribute_error() -> None:
      ["rich", "joserfc", "interlock.gateway.a2a.facade", "httpx2"]),
     ("import interlock.cli.host.processes as p; p.load_structlog(); import interlock.app.runner", ["rich", "httpx2"]),
 ])
-def test_what_a_verb_does_not_use_is_not_loaded(words: str, absent: list[str]) -> None:
+def test_a_verb_loads_only_what_it_uses(words: str, absent: list[str]) -> None:
     shown = subprocess.run([sys.executable, "-c", f"{words}\nimport sys; print({set(absent)!r} & sys.modules.keys())"],
                            check=True, capture_output=True, text=True)
     assert shown.stdout == "set()\n"
 
 
 @pytest.mark.req("Y-18")
-def test_rich_is_there_for_what_uses_it_later() -> None:
+def test_rich_is_available_to_later_users() -> None:
     words = "import interlock.cli.host.processes as p; p.load_structlog(); "\
             "from rich.cells import cell_len; print(cell_len('a'))"
     assert subprocess.run([sys.executable, "-c", words], check=True, capture_output=True, text=True).stdout == "1\n"

@@ -29,7 +29,7 @@ def test_a_traceback_is_logged_without_the_values_in_its_frames(tmp_path: Path) 
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_without_a_file_it_is_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_file_the_log_is_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
     configure()
     structlog.get_logger("interlock").info("up", port=1)
     out, err = capsys.readouterr()
@@ -38,7 +38,7 @@ def test_without_a_file_it_is_standard_error(capsys: pytest.CaptureFixture[str])
 
 
 @pytest.mark.req("K-4")
-def test_what_is_bound_stands_in_every_line_and_is_redacted_too(tmp_path: Path) -> None:
+def test_bound_values_are_in_every_line_and_redacted_too(tmp_path: Path) -> None:
     path = tmp_path / "gateway.log"
     file = configure(path)
     with structlog.contextvars.bound_contextvars(tenant_id="default", note="Bearer abcdefghijkl"):
@@ -48,7 +48,7 @@ def test_what_is_bound_stands_in_every_line_and_is_redacted_too(tmp_path: Path) 
     assert (line["tenant_id"], line["note"]) == ("default", "Bearer ...")
 
 
-def test_a_line_is_text_for_a_person_and_what_is_no_line_stays() -> None:
+def test_a_line_is_readable_text_and_foreign_output_stays_unchanged() -> None:
     assert as_text('{"timestamp":"2026-11-21T10:11:12.5Z","level":"info","event":"link","n":1,"why":"so"}') == (
         "10:11:12 link  n=1  why=so\n")
     assert as_text('{"timestamp":"2026-11-21T10:11:12Z","level":"error","event":"x","exception":[{"exc_type":"E",'
@@ -57,7 +57,7 @@ def test_a_line_is_text_for_a_person_and_what_is_no_line_stays() -> None:
         assert as_text(other) == other
 
 
-def test_a_log_that_cannot_be_written_ends_nothing(tmp_path: Path) -> None:
+def test_a_log_that_cannot_be_written_ends_no_process(tmp_path: Path) -> None:
     file = configure(tmp_path / "gateway.log")
     file.close()
     structlog.get_logger().info("link", state="attached")

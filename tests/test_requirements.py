@@ -75,7 +75,7 @@ def test_a_requirement_has_its_clause_and_its_gap_a_reason(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", REQUIREMENTS)
-def test_a_requirement_that_holds_is_carried_by_a_test(name: str) -> None:
+def test_a_satisfied_requirement_has_a_test(name: str) -> None:
     row, carriers = REQUIREMENTS[name], carried()[0].get(name)
     if row["status"] != "later":
         assert carriers, f"no test is marked with {name}"

@@ -79,7 +79,7 @@ class Reader:
         self._rest = ""
 
     def expect(self, chars: int) -> None:
-        """Begin a round that is over after so many characters, or, at 0, after as many delays as `until` waits for."""
+        """Begin a round that ends after this many characters, or, at 0, after as many delays as `until` waits for."""
         self.chars, self.wanted, self.delays, self._rest = 0, chars, [], ""
         self.done.clear()
 
@@ -99,7 +99,7 @@ class Reader:
             self.done.set()
 
 
-class Talk:
+class BenchmarkSession:
     """A session with the agent, by one of SIDES."""
 
     def __init__(self, connection: Any, reader: Reader, session_id: str) -> None:
@@ -116,7 +116,7 @@ class Talk:
         return pieces / (time.perf_counter() - began)
 
     async def delays(self, count: int) -> list[float]:
-        """Return the delay of each of so many pieces, in milliseconds."""
+        """Return the delay of each of this many pieces, in milliseconds."""
         self._reader.expect(0)
         await self._prompt(f"paced {count}")
         if len(self._reader.delays) != count:
@@ -136,16 +136,16 @@ async def _measured(stack: Stack, seconds: float) -> tuple[list[Side], float, in
 
     async with AsyncExitStack() as exits:
 
-        async def talk(connection: Any, reader: Reader) -> Talk:
+        async def open_session(connection: Any, reader: Reader) -> BenchmarkSession:
             await connection.initialize(protocol_version=1, client_capabilities=schema.ClientCapabilities())
             opened = await connection.new_session(cwd=str(stack.workspace), mcp_servers=[])
-            return Talk(connection, reader, opened.session_id)
+            return BenchmarkSession(connection, reader, opened.session_id)
 
-        async def spawned(*arguments: str) -> tuple[Talk, int]:
+        async def spawned(*arguments: str) -> tuple[BenchmarkSession, int]:
             reader: Any = Reader()
             connection, process = await exits.enter_async_context(spawn_agent_process(
                 reader, sys.executable, "-m", *arguments, cwd=REPOSITORY, transport_kwargs={"limit": 1 << 24}))
-            return await talk(connection, reader), process.pid
+            return await open_session(connection, reader), process.pid
 
         direct, _ = await spawned("benchmarks.acp_door.scripted_agent")
         door, door_pid = await spawned("interlock", "acp", "talker", "--state", str(stack.state))
@@ -153,20 +153,22 @@ async def _measured(stack: Stack, seconds: float) -> tuple[list[Side], float, in
         connection = connect_to_agent(reader, await create_websocket_stream(
             stack.url.replace("http", "ws", 1) + "/acp?agent=talker", headers=stack.headers))
         exits.push_async_callback(connection.close)
-        talks = (direct, door, await talk(connection, reader))
-        pieces = max(100, int(seconds * FAST_SHARE * PIECES_A_SECOND / ROUNDS / len(talks)))
-        count = max(5, int(seconds * (1 - FAST_SHARE) / PACE_S / ROUNDS / len(talks)))
-        for one in talks:
+        sessions = (direct, door, await open_session(connection, reader))
+        pieces = max(100, int(seconds * FAST_SHARE * PIECES_A_SECOND / ROUNDS / len(sessions)))
+        count = max(5, int(seconds * (1 - FAST_SHARE) / PACE_S / ROUNDS / len(sessions)))
+        for one in sessions:
             await one.rate(100)  # To warm up: the first prompt behind a door starts the agent.
-        rates = await _rounds(talks, lambda one: one.rate(pieces))
-        delays = await _rounds(talks, lambda one: one.delays(count))
+        rates = await _rounds(sessions, lambda one: one.rate(pieces))
+        delays = await _rounds(sessions, lambda one: one.delays(count))
         weight = memory(door_pid).pss_mb
     sides = [side_of(name, rates[at], rates[0], delays[at], delays[0]) for at, name in enumerate(SIDES)]
     return sides, weight, pieces, count
 
 
-async def _rounds(talks: tuple[Talk, ...], measure: Callable[[Talk], Awaitable[Any]]) -> list[list[Any]]:
-    rows = [[await measure(one) for one in talks] for _ in range(ROUNDS)]
+async def _rounds(
+    sessions: tuple[BenchmarkSession, ...], measure: Callable[[BenchmarkSession], Awaitable[Any]]
+) -> list[list[Any]]:
+    rows = [[await measure(one) for one in sessions] for _ in range(ROUNDS)]
     return [list(column) for column in zip(*rows, strict=True)]
 
 

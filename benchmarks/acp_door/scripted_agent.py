@@ -31,7 +31,7 @@ def _send(**members: Any) -> None:
     sys.stdout.write(json.dumps({"jsonrpc": "2.0", **members}, separators=(",", ":")) + "\n")
 
 
-def _say(session_id: str, text: str) -> None:
+def _send_text(session_id: str, text: str) -> None:
     _send(method="session/update", params={"sessionId": session_id, "update": {
         "sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}}})
 
@@ -41,10 +41,10 @@ def _prompt(params: dict[str, Any]) -> dict[str, Any]:
     for number in range(int(count)):
         if kind == "paced":
             time.sleep(PACE_S)
-            _say(params["sessionId"], stamp())
+            _send_text(params["sessionId"], stamp())
             sys.stdout.flush()
         else:
-            _say(params["sessionId"], piece(number))
+            _send_text(params["sessionId"], piece(number))
     return {"stopReason": "end_turn"}
 
 

@@ -30,7 +30,7 @@ PATH = os.environ.get("PATH", os.defpath)
 
 class Build(msgspec.Struct, frozen=True):
     """One kind of box: the median time of a build, and the median ratio to the bare build of the same turn, of its time
-    and of its processor time, which says more on a machine that has other work."""
+    and of its processor time, which is more reliable on a busy host."""
 
     kind: str
     builds: int
@@ -82,7 +82,7 @@ def missing(host: Host) -> str | None:
 
 
 def write_project(place: Path, sources: int) -> None:
-    """Write a C project of so many source files, and a makefile with a rule for each."""
+    """Write a C project of this many source files, and a makefile with a rule for each."""
     place.mkdir()
     for number in range(sources):
         functions = "\n".join(

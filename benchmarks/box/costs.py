@@ -87,7 +87,7 @@ async def _measure(seconds: float, counts: Counts, place: Path) -> Report:
 
 
 def run(seconds: float, counts: Counts) -> Report:
-    """Start agents for so long, behind each wall in turn; then measure builds, staged changes and memory."""
+    """Start agents for this time, behind each wall in turn; then measure builds, staged changes and memory."""
     with tempfile.TemporaryDirectory(prefix="interlock-box-") as place:
         return asyncio.run(_measure(seconds, counts, Path(place).resolve()))
 
@@ -97,8 +97,8 @@ def table(report: Report) -> str:
     lines = ["| walls | starts | median | worst | added |", "|---|---|---|---|---|"]
     lines += [f"| {row.kind} | {row.starts} | {row.median_ms} ms | {row.worst_ms} ms | {row.added_ms:+} ms |"
               for row in report.rows]
-    over = [row.kind for row in report.rows if row.added_ms > LIMIT_MS]
-    lines += [f"limit: +{LIMIT_MS:g} ms" + (f"; passed by {', '.join(over)}" if over else "; kept"), ""]
+    above = [row.kind for row in report.rows if row.added_ms > LIMIT_MS]
+    lines += [f"limit: +{LIMIT_MS:g} ms" + (f"; passed by {', '.join(above)}" if above else "; kept"), ""]
     lines += [*build.table(report.builds), ""] if report.builds else []
     lines += [*staged_changes.table(report.stage, report.memory), ""]
     return "\n".join([*lines, *(f"not measured: {kind}: {why}" for kind, why in report.missing.items())]).rstrip()

@@ -50,7 +50,7 @@ class Memory(msgspec.Struct, frozen=True):
 
 
 def write_tree(place: Path, files: int) -> None:
-    """Write a workspace of so many small files."""
+    """Write a workspace of this many small files."""
     place.mkdir()
     for number in range(files):
         directory = place / str(number // FILES_OF_A_DIRECTORY)
@@ -117,7 +117,7 @@ async def _ran(staged: Staged, line: str) -> list[bytes]:
 
 
 async def memory(host: Host, place: Path) -> list[Memory]:
-    """Measure what stands around an agent that does nothing, in each kind of box."""
+    """Measure the overhead of an idle agent in each kind of box."""
     boxes = {"no walls": NO_WALLS, **{kind: Walls(kind, (str(place),)) for kind in host.kinds}}
     if host.programs is None:
         boxes[f"{host.kinds[0]}, held programs"] = Walls(host.kinds[0], (str(place),), programs=True)

@@ -61,7 +61,7 @@ class Row(NamedTuple):
 
 
 class RunSize(NamedTuple):
-    """How much is measured beside what `seconds` says."""
+    """The sizes of the measurement other than `seconds`."""
 
     kills: int = 100
     stops: int = 10
@@ -188,8 +188,8 @@ async def _commands(ledger: PostgresLedger, seconds: float, round_: int) -> floa
 
 async def _hops(address: str) -> tuple[float, float, float]:
     here, there = await open_bus(read_places(address), "bench"), await open_bus(read_places(address), "bench")
-    heard = asyncio.Event()
-    await there.subscribe("note", lambda _: heard.set())
+    received = asyncio.Event()
+    await there.subscribe("note", lambda _: received.set())
 
     async def answer(body: bytes) -> bytes:
         return body
@@ -201,9 +201,9 @@ async def _hops(address: str) -> tuple[float, float, float]:
     for _ in range(HOPS):
         begin = time.perf_counter()
         here.publish("note", BODY)
-        await heard.wait()
+        await received.wait()
         notes.append(time.perf_counter() - begin)
-        heard.clear()
+        received.clear()
         begin = time.perf_counter()
         await here.request("ask", BODY, 5_000)
         asks.append(time.perf_counter() - begin)

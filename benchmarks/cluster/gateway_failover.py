@@ -26,7 +26,7 @@ from proof.workload.clients import CONFIG, TERMINAL
 from proof.workload.command_retries import execute, until_state
 
 ASLEEP_S = 6.0
-"""A stopped gateway stands for so long at the least: longer than its lease lives."""
+"""The least pause of a stopped gateway: longer than its lease."""
 FREE = """
 [[policy.rules]]
 name = "the benchmark's agent asks for nothing"
@@ -40,7 +40,7 @@ WHERE = "SELECT instance_id FROM runner_link WHERE runner_id = $1"
 
 
 class Failover:
-    """A stack of three gateways, and who of them has which runner."""
+    """A stack of three gateways, and the gateway of each runner."""
 
     def __init__(self, stack: ClusterStack, draw: random.Random) -> None:
         self._stack = stack
@@ -78,7 +78,7 @@ class Failover:
         return execute(self._stack, runner, f"f{self._given} 1 0", f"benchmark-failover-{self._given:08}", FAR_MS)
 
     def _gateway_of(self, runner_id: str) -> int:
-        """Which gateway a runner is attached to: the one that says so of its own instance."""
+        """The gateway of a runner: the one that reports it for its own instance."""
         store = config.load(self._stack.gateways.home(0) / config.FILE_NAME).cluster.store
         found = -1
 

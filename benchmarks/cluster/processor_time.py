@@ -33,7 +33,7 @@ class Side(NamedTuple):
     runners: list[ScriptedRunner]
 
     def round(self, frames: int) -> float:
-        """Processor time of all gateways for each of so many frames of each runner, in seconds."""
+        """Processor time of all gateways for this many frames of each runner, in seconds per frame."""
         messages = [prepared(runner.frames(frames)) for runner in self.runners]
         for runner in self.runners:
             runner.begin_round()
@@ -55,7 +55,7 @@ class Place(NamedTuple):
 
 
 def start(stack: contextlib.ExitStack, folder: Path, gateways: int, store: str, bus: str) -> Place:
-    """Start so many gateways on one database."""
+    """Start this many gateways on one database."""
     folder.mkdir(mode=0o700)
     load_or_make_key(folder)
     key = new_key(secrets.token_bytes)

@@ -64,8 +64,8 @@ class Rate(NamedTuple):
 
 def run(rtts_ms: Sequence[float] = RTTS_MS, times: int = TIMES, seconds: float = SECONDS,
         sessions: Sequence[int] = ()) -> dict[str, Any]:
-    """Measure every operation at each of these round trips, and how many are done in `seconds`. With `sessions`, let a
-    gateway of a simulated cluster die under so many at work."""
+    """Measure every operation at each of these round trips, and how many fit in `seconds`. With `sessions`, let a
+    gateway of a simulated cluster die under this many active sessions."""
     with tempfile.TemporaryDirectory(prefix="interlock-bench-", dir=os.environ.get("INTERLOCK_BENCH_DIR")) as name:
         folder = Path(name)
         folder.chmod(0o755)

@@ -31,7 +31,7 @@ window.WebSocket = class extends WebSocket {
     this.addEventListener('message', (one) => { window.pieces += one.data.split('"agent.text.delta"').length - 1; });
   }
 };"""
-"""Counts in the page, where that is a part of what is measured."""
+"""Counts in the page, as a part of the measurement."""
 SHOWN = "[...document.querySelectorAll('.block.prose, .block.markup')].at(-1)?.textContent ?? ''"
 ENDED = f"({SHOWN}).endsWith('{LAST.strip()}')"
 

@@ -50,7 +50,7 @@ def draft(number: int) -> AuditDraft:
 
 def speed(scale: Scale) -> list[Line]:
     """Row 8: records/s of SHA-256 alone, of sealing, of a durable append, of verifying, each with its ratio."""
-    del scale  # So many records, however long that takes.
+    del scale  # This many records, without a time limit.
     drafts = [draft(number) for number in range(RECORDS)]
     records, sealing = _sealed(drafts)
     hashing = median(_hashing(records) for _ in range(ROUNDS))

@@ -38,7 +38,7 @@ def existing(session_id: str) -> bytes:
 
 
 class Side:
-    """One server, and who posts to it."""
+    """One server and its clients."""
 
     def __init__(self, process: Listening, key: str) -> None:
         self.process = process

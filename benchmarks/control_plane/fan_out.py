@@ -103,7 +103,7 @@ def fan_out(scale: Scale) -> list[Line]:
 
 
 async def through_the_hub(frames: int = FRAMES) -> float:
-    """Viewers' frames/s where nothing stands behind the hub."""
+    """Viewers' frames/s of the bare hub."""
     ledger, stream = MemoryLedger(), session_stream(SESSION)
     hub, left = Viewers(ledger), VIEWERS
     done = asyncio.Event()

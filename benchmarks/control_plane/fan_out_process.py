@@ -73,7 +73,7 @@ async def sse(state: Path) -> None:
     stream, wanted = session_stream(SESSION), asyncio.Semaphore(0)
     asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, wanted.release)
 
-    async def tell() -> None:
+    async def send_events() -> None:
         while await wanted.acquire():
             for first in range(0, FRAMES, TOGETHER):
                 events = [Append("default", stream, "C", now, BODY, "m") for _ in range(min(TOGETHER, FRAMES - first))]
@@ -81,13 +81,13 @@ async def sse(state: Path) -> None:
                 viewers.publish_items(stream, [durable(n, "C", BODY, now, None) for n in numbers])
                 await asyncio.sleep(0)
 
-    telling = asyncio.create_task(tell())
+    sender = asyncio.create_task(send_events())
     try:
         await serve(app, "127.0.0.1", 0, on_stop=viewers.close,
                     ready=lambda port: print(f"http://127.0.0.1:{port}", flush=True))
     finally:
-        telling.cancel()
-        await asyncio.gather(telling, return_exceptions=True)
+        sender.cancel()
+        await asyncio.gather(sender, return_exceptions=True)
 
 
 def main() -> None:

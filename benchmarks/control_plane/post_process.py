@@ -127,8 +127,8 @@ def stored(ledger: Ledger, clock: SystemClock) -> ASGIApp:
 
 
 async def api(ledger: Ledger, key: str) -> tuple[ASGIApp, Viewers]:
-    """Make the gateway's own API over a ledger, with one key and one runner that takes everything; give it with what
-    tells its viewers."""
+    """Return the gateway's API over a ledger, with one key and one runner that accepts everything, and the publisher to
+    its viewers."""
     clock = SystemClock()
     parts = assemble(GatewayStores(ledger), clock, GatewayFacts("gw_bench", "0", "/state", "/state/ledger.db"),
                      GatewaySettings(policy=RuleSet(RULES), rates=RATES, heartbeat_s=30))

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Scale(NamedTuple):
-    """How much a section may do: for about how many seconds, and how many rows at the most where something grows."""
+    """The limits of a section: its approximate seconds, and the most rows if something grows."""
 
     seconds: float
     most: int = 1_000_000
@@ -27,7 +27,7 @@ class Line(NamedTuple):
 
     @property
     def met(self) -> bool | None:
-        """Whether the ratio is as wanted; None where nothing is."""
+        """Whether the ratio is within its limit; None without a limit."""
         if self.wanted is None:
             return None
         return self.ratio <= self.wanted if self.at_most else self.ratio >= self.wanted

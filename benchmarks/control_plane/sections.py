@@ -27,7 +27,7 @@ SECTIONS: dict[str, Section] = {
 
 
 def run(scale: Scale, rows: Sequence[str] = ()) -> list[Line]:
-    """Measure the rows that are named, all where none is, each for a fair part of the time."""
+    """Measure the named rows, by default all, each for an equal part of the time."""
     tune_collector()  # As a gateway has it.
     chosen = [section for name, section in SECTIONS.items() if not rows or name in rows]
     return [line for section in chosen for line in section(scale._replace(seconds=scale.seconds / len(chosen)))]

@@ -15,11 +15,11 @@ WINDOW = 2_048
 """Messages under way at most: what a runner has sent and no one has confirmed."""
 SEND_BYTES = 64 * 1024
 STALL_S = 30
-"""A round in which nothing moves for so long has lost something."""
+"""A round without progress for this time has lost something."""
 
 
 class Prepared(NamedTuple):
-    """Messages made before the clock runs: their bytes, and where each one ends."""
+    """Messages that are made before the measurement: their bytes, and the end of each."""
 
     data: bytes
     ends: list[int]
@@ -59,8 +59,8 @@ def drive(
 ) -> Round:
     """Send all messages, WINDOW ahead of their confirmation, until all are confirmed and every reader is done.
 
-    The socket does not block meanwhile. `confirm` takes what was received and tells how many messages are confirmed
-    in all. Raises Stalled.
+    The socket does not block meanwhile. `confirm` gets the received bytes and returns the number of confirmed messages
+    so far. Raises Stalled.
     """
     poll = select.poll()
     by_number = {reader.sock.fileno(): reader for reader in readers}

@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 RECEIVE_BYTES = 256 * 1024
 STALL_MS = 30_000
-"""A round in which no answer comes for so long has lost something."""
+"""A round without an answer for this time has lost something."""
 
 
 class Driven(NamedTuple):
-    """What one round of requests came to. `answers` holds the bodies where they were asked for."""
+    """The figures of one round of requests. `answers` has the bodies if requested."""
 
     requests: int
     seconds: float
@@ -28,7 +28,7 @@ class Driven(NamedTuple):
 
 
 class Connections:
-    """So many connections to a port of loopback, each with one request under way at a time."""
+    """This many connections to a port of loopback, each with one request under way at a time."""
 
     def __init__(self, port: int, count: int) -> None:
         self._socks = dict[int, socket.socket]()
@@ -38,8 +38,8 @@ class Connections:
             self._socks[sock.fileno()] = sock
 
     def drive(self, make: Callable[[], bytes | None], seconds: float = float("inf"), *, keep: bool = False) -> Driven:
-        """Send what `make` gives, until it gives None or so many seconds are over; every answer must be a 202.
-        Raises RuntimeError with the answer that is none."""
+        """Send the requests of `make` until it returns None or the seconds have passed; every answer must be a 202.
+        Raises RuntimeError with any other answer."""
         poll, count, answers = select.poll(), 0, list[bytes]()
         begin, cpu = time.perf_counter(), time.process_time()
         end, under_way = begin + seconds, 0
@@ -73,7 +73,7 @@ class Connections:
 
 
 def _whole(sock: socket.socket) -> bytes:
-    """Read one answer to its end; gives its body."""
+    """Read one answer to its end and return its body."""
     data = sock.recv(RECEIVE_BYTES)
     while (at := data.find(b"\r\n\r\n")) < 0:
         more = sock.recv(RECEIVE_BYTES)

@@ -12,7 +12,7 @@ from pathlib import Path
 from benchmarks import REPOSITORY
 
 STOP_S = 10
-"""A process that has not ended so long after SIGTERM is killed."""
+"""A process that has not ended this long after SIGTERM is killed."""
 
 
 class Listening:
@@ -23,7 +23,7 @@ class Listening:
         self.port = port
 
     def cpu_s(self) -> float:
-        """Processor time of all its threads so far, in seconds; 0 where the system does not tell."""
+        """Processor time of all its threads so far, in seconds; 0 if the system does not report it."""
         try:
             fields = Path(f"/proc/{self.pid}/stat").read_text("ascii").rpartition(")")[2].split()
         except OSError:
@@ -32,7 +32,7 @@ class Listening:
 
 
     def rss_bytes(self) -> int:
-        """Resident memory; 0 where the system does not tell."""
+        """Resident memory; 0 if the system does not report it."""
         try:
             pages = int(Path(f"/proc/{self.pid}/statm").read_text("ascii").split()[1])
         except OSError:
@@ -47,7 +47,7 @@ def listening(module: str, *arguments: str) -> Generator[Listening]:
                                cwd=REPOSITORY)
     try:
         assert process.stdout is not None
-        # A part may log a line before it says where it listens.
+        # A component may log lines before the one with its address.
         lines = iter(process.stdout.readline, "")
         line = next((one.strip() for one in lines if one.strip().rpartition(":")[2].isdigit()), "")
         if not line:

@@ -53,7 +53,7 @@ class Report(msgspec.Struct, kw_only=True):
     whole: list[Whole]
     parts: list[Part]
     parts_group: int
-    """Frames decided and committed together where the parts were timed: as many as an acknowledgement covered."""
+    """Frames per batch when the parts were timed: the number that an acknowledgement covered."""
     echo_per_s: float
     fdatasync_per_s: float
     latency: Latency

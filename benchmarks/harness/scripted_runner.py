@@ -50,10 +50,10 @@ class ScriptedRunner:
         self._confirmed = 0
         offer = {"agent_id": AGENT, "adapter": "bench", "adapter_type": "process", "permission": "asks",
                  "context_owner": "agent"}
-        self._say("x-interlock.hello", {"versions": [DPS_VERSION], "runner_id": runner_id, "boot_id": "bench",
-                                        "agents": [offer], "sessions": [], "roots": ["/"],
-                                        "features": [BATCH] if batch else []})
-        self._hear("x-interlock.welcome")
+        self._send_frame("x-interlock.hello", {"versions": [DPS_VERSION], "runner_id": runner_id, "boot_id": "bench",
+                                               "agents": [offer], "sessions": [], "roots": ["/"],
+                                               "features": [BATCH] if batch else []})
+        self._receive_frame("x-interlock.welcome")
 
     @classmethod
     def paired(cls, port: int, owner_key: str, name: str) -> ScriptedRunner:
@@ -68,24 +68,24 @@ class ScriptedRunner:
         command = self.request("POST", "/v1/commands", {
             "type": "execute", "target": {"agent_id": AGENT, "workspace": "/", "runner_id": self._runner_id},
             "payload": {"messages": [{"role": "user", "content": [{"contentType": "text", "value": "go"}]}]}})
-        opened = self._hear("control.session.open")
+        opened = self._receive_frame("control.session.open")
         session = Session(opened["session_id"], str(uuid.uuid4()))
         self.sessions[session.session_id] = session
-        self._say("session.capabilities", {"dps_version": DPS_VERSION,
-                                           "features": {"adapter_type": "process", "permission": "asks"}}, session)
-        prompt = self._hear("control.prompt.request")
+        features = {"adapter_type": "process", "permission": "asks"}
+        self._send_frame("session.capabilities", {"dps_version": DPS_VERSION, "features": features}, session)
+        prompt = self._receive_frame("control.prompt.request")
         assert prompt["payload"]["command_id"] == command["id"], "the prompt is of another command"
-        self._say("session.turn.start", {"turn_id": session.turn_id, "turn_index": 0}, session,
-                  {"prompt_id": prompt["payload"]["prompt_id"]})
-        self._say("x-interlock.ack", {"session_id": session.session_id, "seq": prompt["seq"]})
+        self._send_frame("session.turn.start", {"turn_id": session.turn_id, "turn_index": 0}, session,
+                         {"prompt_id": prompt["payload"]["prompt_id"]})
+        self._send_frame("x-interlock.ack", {"session_id": session.session_id, "seq": prompt["seq"]})
         self._until_acked()
         return session
 
     def finish(self, session: Session) -> None:
         """End the session's turn; it stays open, and idle."""
         quota = {"limit": -1, "used": 0, "unit": "USD"}
-        self._say("session.turn.end", {"turn_id": session.turn_id, "stop_reason": "end_turn"}, session)
-        self._say("session.usage", {
+        self._send_frame("session.turn.end", {"turn_id": session.turn_id, "stop_reason": "end_turn"}, session)
+        self._send_frame("session.usage", {
             "turn_id": session.turn_id, "token_usage": {"input_tokens": 0, "output_tokens": 0}, "cost_usage": quota,
             "message_usage": {**quota, "unit": "COUNT"}, "context_window": {}, "time_to_reset": STAMP}, session)
         self._until_acked()
@@ -125,7 +125,7 @@ class ScriptedRunner:
         return ask(self._port, self._key, method, path, body, f"benchmark-{self._runner_id}-{self._numbers:08}")
 
     def acknowledged(self, data: bytes) -> bool:
-        """Take what came from the gateway; tell whether an acknowledgement was among it."""
+        """Handle the received messages; return whether an acknowledgement was among them."""
         before = self.acks
         self.confirm(data)
         return self.acks > before
@@ -135,7 +135,7 @@ class ScriptedRunner:
         return sum(session.seq for session in self.sessions.values())
 
     def durable(self) -> int:
-        """Frames of all sessions that the gateway says are durable."""
+        """Frames of all sessions that the gateway acknowledged."""
         return sum(int(self.request("GET", f"/v1/sessions/{name}")["last_durable_seq"]) for name in self.sessions)
 
     def viewer(self, session: Session) -> Viewer:
@@ -156,14 +156,14 @@ class ScriptedRunner:
         frame |= {"timestamp": STAMP}
         return _encode(frame | ({"metadata": metadata} if metadata else {}))
 
-    def _say(
+    def _send_frame(
         self, kind: str, payload: Any, session: Session | None = None, metadata: dict[str, Any] | None = None
     ) -> None:
         if session is not None:
             session.seq += 1
         self.sock.sendall(websocket.message(self._frame(kind, payload, session, metadata or {})))
 
-    def _hear(self, kind: str) -> dict[str, Any]:
+    def _receive_frame(self, kind: str) -> dict[str, Any]:
         """Wait for a frame of the gateway of this type."""
         while True:
             for at, frame in enumerate(self._inbox):
@@ -252,7 +252,7 @@ class Viewer:
 
 
 RUNNERS = b',"kind":"C","frame":'
-"""Stands once in every event that shows a frame of the runner."""
+"""Occurs once in every event that shows a frame of the runner."""
 
 
 def prepared(frames: list[bytes]) -> Prepared:

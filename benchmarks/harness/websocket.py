@@ -22,7 +22,7 @@ RECEIVE_BYTES = 256 * 1024
 
 
 def connect(port: int, path: str, headers: dict[str, str]) -> tuple[socket.socket, Messages]:
-    """Open a WebSocket on loopback. Raises ConnectionError with the server's answer where it is refused."""
+    """Open a WebSocket on loopback. Raises ConnectionError with the server's answer if it is refused."""
     sock = socket.create_connection(("127.0.0.1", port))
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     lines = [f"GET {path} HTTP/1.1", f"Host: 127.0.0.1:{port}", "Upgrade: websocket", "Connection: Upgrade",
@@ -36,7 +36,7 @@ def connect(port: int, path: str, headers: dict[str, str]) -> tuple[socket.socke
 
 
 def read_head(sock: socket.socket) -> tuple[bytes, bytes]:
-    """Read an HTTP answer's head; gives it and what came behind it. Raises ConnectionError."""
+    """Read an HTTP answer's head; return it and the bytes after it. Raises ConnectionError."""
     data = b""
     while b"\r\n\r\n" not in data:
         part = sock.recv(65_536)

@@ -12,7 +12,7 @@ from acp.ws import create_websocket_stream
 
 
 class Counting:
-    """A client of the SDK that counts what the agent says."""
+    """A client of the SDK that counts the messages of the agent."""
 
     def __init__(self) -> None:
         self.came = 0

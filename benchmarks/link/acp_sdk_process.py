@@ -17,11 +17,11 @@ from benchmarks.harness.scripted_runner import TEXT_BYTES
 from interlock.gateway.server.server import serve
 
 
-class Talker:
-    """Says what it is told to."""
+class ScriptedAgent:
+    """Sends the requested text."""
 
     def on_connect(self, conn: Any) -> None:
-        """Keep the side that it speaks to."""
+        """Store the connection."""
         self._conn = conn
 
     async def initialize(self, protocol_version: int, **kwargs: Any) -> schema.InitializeResponse:
@@ -33,7 +33,7 @@ class Talker:
         return schema.NewSessionResponse(session_id="s")
 
     async def prompt(self, prompt: list[Any], session_id: str, **kwargs: Any) -> schema.PromptResponse:
-        """Say so many pieces."""
+        """Send this many pieces."""
         for number in range(int(prompt[0].text)):
             text = f"line {number} ".ljust(TEXT_BYTES, ".")
             await self._conn.session_update(session_id=session_id, update=update_agent_message_text(text))
@@ -45,7 +45,7 @@ class Talker:
 
 def main() -> None:
     """Run until SIGTERM."""
-    agent: Any = Talker  # It has the methods of an agent that this client calls.
+    agent: Any = ScriptedAgent  # It has the methods of an agent that this client calls.
     app: Any = create_asgi_app(lambda conn: agent())
     uvloop.run(serve(app, "127.0.0.1", 0, on_stop=lambda: None,
                      ready=lambda port: print(f"http://127.0.0.1:{port}", flush=True)))

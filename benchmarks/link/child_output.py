@@ -2,7 +2,7 @@
 
 *Made*: read, decoded, cut into deltas and blocks, encoded as frames, and taken by an outbox in memory; nothing is left
 out but the disk. *Durable*: the same into the runner's outbox, written and fsynced, ready to be sent. Every byte is
-then on disk twice (log and file), so what the disk takes at best stands beside it: the same bytes into a plain file,
+then on disk twice (log and file), so the limit of the disk is shown beside it: the same bytes into a plain file,
 one fdatasync for each write as large as the outbox's.
 """
 

@@ -132,9 +132,9 @@ async def _view(ledger: Ledger, groups: Sequence[Group], numbers: Sequence[list[
             joined.append((viewer, frames_rendering(stream, deliver("delivered", stream))))
         start = time.perf_counter()
         for group, given in zip(groups, numbers, strict=True):
-            told = [each for each in group.out.published if isinstance(each, LaneEvent)]
+            lane_events = [each for each in group.out.published if isinstance(each, LaneEvent)]
             hub.publish_items(stream, [durable(past + n, event.kind, event.body, event.at_ms, frame)
-                              for n, (event, frame) in zip(given, told, strict=True)])
+                              for n, (event, frame) in zip(given, lane_events, strict=True)])
             for viewer, render in joined:
                 render(await viewer.next(0))
         return time.perf_counter() - start

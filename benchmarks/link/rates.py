@@ -135,7 +135,7 @@ def run(seconds: float) -> LinkReport:
 
 
 WARM_IDLE = 20
-"""At least so many of each kind: fewer would not show above a page."""
+"""At least this many of each kind: fewer would not show above a page."""
 
 
 def _place(stack: contextlib.ExitStack, folder: Path, a_message: int) -> Place:
@@ -157,7 +157,7 @@ def _place(stack: contextlib.ExitStack, folder: Path, a_message: int) -> Place:
 
 def _rates(singles: Place, batched: Place, acp: Listening, seconds: float, rounds: int
            ) -> tuple[Side, Side, Side, Side]:
-    """All sides in turns, so that whatever else the machine does falls on each."""
+    """All sides in turns, so that other load of the host affects each."""
     rates: tuple[list[float], ...] = ([], [], [], [])
     counts = [max(MIN_FRAMES, int(place.round(WARM_UP_FRAMES) * seconds * share / rounds))
               for place, share in ((singles, ONE_SHARE), (batched, BATCH_SHARE))]

@@ -31,7 +31,7 @@ def _frames(session_id: str, turn_id: str, after: int, count: int) -> list[Frame
 
 
 class _Watched(SqliteOutbox):
-    """An outbox that says when all is acknowledged."""
+    """An outbox that sets an event when everything is acknowledged."""
 
     def __init__(self, path: Path, last_seq: int) -> None:
         super().__init__(path)
@@ -75,7 +75,7 @@ async def _reattach(folder: Path, port: int, token: str, session_id: str, turn_i
     linking = asyncio.create_task(link.run())
     try:
         async with asyncio.timeout(PATIENCE_S):
-            # The link ends by itself only where it failed, and then no one need wait.
+            # The link ends by itself only after a failure, and then no wait is needed.
             acked = asyncio.create_task(outbox.all_acked.wait())
             await asyncio.wait((acked, linking), return_when=asyncio.FIRST_COMPLETED)
             if not acked.done():

@@ -50,18 +50,18 @@ KILL_AFTER = 300
 EVENT_EVERY_MS = 5
 READY_S = 60.0
 QUIET_S = 3.0
-"""So long after a start or a restart everything that a server does by itself has begun."""
+"""The time after a start or restart until background work of a server has begun."""
 SILENCE_S = 30.0
-"""A reader that gets nothing for so long is not served."""
+"""A reader that receives nothing for this time is not served."""
 PATIENCE_S = 90.0
 """The first event of an answer comes within this, on a busy machine, too."""
 POLL_S = 0.05
 BEGIN, END = "<!-- measured -->", "<!-- end of what was measured -->"
-"""Between these stands the table of a page."""
+"""The table of a page is between these."""
 
 
 class PeerResult(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What one server did; `missing` says why nothing was measured."""
+    """The figures of one server; `missing` is the reason why nothing was measured."""
 
     name: str
     version: str = ""
@@ -122,7 +122,7 @@ def _measured(kind: type[Peer], events: int) -> PeerResult:
 
 
 def middle_of(results: list[PeerResult]) -> PeerResult:
-    """Return the medians of a server's rounds, and of what may not happen at all the worst."""
+    """Return the medians of a server's rounds, and the worst of the figures that should be 0."""
     done = [one for one in results if not one.missing]
     if not done:
         return results[0]

@@ -196,8 +196,8 @@ class OmnigentPeer:
 
 
 class OpenHandsPeer:
-    """OpenHands' `agent-server`, by its interface as its package documents it. Where this was written there was no
-    Python 3.12, so it has not been run."""
+    """OpenHands' `agent-server`, by its interface as its package documents it. It needs Python 3.12 and has not
+    been run."""
 
     name: ClassVar[str] = "OpenHands agent-server"
     interface: ClassVar[str] = "REST, JSON over a WebSocket"

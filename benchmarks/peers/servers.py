@@ -59,7 +59,7 @@ class Peer(Protocol):
         ...
 
     def version(self) -> str:
-        """What it says its version is. Raises NotThere."""
+        """The version that it reports. Raises NotThere."""
         ...
 
     async def connected(self) -> None:
@@ -89,7 +89,7 @@ class Peer(Protocol):
 
 
 class Place:
-    """Where a peer runs: a HOME with its settings, a workspace, a port, and the model server's URL."""
+    """The environment of a peer: a HOME with its settings, a workspace, a port, and the model server's URL."""
 
     def __init__(self, home: Path, port: int, model_url: str) -> None:
         self.home = home
@@ -114,7 +114,7 @@ def program(name: str, package: str) -> str:
 
 
 def version_of(words: list[str], environment: dict[str, str]) -> str:
-    """Return the version that a program prints, without its name and what else it says."""
+    """Return the version that a program prints, without its name and other output."""
     done = subprocess.run([*words, "--version"], capture_output=True, text=True, check=False, timeout=ANSWER_S,
                           env={**os.environ, **environment})
     found = re.search(r"\d+\.\d[\w.+-]*", done.stdout)

@@ -19,7 +19,7 @@ from benchmarks.harness.processes import STOP_S
 
 PSS_LIMIT_MB, HELP_LIMIT_S, STATUS_LIMIT_S = 120.0, 0.2, 0.3
 SETTLE_S = 3.0
-"""From the line that says ready until memory is read: what is loaded behind it is there."""
+"""The time from the ready line until memory is read, so that later loads are included."""
 READY_S = 60.0
 TRIALS = 7
 """Runs of each verb; the fastest counts, since other work of the machine only adds."""

@@ -64,7 +64,7 @@ class Entry(NamedTuple):
     caller: str | None
     """The module of the package that called it, directly or through a library; None if a loop or a thread ran it."""
     goes_on: bool = False
-    """A coroutine or generator went on after it had waited. It called nothing: it is the way back of a call, unless it
+    """A coroutine or generator continued after a wait. It called nothing: it is the way back of a call, unless it
     is a task that waited for something before the walk began."""
     code: CodeType | None = None
 
@@ -113,7 +113,7 @@ def _module(frame: FrameType) -> str | None:
 
 def has_waited(frame: FrameType) -> bool:
     """Return whether the frame of a coroutine or generator is past its beginning: the argument of its last RESUME says
-    after what it goes on, a yield or an await."""
+    after what it continues, a yield or an await."""
     code = frame.f_code
     if not code.co_flags & WAITING:
         return False
@@ -130,8 +130,8 @@ def run() -> list[Path]:
 
 
 def summary(name: str, entered: list[Entry]) -> Path:
-    """Count one walk. A call is a move if the caller's module is in another room; what a loop or a thread runs is one
-    if it is in another room than the last call, since somebody there has handed it over. What a coroutine goes on with
+    """Count one walk. A call is a move if the caller's module is in another package; a callback of a loop or a thread
+    is one if it is in another package than the last call, which scheduled it. The continuation of a coroutine
     is not a move, and neither is a return: the reader comes from there."""
     modules = [each.module for each in entered]
     rooms, moved, last = [_room(module) for module in modules], list[str](), None

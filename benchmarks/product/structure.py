@@ -70,7 +70,7 @@ class Report(msgspec.Struct, kw_only=True, frozen=True):
     set_from_outside: list[str]
     """Public attributes that a class begins with a placeholder and another module assigns, as `Class.attribute`."""
     assigned_elsewhere: list[str]
-    """Public attributes that a class assigns and another module assigns too, whatever the first value is."""
+    """Public attributes that a class assigns and another module assigns too, with any first value."""
     single_importer: int
     """Modules that one other module imports."""
     words: int
@@ -153,7 +153,7 @@ class AssignedElsewhere(NamedTuple):
     over_placeholders: list[str]
     """Those that `__init__` sets to a placeholder: None, a lambda, an empty collection."""
     over_any: list[str]
-    """Those that a method assigns, whatever the value. Classes whose fields are declared and not assigned, such as
+    """Those that a method assigns, with any value. Classes whose fields are declared and not assigned, such as
     records, are data for anyone to change, and are not counted."""
 
 

@@ -34,7 +34,7 @@ FEW, MANY, LISTED = 100, 100_000, 5_000
 UPDATES = 300
 BATCH = 2_000
 RATIO = 1.5
-"""An update among many may take so many times what it takes among few (N-1)."""
+"""The largest ratio of the time of an update among many to that among few (N-1)."""
 OWNER = Principal(tenant_id="default", actor=Actor(type="user", id="owner"), role="owner", key_id="key_1")
 
 
@@ -137,7 +137,7 @@ def listed(state: Path, count: int) -> dict[str, float]:
 
 @contextmanager
 def _gateway(state: Path) -> Generator[str]:
-    """Run `interlock gateway` on a state directory; gives its URL. Raises RuntimeError with its log if it ends before
+    """Run `interlock gateway` on a state directory; return its URL. Raises RuntimeError with its log if it ends before
     it listens."""
     with subprocess.Popen([sys.executable, "-m", "interlock", "gateway", "--state", str(state), "--port", "0"],
                           cwd=REPOSITORY, stderr=subprocess.PIPE, text=True) as gateway:

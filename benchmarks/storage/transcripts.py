@@ -78,7 +78,8 @@ def write(path: Path, entries: int, compacted_at: int | None = None) -> None:
                    + b"\n")
         for number in range(entries):
             entry_id = f"{number * 2_654_435_761 % 2**32:08x}"
-            entry = {"type": "message", "id": entry_id, "parentId": parent, "timestamp": AT, "message": _said(number)}
+            entry = {"type": "message", "id": entry_id, "parentId": parent, "timestamp": AT,
+                     "message": _message(number)}
             if compacted_at is not None and number == entries - 10:
                 kept = f"{compacted_at * 2_654_435_761 % 2**32:08x}"
                 entry = {"type": "compaction", "id": entry_id, "parentId": parent, "timestamp": AT, "summary": "so far",
@@ -87,7 +88,7 @@ def write(path: Path, entries: int, compacted_at: int | None = None) -> None:
             parent = entry_id
 
 
-def _said(number: int) -> dict[str, Any]:
+def _message(number: int) -> dict[str, Any]:
     if number % 2 == 0:
         return {"role": "user", "content": "x" * TEXT_BYTES, "timestamp": number}
     cost = {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "total": 0}
@@ -144,9 +145,9 @@ def _pi(path: Path) -> dict[str, float] | str:
     for _ in range(ROUNDS):
         done = subprocess.run(["node", REPOSITORY / "tests/session/pi.mjs", package, "context", path], check=True,
                               capture_output=True, timeout=PATIENCE_S, env={**os.environ, "FIGURES": "1"})
-        told = json.loads(done.stdout)
-        figures.append({"open_s": told["open_s"], "context_s": told["context_s"], "memory_bytes": told["memory"],
-                        "messages": told["messages"]})
+        printed = json.loads(done.stdout)
+        figures.append({"open_s": printed["open_s"], "context_s": printed["context_s"],
+                        "memory_bytes": printed["memory"], "messages": printed["messages"]})
     return _middle(figures)
 
 
@@ -170,7 +171,7 @@ async def turns(state: Path, compacted: Path) -> dict[str, float]:
         for number in range(TURNS):
             entry_id = f"{'f' if name == 'turn_s' else 'e'}{number:07x}"
             line = msgspec.json.encode({"type": "message", "id": entry_id, "parentId": leaf, "timestamp": AT,
-                                        "message": _said(number)})
+                                        "message": _message(number)})
             began = time.perf_counter()
             await store.append(header, [TranscriptLine(tenant_id="t1", session_id="S", entry_id=entry_id, line=line)])
             await read("S", "shell", "t1")
@@ -194,7 +195,7 @@ def appends(directory: Path, count: int) -> dict[str, float]:
     files = TranscriptFiles(directory, _Clock())
     header = TranscriptHeader("S", "shell", "/w", AT, "t1")
     lines = [TranscriptLine(tenant_id="t1", session_id="S", entry_id=f"{number:08x}", line=msgspec.json.encode(
-        {"type": "message", "id": f"{number:08x}", "parentId": None, "timestamp": AT, "message": _said(number)}))
+        {"type": "message", "id": f"{number:08x}", "parentId": None, "timestamp": AT, "message": _message(number)}))
         for number in range(count)]
     began = time.perf_counter()
     for line in lines:

@@ -30,7 +30,7 @@ def honest(issuer: Issuer, **changes: Any) -> dict[str, Any]:
 
 
 def section(issuer: Issuer) -> OidcSection:
-    """What the gateway's config says of the issuer."""
+    """The gateway's config of the issuer."""
     return OidcSection(issuer=issuer.url, audience=[AUDIENCE], tenant_claim="tenant", tenants=["acme", "gone"],
                        roles_claim="groups", roles={"ops": "operator"})
 

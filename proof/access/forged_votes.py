@@ -26,7 +26,7 @@ from interlock.protocol.resources import Actor, GrantBody
 from proof.processes.in_memory_gateway import InMemoryGateway
 
 VOTES = 10_000
-A_HOUSE = 500
+PER_TENANT = 500
 """Votes on one gateway; the next begins with an empty ledger."""
 RULES = [Rule(name="three", effect="ask", door="command", required=3, self_approval=False, signed=True)]
 Grant = dict[str, Any]
@@ -42,7 +42,7 @@ class Signer:
         self.key_id = ""
 
     def statement(self, approval: dict[str, Any], at_ms: int, **changes: Any) -> Statement:
-        """What an honest vote says, but for `changes`."""
+        """The statement of an honest vote, with `changes`."""
         honest = Statement(approval["tenant_id"], approval["id"], approval["digest"], "grant", f"user:{self.person}",
                            self.key_id, iso(at_ms))
         return honest._replace(**changes)
@@ -54,8 +54,8 @@ class Signer:
                 "digest": statement.digest, "signature": base64.b64encode(self._key.sign(signed)).decode(), **changes}
 
 
-class Mute:
-    """A link whose runner takes everything, and says nothing."""
+class SilentPerson:
+    """A link whose runner accepts every frame and sends none."""
 
     def send(self, raw: bytes) -> None:
         """Take a frame."""
@@ -90,7 +90,7 @@ class VotingGateway:
         hello = p.Hello(versions=[DPS_VERSION], runner_id="r1", boot_id="b", agents=[offer], sessions=[], roots=["/w"])
         inside.engine.presence.arrive(Present(RunnerRecord(
             runner_id="r1", tenant_id="acme", token_sha256="", device_name="h", created_ms=0, last_seen_ms=0), hello, 0
-        )).connect(Mute())
+        )).connect(SilentPerson())
         self.ann = await self._signer("approver", "acme-approver")
         self.boss = await self._signer("admin", "acme-admin")
         self.gone = await self._signer("owner", "acme-owner", revoked=True)
@@ -107,7 +107,7 @@ class VotingGateway:
         return signer
 
     async def waiting(self) -> dict[str, Any]:
-        """A new command of the admin that waits for a yes; gives its approval."""
+        """Submit a command of the admin that waits for an approval, and return the approval."""
         content = [{"contentType": "text", "value": "the same words"}]
         made = await self.inside.ask(self.keys["admin"], "POST", "/v1/commands", json={
             "type": "execute", "target": {"agent_id": "shell", "runner_id": "r1"},
@@ -171,7 +171,7 @@ class VotingGateway:
         return record.approval.state, len(record.approval.votes)
 
     async def driven(self) -> bool:
-        """An agent that the requester drives votes with ann's role; True where it was refused."""
+        """An agent of the requester votes with ann's role. True if it was refused."""
         agent = Principal(tenant_id="acme", actor=Actor(type="agent", id="bot"), role="approver", key_id="k",
                           driver=Actor(type="user", id="acme-admin"))
         try:
@@ -205,10 +205,10 @@ async def trial(seed: int, votes: int) -> dict[str, Any]:
     """Send `votes` forged votes: {forged, kinds, honest, counted, wrong}."""
     dice, kinds, wrong = random.Random(seed), Counter[str](), list[str]()
     honest = counted = 0
-    for first in range(0, votes, A_HOUSE):
+    for first in range(0, votes, PER_TENANT):
         voting = VotingGateway(dice)
         await voting.begin()
-        for number in range(min(A_HOUSE, votes - first)):
+        for number in range(min(PER_TENANT, votes - first)):
             if number % 50 == 25 and (sentence := await voting.honest_vote()) is not None:
                 wrong.append(sentence)
             kind, token, grant = voting.forgery()

@@ -45,7 +45,7 @@ LINES: dict[str, bytes] = {
 
 
 class Trial:
-    """One gateway, one hostile neighbour, and somebody who only wants an answer."""
+    """One gateway, one hostile client, and one client with ordinary requests."""
 
     def __init__(self) -> None:
         self.wrong: list[str] = []
@@ -59,7 +59,7 @@ class Trial:
                                                            tenant_a_minute=0)))
         key = (await inside.tenant("acme", ("owner",)))["owner"]
         listener = listen("127.0.0.1", 0)
-        server = make_server(build_app(inside.front, inside.config.gateway, _nobody), inside.engine.viewers.close)
+        server = make_server(build_app(inside.front, inside.config.gateway, _no_app), inside.engine.viewers.close)
         serving = asyncio.create_task(server.serve([listener]))
         port = port_of(listener)
         headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
@@ -121,7 +121,7 @@ def _resident_bytes() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
-async def _nobody(_scope: object, _receive: object, _send: object) -> None:
+async def _no_app(_scope: object, _receive: object, _send: object) -> None:
     raise AssertionError("no runner is expected here")
 
 

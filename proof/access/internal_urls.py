@@ -28,7 +28,7 @@ MISWRITTEN = (
     "https://ex\u0430mple.org/", "https://example.org/" + "a" * 3_000, "javascript:alert(1)", "",
 )
 SHORTENED = ("127.1", "2130706433", "0x7f.0.0.1", "0177.0.0.1", "017700000001", "localhost", "127.0.0.1.")
-"""Ways to write 127.0.0.1 that the system's own resolver understands; where it does not, they are not known at all."""
+"""Ways to write 127.0.0.1 that the system's resolver understands; others are unknown names."""
 
 
 def urls() -> Iterator[str]:
@@ -69,7 +69,7 @@ async def trial() -> tuple[int, list[str]]:
             await refused(outgoing, "https://rebound.example/", f"a name at {mixed}")
     await refused(HttpOutgoing(resolve=_always([])), "https://nowhere.example/", "a name without an address")
     async with Issuer() as there:
-        # Allowed by the config, so asked; its redirect is an answer, and where it leads is not asked.
+        # Allowed by the config, so requested; its redirect is an answer, and its target is not requested.
         outgoing = HttpOutgoing(["127.0.0.1/32"])
         there.answers["/moved"] = (302, b"")
         answer = await outgoing.send("GET", there.url + "/moved", headers={}, max_bytes=1_000, timeout_s=5)

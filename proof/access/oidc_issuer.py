@@ -34,7 +34,7 @@ def first_key() -> RSAKey:
 
 @dataclass
 class DeviceLogin:
-    """The device grant of one client: what its tokens say, and what the person at the browser does."""
+    """The device grant of one client: the content of its tokens, and the actions of the person at the browser."""
 
     client_id: str
     claims: Callable[[], dict[str, Any]]

@@ -1,7 +1,7 @@
-"""Real agents that never ask, in a box: held at each program, and nothing they write lands without a yes (H-16, H-17).
+"""Real agents that never ask, in a box: held at each program, and no change lands without a grant (H-16, H-17).
 
 opencode, codex-acp and pi, each in the mode that lets it do everything, through a gateway and a runner of their own,
-against Interlock's model on loopback. Each shell command is answered over REST: a no leaves no file. What is written is
+against Interlock's model on loopback. Each shell command is decided over REST: a denial leaves no file. Changes are
 staged: one file lands, another one is discarded. An agent that is not installed is skipped with the reason.
 """
 

@@ -29,11 +29,11 @@ def claude_config(home: Path, model_url: str) -> str:
     return f'\n[agents.claude]\nadapter = "claude"\nenv = {{ {env} }}\n'
 
 
-def says_yes_itself(home: Path) -> None:
-    """Settings of the user that allow whatever Claude Code would ask for."""
-    from agents.claude_settings import OWN_YES, write_settings
+def write_auto_allow(home: Path) -> None:
+    """Settings of the user that allow every request of Claude Code."""
+    from agents.claude_settings import AUTO_ALLOW, write_settings
 
-    write_settings(home, OWN_YES)
+    write_settings(home, AUTO_ALLOW)
 
 
 def hold_once(hold_s: float, decision: str) -> dict[str, Any]:
@@ -43,7 +43,7 @@ def hold_once(hold_s: float, decision: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="interlock-hold-claude-") as place, running_model_server() as model:
         home = Path(place) / "home"
         home.mkdir()
-        says_yes_itself(home)
+        write_auto_allow(home)
         stack = Stack(Path(place), claude_config(home, model.url))
         try:
             stack.up()

@@ -1,4 +1,4 @@
-"""A real third-party agent (goose, over ACP) is held at one tool call, and runs it only after the yes (A-5, P-6).
+"""A real third-party agent (goose, over ACP) is held at one tool call, and runs it only after the grant (A-5, P-6).
 
 Two runs against a model server on loopback: in the first the call is held for more than 90 s, longer than agents' own
 callbacks wait, and granted; in the second it is denied, and the file that it would have written must not be there.

@@ -64,7 +64,7 @@ class Absent(Exception):
 
 
 def search_path() -> str:
-    """Where agents are looked for."""
+    """The directories that are searched for agents."""
     lab = os.environ.get(LAB_VARIABLE)
     places = [*([f"{lab}/bin"] if lab else []), str(CI_PROGRAMS), os.environ.get("PATH", os.defpath)]
     return os.pathsep.join(places)

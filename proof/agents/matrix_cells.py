@@ -137,7 +137,7 @@ def table(results: Sequence[Any], tools: Sequence[str], answers: Sequence[Answer
 
 
 def not_exercised(seen: Mapping[Cell, Seen]) -> list[str]:
-    """The tools that did not run after a yes, so that their other cells show little, each with what was seen."""
+    """The tools that did not run after a grant, which makes their other cells weak, each with the observation."""
     why = {"-": "not asked", "h": "asked, and did not run", "t": "did not end"}
     found = [(cell.tool, why.get(letter(one), "")) for cell, one in seen.items() if cell.answer == "yes"]
     return [f"{tool} ({reason})" for tool, reason in found if reason]

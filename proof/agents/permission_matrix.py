@@ -20,12 +20,12 @@ from proof.agents.matrix_cells import ANSWERS, TOOLS, UNSANDBOXED, Answer, Cell,
 from proof.processes.stack import Stack
 
 TTL_MS = 1_500
-"""A question that is not answered is a no after so long."""
+"""A question without an answer is denied after this time."""
 CELL_S = 40.0
 """A command that has not ended by then is cancelled, and its cell marked."""
 CANCEL_S = 15.0
 REPORTS = frozenset({"RanUnasked", "RanOtherThanAllowed", "ToolsNotGated", "RepositoryConfigures"})
-"""Notices that say that something ran, or may run, without a question."""
+"""Notices of a run, or a possible run, without a question."""
 RULES = """
 [[policy.rules]]
 name = "proof-shell"
@@ -65,7 +65,7 @@ class Drive:
         self._count = 0
 
     def attempt(self, cell: Cell) -> Seen:
-        """Send the cell's prompts, answer as it says, and see what happened."""
+        """Send the cell's prompts, give its answers, and record the result."""
         if cell.fresh:
             self._session = None
         (self._stack.workspace / "edited.txt").write_text("before\n")
@@ -119,7 +119,7 @@ class Drive:
             time.sleep(0.05)
 
     def _vote(self, approval_id: str, decision: str) -> None:
-        # One that expired meanwhile refuses the vote, and the loop goes on.
+        # An expired approval refuses the vote, and the loop continues.
         self._stack.post(f"/v1/approvals/{approval_id}/grants", {"decision": decision}, f"proof-door-{approval_id}")
 
 
@@ -168,7 +168,7 @@ def attempt_agent(name: str, tools: Sequence[str], answers: Sequence[Answer]) ->
 
 def run(seed: int, rounds: int | None, agents: Sequence[str] = (), tools: Sequence[str] = TOOLS,
         answers: Sequence[Answer] = ANSWERS) -> bool:
-    """Try each agent, print the table, and say what ran silently."""
+    """Test each agent, print the table, and report silent runs."""
     silent, skipped = 0, 0
     for name in agents or AGENTS:
         began = time.monotonic()

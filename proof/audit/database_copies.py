@@ -62,7 +62,7 @@ class Store(Protocol):
     def base_rows(self) -> AbstractContextManager[StoredRows]: ...
 
     def trial_rows(self) -> AbstractContextManager[StoredRows]:
-        """Read the trial's rows where no loop runs, as `audit verify --database` does."""
+        """Read the trial's rows without an event loop, as `audit verify --database` does."""
         ...
 
 

@@ -58,7 +58,7 @@ PERSONAL = frozenset({"prompt_id", "by", "message", "timestamp"})
 
 
 class SetClock:
-    """Time that moves when a trial says so."""
+    """A clock that a trial moves."""
 
     def __init__(self) -> None:
         self.at = NOW_MS
@@ -96,7 +96,7 @@ def counting_entropy() -> Entropy:
 
 
 class Outcome(NamedTuple):
-    """What a gateway did and would allow: frames that run something, whom each secret stands for, what policy says."""
+    """Frames of a gateway that start a run, the owner of each secret, and the decisions of the policy."""
 
     ran: frozenset[str]
     keys: dict[str, str | None]
@@ -151,7 +151,7 @@ class Gateway:
         assert session_id is not None
         return session_id
 
-    async def say(self, session_id: str, frame_type: str, payload: p.Payload, **metadata: Any) -> None:
+    async def send_frame(self, session_id: str, frame_type: str, payload: p.Payload, **metadata: Any) -> None:
         self.seqs[session_id] = self.seqs.get(session_id, 0) + 1
         raw = encode(Frame(type=frame_type, payload=payload, message_id=f"m{self.seqs[session_id]}",
                            session_id=session_id, seq=self.seqs[session_id], timestamp="", metadata=metadata))
@@ -162,17 +162,17 @@ class Gateway:
 
     async def asked(self, session_id: str, command: str) -> str:
         """Let the agent open, begin its turn and ask before a tool; returns the approval."""
-        await self.say(session_id, "session.capabilities", p.Capabilities(
+        await self.send_frame(session_id, "session.capabilities", p.Capabilities(
             dps_version=DPS_VERSION, features={"adapter_type": "process", "permission": "asks"}))
         prompt = next(one.payload for one in reversed(self.wire.sent)
                       if one.type == "control.prompt.request" and one.session_id == session_id)
         turn = uuid4(hashlib.sha256(session_id.encode()).digest())
-        await self.say(session_id, "session.turn.start", p.TurnStart(turn_id=turn, turn_index=0),
-                       prompt_id=prompt.prompt_id)
-        await self.say(session_id, "tool.invoke.request", p.ToolRequest(
+        await self.send_frame(session_id, "session.turn.start", p.TurnStart(turn_id=turn, turn_index=0),
+                              prompt_id=prompt.prompt_id)
+        await self.send_frame(session_id, "tool.invoke.request", p.ToolRequest(
             invocation_id="i1", turn_id=turn, tool_name="Shell", title=command,
             input=msgspec.Raw(msgspec.json.encode({"command": command}))))
-        await self.say(session_id, "agent.interaction.request", p.InteractionRequest(
+        await self.send_frame(session_id, "agent.interaction.request", p.InteractionRequest(
             interaction_id="x-i1", interaction_type="PERMISSION", title=command,
             context=p.InteractionContext(tool_name="Shell", invocation_id="i1")))
         [held] = await self.ledger.live_approvals(session_id, "default")

@@ -73,7 +73,7 @@ AIMED: dict[str, tuple[tuple[str, Any], ...]] = {
                 ("trusted_kinds", True)),
     "audit": (("meta/digest", "0" * 64), ("meta/terms/required", 1), ("action", "approve"), ("meta/to", "granted")),
 }
-"""What an attacker who knows the tables would try: a way into the body, and a value."""
+"""Edits of an attacker who knows the tables: a path into the body, and a value."""
 TRIAL_S = 30.0
 
 
@@ -159,10 +159,10 @@ def table(found: dict[str, Counts]) -> str:
 
 
 def _compare(before: Outcome, after: Outcome) -> tuple[list[str], bool]:
-    """Say what ran or would run that did not before, and whether something did not that did."""
+    """Report runs, and permitted runs, that are new after the edit, and whether any is missing."""
     more = [f"ran {one[37:160]}" for one in sorted(after.ran - before.ran)]
     more += [f"{name} is {who}" for name, who in after.keys.items() if who is not None and who != before.keys[name]]
-    # Where a denial was changed or removed each call is asked about: no person's yes, no call.
+    # After a denial was changed or removed, each call is asked about: without a grant it does not run.
     more += [f"{probe}: {says}" for probe, says in after.policy.items() if says == "allow" != before.policy[probe]]
     return more, bool(before.ran - after.ran) or before.keys != after.keys or before.policy != after.policy
 
@@ -190,7 +190,7 @@ async def _trial(base: Base, store: Store, edit: _Editor | None, *, live: bool) 
                 await gateway.stop()
     except TimeoutError:
         raise
-    except Exception:  # noqa: BLE001 - the gateway does not start, or says that the database is damaged
+    except Exception:  # noqa: BLE001 - the gateway does not start, or reports that the database is damaged
         outcome = Outcome(frozenset(), dict.fromkeys(base.secrets),
                           {f"{agent} {tool}": "deny" for agent, tool in PROBES})
         reported, fault = True, True

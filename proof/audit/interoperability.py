@@ -120,7 +120,7 @@ def notes(dice: random.Random, rounds: int) -> int:
 
 
 def read_note(raw: bytes, log: Ed25519PublicKey, name: str, witness: Ed25519PublicKey) -> tuple[str, int, bytes, int]:
-    """Read a cosigned checkpoint as signed-note, tlog-checkpoint and tlog-cosignature say; raises what is wrong."""
+    """Read a cosigned checkpoint by signed-note, tlog-checkpoint and tlog-cosignature. Raises the fault."""
     gap = raw.rindex(b"\n\n")
     text, signatures = raw[: gap + 1], raw[gap + 2 :].split(b"\n")
     assert signatures.pop() == b""
@@ -146,7 +146,7 @@ def read_note(raw: bytes, log: Ed25519PublicKey, name: str, witness: Ed25519Publ
 
 
 def interop(seed: int, rounds: int) -> dict[str, int]:
-    """Count what differs: {vectors, json, trees, notes}, each 0 where all agree."""
+    """Count what differs: {vectors, json, trees, notes}, each 0 if all agree."""
     dice = random.Random(seed)
     values = [{"value": random_json(dice)} for _ in range(rounds)]
     return {"rounds": rounds, "vectors": vectors(),

@@ -30,9 +30,9 @@ def tamper(seed: int, rounds: int) -> dict[str, Any]:
     by_kind: Counter[str] = Counter()
     for turn in range(rounds):
         records = hands.make_log(dice, dice.randrange(*RECORDS))
-        # An export's checkpoint covers what says that something was erased.
-        said = max((one.seq for one in records if b'"action":"redact"' in one.body), default=0)
-        whole = hands.lines_of(records, hands.signed(records, dice.randrange(said, len(records) + 1)))
+        # An export's checkpoint covers the record of an erasure.
+        redaction = max((one.seq for one in records if b'"action":"redact"' in one.body), default=0)
+        whole = hands.lines_of(records, hands.signed(records, dice.randrange(redaction, len(records) + 1)))
         false_alarms += not verify(whole, public).ok or is_whole(whole, whole[-1], public) is None
         false_alarms += opinion(stranger, whole, public) != (None, None)
         mutant = hands.MUTATIONS[turn % len(hands.MUTATIONS)](dice, records)
@@ -41,7 +41,7 @@ def tamper(seed: int, rounds: int) -> dict[str, Any]:
         earlier = () if mutant.kept is None else (mutant.kept,)
         quick = is_whole(mutant.lines, mutant.lines[-1] if mutant.lines else b"", public, earlier)
         found += not report.ok and quick is None
-        disagreements += opinion(stranger, mutant.lines, public) != _said(alone)
+        disagreements += opinion(stranger, mutant.lines, public) != _finding(alone)
         by_kind[f"{mutant.kind} → {report.kind}"] += 1
     return {"mutations": rounds, "found": found, "false_alarms": false_alarms, "disagreements": disagreements,
             "by_kind": dict(sorted(by_kind.items()))}
@@ -59,7 +59,7 @@ def load_verifier() -> Any:
 
 
 def opinion(stranger: Any, lines: list[bytes], public: Any) -> tuple[str | None, int | None]:
-    """What the verifier for strangers says: (kind, record), both None for a whole log."""
+    """The finding of the standalone verifier: (kind, record), both None for an intact log."""
     try:
         stranger.check(lines, public)
     except stranger.Bad as bad:
@@ -67,7 +67,7 @@ def opinion(stranger: Any, lines: list[bytes], public: Any) -> tuple[str | None,
     return (None, None)
 
 
-def _said(report: AuditReport) -> tuple[str | None, int | None]:
+def _finding(report: AuditReport) -> tuple[str | None, int | None]:
     return (None if report.kind is None else str(report.kind), report.seq)
 
 

@@ -62,7 +62,7 @@ def _signer(ledger: Any, state: Path) -> CheckpointSigner:
 
 
 async def _start(state: Path) -> bool:
-    """Start on a state directory; tells whether its log was signed."""
+    """Start on a state directory, and return whether its log was signed."""
     ledger = await open_ledger(state / LEDGER_NAME, _Clock())
     signer = _signer(ledger, state)
     await signer.sign()
@@ -96,7 +96,7 @@ def _file(state: Path) -> Path:
 
 
 def keep_checkpoints(state: Path, dice: random.Random) -> None:
-    """Leave every checkpoint where it is."""
+    """Leave every checkpoint unchanged."""
 
 
 def remove_file(state: Path, dice: random.Random) -> None:
@@ -179,7 +179,7 @@ LOGS: tuple[Callable[[Path, random.Random], str], ...] = (rewrite, forge_long, f
 
 
 def tamper(seed: int, rounds: int) -> dict[str, Any]:
-    """Tamper with so many state directories: {directories, found, signed, within_bound, false_alarms, by_kind}.
+    """Tamper with this many state directories: {directories, found, signed, within_bound, false_alarms, by_kind}.
 
     `within_bound` are those in which the file and the ledger's copy were both put back to older ones that agree, so
     that a rewritten tail looks unsigned: nothing in the directory contradicts that, a witness or a locked bucket does.

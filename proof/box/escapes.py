@@ -57,7 +57,7 @@ WallKind = Literal["none", "namespace", "landlock", "network"]
 class Cell(NamedTuple):
     """One escape under one kind of wall, as one user."""
 
-    said: str
+    outcome: str
     held: bool
 
 
@@ -71,7 +71,7 @@ class Seen(NamedTuple):
     @property
     def broken(self) -> list[str]:
         """What a wall promises and did not hold."""
-        return [f"{escape} ({user}, {kind}): {cell.said}" for (escape, user, kind), cell in self.cells.items()
+        return [f"{escape} ({user}, {kind}): {cell.outcome}" for (escape, user, kind), cell in self.cells.items()
                 if kind != "none" and not cell.held and escape not in self.beside[kind]]
 
     @property
@@ -196,17 +196,17 @@ class Stage:
             ran = subprocess.run(
                 self._behind(walls, str(self.code / "hostile_program.py"), str(orders), name),
                 stdin=subprocess.DEVNULL, capture_output=True, timeout=ESCAPE_TIMEOUT_S, check=False, text=True)
-        said = json.loads(ran.stdout) if ran.stdout else f"not tried: {ran.returncode}: {ran.stderr[-200:]}"
+        outcome = json.loads(ran.stdout) if ran.stdout else f"not tried: {ran.returncode}: {ran.stderr[-200:]}"
         changed = self.snapshot() != self._before
         if changed:
             self.begin()
         # What a process does to the cover, it does to nothing of ours.
-        held = not changed and (said.startswith("held") or hostile_program.ESCAPES[name][0] == "change")
-        return Cell(said, held)
+        held = not changed and (outcome.startswith("held") or hostile_program.ESCAPES[name][0] == "change")
+        return Cell(outcome, held)
 
 
 def handle_of(path: Path) -> bytes:
-    """`struct file_handle` of a path, as name_to_handle_at(2) tells it."""
+    """`struct file_handle` of a path, as name_to_handle_at(2) returns it."""
     room = 128
     handle = ctypes.create_string_buffer(room.to_bytes(4, sys.byteorder) + bytes(room + 4))
     mount = ctypes.c_int()
@@ -242,12 +242,12 @@ def staged(uid: int, python: str) -> Generator[Stage]:
 
 
 def users() -> tuple[list[tuple[str, int, str]], list[str]]:
-    """Who can be tried here, (name, uid, Python), and why the other cannot."""
+    """The users that can be tested here, (name, uid, Python), and the reason why another cannot."""
     if os.geteuid() != 0:
         return [("a plain user", os.geteuid(), sys.executable)], ["root was not tried: this is a plain user"]
     found = [("root", 0, sys.executable)]
     for python in (sys.executable, "/usr/bin/python3"):
-        # By a shell, since setpriv itself may still pass where that user may not.
+        # By a shell, since setpriv may have access that the user lacks.
         command = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups",
                    "/bin/sh", "-c", '"$0" -I -S -c "import ctypes, json, socket, subprocess"', python]
         with contextlib.suppress(OSError):

@@ -31,9 +31,9 @@ NOT_PROMISED = frozenset({"Write the file itself, without a program"})
 INNOCENT = "start what is allowed"
 TIMEOUT_S = 20.0
 ORPHAN_S = 1.0
-"""What a killed supervisor left has so long to make the file."""
+"""Processes of a killed supervisor have this long to create the file."""
 SUPERVISOR = "interlock/runner/process/supervisor.py"
-"""Where the supervisor is in a copy of the code: it finds the package by its own place."""
+"""The path of the supervisor in a copy of the code: it finds the package relative to itself."""
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -67,13 +67,13 @@ class Place:
             theirs.close()
             argv = [self.python, "-I", "-S", str(self.code / "hostile_starts.py"), name]
             ours.sendall(encode_order(str(self.work), self.python, argv, {"PATH": PATH}, walls))
-            over = _converse(ours)
+            ended = _converse(ours)
         try:
             running.wait(TIMEOUT_S)
         except subprocess.TimeoutExpired:
             running.kill()
             running.wait()
-        end = time.monotonic() + (0 if over else ORPHAN_S)
+        end = time.monotonic() + (0 if ended else ORPHAN_S)
         while not (found := any(self.work.glob("made*"))) and time.monotonic() < end:
             time.sleep(0.01)
         return found
@@ -81,7 +81,7 @@ class Place:
 
 def _converse(link: socket.socket) -> bool:
     """Answer the supervisor until it is over; False if it ended before, and may have left something that runs."""
-    heard, end = b"", time.monotonic() + TIMEOUT_S
+    received, end = b"", time.monotonic() + TIMEOUT_S
     while time.monotonic() < end:
         if not select.select([link], [], [], max(end - time.monotonic(), 0))[0]:
             return False
@@ -91,7 +91,7 @@ def _converse(link: socket.socket) -> bool:
             return False
         if not piece:
             return False
-        *lines, heard = (heard + piece).split(b"\n")
+        *lines, received = (received + piece).split(b"\n")
         for line in lines:
             words = line.decode().split()
             with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""A program that wants one hidden key, by every way that its author knows (H-15, H-20).
+"""A program that tries to read one hidden key, by every known way (H-15, H-20).
 
 `python -I -S hostile_program.py ORDERS NAME`: a JSON file of {state, work, alias, outside, key_fd, address, abstract,
 handle, device, suid}. Prints the outcome of one escape: "held: why", "done" or "got …". Standard library alone: it runs
@@ -35,7 +35,7 @@ SYS = {"x86_64": {"open_by_handle_at": 304, "process_vm_readv": 310, "init_modul
 PIDFD_OPEN, PIDFD_GETFD, OPEN_TREE = 434, 438, 428
 ORDERS: dict[str, Any] = {}
 ESCAPES: dict[str, tuple[str, Callable[[], bytes | None]]] = {}
-"""name → (group, what it does). It returns the bytes that it got, or None for "done"; whatever it raises is a no."""
+"""name → (group, function). It returns the bytes that it got, or None for "done"; an exception means "held"."""
 
 
 def escape(group: str) -> Callable[[Callable[[], bytes | None]], Callable[[], bytes | None]]:
@@ -152,7 +152,7 @@ def by_directory_descriptor() -> bytes:
 
 @escape("read")
 def by_alias() -> bytes:
-    """Open it where a bind mount shows its directory, too."""
+    """Open it by the bind mount of its directory, too."""
     return read(f"{ORDERS['alias']}/owner.key")
 
 
@@ -193,10 +193,10 @@ def by_memory_file() -> bytes:
 @escape("read")
 def by_loader() -> bytes:
     """Have a preloaded library's place opened by the loader (LD_PRELOAD)."""
-    told = subprocess.run(["/bin/true"], env={"LD_PRELOAD": state()}, capture_output=True, check=False).stderr
-    if b"cannot open shared object" in told or b"Permission denied" in told or not told:
+    printed = subprocess.run(["/bin/true"], env={"LD_PRELOAD": state()}, capture_output=True, check=False).stderr
+    if b"cannot open shared object" in printed or b"Permission denied" in printed or not printed:
         raise OSError("the loader cannot open it")
-    return told
+    return printed
 
 
 @escape("read")
@@ -293,7 +293,7 @@ def by_watching() -> bytes:
 
 
 def by_way_of_a_ring(entry: bytes) -> int:
-    """Have the kernel do what one entry of an io_uring says; what it returned."""
+    """Run one entry of an io_uring in the kernel, and return its result."""
     parameters = ctypes.create_string_buffer(120)
     ring = call(libc.syscall(ctypes.c_long(425), ctypes.c_uint(2), parameters))
     offsets = struct.unpack_from("=10I", parameters.raw, 40)  # Of the submissions: head, tail, mask, …, array.
@@ -572,7 +572,7 @@ def listed() -> bytes:
 
 @escape("beside")
 def connected() -> bytes:
-    """Connect to a socket that lies in it."""
+    """Connect to a socket in it."""
     with socket.socket(socket.AF_UNIX) as link:
         link.connect(state("runner.sock"))
         return link.recv(16)
@@ -701,16 +701,16 @@ def attempt(function: Callable[[], bytes | None]) -> str:
         os.chdir(place)
         try:
             got = function()
-            said = "done" if got is None else f"got {got[:24]!r}" if got else "held: nothing came"
+            outcome = "done" if got is None else f"got {got[:24]!r}" if got else "held: nothing came"
         except BaseException as failed:
-            said = f"held: {getattr(failed, 'strerror', None) or failed}"
-        os.write(writing, said.encode())
+            outcome = f"held: {getattr(failed, 'strerror', None) or failed}"
+        os.write(writing, outcome.encode())
         os._exit(0)
     os.close(writing)
     with os.fdopen(reading, "rb") as report:
-        said = report.read().decode()
+        outcome = report.read().decode()
     os.waitpid(pid, 0)
-    return said or "held: it was killed"
+    return outcome or "held: it was killed"
 
 
 if __name__ == "__main__":

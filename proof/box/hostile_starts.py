@@ -122,7 +122,7 @@ def script() -> None:
 @escape("Have the allowed program load a library of its own (LD_PRELOAD)")
 def preload() -> None:
     here = Path.cwd()
-    # No library is at hand: that the loader writes its report stands for it.
+    # Without a library, the report of the loader is the evidence.
     os.execve(TRUE, ["true"], {"LD_PRELOAD": f"{here}/x.so", "LD_DEBUG": "libs", "LD_DEBUG_OUTPUT": f"{here}/made"})
 
 
@@ -291,7 +291,7 @@ def write() -> None:
 
 
 def innocent() -> None:
-    """Start what is allowed, and say that it ran."""
+    """Start the allowed program, and report that it ran."""
     if subprocess.run([TRUE], check=False).returncode == 0:
         write()
 

@@ -16,7 +16,7 @@ import threading
 
 
 def gateway(state: str, abstract: str) -> None:
-    """Stand as a gateway does, until standard input ends."""
+    """Run like a gateway until standard input ends."""
     os.chdir(state)
     key = os.open("owner.key", os.O_RDONLY)
     held = ctypes.create_string_buffer(b"the-key-in-memory")

@@ -68,7 +68,7 @@ class _Lane:
         self.failed: list[str] = []
 
     def run(self, races: int) -> None:
-        """Run so many; what goes wrong is kept."""
+        """Run this many races, and record failures."""
         try:
             for race in range(races):
                 self._race(race)
@@ -95,7 +95,7 @@ class _Lane:
         places = [at]
 
         def ask() -> httpx2.Response:
-            # Who was drawn may just have been killed: then anyone who is there.
+            # The drawn gateway may just have been killed: then any live one.
             place = places.pop() if places else self._stack.url
             return http.post(f"{place}/v1/commands", json=body,
                              headers={**self._stack.headers, "Idempotency-Key": key})
@@ -108,7 +108,7 @@ def _within(ms: float) -> float:
 
 
 def races(stack: ClusterStack, seed: int, rounds: int) -> Races:
-    """Run so many races on a stack that is up, under kills."""
+    """Run this many races on a running stack, under kills."""
     lanes = [_Lane(stack, number, seed) for number in range(LANES)]
     share = [rounds // LANES + (number < rounds % LANES) for number in range(LANES)]
     killer = GatewayKiller(stack, random.Random(seed), BETWEEN_KILLS_S)
@@ -133,8 +133,8 @@ def races(stack: ClusterStack, seed: int, rounds: int) -> Races:
         shown = {state_of(stack, command, stack.gateways.url(number)) for number in range(GATEWAYS)}
         state = "/".join(sorted(shown))
         states[state] += 1
-        told = stack.pages(f"/v1/commands/{command}/status", "events")
-        ends = [event["state"] for event in told if event["event"] == "state" and event.get("state") in TERMINAL]
+        events = stack.pages(f"/v1/commands/{command}/status", "events")
+        ends = [event["state"] for event in events if event["event"] == "state" and event.get("state") in TERMINAL]
         if state not in ENDS or ends != [state] or records[command] != [ENDS[state]]:
             wrong.append(f"command {command}: the gateways say {state}, the stream {ends}, the log {records[command]}")
     answers = sum((lane.answers for lane in lanes), Counter[int]())

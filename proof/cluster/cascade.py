@@ -50,7 +50,7 @@ RTTS_MS = (0.2, 1.0, 5.0, 10.0, 25.0)
 AT_WORK = 60
 """Sessions that get a command around each kill."""
 AT_ONCE = 12
-"""People who wait for an answer at the same time."""
+"""Clients that wait for an answer at the same time."""
 STALL_S = 1.2
 """Shorter than what is left of a lease when its renewal is due."""
 LASTS_S = 6.0
@@ -69,9 +69,9 @@ tenant_a_minute = 0
 SESSIONS_A_RUNNER = 1_000
 """Of one runner with `inner`."""
 OPENED_TIMEOUT_S = 1_800.0
-"""So long may it take until every session has a turn under way."""
+"""The limit of the time until every session has a running turn."""
 TAKEN_TIMEOUT_S = 300.0
-"""So long may a takeover take."""
+"""The limit of a takeover."""
 JOINED = re.compile(r"instance_joined\s+instance_id=(\S+)")
 LANES = re.compile(r"^interlock_lanes ([0-9.e+]+)$", re.MULTILINE)
 OWNED = "SELECT count(*) FROM lane WHERE instance_id = $1"
@@ -341,7 +341,7 @@ class Trial:
 
 async def _until_taken(store: str, dead: str, living: Sequence[str], headers: dict[str, str], sessions: int,
                        abandoned: Callable[[], bool]) -> None:
-    """Return when no lane has a dead owner, and gateways that live have read so many. Raises NotReady, also if the run
+    """Return when no lane has a dead owner, and the live gateways have read this many. Raises NotReady, also if the run
     is abandoned."""
     until = time.monotonic() + TAKEN_TIMEOUT_S
 
@@ -417,8 +417,8 @@ def one(seed: int, rtt_ms: float, kills: int, sessions: int, *, inner: bool = Fa
 
 def run(seed: int, rounds: int | None, *, rtt: Sequence[float] | None = None, kills: int | None = None,
         sessions: int | None = None, into: Path | None = None, inner: bool = False) -> bool:
-    """Run it at each round trip time, and print what was counted. `rounds` says the same as `kills`. What is done is
-    kept in the file `into`: a run that was broken off goes on there with what is left."""
+    """Run it at each round trip time, and print what was counted. `rounds` means the same as `kills`. Finished runs
+    are stored in the file `into`: an interrupted run continues there with the rest."""
     passed = True
     times = tuple(rtt or RTTS_MS)
     each = max(1, (kills or rounds or KILLS) // len(times))
@@ -428,15 +428,15 @@ def run(seed: int, rounds: int | None, *, rtt: Sequence[float] | None = None, ki
         found = before.get((rtt_ms, each, under, inner))
         if found is None:
             found = one(seed + at, rtt_ms, each, under, inner=inner)
-            _keep(into, Kept(rtt_ms, each, under, found, inner))
+            _keep(into, StoredRun(rtt_ms, each, under, found, inner))
         print(f"  {found.line()}\n        {dict(found.troubles)}", flush=True)
         passed &= found.passed
     print("passed" if passed else "FAILED", flush=True)
     return passed
 
 
-class Kept(NamedTuple):
-    """A line of the file that a run goes on from: what was run, and what it showed."""
+class StoredRun(NamedTuple):
+    """A line of the file from which a run continues: a finished run and its figures."""
 
     rtt_ms: float
     kills: int
@@ -448,12 +448,12 @@ class Kept(NamedTuple):
 def _kept(into: Path | None) -> dict[tuple[float, int, int, bool], Findings]:
     if into is None or not into.exists():
         return {}
-    lines = [msgspec.json.decode(line, type=Kept) for line in into.read_bytes().splitlines()]
+    lines = [msgspec.json.decode(line, type=StoredRun) for line in into.read_bytes().splitlines()]
     return {(one.rtt_ms, one.kills, one.sessions, one.inner): one.found
             for one in lines if one.found.passed}
 
 
-def _keep(into: Path | None, one: Kept) -> None:
+def _keep(into: Path | None, one: StoredRun) -> None:
     if into is not None:
         with into.open("ab") as file:
             file.write(msgspec.json.encode(one) + b"\n")

@@ -36,7 +36,7 @@ SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
 WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()
 """
 UNNOTICED_S = 4.0
-"""The primary is gone for so long at most before the standby is promoted: more than a gateway's lease lives."""
+"""The longest absence of the primary before the standby is promoted: longer than a gateway's lease."""
 ACKNOWLEDGED_LIMIT_S = 10.0
 """What a session is given after a promotion is acknowledged within this, on two free cores."""
 
@@ -74,7 +74,7 @@ class Findings(NamedTuple):
 
 
 def fail_over(place: Path, seed: int, promotions: int, pace: Pace = FULL) -> Findings:
-    """Let clients work, and promote the standby so often. `place` is new, and may be entered by anyone."""
+    """Let clients work, and promote the standby this often. `place` is new and readable by everyone."""
     (place / "servers").mkdir(mode=0o755)
     (place / "stack").mkdir(mode=0o755)
     pair, draw = PostgresPair(place / "servers"), random.Random(seed)

@@ -34,9 +34,9 @@ GATEWAYS = 3
 RUNNERS = 8
 COMMANDS = 2_000
 FAULTS_EACH = 10
-"""One kill and one stop for so many commands."""
+"""One kill and one stop per this many commands."""
 ASLEEP_S = (0.5, 6.0)
-"""A stopped gateway sleeps so long: shorter and longer than its lease lives."""
+"""The time that a stopped gateway sleeps: shorter and longer than its lease."""
 PATIENCE_S = 120.0
 TERMINAL = frozenset({"succeeded", "failed", "canceled", "expired", "rejected"})
 CONFIG = """
@@ -156,7 +156,7 @@ class Row:
         return [one["runner_id"] for one in self.get("/v1/runners")["runners"] if one["runner_id"] != "local"]
 
     def get(self, path: str, **params: Any) -> Any:
-        """GET until somebody answers."""
+        """GET until a gateway answers."""
         until = time.monotonic() + PATIENCE_S
         while True:
             with contextlib.suppress(httpx2.TransportError):
@@ -220,8 +220,8 @@ class LeaseFaults:
         self._random = random_
         self._faults = faults
         self.done: Counter[str] = Counter()
-        self.room = threading.Semaphore(FAULTS_EACH)
-        """Commands that may still be given before the next fault: so both go on to the end together."""
+        self.slots = threading.Semaphore(FAULTS_EACH)
+        """Commands that may still be sent before the next fault, so that both end together."""
         self.quiet = threading.Event()
         self.thread = threading.Thread(target=self._run)
 
@@ -241,14 +241,14 @@ class LeaseFaults:
                 self.quiet.wait(self._random.uniform(*ASLEEP_S))
                 process.send_signal(signal.SIGCONT)
             self.done[fault] += 1
-            self.room.release(FAULTS_EACH // 2)
+            self.slots.release(FAULTS_EACH // 2)
 
 
 def _writer(row: Row, chaos: LeaseFaults, runner_id: str, count: int, acknowledged: list[str]) -> None:
-    """One person who gives a runner's session one command after the other."""
+    """A client that sends a runner's session one command after the other."""
     session_id = ""
     for number in range(count):
-        chaos.room.acquire(timeout=PATIENCE_S)
+        chaos.slots.acquire(timeout=PATIENCE_S)
         name = f"{runner_id}-{number}"
         target = {"session_id": session_id} if session_id else {"agent_id": "shell", "runner_id": runner_id,
                                                                 "workspace": str(row.workspace)}
@@ -299,8 +299,8 @@ def prove(row: Row, seed: int, commands: int) -> Findings:
             lost.append(one)
         file = row.workspace / name
         started[len(file.read_text().splitlines()) if file.exists() else 0] += 1
-        told = row.get(f"/v1/commands/{command_id}/status", limit=500)["events"]
-        ends[sum(event.get("state") in TERMINAL for event in told if event["event"] == "state")] += 1
+        events = row.get(f"/v1/commands/{command_id}/status", limit=500)["events"]
+        ends[sum(event.get("state") in TERMINAL for event in events if event["event"] == "state")] += 1
     if len(acknowledged) != each * RUNNERS:
         lost.append("a writer gave up")
     export = row.http.get(row.url + "/v1/audit/export").content.splitlines(keepends=True)

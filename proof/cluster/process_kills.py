@@ -27,7 +27,7 @@ TAKEOVER_LIMIT_S = 5.0
 SETTLE_TIMEOUT_S = 900.0
 """Twenty writers give more than agents that die get done; all of it must end."""
 AWAY_S = 3.0
-"""A gateway that was killed is away for so long at most, beyond the time until its sessions were served again."""
+"""The longest absence of a killed gateway after its sessions are served again."""
 
 
 class Findings(NamedTuple):

@@ -29,7 +29,7 @@ RUNNERS = 2
 PEOPLE = 4
 SESSIONS = 24
 PATIENCE_S = 60.0
-"""A person who is not answered for good within this has been failed."""
+"""A request without a final answer within this time has failed."""
 PAUSE_S = 0.05
 """Between a person's requests."""
 
@@ -76,15 +76,15 @@ class Answers:
         with self._count:
             self.faults[what] += 1
 
-    def live(self, person: int, over: threading.Event) -> None:
+    def live(self, person: int, ended: threading.Event) -> None:
         """Give commands and look at them until it is over, on one connection while that lasts."""
         with httpx2.Client(timeout=30) as http:
-            self._live(http, person, over)
+            self._live(http, person, ended)
 
-    def _live(self, http: httpx2.Client, person: int, over: threading.Event) -> None:
+    def _live(self, http: httpx2.Client, person: int, ended: threading.Event) -> None:
         draw, stack = random.Random(person), self._stack
         number = 0
-        while not over.is_set():
+        while not ended.is_set():
             number += 1
             session, name = draw.randrange(SESSIONS), f"p{person}-{number}"
             body = {"type": "execute", "timeout_ms": 600_000,
@@ -97,7 +97,7 @@ class Answers:
             if answer is not None:
                 self.acknowledged[str(answer.json()["id"])] = name
                 self.insist(http, "GET", f"/v1/commands/{answer.json()['id']}", headers=stack.headers)
-            over.wait(PAUSE_S)
+            ended.wait(PAUSE_S)
 
     def unfinished(self) -> int:
         """Wait for the end of all that was acknowledged; returns how many have none."""
@@ -123,22 +123,22 @@ def restart(stack: ClusterStack, number: int) -> None:
 
 
 def run(seed: int, rounds: int | None) -> bool:
-    """Restart every gateway in turn, so many times, and print what people were answered."""
+    """Restart every gateway in turn, this many times, and print the answers of the clients."""
     with tempfile.TemporaryDirectory(prefix="interlock-rolling-") as name:
         place = Path(name)
         place.chmod(0o755)
         stack = ClusterStack(place, CONFIG, runners=RUNNERS)
         try:
             stack.up()
-            answers, over = Answers(stack), threading.Event()
+            answers, ended = Answers(stack), threading.Event()
             with ThreadPoolExecutor(PEOPLE) as people:
-                living = [people.submit(answers.live, seed * PEOPLE + at, over) for at in range(PEOPLE)]
+                living = [people.submit(answers.live, seed * PEOPLE + at, ended) for at in range(PEOPLE)]
                 try:
                     for _ in range(rounds or ROUNDS):
                         for number in range(GATEWAYS):
                             restart(stack, number)
                 finally:
-                    over.set()
+                    ended.set()
                 for one in living:
                     one.result()
             lost = answers.unfinished()

@@ -15,12 +15,12 @@ from pathlib import Path
 
 from proof.processes.cluster import ClusterStack
 from proof.processes.gateways import GATEWAYS
-from proof.sessions.stream_resume import EVENTS, Findings, Ways, cut_everywhere, lengthen, one_session, said
+from proof.sessions.stream_resume import EVENTS, Findings, Ways, cut_everywhere, lengthen, one_session, print_findings
 from proof.workload.clients import CONFIG
 
 
 def resume(place: Path, seed: int, events: int) -> tuple[Findings, Counter[int]]:
-    """Make a stream of so many events, and cut each reader behind every one; gives how often each gateway was asked."""
+    """Create a stream of this many events, cut each reader after every one, and return the requests by gateway."""
     draw, asked = random.Random(seed), Counter[int]()
     stack = ClusterStack(place, CONFIG)
     gateways = stack.gateways
@@ -32,7 +32,7 @@ def resume(place: Path, seed: int, events: int) -> tuple[Findings, Counter[int]]
 
     try:
         session_id = one_session(stack, seed)
-        for number in range(GATEWAYS):  # Anyone who has the session would not know of what is written beside it.
+        for number in range(GATEWAYS):  # The owner of the session would not know of rows that are written beside it.
             gateways.kill(number)
         asyncio.run(lengthen(gateways.home(0), session_id, events))
         for number in range(GATEWAYS):
@@ -50,4 +50,4 @@ def run(seed: int, rounds: int | None) -> bool:
     with tempfile.TemporaryDirectory(prefix="interlock-r10-") as place:
         seen, asked = resume(Path(place), seed, rounds or EVENTS)
     print(f"reads begun at the three gateways: {[asked[number] for number in range(GATEWAYS)]}")
-    return said(seen, seed)
+    return print_findings(seen, seed)

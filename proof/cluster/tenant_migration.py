@@ -77,7 +77,7 @@ class Cluster:
         return httpx2.post(self.url + path, headers=headers, json=body, timeout=30).raise_for_status().json()
 
     def verified(self) -> tuple[bool, int, str]:
-        """Verify the log where it is: (ok, records, what is said of it)."""
+        """Verify the log in its place: (ok, records, output)."""
         report = verify_ledger_file(self.state, self.store)
         return report.ok, report.records, report.message
 
@@ -87,7 +87,7 @@ class Findings(NamedTuple):
 
     moves: list[dict[str, Any]]
     refused: list[str]
-    """What moves that failed said."""
+    """The output of failed moves."""
     statuses: Counter[str]
     faults: Counter[str]
     acknowledged: int
@@ -110,8 +110,8 @@ class Findings(NamedTuple):
                 ("run twice", self.twice), ("answers", dict(self.statuses)),
                 ("closed on its way", f"p50 {closed[len(closed) // 2]} ms, longest {closed[-1]} ms"),
                 ("longest that a person waited for an answer", f"{self.slowest_s:.1f} s"),
-                *((f"audit of cluster {name}", f"{records} records: {said}")
-                  for name, (_, records, said) in zip("AB", self.logs, strict=False))]
+                *((f"audit of cluster {name}", f"{records} records: {printed}")
+                  for name, (_, records, printed) in zip("AB", self.logs, strict=False))]
         faults = [f"  ! {count} times {fault}" for fault, count in self.faults.most_common(20)]
         return "\n".join([*(f"{name:<50} {value}" for name, value in rows), *faults,
                           *(f"  ! {one}" for one in self.refused)])
@@ -131,12 +131,12 @@ class MigrationClients:
         self.acknowledged: dict[str, str] = {}
         self.slowest_s = 0.0
 
-    def work(self, person: int, over: threading.Event) -> None:
+    def work(self, person: int, ended: threading.Event) -> None:
         """Give commands until it is over, and look at each."""
         draw = random.Random(person)
         with httpx2.Client(timeout=30) as http:
             number = 0
-            while not over.is_set():
+            while not ended.is_set():
                 number += 1
                 name = f"p{person}-{number}"
                 body = {"type": "execute", "timeout_ms": 600_000,
@@ -150,7 +150,7 @@ class MigrationClients:
                     with self._count:
                         self.acknowledged[str(answer.json()["id"])] = name
                     self.insist(http, "GET", f"/v1/commands/{answer.json()['id']}")
-                over.wait(PAUSE_S)
+                ended.wait(PAUSE_S)
 
     def insist(self, http: httpx2.Client, method: str, path: str, key: str = "", **what: Any
                ) -> httpx2.Response | None:
@@ -202,18 +202,18 @@ class MigrationClients:
 
 
 def move(source: Cluster, target: Cluster) -> tuple[dict[str, Any] | None, str]:
-    """Move the tenant as an operator does: (report, "") or (None, what was said)."""
+    """Move the tenant as an operator does: (report, "") or (None, output)."""
     done = subprocess.run(
         [sys.executable, "-m", "interlock", "migrate", "--tenant", TENANT, "--from", source.store, "--to", target.store,
          "--to-state", str(target.state), "--at", target.url, "--state", str(source.state), "--json"],
         capture_output=True, text=True, check=False, cwd=REPOSITORY, timeout=600)
     if done.returncode:
         return None, done.stderr.strip()[-600:]
-    return json.loads(done.stdout.splitlines()[-1]), ""  # Behind what the log says of a PostgreSQL without fsync.
+    return json.loads(done.stdout.splitlines()[-1]), ""  # After the log lines about a PostgreSQL without fsync.
 
 
 def back_and_forth(place: Path, seed: int, moves: int, clusters: Sequence[Cluster]) -> Findings:
-    """Have people work while the tenant moves so many times."""
+    """Let clients work while the tenant moves this many times."""
     draw, here, there = random.Random(seed), *clusters
     workspace, home = place / "workspace", place / "r0"
     workspace.mkdir()
@@ -228,23 +228,23 @@ def back_and_forth(place: Path, seed: int, moves: int, clusters: Sequence[Cluste
     (home / config.FILE_NAME).write_text(CONFIG)
     runner = process(["proof.processes.paired_runner", str(home), here.url, str(workspace), paired["runner_id"]],
                      place / "r0.log")
-    people, over = MigrationClients(here.url, key, workspace, paired["runner_id"]), threading.Event()
+    people, ended = MigrationClients(here.url, key, workspace, paired["runner_id"]), threading.Event()
     reports, refused = list[dict[str, Any]](), list[str]()
     try:
         _until_attached(here, key)
         with ThreadPoolExecutor(PEOPLE) as pool:
-            working = [pool.submit(people.work, seed * PEOPLE + at, over) for at in range(PEOPLE)]
+            working = [pool.submit(people.work, seed * PEOPLE + at, ended) for at in range(PEOPLE)]
             try:
                 for _ in range(moves):
                     time.sleep(draw.random() * BETWEEN_S)
-                    report, said = move(here, there)
+                    report, printed = move(here, there)
                     if report is None:
-                        refused.append(said)
+                        refused.append(printed)
                         break
                     reports.append(report)
                     here, there = there, here
             finally:
-                over.set()
+                ended.set()
             for one in working:
                 one.result()
         lost = people.unfinished()

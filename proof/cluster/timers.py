@@ -65,18 +65,18 @@ class _Jumps(threading.Thread):
         super().__init__(daemon=True)
         self._stack = stack
         self._draw = draw
-        self.over = threading.Event()
+        self.ended = threading.Event()
         self.count = 0
 
     def run(self) -> None:
-        while not self.over.wait(self._draw.random() * BETWEEN_JUMPS_S):
+        while not self.ended.wait(self._draw.random() * BETWEEN_JUMPS_S):
             home = self._stack.gateways.home(self._draw.randrange(GATEWAYS))
             (home / JUMP_NAME).write_text(str(self._draw.choice((-HOUR_MS, 0, HOUR_MS))))
             self.count += 1
 
 
 def timers(stack: ClusterStack, seed: int, count: int) -> Timed:
-    """Run so many timers on a stack that is up."""
+    """Run this many timers on a running stack."""
     draw = random.Random(seed)
     timeouts = {f"t{number}": draw.randint(SHORTEST_MS, LONGEST_MS) for number in range(count)}
     commands: dict[str, str] = {}
@@ -98,7 +98,7 @@ def timers(stack: ClusterStack, seed: int, count: int) -> Timed:
         thread.start()
     for thread in lanes:
         thread.join()
-    jumps.over.set()
+    jumps.ended.set()
     jumps.join()
     killer.stop()
     for name, command in commands.items():

@@ -40,7 +40,7 @@ MOMENTS: tuple[Moment, ...] = ("before", "after")
 
 
 class Point(NamedTuple):
-    """A call of a method, where `meant` says that it is one of those that are meant; at most the `calls`-th of a life
+    """A call of a method for which `meant` returns True; at most the `calls`-th call of a process
     is chosen."""
 
     owner: type

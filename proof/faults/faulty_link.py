@@ -18,7 +18,7 @@ READ_BYTES = 64 * 1024
 SPARED = 4
 """Messages of each direction that pass unharmed on a new link: hello, welcome and the repair itself."""
 HELD_S = 0.05
-"""A message that waits for another to overtake it waits so long at most, and a delayed one on average."""
+"""The longest wait of a message for another to overtake it, and the average of a delay."""
 Mischief = Literal["cut", "half-open", "delay", "duplicate", "reorder"]
 CHANCES: tuple[tuple[Mischief, float], ...] = (
     ("delay", 0.05), ("duplicate", 0.03), ("reorder", 0.006), ("cut", 0.002), ("half-open", 0.001))
@@ -45,7 +45,7 @@ class FaultyLink:
 
     @property
     def url(self) -> str:
-        """Where the runner dials."""
+        """The address that the runner dials."""
         assert self._server is not None
         return f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
 

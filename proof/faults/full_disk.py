@@ -48,7 +48,7 @@ class FullDisk:
         return isinstance(place, str | Path) and (os.path.abspath(place) + "/").startswith(self.root)
 
     def refuses(self, *, needs_room: bool) -> Literal["", "full", "failing"]:
-        """Say whether a call that is made now fails, and how."""
+        """Return whether a call fails now, and how."""
         state = self.state
         if state == "fine" or (state == "full" and not needs_room):
             return ""
@@ -58,7 +58,7 @@ class FullDisk:
         return state
 
     def check(self, place: Any, *, needs_room: bool) -> None:
-        """Raise what the system would, where a call on this place fails now."""
+        """Raise the error of the system if a call on this file fails now."""
         if self.state != "fine" and self.below(place) and (how := self.refuses(needs_room=needs_room)):
             number = errno.ENOSPC if how == "full" else errno.EIO
             raise OSError(number, os.strerror(number), place if isinstance(place, str) else None)

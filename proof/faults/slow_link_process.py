@@ -1,10 +1,10 @@
 """`python -m proof.faults.slow_link_process LISTENING SERVER`: a network between gateways and a server.
 
 Everything takes half a round trip each way. It listens on a Unix socket if the server does (PostgreSQL), else on
-loopback TCP (NATS), and prints its port. Each line on standard input is an order: `rtt S`, `stall S`, `cut`; each is
+loopback TCP (NATS), and prints its port. Each line on standard input is a command: `rtt S`, `stall S`, `cut`; each is
 answered by a line once it is in force. The end of input ends it.
 
-It is a process of its own, before others in line for the processor: a network does not wait for its users.
+It is a separate process with a higher priority: a network does not wait for its users.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ Key = tuple[int, int]
 
 
 class Written(NamedTuple):
-    """`new` was written at `offset`; `old` stood there, in a file of `size` bytes."""
+    """`new` was written at `offset` over `old`, in a file of `size` bytes."""
 
     key: Key
     offset: int
@@ -63,7 +63,7 @@ class VolatileDisk:
         return isinstance(path, str | Path) and (os.path.abspath(path) + "/").startswith(self.root + "/")
 
     def know(self, path: str) -> Key:
-        """Keep a way to a file, whatever becomes of its name."""
+        """Keep a descriptor of a file, independent of its name."""
         end = self.open(path, os.O_RDWR | os.O_CLOEXEC)
         state = os.fstat(end)
         key = (state.st_dev, state.st_ino)
@@ -87,7 +87,7 @@ class VolatileDisk:
         self._noted.append(Named(os.path.dirname(os.path.abspath(path)), undo, settle))
 
     def hide(self, path: Any) -> str | None:
-        """Keep what a name is going to lose under another name; None where there is nothing."""
+        """Link the file of a name that is about to be lost under another name; None if there is none."""
         if not os.path.lexists(path):
             return None
         kept = f"{self.root}/.unsynced-{os.getpid()}-{next(self._hidden)}"
@@ -300,4 +300,4 @@ def _without(path: Any, rmdir: Callable[[Any], None]) -> None:
     try:
         rmdir(path)
     except OSError:
-        return  # Somebody else's names are in it.
+        return  # It contains names of other programs.

@@ -86,9 +86,9 @@ def receive() -> dict[str, Any]:
     sys.exit(0)
 
 
-def text(turn_id: str, said: str) -> None:
+def text(turn_id: str, content: str) -> None:
     """A block of text, whole."""
-    send("agent.text.done", {"turn_id": turn_id, "block_id": str(uuid.uuid4()), "text": said})
+    send("agent.text.done", {"turn_id": turn_id, "block_id": str(uuid.uuid4()), "text": content})
 
 
 def end(turn_id: str, stop_reason: str) -> None:

@@ -40,7 +40,7 @@ HONEST = Break()
 
 class LossUntold(Break):
     says = "no notice of lost frames reaches anybody"
-    noticed_by = ("a_loss_is_told",)
+    noticed_by = ("a_loss_is_reported",)
 
     def answer(self, method: str, path: str, answer: Answer) -> Answer:
         def without(value: Any) -> Any:
@@ -93,7 +93,7 @@ class ToolUnnamed(Break):
 
 class TimeoutAllows(Break):
     says = "control.interaction.timeout arrives as a yes"
-    noticed_by = ("a_timeout_is_a_no",)
+    noticed_by = ("a_timeout_is_a_denial",)
 
     def to_ours(self, kind: str, payload: Any) -> tuple[str, Any]:
         if kind != "control.interaction.timeout":
@@ -103,8 +103,8 @@ class TimeoutAllows(Break):
 
 class RefusalSilent(Break):
     says = "a session.error does not arrive"
-    noticed_by = ("a_second_prompt_is_refused", "compact_is_refused_where_unsupported",
-                  "mode_is_refused_where_unsupported")
+    noticed_by = ("a_second_prompt_is_refused", "compact_is_refused_if_unsupported",
+                  "mode_is_refused_if_unsupported")
 
     def to_peer(self, frame: Frame) -> Iterable[Frame]:
         return () if frame["type"] == "session.error" else (frame,)

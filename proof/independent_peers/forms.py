@@ -120,7 +120,7 @@ _KINDS: dict[str, type | tuple[type, ...]] = {"String": str, "Number": (int, flo
 
 
 def misfits(kind: str, payload: Any) -> list[str]:
-    """What of a RAWP-DPS payload is not as its published example says, a sentence each."""
+    """The differences of a RAWP-DPS payload from its published example, a sentence each."""
     found = _dps(DPS[kind], payload, kind)
     if kind == "session.turn.end" and payload.get("stop_reason") not in STOP_REASONS:
         found.append(f"stop_reason {payload.get('stop_reason')!r} is not in the list")

@@ -62,7 +62,7 @@ async def a_permission_is_asked_for(stage: Stage) -> str:
             voted = await at.person.post(f"/approvals/{approval['id']}/grants",
                                          {"decision": vote, "digest": approval["digest"]})
             must(voted.status in (200, 201), f"the vote was answered {voted.status} {voted.body}")
-            answer = (await at.client.hear("control.interaction.response"))["payload"]
+            answer = (await at.client.receive("control.interaction.response"))["payload"]
             must(answer["interaction_id"] == asked and answer["decision"] == wanted, f"the answer is {answer}")
             await at.client.end(at.turn_id)
             state(await at.ended(), "succeeded")
@@ -74,7 +74,7 @@ async def a_permission_is_asked_for(stage: Stage) -> str:
 async def a_permission_times_out(stage: Stage) -> str:
     async with turn(stage) as at:
         asked, _ = await _asking(at, "soon")
-        answer = await at.client.hear("control.interaction.timeout", "control.interaction.response")
+        answer = await at.client.receive("control.interaction.timeout", "control.interaction.response")
         must(answer["payload"]["interaction_id"] == asked, f"the answer is for {answer['payload']}")
         must(answer["type"] == "control.interaction.timeout", f"the answer is {answer['type']} {answer['payload']}")
         await at.client.end(at.turn_id)
@@ -92,7 +92,7 @@ async def one_prompt_at_a_time(stage: Stage) -> str:
         second = await at.person.execute({"session_id": at.client.session_id})
         await at.client.nothing("control.prompt.request", 0.5)
         await at.client.end(at.turn_id)
-        await at.client.hear("control.prompt.request")
+        await at.client.receive("control.prompt.request")
         await at.client.end(await at.client.begin(1))
         state(await at.person.ended(second["id"]), "succeeded")
         return "no prompt before session.turn.end, one behind it; both succeeded"
@@ -108,7 +108,7 @@ async def a_refused_prompt_comes_again(stage: Stage) -> str:
         await at.person.events(second["id"], lambda event: event.get("state") == "dispatched")
         own = await at.client.begin(1, own=True)
         at.client.resume()
-        await at.client.hear("control.prompt.request")
+        await at.client.receive("control.prompt.request")
         await at.client.send("session.error", {"error_code": "PROMPT_IN_PROGRESS", "message": "busy", "fatal": False})
         await at.client.end(own)
         await at.client.end(await at.client.prompted(2))
@@ -127,9 +127,9 @@ async def a_lost_session_that_returns(stage: Stage) -> str:
         await at.client.dial()
         await at.client.send("session.history", {"frames": [], "buffer_status": NO_LOSS, "last_message_id": "",
                                                  "last_sync_timestamp": "2025-09-06T10:00:00Z"})
-        await at.client.say(at.turn_id, "still at work")
+        await at.client.send_text(at.turn_id, "still at work")
         second = await at.person.execute({"session_id": at.client.session_id})
-        await at.client.hear("control.turn.cancel", within_s=REFUSED_S)
+        await at.client.receive("control.turn.cancel", within_s=REFUSED_S)
         await at.client.end(at.turn_id, "cancelled")
         await at.client.end(await at.client.begun(1))
         did = state(await at.person.ended(second["id"]), "succeeded")

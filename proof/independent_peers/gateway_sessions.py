@@ -76,14 +76,14 @@ async def turn(stage: Stage, **start: Any) -> AsyncGenerator[Turn]:
 
 
 def state(command: Document, wanted: str) -> str:
-    """Raise Broken unless a command ended so; else say how it ended."""
+    """Raise Broken unless a command ended in this state; return its end."""
     must(command["state"] == wanted, f"the command is {command['state']} {command.get('error') or ''}, not {wanted}")
     return f"the command {wanted}"
 
 
 async def refusal(client: LocalClient) -> str:
     """The gateway's `session.error` for a frame that it refuses, in the published form, and not fatal."""
-    error = (await client.hear("session.error", within_s=REFUSED_S))["payload"]
+    error = (await client.receive("session.error", within_s=REFUSED_S))["payload"]
     unless(forms.misfits("session.error", error))
     must(error["fatal"] is False, "the refusal is fatal")
     return f"session.error {error['error_code']}: {error['message']}"
@@ -95,7 +95,7 @@ async def refusal(client: LocalClient) -> str:
 async def a_history_is_applied(stage: Stage) -> str:
     async with turn(stage) as at:
         await at.client.cut()
-        await at.client.say(at.turn_id, "said while it was cut")
+        await at.client.send_text(at.turn_id, "said while it was cut")
         await at.client.end(at.turn_id)
         await at.client.recover(NO_LOSS)
         did = state(await at.ended(), "succeeded")
@@ -119,18 +119,18 @@ async def every_policy_is_taken(stage: Stage) -> str:
 
 
 @against_gateway("7.1.1 MUST", "gateway", "truncated: true, lost_frame_count 3 and absent: session, status and result")
-async def a_loss_is_told(stage: Stage) -> str:
+async def a_loss_is_reported(stage: Stage) -> str:
     counts: list[Any] = []
     for count, holes in (({"lost_frame_count": 3}, False), ({"lost_frame_count": 3}, True), ({}, False), ({}, True)):
         async with turn(stage) as at:
             await at.client.cut()
             for _ in range(3):
-                await at.client.say(at.turn_id, "lost")
+                await at.client.send_text(at.turn_id, "lost")
             await at.client.end(at.turn_id)
             await at.client.recover({"policy_applied": "RING", "truncated": True, **count}, keep=2,
                                     holes=holes)
             command = await at.ended()
-            told = {
+            reported = {
                 "session": [event for event in await at.frames() if event["kind"] == "notice"
                             and "Truncated" in str(event)],
                 "status": [event for event in await at.person.events(command["id"], lambda e: e["event"] == "result")
@@ -138,9 +138,9 @@ async def a_loss_is_told(stage: Stage) -> str:
                 "result": [notice for notice in command["result"]["output"].get("notices", [])
                            if notice["code"] == "Truncated"],
             }
-            missing = [where for where, notices in told.items() if not notices]
+            missing = [where for where, notices in reported.items() if not notices]
             must(not missing, f"with {count or 'no lost_frame_count'} there is no notice in: {', '.join(missing)}")
-            counts.append(told["result"][0].get("lost_frame_count"))
+            counts.append(reported["result"][0].get("lost_frame_count"))
     must(counts[:2] == [3, 3], f"the notices count {counts[:2]}, not 3")
     return f"notice Truncated in all three, lost_frame_count {counts}"
 
@@ -175,7 +175,7 @@ async def a_misshapen_compaction_is_refused(stage: Stage) -> str:
 
 
 async def each_is_refused(stage: Stage, kind: str, payloads: list[Frame]) -> str:
-    """Each payload is refused, and the turn goes on to its end."""
+    """Each payload is refused, and the turn continues to its end."""
     did = ""
     async with turn(stage) as at:
         for payload in payloads:
@@ -196,7 +196,7 @@ async def usage_is_taken(stage: Stage) -> str:
     counts: list[int] = []
     for usage in (USAGE, FULL_USAGE):
         async with turn(stage) as at:
-            await at.client.say(at.turn_id, "hello")
+            await at.client.send_text(at.turn_id, "hello")
             await at.client.send("session.usage", {**usage, "turn_id": at.turn_id})
             await at.client.end(at.turn_id, usage=usage)
             command = await at.ended()
@@ -258,7 +258,7 @@ BROKEN: Frame = {"error_code": "BROKEN", "message": "it broke", "fatal": True}
 async def a_fatal_error_ends_the_session(stage: Stage) -> str:
     async with turn(stage) as at:
         await at.client.send("session.error", BROKEN)
-        await at.client.hear("control.session.close", within_s=REFUSED_S)
+        await at.client.receive("control.session.close", within_s=REFUSED_S)
         await at.client.end(at.turn_id, "cancelled")
         await at.client.send("session.closed", {"reason": "as asked"})
         command = await at.ended()
@@ -329,7 +329,7 @@ async def a_repeated_index_is_refused(stage: Stage) -> str:
         await at.client.end(at.turn_id)
         state(await at.ended(), "succeeded")
         command = await at.person.execute({"session_id": at.client.session_id})
-        await at.client.hear("control.prompt.request")
+        await at.client.receive("control.prompt.request")
         await at.client.begin(0)
         did = await refusal(at.client)
         await at.client.end(await at.client.begin(1))
@@ -371,7 +371,7 @@ async def another_stop_reason_is_refused(stage: Stage) -> str:
 # --- the envelope ---
 
 @against_gateway("7, Envelope", "gateway", "unknown fields in payload and envelope, unknown types, payload before type")
-async def unknown_words_are_kept(stage: Stage) -> str:
+async def unknown_fields_are_kept(stage: Stage) -> str:
     async with turn(stage, colour="red") as at:
         await at.client.send("moon.phase", {"is": "new"})
         await at.client.send("session.weather", {"sun": [1, None]})

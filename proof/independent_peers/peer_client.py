@@ -10,13 +10,13 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 
-from proof.independent_peers.profile import HEAR_S, Broken
+from proof.independent_peers.profile import RECEIVE_S, Broken
 
 Document = dict[str, Any]
 
 
 class Answer(NamedTuple):
-    """What the server answered; `body` is JSON, or text where it is none."""
+    """What the server answered; `body` is JSON, or else text."""
 
     status: int
     body: Any
@@ -29,7 +29,7 @@ class Answer(NamedTuple):
 
     @property
     def code(self) -> str:
-        """The error code, "" where there is none."""
+        """The error code, or ""."""
         return str(self.fields.get("code", ""))
 
 
@@ -55,7 +55,7 @@ class Person:
         return await asyncio.to_thread(self._request, "GET", path, None, {})
 
     async def post(self, path: str, body: Any, key: str | None = "") -> Answer:
-        """POST, under a fresh idempotency key where `key` is ""; None sends none."""
+        """POST, under a new idempotency key if `key` is ""; None sends none."""
         headers = {"Idempotency-Key": key or secrets.token_hex(12)} if key is not None else {}
         return await asyncio.to_thread(self._request, "POST", path, body, headers)
 
@@ -72,9 +72,10 @@ class Person:
 
     async def execute(self, target: Document, text: str = "go", **more: Any) -> Document:
         """`POST /commands {execute}`; a client that has just dialled may be offered a moment later. Raises Broken."""
-        deadline = time.monotonic() + HEAR_S
+        deadline = time.monotonic() + RECEIVE_S
         while True:
-            answer = await self.post("/commands", {"type": "execute", "target": target, "payload": said(text), **more})
+            answer = await self.post("/commands",
+                                     {"type": "execute", "target": target, "payload": text_message(text), **more})
             if answer.status in (200, 201, 202):
                 return answer.body
             if answer.status != 409 or time.monotonic() > deadline:
@@ -84,7 +85,7 @@ class Person:
     async def events(self, command_id: str, until: Callable[[Document], bool]) -> list[Document]:
         """Poll `GET /commands/:id/status?since=<cursor>` until an event is there; returns all so far. Raises Broken."""
         found: list[Document] = []
-        cursor, deadline = "", time.monotonic() + HEAR_S
+        cursor, deadline = "", time.monotonic() + RECEIVE_S
         while time.monotonic() < deadline:
             since = f"&since={cursor}" if cursor else ""
             page = await self.found(f"/commands/{command_id}/status?wait=2{since}")
@@ -135,6 +136,6 @@ class Person:
         return {"Authorization": f"Bearer {self._key}"} if self._key else {}
 
 
-def said(text: str) -> Document:
+def text_message(text: str) -> Document:
     """`payload` with a UserMessage of llm-bridge-spec."""
     return {"messages": [{"role": "user", "content": [{"contentType": "text", "value": text}]}]}

@@ -14,7 +14,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.typing import Subprotocol
 
 from proof.independent_peers import profile
-from proof.independent_peers.profile import HEAR_S, Broken, Frame, Link, Numbers, Relay
+from proof.independent_peers.profile import RECEIVE_S, Broken, Frame, Link, Numbers, Relay
 
 
 class Master:
@@ -43,7 +43,7 @@ class Master:
     async def attached(self) -> None:
         """Wait for the runner. Raises Broken."""
         try:
-            await asyncio.wait_for(self._attached.wait(), HEAR_S)
+            await asyncio.wait_for(self._attached.wait(), RECEIVE_S)
         except TimeoutError:
             raise Broken("the runner did not dial") from None
 
@@ -133,7 +133,7 @@ class Session:
         """Send a control frame of this session."""
         return await self._master.send(self.session_id, *self._relay.to_ours(kind, payload), **extra)
 
-    async def hear(self, *kinds: str, within_s: float = HEAR_S, where: Callable[[Frame], bool] = bool) -> Frame:
+    async def receive(self, *kinds: str, within_s: float = RECEIVE_S, where: Callable[[Frame], bool] = bool) -> Frame:
         """The next frame of these types; those before it are passed over, and stay in `seen`. Raises Broken."""
         try:
             async with asyncio.timeout(within_s):
@@ -152,7 +152,7 @@ class Session:
         """What was read so far of these types."""
         return [frame for frame in self.seen if frame["type"] in kinds]
 
-    # --- what the text says a Master does ---
+    # --- behaviour of a Master by the text ---
     async def open(self) -> Frame:
         """Open the session; returns the features of `session.capabilities` (17.4). Raises Broken."""
         answer = await self.request_open()
@@ -164,7 +164,7 @@ class Session:
     async def request_open(self) -> Frame:
         """Ask for the session; returns `session.capabilities`, or the `session.error` that came instead."""
         await self.send("control.session.open", self._opening)
-        return await self.hear("session.capabilities", "session.error")
+        return await self.receive("session.capabilities", "session.error")
 
     async def prompt(self, text: str) -> Frame:
         """`control.prompt.request`."""
@@ -173,4 +173,4 @@ class Session:
     async def close(self) -> Frame:
         """End the session (RAWP 5.2); returns the clean-up frame (17.2.3)."""
         await self.send("control.session.close", {"reason": "the play is over"})
-        return await self.hear("session.closed")
+        return await self.receive("session.closed")

@@ -11,7 +11,7 @@ from websockets.asyncio.client import connect
 from websockets.typing import Subprotocol
 
 from proof.independent_peers import profile
-from proof.independent_peers.profile import HEAR_S, Broken, Frame, Link, Numbers, Relay
+from proof.independent_peers.profile import RECEIVE_S, Broken, Frame, Link, Numbers, Relay
 
 USAGE: Frame = {
     "token_usage": {"input_tokens": 7, "output_tokens": 5},
@@ -55,7 +55,7 @@ class LocalClient:
                   **({"state": "running", "turn_id": self._turn_id} if self._turn_id else {"state": "idle"})}]
         await link.send(profile.hello(self._runner_id, profile.offer(self.agent_id, self._adapter_type),
                                       known if self.session_id else []))
-        self.welcomed = await self.hear("x-interlock.welcome")
+        self.welcomed = await self.receive("x-interlock.welcome")
 
     async def cut(self) -> None:
         """Lose the link, when all that was sent is acknowledged."""
@@ -70,7 +70,7 @@ class LocalClient:
         self._link.reads.clear()
 
     def resume(self) -> None:
-        """Go on reading."""
+        """Continue to read."""
         assert self._link is not None
         self._link.reads.set()
 
@@ -98,7 +98,7 @@ class LocalClient:
             self._synced = frame["message_id"]
         return frame
 
-    async def hear(self, *kinds: str, within_s: float = HEAR_S) -> Frame:
+    async def receive(self, *kinds: str, within_s: float = RECEIVE_S) -> Frame:
         """The next frame of one of these types; others wait. Raises Broken."""
         assert self._link is not None
         for frame in self._waiting:
@@ -116,7 +116,7 @@ class LocalClient:
         raise Broken(f"the master closed the link instead of sending {' or '.join(kinds)}")
 
     def unread(self, kind: str) -> list[Frame]:
-        """Frames of a type that have come and were not heard."""
+        """Received frames of a type that were not read."""
         assert self._link is not None
         while not self._link.arrived.empty():
             if (frame := self._link.arrived.get_nowait()) is not None:
@@ -126,23 +126,23 @@ class LocalClient:
     async def nothing(self, kind: str, for_s: float) -> None:
         """Raise Broken if a frame of the type comes within the time."""
         try:
-            frame = await self.hear(kind, within_s=for_s)
+            frame = await self.receive(kind, within_s=for_s)
         except Broken:
             return
         raise Broken(f"the master sent {kind}: {frame['payload']}")
 
-    # --- what the text says a client sends ---
+    # --- frames of a client by the text ---
     async def opened(self) -> Frame:
         """Wait for the session to be opened and answer with the capabilities (17.4); returns the prompt."""
-        self.session_id = (await self.hear("control.session.open"))["session_id"]
+        self.session_id = (await self.receive("control.session.open"))["session_id"]
         await self.send("session.capabilities", {
             "dps_version": profile.VERSION, "features": self._features,
             "agent": {"agent_id": self.agent_id, "name": "Peer"}})
-        return await self.hear("control.prompt.request")
+        return await self.receive("control.prompt.request")
 
     async def begin(self, index: float = 0, turn_id: str | None = None, *, own: bool = False, **more: Any) -> str:
-        """`session.turn.start` (7.5.1); the text has no field that says for which prompt. A turn of the agent's `own`
-        is for none, which takes the profile to say."""
+        """`session.turn.start` (7.5.1); the text has no field for the prompt. A turn of the agent's `own`
+        has none, which only the profile can express."""
         self._turn_id = turn_id = turn_id or str(uuid.uuid4())
         start = {"turn_id": turn_id, "turn_index": index, **more}
         await self.send("session.turn.start", start, **({"prompt_id": ""} if own else {}))
@@ -155,10 +155,10 @@ class LocalClient:
 
     async def prompted(self, index: float) -> str:
         """Another prompt, and its turn."""
-        await self.hear("control.prompt.request")
+        await self.receive("control.prompt.request")
         return await self.begin(index)
 
-    async def say(self, turn_id: str, text: str) -> None:
+    async def send_text(self, turn_id: str, text: str) -> None:
         """A block of text, whole."""
         await self.send("agent.text.done", profile.text_done(turn_id, text))
 

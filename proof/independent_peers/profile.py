@@ -23,7 +23,7 @@ Tap = Callable[[Frame], Iterable[Frame]]
 
 
 class Relay(Protocol):
-    """What stands between the two sides: the outcome of a frame on its way to the peer, or of one of the peer's."""
+    """The relay between the two sides: the outcome of a frame on its way to the peer, or of one of the peer's."""
 
     def to_peer(self, frame: Frame) -> Iterable[Frame]: ...
 
@@ -32,7 +32,7 @@ class Relay(Protocol):
 
 PATH = "/rawp"
 VERSION = "rawp-dps-1.0"
-HEAR_S = 30.0
+RECEIVE_S = 30.0
 """A frame that has not come within this counts as not sent."""
 UNNUMBERED = frozenset({"session.history", "agent.text.delta", "agent.thinking.delta", "tool.invoke.stream",
                         "x-interlock.hello", "x-interlock.welcome", "x-interlock.ack", "x-interlock.heartbeat",
@@ -41,7 +41,7 @@ DONE_AT = "2030-01-01T00:00:00.000Z"
 
 
 class Broken(Exception):
-    """The other side did not do what the text says; one sentence."""
+    """The other side violated the text; one sentence."""
 
 
 class Link:
@@ -57,7 +57,7 @@ class Link:
         self._reading = asyncio.create_task(self._read())
 
     async def send(self, frame: Frame) -> None:
-        """Send one frame, as JSON whose keys stand in any order. A link that has ended loses it."""
+        """Send one frame, as JSON with its keys in any order. A link that has ended loses it."""
         try:
             await self._socket.send(write(frame))
         except ConnectionClosed:
@@ -123,7 +123,7 @@ class Numbers:
     async def all_confirmed(self, session_id: str) -> None:
         """Wait until all that was sent is acknowledged. Raises Broken."""
         try:
-            async with asyncio.timeout(HEAR_S):
+            async with asyncio.timeout(RECEIVE_S):
                 while self._confirmed.get(session_id, 0) < self.sent.get(session_id, 0):
                     self._changed.clear()
                     await self._changed.wait()

@@ -16,8 +16,8 @@ from typing import Any
 
 from proof.independent_peers import forms, profile
 from proof.independent_peers.gateway_sessions import Turn, prompted, state, turn
-from proof.independent_peers.peer_client import Answer, Document, Person, said
-from proof.independent_peers.profile import HEAR_S
+from proof.independent_peers.peer_client import Answer, Document, Person, text_message
+from proof.independent_peers.profile import RECEIVE_S
 from proof.independent_peers.stage import Stage
 from proof.independent_peers.table import Play, must, play, unless
 
@@ -37,12 +37,12 @@ AT_ONCE = 16
 def command(target: Document, kind: str = "execute", **more: Any) -> Document:
     """The text's command, with all its fields, for a target that exists."""
     return {"type": kind, "target": target, "priority": 0, "timeout_ms": 60000,
-            "payload": {**said("go"), "tools": []}, **more}
+            "payload": {**text_message("go"), "tools": []}, **more}
 
 
 async def posted(person: Person, body: Document, key: str | None = "") -> Document:
     """POST a command that must be accepted; a client that has just dialled may be offered a moment later."""
-    deadline = time.monotonic() + HEAR_S
+    deadline = time.monotonic() + RECEIVE_S
     answer = await person.post("/commands", body, key)
     while answer.code == "Conflict" and time.monotonic() < deadline:
         await asyncio.sleep(0.05)
@@ -53,7 +53,7 @@ async def posted(person: Person, body: Document, key: str | None = "") -> Docume
 
 async def until(person: Person, command_id: str, wanted: str) -> Document:
     """Wait until a command is in a state. Raises Broken."""
-    deadline = time.monotonic() + HEAR_S
+    deadline = time.monotonic() + RECEIVE_S
     while (found := await person.found(f"/commands/{command_id}"))["state"] != wanted:
         must(time.monotonic() < deadline, f"the command is {found['state']}, not {wanted}")
         await asyncio.sleep(0.1)
@@ -103,7 +103,7 @@ async def numbers_may_be_written_with_a_point(stage: Stage) -> str:
         await client.end(await client.begin())
         state(await person.ended(made["id"]), "succeeded")
         bare = await posted(person, {"type": "execute", "target": {"session_id": client.session_id},
-                                     "payload": said("go")})
+                                     "payload": text_message("go")})
         await client.end(await client.prompted(1))
         return f"both accepted; {state(await person.ended(bare['id']), 'succeeded')}"
 
@@ -112,15 +112,15 @@ async def numbers_may_be_written_with_a_point(stage: Stage) -> str:
 async def tools_are_allowances(stage: Stage) -> str:
     async with stage.client() as (client, target):
         person = await stage.person()
-        made = await posted(person, command(target, payload={**said("go"), "tools": ["touch"]}))
+        made = await posted(person, command(target, payload={**text_message("go"), "tools": ["touch"]}))
         turn_id = await client.begun()
         await client.send("agent.interaction.request", profile.question("i-1", "other"))
-        answer = (await client.hear("control.interaction.response"))["payload"]
+        answer = (await client.receive("control.interaction.response"))["payload"]
         must((answer["interaction_id"], answer["decision"]) == ("i-1", "deny"), f"the other tool got {answer}")
         await client.send("agent.interaction.request", profile.question("i-2", "touch"))
-        held = (await client.hear("x-interlock.interaction.held"))["payload"]
+        held = (await client.receive("x-interlock.interaction.held"))["payload"]
         await person.post(f"/approvals/{held['approval_id']}/grants", {"decision": "grant"})
-        answer = (await client.hear("control.interaction.response"))["payload"]
+        answer = (await client.receive("control.interaction.response"))["payload"]
         must((answer["interaction_id"], answer["decision"]) == ("i-2", "allow"), f"the named tool got {answer}")
         await client.end(turn_id)
         did = state(await person.ended(made["id"]), "succeeded")
@@ -136,10 +136,10 @@ async def pause_and_cancel_reach_the_agent(stage: Stage) -> str:
         common = {name: COMMON[name] for name in COMMON if name != "idempotency_key"}
         paused = await person.post("/commands", {**common, **command(target, "pause")})
         must(paused.status in (200, 201, 202), f"pause: {paused.status} {paused.body}")
-        await client.hear("control.turn.pause")
+        await client.receive("control.turn.pause")
         canceled = await person.post("/commands", command(target, "cancel"))
         must(canceled.status in (200, 201, 202), f"cancel: {canceled.status} {canceled.body}")
-        await client.hear("control.turn.cancel")
+        await client.receive("control.turn.cancel")
         await client.end(turn_id, "cancelled")
         state(await person.ended(made["id"]), "canceled")
         events = await person.events(made["id"], lambda event: event["event"] in ("result", "error"))
@@ -186,7 +186,7 @@ async def send_heartbeat(at: Turn) -> None:
 
 async def _use_tools(at: Turn, kind: str, stage: str) -> None:
     """Call tools of a kind until the stage is shown: a change of stage is an event at most once a second."""
-    deadline = time.monotonic() + HEAR_S
+    deadline = time.monotonic() + RECEIVE_S
     while True:
         call: Document = {"invocation_id": str(uuid.uuid4()), "turn_id": at.turn_id, "tool_name": kind, "input": {}}
         await at.client.send("tool.invoke.request", call, kind=kind)
@@ -204,7 +204,7 @@ async def status_events_have_the_form(stage: Stage) -> str:
     async with turn(stage) as at:
         streaming = asyncio.create_task(at.person.stream(f"/commands/{at.command['id']}/status"))
         await send_heartbeat(at)
-        await at.client.say(at.turn_id, "hello")
+        await at.client.send_text(at.turn_id, "hello")
         for wanted, kind in (("retrieval", "search"), ("tool", "execute")):
             await _use_tools(at, kind, wanted)
         beat = (await at.person.found(f"/commands/{at.command['id']}/status")).get("last_heartbeat_at")
@@ -242,7 +242,7 @@ async def a_timeout_is_an_event(stage: Stage) -> str:
         person = await stage.person()
         made = await posted(person, command(target, timeout_ms=200))
         turn_id = await client.begun()
-        await client.hear("control.turn.cancel")
+        await client.receive("control.turn.cancel")
         await client.end(turn_id, "cancelled")
         events = await person.events(made["id"], lambda event: event["event"] == "error")
         error = next(event for event in events if event["event"] == "error")
@@ -252,9 +252,9 @@ async def a_timeout_is_an_event(stage: Stage) -> str:
 
 
 @racp("RACP Status", "gateway", "GET /commands/:id/status?since=<cursor>, an event at a time")
-async def a_cursor_goes_on_where_it_was(stage: Stage) -> str:
+async def a_cursor_continues_where_it_was(stage: Stage) -> str:
     async with turn(stage) as at:
-        await at.client.say(at.turn_id, "hello")
+        await at.client.send_text(at.turn_id, "hello")
         await at.client.end(at.turn_id)
         await at.ended()
         path = f"/commands/{at.command['id']}/status"

@@ -16,7 +16,7 @@ from proof.independent_peers.table import Play, must, play, unless
 PLAYS: list[Play] = []
 racp = partial(play, PLAYS)
 NO_KEY = ("/healthz", "/readyz", "/openapi.json", "/login-issuers")
-"""What somebody without a key needs to see: that the gateway serves, what it offers, and how to log in."""
+"""The answers that need no key: that the gateway serves, what it offers, and how to log in."""
 
 
 # --- approvals ---
@@ -54,7 +54,7 @@ async def the_sequence_of_the_text(stage: Stage) -> str:
         await person.post(f"/approvals/{made['approval_id']}/grants", {"decision": "grant"})
         turn_id = await client.begun()
         streaming = asyncio.create_task(person.stream(f"/commands/{made['id']}/status"))
-        await client.say(turn_id, "hello")
+        await client.send_text(turn_id, "hello")
         await client.end(turn_id)
         state(await person.ended(made["id"]), "succeeded")
         streamed = [event["event"] for event in await streaming]
@@ -188,7 +188,7 @@ async def refusals_have_their_codes(stage: Stage) -> str:
 
 
 @racp("RACP errors", "gateway", "ApprovalRequired: a verb that policy holds; UpstreamError: a service that is away")
-async def what_waits_and_what_fails_elsewhere(stage: Stage) -> str:
+async def waiting_and_failing_commands_have_codes(stage: Stage) -> str:
     person = await stage.person()
     async with turn(stage) as at:
         await at.client.end(at.turn_id)
@@ -225,8 +225,8 @@ async def limits_have_their_codes(stage: Stage) -> str:
 
 @racp("RACP errors", "gateway", "InternalError, and every code of the list, in what the server says of itself")
 async def every_code_is_declared(stage: Stage) -> str:
-    said_codes = json.dumps(await stage.owner.found("/openapi.json"))
+    document_codes = json.dumps(await stage.owner.found("/openapi.json"))
     missing = [code for code in (*forms.ERROR_CODES, "IdempotencyKeyInUse")
-               if f'"{code}"' not in said_codes and code not in ("Canceled",)]
+               if f'"{code}"' not in document_codes and code not in ("Canceled",)]
     must(not missing, f"/openapi.json does not name {', '.join(missing)}")
     return "/openapi.json names them; InternalError cannot be played from outside"

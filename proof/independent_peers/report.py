@@ -32,5 +32,5 @@ def counted(lines: list[Line]) -> str:
     """How many hold."""
     verdicts = Counter(line.verdict for line in lines)
     clauses = len({line.play.clause for line in lines})
-    said = f"{len(lines)} plays of {clauses} clauses: {verdicts[FAILS]} do not hold"
-    return said + (f", {verdicts[SKIPPED]} not played" if verdicts[SKIPPED] else "")
+    verdict_line = f"{len(lines)} plays of {clauses} clauses: {verdicts[FAILS]} do not hold"
+    return verdict_line + (f", {verdicts[SKIPPED]} not played" if verdicts[SKIPPED] else "")

@@ -14,7 +14,7 @@ from typing import Any
 from proof.independent_peers import forms, profile
 from proof.independent_peers.agents import VARIABLES
 from proof.independent_peers.peer_gateway import Session
-from proof.independent_peers.profile import HEAR_S, Broken, Frame
+from proof.independent_peers.profile import RECEIVE_S, Broken, Frame
 from proof.independent_peers.runner_sessions import ANSWERED_S, texts, turn_end
 from proof.independent_peers.stage import SDK_AGENT, Stage
 from proof.independent_peers.table import Play, must, play, unless
@@ -31,7 +31,7 @@ QUIET_S = 0.5
 
 async def present(path: Path, name: str) -> Path:
     """Wait for a file that an agent writes. Raises Broken."""
-    deadline = time.monotonic() + HEAR_S
+    deadline = time.monotonic() + RECEIVE_S
     while time.monotonic() < deadline:
         found = await asyncio.to_thread(lambda: list(path.glob(name)))
         if found:
@@ -43,8 +43,8 @@ async def present(path: Path, name: str) -> Path:
 def noted(log: Path, word: str) -> float | None:
     """When an agent noted a word; None if it did not."""
     for line in log.read_text().splitlines():
-        said, _, at = line.partition(" ")
-        if said == word:
+        sentence, _, at = line.partition(" ")
+        if sentence == word:
             return float(at)
     return None
 
@@ -88,7 +88,7 @@ async def _unsupported(stage: Stage, feature: str, kind: str, payload: Any) -> s
     await session.prompt("say 1")
     await turn_end(session)
     await session.send(kind, payload)
-    error = (await session.hear("session.error", within_s=ANSWERED_S))["payload"]
+    error = (await session.receive("session.error", within_s=ANSWERED_S))["payload"]
     unless(forms.misfits("session.error", error))
     must(error["fatal"] is False, "it is fatal")
     await session.prompt("say 1")
@@ -98,13 +98,13 @@ async def _unsupported(stage: Stage, feature: str, kind: str, payload: Any) -> s
 
 
 @against_runner("17.4", "runner", "control.session.compact to an agent without context_compaction")
-async def compact_is_refused_where_unsupported(stage: Stage) -> str:
+async def compact_is_refused_if_unsupported(stage: Stage) -> str:
     return await _unsupported(stage, "context_compaction", "control.session.compact",
                               {"request_id": str(uuid.uuid4())})
 
 
 @against_runner("17.4", "runner", "control.mode.switch to an agent without plan_mode")
-async def mode_is_refused_where_unsupported(stage: Stage) -> str:
+async def mode_is_refused_if_unsupported(stage: Stage) -> str:
     return await _unsupported(stage, "plan_mode", "control.mode.switch", {"mode": "plan"})
 
 
@@ -134,7 +134,7 @@ async def _exit(stage: Stage, agent: str, words: str) -> tuple[Session, Frame, l
 async def exit_0_is_a_turns_end(stage: Stage) -> str:
     session, end, errors = await _exit(stage, "staying", "exit 0")
     must(end["stop_reason"] == "end_turn" and not errors, f"{end}, {errors}")
-    await session.hear("session.closed")
+    await session.receive("session.closed")
     return "session.turn.end end_turn, no agent.error"
 
 
@@ -164,7 +164,7 @@ async def exit_by_signal(stage: Stage) -> str:
 
 
 @against_runner("17.2.2", "runner", "single_turn_process: exit 0, then another prompt")
-async def a_single_turn_process_goes_on(stage: Stage) -> str:
+async def a_single_turn_process_continues(stage: Stage) -> str:
     session, end, _ = await _exit(stage, "single", "exit 0")
     must(session.features.get("single_turn_process") is True, f"the features are {session.features}")
     must(end["stop_reason"] == "end_turn", f"the turn ends with {end}")
@@ -220,7 +220,7 @@ async def an_exit_in_a_termination_is_reported(stage: Stage) -> str:
 async def _asked(stage: Stage, agent: str, words: str) -> tuple[Session, Path, Frame]:
     session, place = await stage.session(agent)
     await session.prompt(words)
-    request = (await session.hear("agent.interaction.request"))["payload"]
+    request = (await session.receive("agent.interaction.request"))["payload"]
     must(request.get("interaction_type") == "PERMISSION", f"interaction_type is {request.get('interaction_type')}")
     context = request.get("context", {})
     must(context.get("tool_name"), f"the request names no context.tool_name: {context}")
@@ -259,7 +259,7 @@ async def a_process_asks_and_is_answered(stage: Stage) -> str:
 
 
 @against_runner("17.3.1 MUST", "runner", "control.interaction.timeout: the callback gets a no")
-async def a_timeout_is_a_no(stage: Stage) -> str:
+async def a_timeout_is_a_denial(stage: Stage) -> str:
     session, place, request = await _asked(stage, "staying", "ask")
     await session.send("control.interaction.timeout", {"interaction_id": request["interaction_id"]})
     await turn_end(session)
@@ -273,7 +273,7 @@ async def a_timeout_is_a_no(stage: Stage) -> str:
 async def a_second_prompt_of_an_sdk_is_refused(stage: Stage) -> str:
     session, place, request = await _asked(stage, SDK_AGENT, "[[tool:touch touched]]")
     await session.prompt("[[tool:touch second]]")
-    error = (await session.hear("session.error", within_s=ANSWERED_S))["payload"]
+    error = (await session.receive("session.error", within_s=ANSWERED_S))["payload"]
     must((error["error_code"], error["fatal"]) == ("PROMPT_IN_PROGRESS", False), f"the answer is {error}")
     option = next(each["option_id"] for each in request["options"] if each["kind"] == "allow_once")
     await session.send("control.interaction.response", profile.decision(request["interaction_id"], "allow", option))
@@ -286,9 +286,9 @@ async def a_second_prompt_of_an_sdk_is_refused(stage: Stage) -> str:
 async def a_second_prompt_is_refused(stage: Stage) -> str:
     session, place = await stage.session("staying")
     await session.prompt("later")
-    await session.hear("session.turn.start")
+    await session.receive("session.turn.start")
     await session.prompt("say 1")
-    error = (await session.hear("session.error", within_s=ANSWERED_S))["payload"]
+    error = (await session.receive("session.error", within_s=ANSWERED_S))["payload"]
     must((error["error_code"], error["fatal"]) == ("PROMPT_IN_PROGRESS", False), f"the answer is {error}")
     (place / "go").touch()
     must((await turn_end(session))["stop_reason"] == "end_turn", "the first prompt did not end")

@@ -25,8 +25,8 @@ QUIET_S = 0.5
 
 async def turn_end(session: Session) -> Frame:
     """The end of a turn, and the usage that must come directly behind it (7.5.2), both in their form. Raises Broken."""
-    end = await session.hear("session.turn.end")
-    following = await session.hear(*forms.DPS, "agent.text.done", "session.closed", within_s=ANSWERED_S)
+    end = await session.receive("session.turn.end")
+    following = await session.receive(*forms.DPS, "agent.text.done", "session.closed", within_s=ANSWERED_S)
     must(following["type"] == "session.usage", f"session.turn.end is followed by {following['type']}")
     unless(forms.misfits("session.turn.end", end["payload"]) + forms.misfits("session.usage", following["payload"]))
     return end["payload"]
@@ -43,7 +43,7 @@ def texts(session: Session) -> str:
 async def history_comes_first(stage: Stage) -> str:
     session, place = await stage.session("staying")
     await session.prompt("later")
-    await session.hear("session.turn.start")
+    await session.receive("session.turn.start")
     await stage.master.cut()
     (place / "go").touch()
     await turn_end(session)
@@ -62,7 +62,7 @@ async def history_comes_first(stage: Stage) -> str:
 async def a_loss_is_reported(stage: Stage) -> str:
     session, place = await stage.session("staying", "NONE")
     await session.prompt("later")
-    await session.hear("session.turn.start")
+    await session.receive("session.turn.start")
     await stage.master.cut()
     (place / "go").touch()
     await turn_end(session)
@@ -84,7 +84,7 @@ async def compactions_are_reported(stage: Stage) -> str:
         await session.prompt(f"compact {trigger}")
         await turn_end(session)
     await session.send("control.session.compact", {"request_id": str(uuid.uuid4())})
-    await session.hear("session.compacted", where=lambda frame: frame["payload"]["trigger"] == "requested")
+    await session.receive("session.compacted", where=lambda frame: frame["payload"]["trigger"] == "requested")
     found = session.of("session.compacted")
     unless(each for frame in found for each in forms.misfits("session.compacted", frame["payload"]))
     triggers = [frame["payload"]["trigger"] for frame in found]
@@ -99,11 +99,11 @@ async def compactions_are_reported(stage: Stage) -> str:
 
 @against_runner("7.3.1 MUST", "runner", "three prompts in a session of one process, three in one of a process each")
 async def usage_follows_each_turn(stage: Stage) -> str:
-    for agent, said in (("staying", "say 2"), ("single", "say 3 0")):
+    for agent, script in (("staying", "say 2"), ("single", "say 3 0")):
         session, _ = await stage.session(agent)
         for index in range(3):
-            await session.prompt(said)
-            start = (await session.hear("session.turn.start"))["payload"]
+            await session.prompt(script)
+            start = (await session.receive("session.turn.start"))["payload"]
             unless(forms.misfits("session.turn.start", start))
             must(start["turn_index"] == index, f"turn_index is {start['turn_index']}, not {index}")
             end = await turn_end(session)
@@ -121,7 +121,7 @@ async def each_stop_reason_arrives(stage: Stage) -> str:
         seen.append((await turn_end(session))["stop_reason"])
     must((await turn_end(session))["stop_reason"] == "end_turn", "the turn behind tool_use does not end")
     await session.prompt("wait")
-    await session.hear("session.turn.start")
+    await session.receive("session.turn.start")
     await session.send("control.turn.cancel", {"reason": "enough"})
     seen.append((await turn_end(session))["stop_reason"])
     must(set(seen) == set(forms.STOP_REASONS), f"what arrives is {seen}")
@@ -143,10 +143,10 @@ async def an_error_of_the_master_ends_nothing(stage: Stage) -> str:
 async def a_fatal_error_of_the_master_ends_the_session(stage: Stage) -> str:
     session, _ = await stage.session("staying")
     await session.prompt("wait")
-    await session.hear("session.turn.start")
+    await session.receive("session.turn.start")
     await session.send("session.error", {"error_code": "BROKEN", "message": "it broke", "fatal": True})
     end = await turn_end(session)
-    await session.hear("session.closed")
+    await session.receive("session.closed")
     return f"the turn ends ({end['stop_reason']}), then session.closed"
 
 
@@ -154,7 +154,7 @@ async def a_fatal_error_of_the_master_ends_the_session(stage: Stage) -> str:
 async def an_error_of_the_client_has_the_form(stage: Stage) -> str:
     session, _ = await stage.session("staying")
     await session.send("control.prompt.request", {"input_type": "text"})
-    error = (await session.hear("session.error"))["payload"]
+    error = (await session.receive("session.error"))["payload"]
     unless(forms.misfits("session.error", error))
     must(error["fatal"] is False, "it is fatal")
     await session.prompt("say 1")
@@ -170,7 +170,7 @@ async def a_failed_start_is_fatal(stage: Stage) -> str:
     error = answer["payload"]
     unless(forms.misfits("session.error", error))
     must(error["fatal"] is True, f"it is not fatal: {error}")
-    await session.hear("session.closed", within_s=ANSWERED_S)
+    await session.receive("session.closed", within_s=ANSWERED_S)
     return f"session.error {error['error_code']}, fatal true, then session.closed"
 
 
@@ -192,14 +192,14 @@ async def usage_of_the_master_is_taken(stage: Stage) -> str:
 # --- the envelope ---
 
 @against_runner("7, Envelope", "runner", "unknown fields, unknown types, numbers as 3.0, payload before type")
-async def unknown_words_do_no_harm(stage: Stage) -> str:
+async def unknown_fields_do_no_harm(stage: Stage) -> str:
     session, _ = await stage.session("staying")
     await session.send("control.weather", {"sun": [1, None]})
     await session.send("moon.phase", {"is": "new"}, colour="blue")
     prompt = profile.prompt(str(uuid.uuid4()), "say 1")
     frame = await session.send("control.prompt.request", {**prompt, "colour": 1, "timeout_ms": 60000.0}, seq=4.0)
-    answer = await session.hear("session.turn.start", "session.error",
-                                where=lambda each: each["payload"].get("error_code") != "UNSUPPORTED_CAPABILITY")
+    answer = await session.receive("session.turn.start", "session.error",
+                                   where=lambda each: each["payload"].get("error_code") != "UNSUPPORTED_CAPABILITY")
     must(answer["type"] == "session.turn.start", f"refused: {answer['payload']}")
     await turn_end(session)
     fatal = [each["payload"] for each in session.of("session.error") if each["payload"]["fatal"]]

@@ -109,7 +109,7 @@ class Stage:
         return self._stack.port
 
     async def person(self, *roles: str, tenant: str | None = None) -> Person:
-        """A new principal with a key; an operator who may also approve where no role is named."""
+        """A new principal with a key; by default an operator who may also approve."""
         name = f"person-{next(self._numbers)}"
         body: dict[str, Any] = {"principal": {"type": "user", "id": name}, "roles": list(roles) or ["admin"]}
         if tenant is not None:
@@ -121,7 +121,7 @@ class Stage:
 
     @property
     def owner(self) -> Person:
-        """Who may do everything."""
+        """The client with all rights."""
         return self._owner
 
     @contextlib.asynccontextmanager
@@ -182,7 +182,7 @@ async def stage(place: Path, broken: Break = HONEST) -> AsyncGenerator[Stage]:
 
 
 def _sdk_agent(exits: contextlib.ExitStack) -> str:
-    """An agent of the type sdk against a model server on loopback, where it can be had."""
+    """An agent of the type sdk against a model server on loopback, if available."""
     if not has_sdk():
         return ""
     from interlock.model_stand_in import running_model_server

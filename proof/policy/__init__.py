@@ -1,2 +1,2 @@
-"""Policy and the questions that it raises: no hostile command passes a documented rule, and no yes is possible on what
-was not shown (H-4, H-6, H-7, Y-1)."""
+"""Policy and its questions: no hostile command passes a documented rule, and no grant is possible without the full
+display (H-4, H-6, H-7, Y-1)."""

@@ -1,9 +1,9 @@
-"""shown: 200 hostile requests on every surface; no yes is possible on what was not shown (H-4, Y-1).
+"""shown: 200 hostile requests on every surface; no grant is possible without the full display (H-4, Y-1).
 
 A part of them, and one of 5,000 lines, are read and answered in a real terminal of each width, too.
 
-Each request ends in a marker. Whenever a yes is accepted, the marker, the person, the agent and the place were shown
-before, no hidden character was, and no line of the agent's is at the margin. `--break PART` disables one part.
+Each request ends in a marker. Whenever a grant is accepted, the marker, the person, the agent and the place were shown
+before, no hidden character was, and no line of the agent is at the margin. `--break PART` disables one part.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ WIDTHS = (40, 80, 200)
 CHATS = {"Telegram": TELEGRAM, "Slack": SLACK}
 SURFACES = (*(f"terminal {width}" for width in WIDTHS), "REST", "webhook", "ntfy", *CHATS)
 TYPED_EVERY = 12
-"""One request in so many is answered in a real terminal; in the full run."""
+"""In the full run, one of this many requests is answered in a real terminal."""
 LONG_LINES = 5_000
 PARTS = ("visible", "pages", "buttons")
 """visible: characters are shown as they are · pages: the first page counts as the whole · buttons: a chat shows a part
-and offers a yes."""
+and offers a grant."""
 MARK = "the-end-of-it"
 PADDING = (0, 1, 5, 20, 40, 70, 100, 400)
 ATTACKS: dict[str, str] = {
@@ -78,7 +78,7 @@ def subjects() -> list[tuple[str, Approval]]:
 
 
 def long_one() -> tuple[str, Approval]:
-    """A command of 5,000 lines; what it does stands in the last one."""
+    """A command of 5,000 lines; the last one has the effect."""
     rows = "\n".join(f"echo {row}" for row in range(LONG_LINES))
     return f"{LONG_LINES:,} lines", _asked({"command": f"{rows}\n{MARK}"})
 
@@ -168,7 +168,7 @@ class Person:
 
 
 def _terminal(approval: Approval, width: int) -> list[str]:
-    """Say yes at once, then again after as many pages as there are."""
+    """Grant at once, then again after the last page."""
     why: list[str] = []
     agreed, text = _typed(approval, width, "y")
     read, whole = _typed(approval, width, *[""] * 2_000, "y") if not agreed else (True, text)

@@ -1,6 +1,6 @@
 """A person at a real terminal: `interlock approve`'s question in a pseudo-terminal of some width, answered key by key.
 
-The child process shows each request and reads the input; the parent answers yes at once, then reads page by page.
+The child process shows each request and reads the input; the parent types yes at once, then reads page by page.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _COLOUR = re.compile("\x1b\\[[0-9;]*m")
 
 
 class Seen(NamedTuple):
-    """What stood on the screen when a yes was taken; `at_once` if the first one was. `widest` in cells."""
+    """The screen when a grant was accepted; `at_once` if it was the first input. `widest` in cells."""
 
     text: str
     at_once: bool
@@ -93,7 +93,7 @@ class _Screen:
             os.write(self._terminal, data[at:at + 1_024])
 
     def until(self, *ends: str) -> str:
-        """Read until one of these stands at the end of what was printed. Raises TimeoutError."""
+        """Read until one of these is at the end of the output. Raises TimeoutError."""
         while not self._rest.endswith(ends):
             if not select.select([self._terminal], [], [], PATIENCE_S)[0]:
                 raise TimeoutError(f"the terminal shows nothing more: {self._rest[-200:]!r}")
@@ -104,14 +104,14 @@ class _Screen:
 
 async def _ask() -> None:
     answers = TerminalAnswers(sys.stdin.fileno())
-    _say("ready>")
+    _type("ready>")
     while line := await answers.line():
         approval = msgspec.json.decode(bytes.fromhex(line), type=Approval)
         agreed, _ = await decide.confirm(approval, "grant", {}, answers)
-        _say(_AGREED if agreed else _OPEN)
+        _type(_AGREED if agreed else _OPEN)
 
 
-def _say(text: str) -> None:
+def _type(text: str) -> None:
     sys.stderr.write(text)
     sys.stderr.flush()  # It is written by lines otherwise, and this may be none.
 

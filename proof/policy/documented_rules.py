@@ -21,7 +21,7 @@ from proof.json_value import Json
 
 FENCE = re.compile(r"^([ >]*)(`{3,}|~{3,})[ ]*(\w*)[^\n]*\n(.*?)^\1\2`*~*[ ]*$", re.MULTILINE | re.DOTALL)
 SHOWS_RULE = re.compile(r"""\[\[?\s*policy\b|\bpolicy\s*=|["']?\beffect["']?\s*[=:]\s*["'](?:allow|ask|deny)""")
-"""A fence with such text is one with a rule, whatever language it names."""
+"""A fence with this text contains a rule, with any language."""
 TYPED = re.compile(r"\binterlock approve [^`\n]*")
 INLINE = re.compile(r"`((?:words|command|command_line|path|url) *= *[^`]+|[\w./-]+(?: [^`|=]+)? \*\*)`"
                     r"((?:, `[^`]+`)*\)? is refused)?")

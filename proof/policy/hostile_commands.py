@@ -376,7 +376,7 @@ git diff \u2066src
 cat REA\u200dDME.md
 ls -l\u00ad
 """.strip().split("\n")
-"""Commands that are hostile as they stand."""
+"""Commands that are hostile as written."""
 
 SPELLINGS = (
     "path", "paths", "file", "files", "filePath", "file_path", "fileName", "file_name", "filename", "filepath",

@@ -39,16 +39,16 @@ LEAST_COMMANDS, LEAST_INPUTS, LEAST_ORDINARY = 400, 150, 100
 """How many of each a whole run tries."""
 WANTED = 0.9
 """The least part of the ordinary commands that the presets allow."""
-SAID_ALWAYS = ("git status", "git diff --stat", "ls -l src", "pytest -q tests/test_a.py", "make test", "npm test",
-               "cat README.md", "grep -rn foo src", "find . -name x", "git log --oneline", "cargo test",
-               "go test ./...",
-               "sort names.txt", "python -m pytest -q", "npm run build")
-"""Calls that a person says "always" to, in every width that is offered."""
+ALWAYS_ALLOWED = ("git status", "git diff --stat", "ls -l src", "pytest -q tests/test_a.py", "make test", "npm test",
+                  "cat README.md", "grep -rn foo src", "find . -name x", "git log --oneline", "cargo test",
+                  "go test ./...",
+                  "sort names.txt", "python -m pytest -q", "npm run build")
+"""Calls that a person allows with "always", in every offered width."""
 EDITED = ("src/a.py", "docs/deep/page.md", "README.md")
 
 
 class TestedRules(NamedTuple):
-    """Rules that stand together, and where they are from."""
+    """A set of rules, and their source."""
 
     origin: str
     policy: RuleSet
@@ -144,7 +144,7 @@ def _subject(
     return PolicySubject(door="tool", **known)
 
 
-# --- where rules come from ---
+# --- sources of rules ---
 def of_docs(root: Path = REPOSITORY) -> tuple[list[TestedRules], list[str]]:
     """Return every rule on every page that allows tool calls, by itself, and a sentence for each that cannot be
     tested."""
@@ -176,9 +176,9 @@ def of_presets() -> Iterator[TestedRules]:
 
 
 def of_always() -> Iterator[TestedRules]:
-    """What a person leaves who says always, in every width that is offered."""
-    calls: list[dict[str, Any]] = [{"command": line} for line in SAID_ALWAYS]
-    calls += [{"command": line, "description": "x", "cwd": "src"} for line in SAID_ALWAYS[:3]]
+    """The rules of a person who answers "always", in every offered width."""
+    calls: list[dict[str, Any]] = [{"command": line} for line in ALWAYS_ALLOWED]
+    calls += [{"command": line, "description": "x", "cwd": "src"} for line in ALWAYS_ALLOWED[:3]]
     calls += [{"file_path": path, "content": "x"} for path in EDITED]
     for call in calls:
         raw = json.dumps(call).encode()
@@ -211,8 +211,8 @@ def _fitted(origin: str, rules: list[Rule], kinds: tuple[str, ...] | None = None
 
 # --- what the proof must notice ---
 PARTS = ("reading", "naming", "paths", "doubt")
-"""reading: lines are cut at blanks alone · naming: a wildcard stands for any argument · paths: only `path` is one ·
-doubt: what cannot be understood is taken for nothing."""
+"""reading: lines are cut only at blanks · naming: a wildcard matches any argument · paths: only `path` is one ·
+doubt: text that cannot be parsed is ignored."""
 
 
 def out_of_action(part: str | None) -> AbstractContextManager[object]:

@@ -21,7 +21,7 @@ from proof.processes.stack import NotReady, Stack
 RUNNERS = 3
 START_TIMEOUT_S = 90.0
 AWAY_S = 4.0
-"""A gateway that was killed is away for so long at most."""
+"""The longest absence of a killed gateway."""
 
 
 class ClusterStack(Stack):
@@ -88,7 +88,7 @@ class ClusterStack(Stack):
         return sum(node["status"] != "offline" for node in nodes if node["node_id"] in self.runner_ids)
 
     def ready(self) -> float:
-        """Wait until somebody answers and every runner is attached; returns the seconds it took. Raises NotReady."""
+        """Wait until a gateway answers and every runner is attached; returns the seconds it took. Raises NotReady."""
         began = time.monotonic()
         while time.monotonic() - began < START_TIMEOUT_S:
             with contextlib.suppress(httpx2.TransportError, KeyError):

@@ -48,7 +48,7 @@ def nats() -> OwnServer:
 
 @cache
 def slow(rtt_ms: float) -> tuple[Path, int]:
-    """Links that take so long to PostgreSQL and NATS: the directory of the one's socket and the port of the other.
+    """Links to PostgreSQL and NATS with this delay: the directory of the one's socket and the port of the other.
     They end with this process. Raises ServerMissing."""
     place, port = _directory(), urlsplit(nats().url).port
     assert port is not None, "a server listens somewhere"
@@ -61,7 +61,7 @@ def slow(rtt_ms: float) -> tuple[Path, int]:
 
 
 def delay(rtt_ms: float) -> None:
-    """Have every stack that is made from now on reach its servers over links that take so long."""
+    """Let every later stack reach its servers over links with this delay."""
     global _rtt_ms
     _rtt_ms = rtt_ms
 
@@ -73,7 +73,7 @@ def sockets() -> Path:
 
 def _directory() -> Path:
     directory = Path(tempfile.mkdtemp(prefix="interlock-proof-"))
-    directory.chmod(0o755)  # PostgreSQL is another user where this one is root.
+    directory.chmod(0o755)  # PostgreSQL runs as another user if this one is root.
     return directory
 
 
@@ -113,12 +113,12 @@ def store_of(state: Path) -> str:
 
 
 def shown(state: Path) -> str:
-    """The address of a stack's database as a gateway tells it."""
+    """The URL of a stack's database as a gateway reports it."""
     return database.shown(store_of(state))
 
 
 def pids(state: Path) -> list[int]:
-    """The processes of a stack's gateways, as they said themselves."""
+    """The processes of a stack's gateways, as they reported themselves."""
     found: list[int] = []
     for announced in sorted((state / "cluster").glob("*/gateway.json")):
         with contextlib.suppress(OSError, ValueError):
@@ -138,6 +138,6 @@ def kill_gateways(state: Path) -> None:
 
 
 def verified(lines: list[bytes], state: Path) -> tuple[bool, int, str]:
-    """Verify an exported log: (ok, records, what is said of it)."""
+    """Verify an exported log: (ok, records, output)."""
     report = verify(lines, load_public_key(state / PUBLIC_NAME))
     return report.ok, report.records, report.message

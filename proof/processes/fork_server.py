@@ -45,7 +45,7 @@ CHUNK_BYTES = 65_536
 
 
 class ForkedProcess:
-    """A process that somebody else is the parent of; with what a stack uses of `subprocess.Popen`."""
+    """A process with another parent; it has the methods of `subprocess.Popen` that a stack uses."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
@@ -55,7 +55,7 @@ class ForkedProcess:
             self._end = None
 
     def poll(self) -> int | None:
-        """0 once it has ended, whatever it ended with."""
+        """0 once it has ended, with any exit status."""
         if self._end is not None and select.select([self._end], [], [], 0)[0]:
             os.close(self._end)
             self._end = None
@@ -86,7 +86,7 @@ class ForkedProcess:
 
 
 class ForkedVerb(ForkedProcess):
-    """A verb at work: its standard error is read as it comes, and its exit status is had at its end."""
+    """A running verb: its standard error can be read while it runs, and its exit status at its end."""
 
     def __init__(self, pid: int, stderr: BinaryIO, report: BinaryIO) -> None:
         super().__init__(pid)
@@ -167,8 +167,8 @@ class ForkServer:
             timeout: float = VERB_TIMEOUT_S) -> subprocess.CompletedProcess[str]:
         """Run `interlock` with these words to its end, as `subprocess.run` does with `capture_output` and `text`.
 
-        Standard input is a pipe with `stdin`, or where that is None nothing at all. What an interpreter reads of the
-        environment as it starts is the warm process's. Raises subprocess.TimeoutExpired.
+        Standard input is a pipe with `stdin`, or nothing if that is None. Variables that an interpreter reads
+        at its start are those of the warm process. Raises subprocess.TimeoutExpired.
         """
         variables = dict(os.environ if environment is None else environment)
         with contextlib.ExitStack() as kept:
@@ -191,15 +191,15 @@ class ForkServer:
     @contextlib.contextmanager
     def at_work(self, words: list[str], cwd: Path, *,
                 environment: Mapping[str, str] | None = None) -> Generator[ForkedVerb]:
-        """Run `interlock` with these words until the block ends, where it is killed if it has not ended. Its standard
+        """Run `interlock` with these words until the block ends, and kill it there if it is running. Its standard
         output leads nowhere."""
         with contextlib.ExitStack() as kept:
             taken, out = kept.enter_context(NOTHING.open("rb")), kept.enter_context(NOTHING.open("ab"))
-            (stderr, said), (report, reported) = _pipe(kept), _pipe(kept)
+            (stderr, printed), (report, reported) = _pipe(kept), _pipe(kept)
             variables = dict(os.environ if environment is None else environment)
             asked = {"verb": words, "cwd": str(cwd), "environment": variables}
-            process = ForkedVerb(self._forked(asked, taken, out, said, reported).pid, stderr, report)
-            said.close()
+            process = ForkedVerb(self._forked(asked, taken, out, printed, reported).pid, stderr, report)
+            printed.close()
             reported.close()
             try:
                 yield process
@@ -209,7 +209,7 @@ class ForkServer:
                 process.stderr.close()
 
     def supervised(self, words: list[str], log: Path) -> SupervisedVerb:
-        """Run `interlock` with these words in a session of its own; output goes to the end of `log`. Its standard input
+        """Run `interlock` with these words in a new session; output goes to the end of `log`. Its standard input
         is closed when this process ends."""
         log.touch(0o600)
         with log.open("ab") as output:
@@ -228,12 +228,12 @@ class ForkServer:
         return SupervisedVerb(process, stdin, report)
 
     def close(self) -> None:
-        """End the process that forks; what it forked goes on."""
+        """End the fork server; the forked processes continue."""
         self._link.close()
         self._zygote_ended()
 
     def _forked(self, asked: dict[str, Any], *files: BinaryIO) -> ForkedProcess:
-        """Have one forked; the files become its standard streams, and a fourth is where its exit status is written."""
+        """Fork a process; the files become its standard streams, and its exit status is written to a fourth."""
         line = json.dumps(asked).encode()
         with self._turn:
             socket.send_fds(self._link, [len(line).to_bytes(LENGTH_BYTES)], [file.fileno() for file in files])
@@ -272,7 +272,7 @@ def _exchange(given: BinaryIO | None, text: bytes, files: list[BinaryIO], until:
 
 
 def _received(link: socket.socket, size: int) -> bytes:
-    """So many bytes. Raises EOFError if the other end has gone."""
+    """Read this many bytes. Raises EOFError if the other end has gone."""
     found = b""
     while len(found) < size:
         more = link.recv(size - len(found))
@@ -300,7 +300,7 @@ class Zygote:
                     return
 
     def _fork(self) -> bool:
-        """Fork one; whether anybody asked for it."""
+        """Fork one. False if no request came."""
         head, files, _, _ = socket.recv_fds(self._link, LENGTH_BYTES, 4)
         if not head:
             return False
@@ -315,7 +315,7 @@ class Zygote:
         return True
 
     def _reap(self, end: int, pid: int, reports: list[int]) -> None:
-        """Take the status of one that has ended, and write it where it was asked for."""
+        """Read the status of an ended process, and write it to its requester."""
         self._waiting.unregister(end)
         os.close(end)
         status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
@@ -348,7 +348,7 @@ def main() -> None:
 
 
 def _become(asked: dict[str, Any], files: list[int]) -> NoReturn:
-    """Go on as what was asked for, and end with it."""
+    """Continue as the requested program, and end with it."""
     code = 1
     try:
         for number, file in enumerate(files[:3]):
@@ -395,7 +395,7 @@ def _run_verb(asked: dict[str, Any]) -> int:
     os.environ.clear()
     os.environ.update(asked["environment"])
     time.tzset()
-    tempfile.tempdir = None  # It is looked for where the variables say.
+    tempfile.tempdir = None  # The variables give its path.
     for name, number, mode in (("stdin", 0, "r"), ("stdout", 1, "w"), ("stderr", 2, "w")):
         was, by_line = getattr(sys, name), name == "stderr" or os.isatty(number)
         setattr(sys, name, os.fdopen(number, mode, 1 if by_line else -1, was.encoding, was.errors, closefd=False))

@@ -37,7 +37,7 @@ def process(arguments: list[str], log: Path) -> subprocess.Popen[bytes]:
 
 
 def end(processes: list[subprocess.Popen[bytes]]) -> None:
-    """SIGTERM for all of them, also for those that were stopped, and SIGKILL for whom does not hear it."""
+    """SIGTERM for all of them, also for those that were stopped, and SIGKILL for those that ignore it."""
     for one in processes:
         one.send_signal(signal.SIGCONT)
         one.terminate()
@@ -119,7 +119,7 @@ class Gateways:
         return found
 
     def answers(self, number: int) -> bool:
-        """Whether one of them says that it is there."""
+        """Whether one of them reports that it is ready."""
         with contextlib.suppress(httpx2.TransportError):
             return self._http.get(f"{self.url(number)}/healthz").status_code == 200
         return False
@@ -134,7 +134,7 @@ class Gateways:
         return "".join(path.read_text(errors="replace") for path in sorted(self.place.glob("g[0-9].log")))
 
     def down(self) -> None:
-        """End all of them, and what stands before them."""
+        """End all of them, and the proxies before them."""
         end([one for one in self.processes if one is not None])
         self.processes = [None] * GATEWAYS
         if self._thread.is_alive():

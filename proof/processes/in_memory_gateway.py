@@ -24,7 +24,7 @@ NOW_MS = 1_800_000_000_000
 
 
 class SetClock:
-    """A clock that stands until it is moved."""
+    """A clock that changes only when moved."""
 
     def __init__(self, at_ms: int = NOW_MS) -> None:
         self.at_ms = at_ms

@@ -1,4 +1,4 @@
-"""An agent inside its runner's own process, for proofs with so many sessions that each can have no process of its own.
+"""An agent inside its runner's own process, for proofs with too many sessions for a process each.
 
 A prompt is a name: it is appended to `done` in the workspace once. After it, `hold` keeps the turn open until the
 workspace has a file `released`.
@@ -62,7 +62,7 @@ class InnerAgent:
         self._cancelled.set()
 
     async def pause(self) -> None:
-        """Nothing runs that could stand still."""
+        """There is no process to pause."""
 
     async def resume(self) -> None:
         """See `pause`."""

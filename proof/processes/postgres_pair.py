@@ -1,4 +1,4 @@
-"""A PostgreSQL and its synchronous standby, of which one dies and the other is promoted: both on this machine."""
+"""A PostgreSQL and its synchronous standby, of which one dies and the other is promoted: both on this host."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STANDBY_TIMEOUT_S = 60.0
 
 class PostgresPair:
     """A primary and its standby below `place`; a commit returns once the standby has it. `make_standby` makes a new
-    one after each promotion, at the address of the one that died: `url` names both for good."""
+    one after each promotion, at the address of the dead one: `url` always names both."""
 
     def __init__(self, place: Path) -> None:
         self._place = place
@@ -49,14 +49,15 @@ class PostgresPair:
         return f"postgresql://{OWNER}@/postgres?host={hosts}&target_session_attrs=read-write"
 
     def make_standby(self) -> None:
-        """Copy the primary, start the copy as its standby, and have commits wait for it from then on."""
+        """Copy the primary, start the copy as its standby, and let commits wait for it from then on."""
         directory = self._next()
         copy = [str(postgres_programs() / "pg_basebackup"), "-h", _sockets(self.primary), "-U", OWNER, "-D",
                 str(directory / "postgres"), "-R", "-X", "stream", "-c", "fast", "--no-sync"]
         if os.geteuid() == 0:  # PostgreSQL runs as another user then.
-            nobody = pwd.getpwnam("nobody")
-            os.chown(directory, nobody.pw_uid, nobody.pw_gid)
-            subprocess.run(copy, check=True, user=nobody.pw_uid, group=nobody.pw_gid, extra_groups=[], cwd=directory)
+            unprivileged = pwd.getpwnam("nobody")
+            os.chown(directory, unprivileged.pw_uid, unprivileged.pw_gid)
+            subprocess.run(copy, check=True, user=unprivileged.pw_uid, group=unprivileged.pw_gid, extra_groups=[],
+                           cwd=directory)
         else:
             subprocess.run(copy, check=True)
         self.standby = start_postgres(directory, options=OPTIONS)
@@ -75,7 +76,7 @@ class PostgresPair:
 
     def return_primary(self, which: int = -1) -> OwnServer:
         """Start a primary again that was killed, the last one or the one of this number, at the address that it had.
-        It takes writes and waits for no standby, so what it would acknowledge would be lost. The caller ends it."""
+        It accepts writes and waits for no standby, so what it would acknowledge would be lost. The caller ends it."""
         directory, address = self._homes[self._dead[which]]
         returned = start_postgres(directory, options=(*OPTIONS, *FORGETFUL))
         _lead(address, returned)
@@ -87,17 +88,17 @@ class PostgresPair:
         return self._homes[server][1]
 
     def stall_standby(self) -> None:
-        """Have every process of the standby stand still: commits wait for it."""
+        """Stop every process of the standby: commits wait for it."""
         for pid in _tree(self.standby.pid):
             os.kill(pid, signal.SIGSTOP)
 
     def resume_standby(self) -> None:
-        """Have it go on."""
+        """Resume it."""
         for pid in _tree(self.standby.pid):
             os.kill(pid, signal.SIGCONT)
 
     def promote(self) -> None:
-        """Have the standby take writes. It waits for no standby of its own until `make_standby` has made one."""
+        """Let the standby accept writes. It waits for no standby of its own until `make_standby` has made one."""
         assert ask(self.standby, "SELECT pg_promote(true, 60)"), "it ends its recovery"
         self.primary = self.standby
 

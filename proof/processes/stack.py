@@ -26,7 +26,7 @@ from proof.processes import interpreter
 from proof.processes.fork_server import VERB_TIMEOUT_S, ForkedProcess, ForkServer
 
 CLUSTER = os.environ.get("INTERLOCK_TEST_CLUSTER") == "1"
-"""Whether three gateways on PostgreSQL and NATS stand where one on a file does otherwise."""
+"""Whether stacks have three gateways on PostgreSQL and NATS instead of one on a file."""
 READY_TIMEOUT_S = 60.0 if CLUSTER else 20.0
 LOG_TAIL_CHARS = 2_000
 COMPONENT = "proof.processes.component"
@@ -44,7 +44,7 @@ class Stack:
 
     def __init__(self, place: Path, config: str = "", fork_server: ForkServer | None = None,
                  on_file: bool = False) -> None:
-        """With `on_file` it is one gateway on a file, whatever is tried otherwise: for what holds of that
+        """With `on_file` it is always one gateway on a file: for properties of that
         file, or of a single gateway."""
         self.place = place
         self.state = place / "state"
@@ -52,7 +52,7 @@ class Stack:
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.runner_url = self.url
-        """Where the runner dials; another one where something stands between the two."""
+        """The address that the runner dials; another one if a proxy is between the two."""
         self.processes: dict[Component, subprocess.Popen[bytes] | ForkedProcess] = {}
         self.entry: dict[Component, list[str]] = {}
         """The module that is a component's program, and what precedes its arguments; COMPONENT if none is given."""
@@ -91,7 +91,7 @@ class Stack:
 
     def interlock(self, *words: str, cwd: Path | None = None, stdin: str | None = None,
                   environment: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-        """Run a verb to its end in the workspace, or in `cwd`, forked where this stack forks its components."""
+        """Run a verb to its end in the workspace, or in `cwd`, forked if this stack forks its components."""
         if self._fork_server is not None:
             return self._fork_server.run(list(words), cwd or self.workspace, stdin=stdin, environment=environment)
         given: dict[str, Any] = {"stdin": subprocess.DEVNULL} if stdin is None else {"input": stdin}
@@ -164,7 +164,7 @@ class Stack:
         return {"Authorization": f"Bearer {(self.state / 'owner.key').read_text().strip()}"}
 
     def ask(self, path: str, **params: Any) -> httpx2.Response:
-        """GET as the owner, whatever the answer."""
+        """GET as the owner, with any answer."""
         return self._http.get(self.url + path, headers=self.headers, params=params)
 
     def get(self, path: str, **params: Any) -> Any:
@@ -179,7 +179,7 @@ class Stack:
         return self._http.post(self.url + path, headers={**self.headers, "Idempotency-Key": key}, json=body)
 
     def target(self, number: int) -> dict[str, Any]:
-        """What stands in the target of commands of session `number` so that sessions are spread: here is one runner."""
+        """The target of commands of session `number` that spreads sessions over runners: here is one runner."""
         return {}
 
     def stay(self) -> None:
@@ -210,7 +210,7 @@ class Stack:
                 return found
 
     def transcript(self, session_id: str) -> list[str]:
-        """A session's transcript as it is kept: the lines of its file, or where there is none what is exported."""
+        """A session's stored transcript: the lines of its file, or else of its export."""
         if not self.clustered:
             return next(self.state.rglob(f"{session_id}.jsonl")).read_text().splitlines()
         answer = self._http.get(f"{self.url}/v1/sessions/{session_id}/export", headers=self.headers,
@@ -218,7 +218,7 @@ class Stack:
         return answer.raise_for_status().text.splitlines()
 
     def places(self) -> tuple[set[str], set[str]]:
-        """What a gateway may say of where its state and its ledger are."""
+        """The places of its state and its ledger that a gateway may report."""
         if not self.clustered:
             return {str(self.state)}, {str(self.state / "ledger.db")}
         from proof.processes import cluster_servers
@@ -226,7 +226,7 @@ class Stack:
         return {str(one) for one in (self.state / "cluster").iterdir()}, {cluster_servers.shown(self.state)}
 
     def audit_ok(self) -> tuple[bool, int, str]:
-        """Verify the log in the state directory with the verb's own code: (ok, records, what it says)."""
+        """Verify the log in the state directory with the verb's own code: (ok, records, output)."""
         if self.clustered:
             from proof.processes import cluster_servers
 
@@ -255,8 +255,8 @@ class Stack:
             child_cleanup.take_back(process.pid)
 
     def leftovers(self, workspace: Path | None = None) -> list[int]:
-        """Processes of this stack's agents that are still there, those of one workspace or all, and where all are asked
-        for those that keep them, too (A-4): a keeper's environment is clean, so it is known by its directory."""
+        """Running processes of this stack's agents, in one workspace or all; with all, also their supervisors (A-4):
+        a supervisor's environment is clean, so it is known by its directory."""
         within = re.compile(re.escape(f"RAWP_WORKSPACE_PATH={workspace or self.workspace}".encode()) + b"(/.*)?")
         found: list[int] = []
         for entry in Path("/proc").iterdir():

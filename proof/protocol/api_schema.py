@@ -1,5 +1,5 @@
-"""S5: schemathesis drives a gateway on loopback from its own OpenAPI document: no 5xx, nothing that the document does
-not say. Good and bad requests of every operation, in all phases: examples, coverage, fuzzing, stateful."""
+"""S5: schemathesis drives a gateway on loopback from its own OpenAPI document: no 5xx, and no answer that the document
+does not contain. Good and bad requests of every operation, in all phases: examples, coverage, fuzzing, stateful."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ MEANT = {
     "POST /v1/sessions/{session_id}/branches": "a summary of blanks alone is none",
     "PATCH /v1/sessions/{session_id}": "levels and policies have their own words",
 }
-"""Operations that may answer 400 to what JSON Schema lets through, and what it cannot say of them. All others must take
-whatever their form allows, as far as it is there (404) and in a state for it (409)."""
+"""Operations that may answer 400 to a body that is valid by JSON Schema, and the condition that it cannot express. All
+others must accept every valid body, if its object exists (404) and has a suitable state (409)."""
 TAKEN = ("2xx", "3xx", "401", "403", "404", "409", "429", "503")
 """What a good request may be answered with: 410 comes to no cursor of ours, and 422 to no fresh key."""
 LAST_LINES = 200

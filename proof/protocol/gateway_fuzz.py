@@ -89,13 +89,14 @@ class GatewayFuzz:
         if answer.status_code != 202:
             raise AssertionError(f"the command was refused: {answer.text}")
         session = answer.json()["target"]["session_id"]
-        opened = self._hear("control.session.open", session)
-        self._say(session, "session.capabilities", {
+        opened = self._receive_frame("control.session.open", session)
+        self._send_frame(session, "session.capabilities", {
             "dps_version": DPS_VERSION, "features": {"adapter_type": "process", "permission": "asks"},
             "agent": {"agent_id": AGENT, "name": "Mutant"}}, metadata={"in_reply_to": opened["message_id"]})
-        prompt = self._hear("control.prompt.request", session)["payload"]["prompt_id"]
+        prompt = self._receive_frame("control.prompt.request", session)["payload"]["prompt_id"]
         turn = str(uuid.uuid4())
-        self._say(session, "session.turn.start", {"turn_id": turn, "turn_index": 0}, metadata={"prompt_id": prompt})
+        self._send_frame(session, "session.turn.start", {"turn_id": turn, "turn_index": 0},
+                         metadata={"prompt_id": prompt})
         return session, turn, prompt
 
     def _mutant(self, session: str, raw: bytes, sent: SentFrames) -> None:
@@ -120,7 +121,7 @@ class GatewayFuzz:
         """The link is up, or can be made again, and the session takes its next frame."""
         for _ in range(3):
             try:
-                seq = self._say(session, "x-proof.still", {"there": True})
+                seq = self._send_frame(session, "x-proof.still", {"there": True})
                 while self._acked.get(session, 0) < seq:
                     self._receive()
                 return
@@ -129,9 +130,9 @@ class GatewayFuzz:
         self.wrong.append(f"session {session}: a valid frame was not acknowledged on three links")
 
     def _end(self, session: str, turn: str) -> None:
-        self._say(session, "session.turn.end", {"turn_id": turn, "stop_reason": "end_turn"})
-        self._say(session, "session.usage", {"turn_id": turn, **USAGE})
-        self._say(session, "session.closed", {"reason": "the round is over"})
+        self._send_frame(session, "session.turn.end", {"turn_id": turn, "stop_reason": "end_turn"})
+        self._send_frame(session, "session.usage", {"turn_id": turn, **USAGE})
+        self._send_frame(session, "session.closed", {"reason": "the round is over"})
         self._still_there(session)
 
     def _check(self, session: str, sent: SentFrames) -> None:
@@ -156,7 +157,7 @@ class GatewayFuzz:
 
     # --- the link ---
     def _dial(self, *sessions: str) -> None:
-        """Open a link; the welcome tells which number is next."""
+        """Open a link; the welcome has the next number."""
         self._links.close()
         self.links += 1
         self._inbox.clear()
@@ -171,10 +172,10 @@ class GatewayFuzz:
             "versions": [DPS_VERSION], "runner_id": "local", "boot_id": str(uuid.uuid4()), "sessions": listed,
             "roots": ["/"], "agents": [{"agent_id": AGENT, "adapter": "acp", "adapter_type": "process",
                                         "permission": "asks", "context_owner": "agent"}]})
-        for known in self._hear("x-interlock.welcome")["payload"]["sessions"]:
+        for known in self._receive_frame("x-interlock.welcome")["payload"]["sessions"]:
             self._seqs[known["session_id"]] = known["last_durable_seq"]
 
-    def _say(self, session: str, kind: str, payload: Any, **fields: Any) -> int:
+    def _send_frame(self, session: str, kind: str, payload: Any, **fields: Any) -> int:
         self._seqs[session] = seq = self._seqs.get(session, 0) + 1
         self._write(kind, payload, session_id=session, seq=seq, **fields)
         return seq
@@ -193,7 +194,7 @@ class GatewayFuzz:
         else:
             self._inbox.append(frame)
 
-    def _hear(self, kind: str, session: str | None = None) -> dict[str, Any]:
+    def _receive_frame(self, kind: str, session: str | None = None) -> dict[str, Any]:
         while True:
             while self._inbox:
                 frame = self._inbox.popleft()

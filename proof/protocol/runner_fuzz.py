@@ -39,7 +39,7 @@ class RunnerFuzz:
         self._inbox: deque[dict[str, Any]] = deque()
         self._server: Server
         self._seqs: Counter[str] = Counter()
-        self._heard: dict[str, int] = {}
+        self._last_received: dict[str, int] = {}
         self._starts: Counter[str] = Counter()
         self._answers: Counter[str] = Counter()
         self.sent = self.links = 0
@@ -86,10 +86,10 @@ class RunnerFuzz:
 
     # --- a session ---
     def _open(self, session: str) -> None:
-        opened = self._say(session, "control.session.open", {
+        opened = self._send_frame(session, "control.session.open", {
             "session_id": session, "agent_id": AGENT, "workspace": str(self._stack.workspace),
             "workspace_access": "rw"})
-        self._hear("session.capabilities", session, opened)
+        self._receive_frame("session.capabilities", session, opened)
 
     def _mutant(self, session: str, raw: bytes) -> None:
         self.sent += 1
@@ -108,7 +108,7 @@ class RunnerFuzz:
             self._seqs[session] += 1
 
     def _still_works(self, session: str) -> None:
-        """Over a new link, whose hello tells the numbers: what is open is closed, and a prompt runs to its end."""
+        """Over a new link, whose hello has the numbers: open turns are closed, and a prompt runs to its end."""
         errors: list[str] = []
         for _ in range(3):
             try:
@@ -122,20 +122,20 @@ class RunnerFuzz:
         assert self._link is not None
         self._link.close(1001)
         self._take_link()
-        self._say(session, "control.session.close", {"reason": "the mutants are over"})
+        self._send_frame(session, "control.session.close", {"reason": "the mutants are over"})
         self._open(session)
         prompt = str(uuid.uuid4())
-        self._say(session, "control.prompt.request", {"prompt_id": prompt, "input_type": "text", "text": "echo fine",
-                                                      "origin": "user"})
-        asked = self._hear("agent.interaction.request", session)["payload"]
-        self._say(session, "control.interaction.response", {
+        self._send_frame(session, "control.prompt.request",
+                         {"prompt_id": prompt, "input_type": "text", "text": "echo fine", "origin": "user"})
+        asked = self._receive_frame("agent.interaction.request", session)["payload"]
+        self._send_frame(session, "control.interaction.response", {
             "interaction_id": asked["interaction_id"], "decision": "allow", "by": "proof",
             "option_id": next(each["option_id"] for each in asked["options"] if each["kind"] == "allow_once")})
-        ended = self._hear("session.turn.end", session)["payload"]
+        ended = self._receive_frame("session.turn.end", session)["payload"]
         if ended["stop_reason"] != "end_turn" or self._starts[prompt] != 1:
             self.wrong.append(f"session {session}: {ended}, started {self._starts[prompt]} times")
-        self._say(session, "control.session.close", {"reason": "the round is over"})
-        self._hear("session.closed", session)
+        self._send_frame(session, "control.session.close", {"reason": "the round is over"})
+        self._receive_frame("session.closed", session)
 
     # --- the link ---
     def _serve(self, link: ServerConnection) -> None:
@@ -155,19 +155,19 @@ class RunnerFuzz:
         for session in hello["sessions"]:
             name = session["session_id"]
             self._seqs[name] = session["control_seq"]
-            known.append({"session_id": name, "last_durable_seq": self._heard.get(name, 0)})
+            known.append({"session_id": name, "last_durable_seq": self._last_received.get(name, 0)})
         self._link.send(json.dumps(_frame("x-interlock.welcome", {
             "version": DPS_VERSION, "link_id": str(uuid.uuid4()), "gateway_id": "proof", "limits": {},
             "sessions": known})))
 
-    def _say(self, session: str, kind: str, payload: Any) -> str:
+    def _send_frame(self, session: str, kind: str, payload: Any) -> str:
         self._seqs[session] += 1
         frame = _frame(kind, payload, session_id=session, seq=self._seqs[session])
         assert self._link is not None
         self._link.send(json.dumps(frame))
         return str(frame["message_id"])
 
-    def _hear(self, kind: str, session: str, reply_to: str | None = None) -> dict[str, Any]:
+    def _receive_frame(self, kind: str, session: str, reply_to: str | None = None) -> dict[str, Any]:
         """Wait for a frame; take note of all others, and acknowledge."""
         assert self._link is not None
         while True:
@@ -183,19 +183,20 @@ class RunnerFuzz:
                 continue
             for first, last in frame.get("metadata", {}).get("lost_ranges", []):
                 # A mutated acknowledgement is an acknowledgement: what it trimmed is reported as gone.
-                if first <= self._heard.get(frame["session_id"], 0) + 1:
-                    self._heard[frame["session_id"]] = max(last, self._heard.get(frame["session_id"], 0))
+                if first <= self._last_received.get(frame["session_id"], 0) + 1:
+                    before = self._last_received.get(frame["session_id"], 0)
+                    self._last_received[frame["session_id"]] = max(last, before)
             self._inbox += frame["payload"]["frames"]
 
     def _note(self, frame: dict[str, Any]) -> None:
         session, seq = frame.get("session_id"), frame.get("seq")
         if session is None or seq is None:
             return
-        if seq > self._heard.get(session, 0) + 1:
-            self.wrong.append(f"session {session}: {seq} came after {self._heard.get(session, 0)}")
-        if seq <= self._heard.get(session, 0):
+        if seq > self._last_received.get(session, 0) + 1:
+            self.wrong.append(f"session {session}: {seq} came after {self._last_received.get(session, 0)}")
+        if seq <= self._last_received.get(session, 0):
             return
-        self._heard[session] = seq
+        self._last_received[session] = seq
         if frame["type"] == "session.turn.start":
             self._starts[frame["metadata"].get("prompt_id")] += 1
         elif frame["type"] == "session.error":

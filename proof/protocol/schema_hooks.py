@@ -31,7 +31,7 @@ _hook = cast("Callable[[Callable[..., None]], object]", getattr(schemathesis, "h
 
 
 def _good_body(label: str) -> dict[str, Json] | None:
-    """A body that means something, where no schema can say what that is."""
+    """A valid body for an operation whose schema cannot express validity."""
     message: Json = {"messages": [{"role": "user", "content": [{"contentType": "text", "value": "true"}]}]}
     bodies: dict[str, dict[str, Json]] = {
         "POST /v1/commands": {"type": "execute", "target": {"agent_id": "shell"}, "payload": message},
@@ -47,12 +47,12 @@ def _good_body(label: str) -> dict[str, Json] | None:
 
 
 def _make_good(case: schemathesis.Case[Any]) -> None:
-    """What a form cannot say: a cursor is one that was given out, an input is JSON, whole numbers are written so."""
+    """Conditions that a schema cannot express: a cursor was issued before, an input is JSON, integers are integers."""
     for name in ("cursor", "since"):
         (case.query or {}).pop(name, None)
     if "input" in (case.query or {}):
         case.query["input"] = "{}"
-    if not isinstance(case.body, NotSet):  # To be set at all would make one that was left out a wrong one.
+    if not isinstance(case.body, NotSet):  # Setting it would turn an omitted value into a wrong one.
         case.body = _whole(cast("Json", case.body))
 
 

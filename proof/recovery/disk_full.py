@@ -51,13 +51,13 @@ class Findings(NamedTuple):
     answered: Counter[int]
     """What the writers were answered, all in all."""
     back_s: list[float]
-    """From the moment there is room until a new command had run to its end, and `/readyz` said so."""
+    """The time from free space until a new command has ended and `/readyz` reports ready."""
     wrong: list[str]
     outcomes: OutcomeTally
 
     @property
     def passed(self) -> bool:
-        """Nothing lost, nothing but 503 while it lasted, no one died, and all went on in time."""
+        """Nothing lost, only 503 during the fault, no process died, and work continued in time."""
         return not self.wrong and self.outcomes.passed
 
     @property
@@ -89,7 +89,7 @@ class Trouble:
 
     def episode(self, kind: str, components: tuple[Component, ...], make: Callable[[str], None],
                 lasts_s: float) -> None:
-        """Have the disk be so for a while, and see what is said meanwhile, and how soon all goes on."""
+        """Apply this fault for a while; record the answers meanwhile, and the time until work continues."""
         before = self._clients.answered.copy()
         make(kind)
         began = time.monotonic()

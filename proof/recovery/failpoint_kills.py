@@ -22,7 +22,7 @@ TIMES = 25
 REACH_TIMEOUT_S = 20.0
 """A point that no one came to in this time is put back behind the others."""
 GIVEN_UP = 20
-"""So often in a row no one came to any point: then the stack stands still, and that is what is wrong."""
+"""After this many rounds in a row without a reached point the stack counts as stuck."""
 SETTLE_TIMEOUT_S = 120.0
 PACE = Pace(writers=8, sessions=4, pieces=4, pause_ms=15, rest_s=0.3)
 
@@ -52,7 +52,7 @@ class _Plan:
         self.idle = 0
 
     def arm(self, stack: Stack) -> None:
-        """Start the component, armed at the next point; unarmed once there is none left."""
+        """Start the component, armed at the next point; unarmed after the last."""
         stack.entry[self.component] = ["proof.processes.component"]
         if self.left:
             point = self.left[-1]
@@ -63,7 +63,7 @@ class _Plan:
 
 
 def fail_everywhere(place: Path, seed: int, times: int, pace: Pace = PACE, few: int | None = None) -> Findings:
-    """Let clients work in a stack whose components die at every point `times` times; with `few`, at so many of each."""
+    """Let clients work in a stack whose components die at every point `times` times; with `few`, at that many."""
     draw = random.Random(seed)
     fork_server = ForkServer()
     stack = Stack(place, CONFIG, fork_server, on_file=True)

@@ -53,7 +53,7 @@ class Stream:
         self._rest = b""
 
     def ask(self, port: int, key: str) -> None:
-        """Open it, from the cursor on where there is one."""
+        """Open it, after the cursor if there is one."""
         self._rest = b""
         self.open = socket.create_connection(("127.0.0.1", port))
         last = f"Last-Event-ID: {self.cursor}\r\n" if self.cursor else ""
@@ -83,7 +83,7 @@ class Stream:
 
 
 def stop_and_resume(place: Path, streams: int, sessions: int = SESSIONS) -> Findings:
-    """Open streams, end the gateway by SIGTERM, start it again, and go on with each."""
+    """Open streams, end the gateway by SIGTERM, start it again, and continue each."""
     script = place / "ticker.py"
     script.write_text(TICKER)
     fork_server = ForkServer()
@@ -136,7 +136,7 @@ def _ask(stack: Stack, readers: list[Stream]) -> None:
 
 
 def _read_until(readers: list[Stream], reached: Callable[[], bool], what: str, wait_s: float = WAIT_S) -> list[str]:
-    """Read all streams until something is so; returns what is wrong where it never is."""
+    """Read all streams until a condition holds; return the fault if it never does."""
     deadline = time.monotonic() + wait_s
     while not reached():
         if time.monotonic() > deadline:

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 PLACE = Path("/tmp/interlock-kept-state")
-"""Where a sample is made: its rows name this directory, so it is the same on each machine."""
+"""The directory of a new sample: its rows name it, so it is the same on each host."""
 CONFIG = """
 [gateway]
 port = 0
@@ -119,7 +119,7 @@ def _dumped(database: sqlite3.Connection) -> Iterator[str]:
     yield from database.iterdump()
 
 
-class _Ask:
+class _HeldRequest:
     """The API of the gateway that fills the sample."""
 
     def __init__(self, url: str, key: str) -> None:
@@ -173,9 +173,9 @@ class _Ask:
             return json.load(reply)
 
 
-def _work(ask: _Ask, workspace: Path) -> None:
+def _work(ask: _HeldRequest, workspace: Path) -> None:
     """What a sample has: a session of two commands, an approval of each outcome, a closed session, and a command that
-    waits for its yes."""
+    waits for its approval."""
     ends = ("succeeded", "failed", "canceled")
     first = ask.until(ask.command("shell", "echo hello", workspace=str(workspace)), *ends)
     session = first["target"]["session_id"]
@@ -190,7 +190,7 @@ def _work(ask: _Ask, workspace: Path) -> None:
 
 
 @contextlib.contextmanager
-def _up(program: list[str], state: Path, workspace: Path) -> Generator[_Ask]:
+def _up(program: list[str], state: Path, workspace: Path) -> Generator[_HeldRequest]:
     """Start `interlock up` on the state directory; it is ended in order."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("INTERLOCK_")}
     process = subprocess.Popen([*program, "up", "--state", str(state), "--root", str(workspace), "--port", "0"],
@@ -206,7 +206,7 @@ def _up(program: list[str], state: Path, workspace: Path) -> Generator[_Ask]:
         else:
             raise NotWritten("`interlock up` did not get ready: " + " ".join("".join(lines).split()))
         url = json.loads((state / "gateway.json").read_text())["url"]
-        yield _Ask(url, (state / "owner.key").read_text().strip())
+        yield _HeldRequest(url, (state / "owner.key").read_text().strip())
     finally:
         process.send_signal(signal.SIGTERM)
         try:

@@ -44,7 +44,7 @@ class Findings(NamedTuple):
     start_cpu_s: dict[Component, list[float]]
     """Processor time of a component from its start until it was ready: what a wait is without others on the machine."""
     held_up_s: dict[Component, list[float]]
-    """How long a component stood ready to run meanwhile, and others had the processor."""
+    """The time that a component was runnable while others had the processor."""
     outcomes: OutcomeTally
 
     @property
@@ -119,7 +119,7 @@ def one_command(stack: Stack, seed: int) -> str:
 
 
 def turn_is_open(stack: Stack, wait_s: float) -> bool:
-    """Whether a turn is under way, or comes to be within so long."""
+    """Whether a turn is running, or starts within this time."""
     deadline = time.monotonic() + wait_s
     while True:
         with contextlib.suppress(httpx2.TransportError, KeyError):

@@ -34,7 +34,7 @@ FILES = 40
 """Files that each turn edits, beside those that it adds, removes and renames."""
 TURN_S = 60.0
 FINISH_S = 10.0
-"""A landing that a kill broke off is finished so long after the command's end, or counts as not finished."""
+"""An interrupted landing is finished within this time after the command's end, or counts as unfinished."""
 CONFIG = f"""
 [agents.staging]
 adapter = "acp"
@@ -63,7 +63,7 @@ if [ -d swap ]; then rm -r swap; fi; echo a file now > swap
 """The shell line of each turn; to run it again changes nothing more."""
 
 Shown = tuple[str, int, bytes]
-"""What stands at a path: its kind, its mode and its content."""
+"""The entry at a path: its kind, its mode and its content."""
 
 
 class Kill(NamedTuple):
@@ -221,7 +221,7 @@ class Landings:
             faults.append("the landing is neither whole nor undone")
         if voted and victim != "runner" and whole != self.approved:
             faults.append("what was granted did not land")
-        # The session goes on: after a kill of what staged it, the turn is repeated; else what is staged is still there.
+        # The session continues: after a kill during the turn it is repeated; else the staged changes still exist.
         again = self._submit(EDITS if phase == "staging" else "true", {"session_id": command["target"]["session_id"]})
         self._settled(again, workspace)
         reader.stop()

@@ -36,7 +36,7 @@ class Findings(NamedTuple):
 
 
 def cut_power(place: Path, seed: int, cuts: int, pace: Pace = PACE) -> Findings:
-    """Let clients work, and cut power. Raises NotReady where a component does not open any more."""
+    """Let clients work, and cut power. Raises NotReady if a component does not open any more."""
     draw = random.Random(seed)
     fork_server = ForkServer()
     stack = Stack(place, CONFIG, fork_server, on_file=True)

@@ -112,7 +112,7 @@ class RandomKills:
         self.viewers.stop()
         return self._compare({"gateway": rounds, "runner": rounds}, in_turn)
 
-    # --- those who work ---
+    # --- workload ---
     def _write(self, number: int) -> None:
         draw = random.Random(self._seed * 31 + number)
         count = 0
@@ -158,7 +158,7 @@ class RandomKills:
                 time.sleep(0.05)
             time.sleep(0.1)  # As people are: each look is a connection of its own.
 
-    # --- who kills ---
+    # --- kills ---
     def _kill(self, component: Component, *, inside: bool) -> bool:
         """Kill at a random instant; `inside`: not before a turn is under way. Returns whether one was."""
         time.sleep(self.random.random() * 0.5)
@@ -247,11 +247,11 @@ class RandomKills:
         starts = Counter(e["frame"]["metadata"].get("prompt_id") for e in events
                          if e.get("frame", {}).get("type") == "session.turn.start")
         doubled += [f"prompt {prompt} started {count} times" for prompt, count in starts.items() if count > 1]
-        said = history_texts(events)
+        stored = history_texts(events)
         for block, seen in self.viewers.texts(session_id).items():
-            if not said.get(block, "").startswith(seen):
+            if not stored.get(block, "").startswith(seen):
                 unseen.append(f"session {session_id} block {block}: a viewer saw {seen[-60:]!r}, "
-                              f"history has {said.get(block, '')[-60:]!r}")
+                              f"history has {stored.get(block, '')[-60:]!r}")
 
 
 def history_texts(events: list[dict[str, Any]]) -> dict[str, str]:

@@ -21,10 +21,10 @@ from proof.workload.outcome_tally import OutcomeTally, tally_outcomes
 
 MINUTES = 30
 WARM_SHARE = 0.2
-"""So much of the time passes first: pools, caches and the interpreter's own memory take their place."""
+"""The warm-up share of the time: pools, caches and the interpreter's memory reach their size."""
 MB_A_MINUTE = 1.0
 MORE_DESCRIPTORS = 8
-"""So many more at the end than at the start of the measure are still flat: what is open comes and goes."""
+"""This many more at the end than at the start still count as flat, since their number fluctuates."""
 LOOK_S = 1.0
 SETTLE_TIMEOUT_S = 120.0
 PACE = Pace(writers=8, sessions=4, rest_s=1.0)
@@ -67,7 +67,7 @@ def held(looks: Sequence[Look]) -> Held:
 
 
 def wrong(component: str, what: Held) -> list[str]:
-    """Say what grew."""
+    """Report growth."""
     found: list[str] = []
     if what.mb_a_minute > MB_A_MINUTE:
         found.append(f"the {component} grows by {what.mb_a_minute:.2f} MB a minute, {MB_A_MINUTE:.0f} are allowed")
@@ -78,7 +78,7 @@ def wrong(component: str, what: Held) -> list[str]:
 
 
 def soak(place: Path, seed: int, seconds: float, pace: Pace = PACE) -> tuple[dict[Component, list[Look]], OutcomeTally]:
-    """Let clients work so long, and look at both components meanwhile."""
+    """Let clients work for this time, and measure both components."""
     stack = Stack(place, CONFIG)
     looks: dict[Component, list[Look]] = {component: [] for component in COMPONENTS}
     try:

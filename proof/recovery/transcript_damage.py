@@ -25,7 +25,7 @@ from proof import REPOSITORY
 
 ENTRIES = 50
 PATIENCE_S = 5.0
-"""Reading, examining and mending one file of a few kilobytes may take so long on the busiest machine; then it hangs."""
+"""The limit of reading, examining and repairing a file of a few kilobytes on the busiest host; beyond, it hangs."""
 AT = "2026-01-01T00:00:00.500Z"
 TOP = Header(version=3, id="S", timestamp=AT, cwd="/w")
 SPOILERS: tuple[tuple[str, bytes], ...] = (("nul", b"\0"), ("line feed", b"\n"), ("not UTF-8", b"\xff"),
@@ -41,7 +41,7 @@ class _Clock:
 
 
 def damage(seed: int, rounds: int | None = None) -> dict[str, Any]:
-    """Spoil the file at every byte in every way (at `rounds` bytes, where given): {files, said, unsound, lost, slow,
+    """Spoil the file at every byte in every way (at `rounds` bytes, if given): {files, said, unsound, lost, slow,
     changed, silent, by_kind}."""
     sys.path[:0] = [str(REPOSITORY / "tests")] if str(REPOSITORY / "tests") not in sys.path else []
     from session.trees import file_of, random_entries
@@ -77,7 +77,7 @@ def _judge(data: bytes, counts: Counter[str], kinds: Counter[str], whole: bytes)
     counts["unsound"] += not after.sound
     kept = set(read_tree(repaired.split(b"\n")).at)
     counts["lost"] += not {node.id for node in tree.nodes} <= kept
-    # What has lost a line and says nothing of it would be a silent loss; a change within a text is none to see.
+    # A lost line without a report would be a silent loss; a change within a text cannot be detected.
     if not report.counts:
         counts["same"] += 1
         counts["silent"] += bool(tree.damaged) or _incomplete(data, len(tree.nodes))
@@ -112,7 +112,7 @@ def appends(seed: int, rounds: int | None = None) -> dict[str, Any]:
             data = path.read_bytes()
             aside = b"".join(one.read_bytes() for one in path.parent.glob(f"{path.name}.*"))
             before = data[: -len(line) - 1]
-            # A line feed may have been added, or a header where the torn line was the header.
+            # A line feed may have been added, or a header if the torn line was the header.
             destroyed += before + aside not in (whole[:at], whole[:at] + b"\n") and aside != whole[:at]
             unread += "ffffffff" not in read_tree(data.split(b"\n")).at
             for one in path.parent.glob(f"{path.name}*"):
@@ -121,12 +121,12 @@ def appends(seed: int, rounds: int | None = None) -> dict[str, Any]:
 
 
 def run(seed: int, rounds: int | None) -> bool:
-    """Run it and print; `rounds` is the number of places in the file, every byte where it is not given."""
+    """Run it and print; `rounds` is the number of places in the file, by default every byte."""
     found = damage(seed, rounds)
     for kind, count in found.pop("by_kind").items():
         print(f"  {count:7} {kind}")
     print("  damage ", found, flush=True)
-    gone_on = appends(seed, rounds)
-    print("  appends", gone_on, flush=True)
-    return not any((*(found[name] for name in ("unsound", "lost", "slow", "silent")), gone_on["destroyed"],
-                    gone_on["unread"]))
+    appended = appends(seed, rounds)
+    print("  appends", appended, flush=True)
+    return not any((*(found[name] for name in ("unsound", "lost", "slow", "silent")), appended["destroyed"],
+                    appended["unread"]))

@@ -28,7 +28,7 @@ TIMEOUT_MS = 1_000
 MANY = 20
 """Fewer races than this may all end alike."""
 MOST_STEPS = 12
-"""Each of the three begins so many steps of the loop late at most, so that they meet at every point."""
+"""Each of the three starts up to this many steps of the loop later, so that they meet at every point."""
 ENDS = {"succeeded": "complete", "canceled": "cancel", "timed_out": "timeout"}
 """How such a command may end, and the record of it."""
 
@@ -41,7 +41,7 @@ class Races(NamedTuple):
 
 
 async def races(rounds: int, seed: int) -> Races:
-    """Run so many races, each in a session of its own."""
+    """Run this many races, each in its own session."""
     from engine.conversation import Table
 
     draw = random.Random(seed)
@@ -97,10 +97,10 @@ async def _race(table: Any, draw: random.Random, number: int) -> str:
 
     async def complete() -> None:
         await dawdle()
-        # An agent that was told in time ends its turn as cancelled.
-        told = any(frame.type == "control.turn.cancel" and frame.session_id == session_id
+        # An agent that received the cancel in time ends its turn as cancelled.
+        sent = any(frame.type == "control.turn.cancel" and frame.session_id == session_id
                    for frame in table.wire.sent[-4:])
-        await table.ended(session_id, draw.choice(("end_turn", "cancelled")) if told else "end_turn", turn)
+        await table.ended(session_id, draw.choice(("end_turn", "cancelled")) if sent else "end_turn", turn)
 
     async def time_out() -> None:
         await dawdle()

@@ -1,9 +1,9 @@
 """R11: 500 viewers of one session that sends 100 texts a second: 99 of 100 are shown within 250 ms (S-3, S-4).
 
-Then 50 of those who watch read no more: each is let go within 30 s, and the others are not shown things later than 1.5
-times as late as before. Times are from the agent's own clock to the viewer's, on one machine. Each thing is shown as
-it is said, and as a numbered event once the next is said: so each viewer is written 200 events a second, and half of
-them count as later than they are by that hundredth of a second.
+Then 50 viewers stop reading: each is disconnected within 30 s, and the delay of the others grows by a factor of at
+most 1.5. Times are from the agent's own clock to the viewer's, on one machine. Each text is sent as
+a delta, and as a numbered event with the next text: so each viewer is sent 200 events a second, and half of them count
+as later by that hundredth of a second.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ FROZEN = 50
 A_SECOND = 100
 MEASURED_S = 15.0
 SETTLED_SHARE = 0.2
-"""After the last viewer's coming so much of the measured time passes first."""
+"""The share of the measured time that passes after the last viewer has connected."""
 P99_MS = 250.0
 CUT_S = 30.0
 CAUGHT_UP_S = 60.0
-"""Viewers who come late are shown what was said before, and are live within this."""
+"""Late viewers receive the earlier events, and are live within this time."""
 WORSE = 1.5
-SHOWN_OF_SAID = 0.9
-"""So much of what was said while it was measured was shown: delays of what never came would not count."""
+SHOWN_OF_SENT = 0.9
+"""The least share of the sent events that must arrive: delays of missing events would not count."""
 TURN_S = 600
 FROZEN_BUFFER_BYTES = 65_536
 """What the kernel takes for a viewer that reads nothing: its own side's choice."""
@@ -83,7 +83,7 @@ class Findings(NamedTuple):
 
     viewers: int
     frozen: int
-    said: int
+    sent: int
     """Events that all viewers together should have been shown while it was measured."""
     alone: Shown
     beside: Shown
@@ -94,11 +94,11 @@ class Findings(NamedTuple):
 
     @property
     def wrong(self) -> list[str]:
-        """What does not hold, whatever the machine has to do besides."""
+        """The failures that do not depend on the load of the host."""
         found: list[str] = []
         for name, shown in (("alone", self.alone), ("beside frozen ones", self.beside)):
-            if shown.things < SHOWN_OF_SAID * self.said:
-                found.append(f"{name}: {shown.things} of {self.said} were shown")
+            if shown.things < SHOWN_OF_SENT * self.sent:
+                found.append(f"{name}: {shown.things} of {self.sent} were shown")
         if self.cut != self.frozen:
             found.append(f"{self.cut} of {self.frozen} frozen viewers were let go within {CUT_S:.0f} s")
         if self.descriptors[2] > self.descriptors[0] + 2:
@@ -117,10 +117,10 @@ class Findings(NamedTuple):
 
 
 def fan_out(place: Path, viewers: int, frozen: int, a_second: int, measured_s: float) -> Findings:
-    """Measure viewers alone, then beside frozen ones, where there are any, until those are gone."""
+    """Measure viewers alone, then beside frozen ones, if any, until those are disconnected."""
     script = place / "ticker.py"
     script.write_text(TICKER)
-    said = round(2 * a_second * measured_s * viewers)
+    sent = round(2 * a_second * measured_s * viewers)
     fork_server = ForkServer()
     stack = Stack(place, f'\n[agents.ticker]\nadapter = "dps"\ncommand = "{sys.executable}"\n'
                          f'args = ["-I", "-S", "{script}"]\n', fork_server)
@@ -128,18 +128,18 @@ def fan_out(place: Path, viewers: int, frozen: int, a_second: int, measured_s: f
     frozen_readers: list[Reader] = []
     try:
         stack.up()
-        session_id = _say(stack, 1, 1)  # A first turn, so that there is a session to watch.
+        session_id = _send_text(stack, 1, 1)  # A first turn, so that there is a session to watch.
         path = f"/v1/sessions/{session_id}/frames"
         log = place / "viewers.jsonl"
         watching = _watch(stack, path, viewers, log)
         stack.until(lambda: log.stat().st_size > 0)
-        _say(stack, a_second, TURN_S, session_id)
+        _send_text(stack, a_second, TURN_S, session_id)
         time.sleep(SETTLED_SHARE * measured_s)
         gateway = stack.processes["gateway"].pid
         alone = _measure(log, measured_s, gateway, watching.pid)
         descriptors = [_descriptors(gateway)]
         if not frozen:
-            return Findings(viewers, 0, said, alone, alone, 0, 0.0, (descriptors[0], descriptors[0], descriptors[0]))
+            return Findings(viewers, 0, sent, alone, alone, 0, 0.0, (descriptors[0], descriptors[0], descriptors[0]))
         since = _newest(stack, path)
         frozen_readers.extend(_one_more(stack, f"{path}?since={since}") for _ in range(frozen))
         _read_along(frozen_readers)
@@ -149,7 +149,7 @@ def fan_out(place: Path, viewers: int, frozen: int, a_second: int, measured_s: f
         cut = _until_cut(frozen_readers, began)
         after_s = time.monotonic() - began
         stack.until(lambda: _descriptors(gateway) <= descriptors[0] + 2) if cut == frozen else None
-        return Findings(viewers, frozen, said, alone, beside, cut, after_s,
+        return Findings(viewers, frozen, sent, alone, beside, cut, after_s,
                         (descriptors[0], descriptors[1], _descriptors(gateway)))
     finally:
         if watching is not None:
@@ -161,8 +161,8 @@ def fan_out(place: Path, viewers: int, frozen: int, a_second: int, measured_s: f
         fork_server.close()
 
 
-def _say(stack: Stack, a_second: int, seconds: int, session_id: str | None = None) -> str:
-    """Have the agent say so much, in a session that is there or a new one; returns its id."""
+def _send_text(stack: Stack, a_second: int, seconds: int, session_id: str | None = None) -> str:
+    """Let the agent send this much, in an existing or a new session, and return its id."""
     target = {"session_id": session_id} if session_id else {"agent_id": "ticker", "workspace": str(stack.workspace)}
     body: dict[str, Any] = {"type": "execute", "target": target, "payload": {"messages": [
         {"role": "user", "content": [{"contentType": "text", "value": f"{a_second} {seconds}"}]}]}}
@@ -171,7 +171,7 @@ def _say(stack: Stack, a_second: int, seconds: int, session_id: str | None = Non
 
 
 def _newest(stack: Stack, path: str) -> str:
-    """Give the cursor of what was said last."""
+    """Return the cursor of the last event."""
     cursor, more = "", True
     while more:
         page = stack.get(path, limit=500, **({"since": cursor} if cursor else {}))
@@ -190,7 +190,7 @@ def _watch(stack: Stack, path: str, viewers: int, log: Path) -> subprocess.Popen
 
 
 def _measure(log: Path, seconds: float, gateway: int, readers: int) -> Shown:
-    """What was shown from now on for so long, in whole seconds of the viewers' own."""
+    """Return the events received from now on for this time, in whole seconds of the viewers."""
     start = len(log.read_bytes().splitlines())
     began, before = time.monotonic(), (_worked_s(gateway), _worked_s(readers))
     time.sleep(seconds + 1.5)
@@ -221,7 +221,7 @@ def _one_more(stack: Stack, path: str) -> Reader:
 
 
 def _read_along(readers: list[Reader]) -> None:
-    """Read until each is shown what was said within this second: what follows is live, and no one reads it."""
+    """Read until each has received an event of this second: later events are live, and are not read."""
     behind = {one.socket.fileno(): one for one in readers}
     deadline = time.monotonic() + CAUGHT_UP_S
     while behind:
@@ -236,7 +236,7 @@ def _until_cut(readers: list[Reader], began: float) -> int:
     """Wait until the gateway has ended them, or the time is over; returns how many it ended."""
     ended = select.poll()
     for one in readers:
-        ended.register(one.socket, 0)  # What is always told: the other side is gone.
+        ended.register(one.socket, 0)  # Reported in every case: the other side is gone.
     cut: set[int] = set()
     while len(cut) < len(readers) and time.monotonic() - began < CUT_S:
         for number, _ in ended.poll(100):
@@ -254,7 +254,7 @@ def run(_seed: int, rounds: int | None) -> bool:
     with tempfile.TemporaryDirectory(prefix="interlock-r11-") as place:
         seen = fan_out(Path(place), rounds or VIEWERS, FROZEN, A_SECOND, MEASURED_S)
     for name, shown in (("alone", seen.alone), (f"beside {seen.frozen} frozen ones", seen.beside)):
-        print(f"{seen.viewers} viewers × {A_SECOND}/s, {name}: {shown.things} of {seen.said} events shown in "
+        print(f"{seen.viewers} viewers × {A_SECOND}/s, {name}: {shown.things} of {seen.sent} events shown in "
               f"{MEASURED_S:.0f} s, p50 {shown.p50_ms:.0f} ms, p99 {shown.p99_ms:.0f} ms; cores of the gateway "
               f"{shown.gateway_cores:.2f}, of the viewers {shown.readers_cores:.2f}")
     print(f"{seen.cut} of {seen.frozen} frozen viewers let go, the last {seen.cut_after_s:.1f} s after it stopped to "

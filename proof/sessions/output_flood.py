@@ -29,8 +29,8 @@ def flood(total_bytes: int) -> dict[str, Any]:
             stack.up()
             before = {part: rss_mib(process.pid) for part, process in stack.processes.items()}
             peak = dict(before)
-            over = threading.Event()
-            meter = threading.Thread(target=_measure, args=(stack, peak, over), daemon=True)
+            finished = threading.Event()
+            meter = threading.Thread(target=_measure, args=(stack, peak, finished), daemon=True)
             meter.start()
             began = time.monotonic()
             body = {"type": "execute", "target": {"agent_id": "flood", "workspace": str(stack.workspace)},
@@ -42,7 +42,7 @@ def flood(total_bytes: int) -> dict[str, Any]:
             command = answer.json()
             ended = _await_end(stack, command["id"])
             seconds = time.monotonic() - began
-            over.set()
+            finished.set()
             meter.join()
             kept = _kept_bytes(stack, command["target"]["session_id"])
             return {"state": ended["state"], "bytes_sent": total_bytes, "bytes_kept": kept,
@@ -74,8 +74,8 @@ def _kept_bytes(stack: Stack, session_id: str) -> int:
             return kept
 
 
-def _measure(stack: Stack, peak: dict[Any, float], over: threading.Event) -> None:
-    while not over.wait(0.2):
+def _measure(stack: Stack, peak: dict[Any, float], finished: threading.Event) -> None:
+    while not finished.wait(0.2):
         for part, process in stack.processes.items():
             peak[part] = max(peak[part], rss_mib(process.pid))
 

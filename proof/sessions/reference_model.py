@@ -40,7 +40,7 @@ counted: Counter[str] = Counter()
 
 
 class Reference:
-    """What a person would say after each step: states by number, in the order in which they were given."""
+    """The expected state after each step: states by number, in the order of submission."""
 
     def __init__(self) -> None:
         self.states: list[str] = []
@@ -51,7 +51,7 @@ class Reference:
         self.attached = True
 
     def settle(self) -> None:
-        """The next one in the queue goes out where nothing else does."""
+        """The next one in the queue is sent if no other is."""
         if self.active is None and self.attached and "queued" in self.states:
             self.active, self.started = self.states.index("queued"), False
             self.states[self.active] = "dispatched"
@@ -205,7 +205,7 @@ class Conversation(RuleBasedStateMachine):
         command = await self.table.order(kind, self.commands[number].id)
         self.orders.append(command.id)
 
-    # --- what the runner says ---
+    # --- frames of the runner ---
     def opened(self) -> None:
         """The agent answers its first opening."""
         if self.model.active is None or not self.model.attached or self.table.seqs.get(self.session_id):
@@ -216,7 +216,7 @@ class Conversation(RuleBasedStateMachine):
         self.confirm()
 
     def working(self) -> str | None:
-        """The state of the active command, where its runner can speak."""
+        """The state of the active command if its runner is connected."""
         active = self.model.active
         return self.model.states[active] if active is not None and self.model.attached else None
 
@@ -247,7 +247,7 @@ class Conversation(RuleBasedStateMachine):
 
     @precondition(lambda self: self.working() in AT_WORK | {"canceling"} and self.model.started)
     @rule(now=st.sampled_from(("paused", "running")))
-    def tells_its_state(self, now: str) -> None:
+    def reports_its_state(self, now: str) -> None:
         was = self.working()
         self.wait(self.table.told_state(self.session_id, now, "paused" if now == "running" else "running"))
         number = self.model.active
@@ -291,7 +291,7 @@ class Conversation(RuleBasedStateMachine):
         wire = self.table.wire
         self.wait(self.table.engine.stop())
         self.wait(self._begin())
-        self.table.wire.sent[:0] = wire.sent  # The runner has heard what it has heard.
+        self.table.wire.sent[:0] = wire.sent  # Received frames stay received.
         if self.model.attached:
             self.wait(self._reattach())
         else:

@@ -36,9 +36,9 @@ from proof.workload.clients import CONFIG, Clients, Pace
 
 EVENTS = 1_000
 BEFORE = 3
-"""A reader that is cut behind event p began so many events before it, at a cursor of its own."""
+"""A reader that is cut after event p began this many events before it, at its own cursor."""
 AFTER = 50
-"""So many events are read behind a cut …"""
+"""The number of events that are read after a cut …"""
 TO_THE_END = 20
 """… and behind every so-many-th, and the first and last, all that there are."""
 PATIENCE_S = 30.0
@@ -47,7 +47,7 @@ _silent = logging.Logger("websockets", logging.CRITICAL + 1)
 _page = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _events = msgspec.json.Decoder(list[msgspec.Raw])
 _message = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_told = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
+_EVENTS_OF = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
 
 
 class Seen(NamedTuple):
@@ -58,7 +58,7 @@ class Seen(NamedTuple):
 
 
 Reader = Callable[[str | None, int, float], list[Seen]]
-"""Reads from behind a cursor until it has so many events, then breaks off. The float draws the size of a page."""
+"""Reads after a cursor until it has this many events, then disconnects. The float draws the size of a page."""
 
 
 class Findings(NamedTuple):
@@ -97,7 +97,7 @@ class Ways:
                 params={"limit": limit, **({"since": cursor} if cursor else {})}).raise_for_status().content)
             cursor = msgspec.json.decode(page["next_cursor"], type=str)
             events = _events.decode(page["events"])
-            # A page has one cursor, that of its end: anyone who is cut within it reads it again.
+            # A page has one cursor, at its end: a reader that is cut within it reads it again.
             seen += [Seen(bytes(event), cursor) for event in events]
         return seen
 
@@ -128,7 +128,7 @@ class Ways:
             while len(seen) < wanted:
                 message = _message.decode(link.recv(PATIENCE_S))
                 seen += [Seen(bytes(event["data"]), msgspec.json.decode(event["id"], type=str))
-                         for event in _told.decode(message["events"]) if "id" in event]
+                         for event in _EVENTS_OF.decode(message["events"]) if "id" in event]
             with contextlib.suppress(OSError):
                 link.socket.shutdown(socket.SHUT_RDWR)
         return seen[:wanted]
@@ -142,12 +142,12 @@ class Ways:
         _, state = self._at()
         if state not in self._links:
             self._links[state] = GatewayLink(Where(state=state))
-        heard = aiter(SseStream(self._links[state], self._path, cursor))
+        incoming = aiter(SseStream(self._links[state], self._path, cursor))
         while len(seen) < wanted:
-            received = await asyncio.wait_for(anext(heard), PATIENCE_S)
+            received = await asyncio.wait_for(anext(incoming), PATIENCE_S)
             if isinstance(received, SseEvent) and received.cursor is not None:
                 seen.append(Seen(msgspec.json.encode(received.data), received.cursor))
-        await heard.aclose()
+        await incoming.aclose()
         return seen
 
     def close(self) -> None:
@@ -164,7 +164,7 @@ def _of_sse(event: bytes) -> Seen | None:
 
 
 def resume(place: Path, seed: int, events: int) -> Findings:
-    """Make a stream of so many events, and cut each reader behind every one of them."""
+    """Create a stream of this many events, and cut each reader after every one of them."""
     draw = random.Random(seed)
     fork_server = ForkServer()
     stack = Stack(place, CONFIG, fork_server)
@@ -181,7 +181,7 @@ def resume(place: Path, seed: int, events: int) -> Findings:
 
 
 def one_session(stack: Stack, seed: int) -> str:
-    """Start the stack, and have a session in which something was said; gives its id."""
+    """Start the stack, run a task in a session, and return its id."""
     stack.up()
     clients = Clients(stack, seed, Pace(writers=1, sessions=1, rest_s=60.0))
     clients.start()
@@ -192,19 +192,19 @@ def one_session(stack: Stack, seed: int) -> str:
 
 
 async def lengthen(state: Path, session_id: str, events: int) -> None:
-    """Have a session's stream be at least `events` long: what it said is said again, under new ids."""
+    """Lengthen a session's stream to at least `events`: its events are repeated under new ids."""
     stores = await open_stores(state, config.load(state / config.FILE_NAME).cluster, SystemClock())
     ledger = stores.ledger
     try:
         stream = session_stream(session_id)
         there = await ledger.events("default", stream, 0, EVENTS)
-        said = next(one for one in there if b"agent.text.done" in one.body)
-        frame = msgspec.json.decode(said.body)
+        event = next(one for one in there if b"agent.text.done" in one.body)
+        frame = msgspec.json.decode(event.body)
         writes: list[Append] = []
         for number in range(len(there), events):
             frame["message_id"] = f"again-{number}"
             frame["payload"]["block_id"] = f"block-{number}"
-            writes.append(Append("default", stream, "notice" if number % 10 == 0 else "C", said.at_ms + number,
+            writes.append(Append("default", stream, "notice" if number % 10 == 0 else "C", event.at_ms + number,
                                  msgspec.json.encode({"code": "Again", "message": f"number {number}"}
                                                      if number % 10 == 0 else frame), f"again-{number}"))
         await ledger.commit(WriteBatch(writes))
@@ -216,7 +216,7 @@ def cut_everywhere(ways: dict[str, Reader], draw: random.Random, events: int) ->
     """Cut each reader behind every event, and resume it."""
     whole = {name: read(None, events, 0.5) for name, read in ways.items()}
     wrong = list(_compared(whole, events))
-    # What a page cannot say, the cursor of each event, is the same for all of them.
+    # A page has no cursor of each event, so all of them get the same.
     cursors = [None, *(seen.cursor for seen in whole["SSE"])]
     cuts: Counter[str] = Counter()
     read_in_all: Counter[str] = Counter()
@@ -239,7 +239,7 @@ def cut_everywhere(ways: dict[str, Reader], draw: random.Random, events: int) ->
 
 
 def _compared(whole: dict[str, list[Seen]], events: int) -> Iterator[str]:
-    """What is wrong with the whole stream as each way gives it."""
+    """The faults of the whole stream by each way to read it."""
     for name, seen in whole.items():
         numbers = [msgspec.json.decode(one.data)["n"] for one in seen]
         if numbers != list(range(1, events + 1)):
@@ -255,7 +255,7 @@ def _compared(whole: dict[str, list[Seen]], events: int) -> Iterator[str]:
             yield f"{name} gives other cursors than SSE"
 
 
-def said(seen: Findings, seed: int) -> bool:
+def print_findings(seen: Findings, seed: int) -> bool:
     """Print the findings; whether nothing is wrong."""
     for name, cuts in seen.cuts.items():
         print(f"{name:<10} {cuts} cuts and resumptions of {seen.events} events, {seen.read[name]} events read in "
@@ -270,4 +270,4 @@ def said(seen: Findings, seed: int) -> bool:
 def run(seed: int, rounds: int | None) -> bool:
     """Run the proof and print its findings; `rounds` is the length of the stream."""
     with tempfile.TemporaryDirectory(prefix="interlock-r10-") as place:
-        return said(resume(Path(place), seed, rounds or EVENTS), seed)
+        return print_findings(resume(Path(place), seed, rounds or EVENTS), seed)

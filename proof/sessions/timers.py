@@ -1,4 +1,4 @@
-"""R9: timeouts of 1 to 5 s are never early and at most 250 ms late, whatever the machine's clock and the gateway do.
+"""R9: timeouts of 1 to 5 s are never early and at most 250 ms late, despite clock jumps and restarts.
 
 The engine is the real one over a SQLite ledger. Meanwhile the wall clock jumps an hour back and forth and the engine is
 restarted, each time from its ledger only. The measured time is that on the monotonic clock from the turn's start to the
@@ -45,7 +45,7 @@ class Timed(NamedTuple):
 
 
 class Jumping(Sources):
-    """The machine's time, with a wall clock that somebody sets."""
+    """The host's time, with a wall clock that can be set."""
 
     def __init__(self) -> None:
         self.off_ms = 0
@@ -55,7 +55,7 @@ class Jumping(Sources):
 
 
 class Ringing:
-    """A runner's end of the link: it notes when each session was told to stop, and how far it has what it was sent."""
+    """A runner's end of the link: it records when each session received its cancel, and the last received number."""
 
     def __init__(self, rang: dict[str, float], count: int) -> None:
         self._rang = rang
@@ -85,8 +85,8 @@ class Ringing:
 
 
 async def return_to(table: Any, ringing: Ringing) -> None:
-    """Come back to a gateway that was started again, as a runner does: it says how far it has the control frames of
-    each session, and is sent the rest. A cancel that was committed and not yet sent would be lost otherwise (D-7)."""
+    """Reconnect to a restarted gateway, as a runner does: it reports the last received control frame of
+    each session, and receives the rest. A cancel that was committed and not yet sent would be lost otherwise (D-7)."""
     from engine.within import Within
     from interlock.engine.bridge.lane import Lane
     from interlock.engine.bridge.link.links import attach
@@ -108,7 +108,7 @@ async def settled(returning: list[asyncio.Task[None]]) -> None:
 
 
 async def timers(place: Path, count: int, seed: int) -> Timed:
-    """Time so many timeouts."""
+    """Measure this many timeouts."""
     from engine.conversation import Table
 
     draw, sources, rang = random.Random(seed), Jumping(), dict[str, float]()

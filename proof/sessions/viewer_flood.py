@@ -92,7 +92,7 @@ class ChatMembers:
 
 
 def crowded(place: Path, streams: int, history: int, measured_s: float, allowed: int | None = None) -> Findings:
-    """Measure commands alone, then beside so many streams of one viewer, of which `allowed` may be open at a time."""
+    """Measure commands alone, then beside this many streams of one viewer, of which `allowed` may be open at a time."""
     script = place / "ticker.py"
     script.write_text(TICKER)
     stack = Stack(place, f'\n[agents.ticker]\nadapter = "dps"\ncommand = "{sys.executable}"\n'
@@ -103,7 +103,7 @@ def crowded(place: Path, streams: int, history: int, measured_s: float, allowed:
     try:
         stack.up()
         gateway = stack.processes["gateway"].pid
-        session_id = _said(stack, history)
+        session_id = _sent_text(stack, history)
         alone_s = _commands(stack, session_id, measured_s / 3, "alone")
         before = _resident_mib(gateway)
         key = stack.post("/v1/keys", {"principal": {"type": "user", "id": "watcher"}, "roles": ["viewer"]},
@@ -142,8 +142,8 @@ class _Peak:
             self._most = max(self._most, _resident_mib(self._pid))
 
 
-def _said(stack: Stack, history: int) -> str:
-    """Have a session with so many events; returns its id."""
+def _sent_text(stack: Stack, history: int) -> str:
+    """Create a session with this many events, and return its id."""
     body = _execute({"agent_id": "ticker", "workspace": str(stack.workspace)}, f"1000 {history // 1000}")
     command = stack.post("/v1/commands", body, "proof-streams-history").json()
     stack.until(lambda: stack.get(f"/v1/commands/{command['id']}")["state"] == "succeeded")

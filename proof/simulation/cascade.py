@@ -29,8 +29,8 @@ class Found(NamedTuple):
     falsely_dead: int
     """How often a gateway that lived and answered was taken for dead."""
     served_s: float
-    """From a death until the last session with a clock that the dead gateway had was read by one who lives, the
-    slowest. One without a clock is read when somebody asks for it, or its runner comes."""
+    """The slowest time from a death until a live gateway has read the last session with a timer of the dead one.
+    A session without a timer is read on a request, or when its runner connects."""
     had: int
     """Sessions with a clock that the dead gateway had then, the fewest."""
     broken: list[str]
@@ -93,7 +93,7 @@ def _lanes(gateway: Gateway) -> set[str]:
 
 
 async def _kill(world: World, gateway: Gateway) -> float:
-    """Kill one and watch; the seconds until everything of it was read by one who lives, and nothing was left without
+    """Kill one, and return the seconds until live gateways have read all its sessions and every lane has
     an owner."""
     unread = await _clocked(world, gateway)
     world.kill(gateway)

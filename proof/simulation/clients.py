@@ -17,14 +17,14 @@ from proof.simulation.network import Store
 from proof.simulation.runner import AGENT
 
 MARK = re.compile(rb"~(tn\d+)~")
-"""Every text in the simulation says whose it is."""
+"""Every text in the simulation names its owner."""
 PATIENCE_S = 12.0
 """A person asks another gateway when one has not answered by then."""
 ATTEMPTS = 12
 
 
 class Viewer:
-    """Reads one stream, at one gateway after the other, from where it was; and looks at all that it is given."""
+    """Reads one stream, at one gateway after the other, from its cursor, and checks every event."""
 
     def __init__(self, stream: str, tenant: str, store: Store, choose: Callable[[], Gateway],
                  draw: random.Random) -> None:
@@ -55,7 +55,7 @@ class Viewer:
             await asyncio.sleep(self._draw.uniform(0.1, 1.0))
 
     def lost(self, gateway: Gateway) -> None:
-        """A gateway no longer answers; without effect where the viewer has left it."""
+        """A gateway no longer answers; without effect if the viewer has left it."""
         if self.gateway is gateway:
             self.leave.set()
 
@@ -64,7 +64,7 @@ class Viewer:
             async with gateway.viewers.join(self.tenant.decode(), self.stream, self.cursor) as viewer:
                 async for burst in viewer:
                     if self.gateway is not gateway or self.leave.is_set():
-                        return  # What a gateway that was left still says is heard by no one.
+                        return  # Events of a gateway that the viewer left are not received.
                     for item in burst:
                         self._look(item)
         except (LedgerError, Behind):
@@ -105,7 +105,7 @@ class Submitted(NamedTuple):
 
 
 class Clients:
-    """Everybody who asks the API."""
+    """All clients of the API."""
 
     def __init__(self, store: Store, choose: Callable[[], Gateway], draw: random.Random) -> None:
         self.acknowledged: dict[str, Submitted] = {}
@@ -116,7 +116,7 @@ class Clients:
         self.votes: list[tuple[str, dict[str, Any]]] = []
         """Approvals and the votes that an answer showed in them."""
         self.yes: set[str] = set()
-        """Approvals for which somebody at least tried to say yes."""
+        """Approvals with at least one attempted grant."""
         self.under_way: set[asyncio.Task[None]] = set()
         self._store = store
         self._choose = choose
@@ -150,13 +150,13 @@ class Clients:
             return
         given = Submitted(answer.body["id"], tenant, kind)
         self.acknowledged[name] = given
-        if self._draw.random() < 0.1:  # Somebody who did not see the answer asks again.
+        if self._draw.random() < 0.1:  # A client that did not receive the answer asks again.
             again = await self._until_answered("POST", "/v1/commands", tenant, name, body)
             if again is not None and (again.status != 202 or again.body["id"] != given.command_id):
                 self.faults.append(f"{name} was repeated and answered with another command: {again}")
 
     async def vote(self, tenant: str, approval_id: str) -> None:
-        """Say yes or no."""
+        """Grant or deny."""
         decision = "grant" if self._draw.random() < 0.75 else "deny"
         if decision == "grant":
             self.yes.add(approval_id)
@@ -180,7 +180,7 @@ class Clients:
         for _ in range(ATTEMPTS):
             gateway = self._choose()
             asking = asyncio.ensure_future(gateway.ask(method, path, f"ilk_{tenant}", body, name))
-            # What a person no longer waits for goes on where it was asked.
+            # A request that the client no longer waits for continues at its gateway.
             done, _late = await asyncio.wait({asking}, timeout=PATIENCE_S)
             if done and asking.exception() is None:
                 answer = asking.result()

@@ -38,7 +38,7 @@ READ = Cost("readers", 1, "beside")
 _LANES = Cost("lanes", 1, "beside")
 LEDGER = {"commit": Cost("ledger", 3, "together"),
           **dict.fromkeys(("session_clocks", "stored_lanes", "lane_histories", "runner_sessions"), _LANES)}
-"""What writes to the ledger, and what reads lanes. Whatever is not listed reads."""
+"""Operations that write to the ledger, and those that read lanes. All others read."""
 LEASES = {"renew": Cost("lease_renewal", 1), "take": Cost("leases", 5, "together"), "claim": Cost("leases", 4),
           "begin": Cost("leases", 1), "release": Cost("leases", 1), "pass_on": Cost("leases", 1),
           "join": Cost("leases", 1), "leave": Cost("leases", 1), "attach": Cost("leases", 1),
@@ -58,10 +58,10 @@ class Connections:
         every = [0.0] * readers.any
         self.reading = {"readers": every, "lanes": [0.0] * readers.lanes if readers.lanes else every}
         self._unsent: dict[Hashable, tuple[float, float]] = {}
-        """Begin and end of a read that others share who ask for the same before it is sent."""
+        """Begin and end of a read that is shared by equal requests before it is sent."""
 
     def answered_s(self, operation: str, now_s: float, asked: Hashable = None) -> float:
-        """When an operation that is called now has its answer; `asked` tells what else asks for the same."""
+        """When an operation that is called now has its answer; `asked` identifies equal requests."""
         cost = self._costs.get(operation, READ)
         takes_s = cost.trips * self._rtt_s
         if cost.way == "beside":

@@ -24,11 +24,11 @@ from proof.simulation.world import Size, World
 
 SIZE = Size(runners=6, sessions=30, viewers=2, gateways=3, steps=1, failures=0.0)
 PAST_S = 1.0
-"""An answer is in time up to so much past the deadline."""
+"""An answer is in time up to this long past the deadline."""
 ATTEMPTS = 12
 LATE_S = (4.0, 40.0)
 """A store that stalls: a call arrives there so late, and its answer comes back so late."""
-STANDS_S = (0.5, 30.0)
+PAUSE_S = (0.5, 30.0)
 AWAY_S = (0.2, 25.0)
 SETTLES_S = 15.0
 """After each round: a lease has run out by then, and runners have come again."""
@@ -51,7 +51,7 @@ class Forwards:
         self._loop = world.loop
         self._stood: set[Gateway] = set()
         self._declined: list[str] = []
-        """Commands of which every answer said that nothing was done, and which were not sent again."""
+        """Commands whose every answer reported that nothing was done, and which were not sent again."""
         self._numbers = 0
         self.faults: list[str] = []
         self.befell: Counter[str] = Counter()
@@ -113,7 +113,7 @@ class Forwards:
         self._world.clients.acknowledged[name] = Submitted(command_id, tenant, "execute")
 
     def done_after_all(self) -> list[str]:
-        """Return what was done although every answer said that it was not."""
+        """Return the commands that ran although every answer reported that they did not."""
         texts = [bytes(record.command.payload) for record in self._world.store.all_commands()]  # type: ignore[arg-type]
         return [f"{name} was done, and was answered that nothing was done" for name in self._declined
                 if any(name.encode() in text for text in texts)]
@@ -142,11 +142,11 @@ class Forwards:
         for gateway in refused:
             gateway.store.refuses = False
 
-    async def dies_before(self, _asked: Gateway, owner: Gateway) -> None:
+    async def owner_dies_before(self, _asked: Gateway, owner: Gateway) -> None:
         """Kill the owner as the request arrives."""
         owner.bus.cut = Cut(False, lambda: self._kill(owner))
 
-    async def dies_after(self, _asked: Gateway, owner: Gateway) -> None:
+    async def owner_dies_after(self, _asked: Gateway, owner: Gateway) -> None:
         """Kill the owner once it has done what was asked."""
         owner.bus.cut = Cut(True, lambda: self._kill(owner))
 
@@ -159,13 +159,13 @@ class Forwards:
         await asyncio.sleep(self._draw.uniform(1.0, 8.0))
         await self._world.gateway()
 
-    async def owner_stands(self, _asked: Gateway, owner: Gateway) -> None:
-        """Have the owner stand still for a while."""
+    async def owner_pauses(self, _asked: Gateway, owner: Gateway) -> None:
+        """Pause the owner for a while."""
         self._stood.add(owner)
-        owner.stand()
-        await asyncio.sleep(self._draw.uniform(*STANDS_S))
+        owner.pause()
+        await asyncio.sleep(self._draw.uniform(*PAUSE_S))
         owner.go_on()
-        await asyncio.sleep(FORWARD_DEADLINE_S)  # What it was asked before it stood has no time left.
+        await asyncio.sleep(FORWARD_DEADLINE_S)  # Requests from before the pause have no time left.
         self._stood.discard(owner)
 
     async def owner_is_late(self, asked: Gateway, owner: Gateway) -> None:
@@ -209,13 +209,13 @@ def _nothing_was_done(answer: Answer) -> bool:
 
 Befalls = Callable[[Forwards, Gateway, Gateway], Awaitable[None]]
 FAULTS: dict[str, Befalls] = {befalls.__name__: befalls for befalls in (
-    Forwards.nothing, Forwards.cut_before, Forwards.cut_after, Forwards.refused_after, Forwards.dies_before,
-    Forwards.dies_after, Forwards.owner_stands, Forwards.owner_is_late, Forwards.asked_is_late,
+    Forwards.nothing, Forwards.cut_before, Forwards.cut_after, Forwards.refused_after, Forwards.owner_dies_before,
+    Forwards.owner_dies_after, Forwards.owner_pauses, Forwards.owner_is_late, Forwards.asked_is_late,
     Forwards.owner_is_refused, Forwards.owner_loses_the_bus, Forwards.asked_loses_the_bus)}
 
 
 def forwards(seed: int, rounds: int, size: Size = SIZE) -> Found:
-    """Run so many rounds from a seed."""
+    """Run this many rounds from a seed."""
     loop = SimulatedLoop()
     with alone(loop):
         return loop.run_until_complete(_forwards(World(loop, seed, size), rounds))

@@ -63,8 +63,8 @@ def _one(seed: int, size: Size, phases: Phases) -> bool:
     for sentence in broken[:20]:
         print(f"  ! {sentence}")
     if broken:
-        told = " ".join(f"--{name} {count}" for name, count in size._asdict().items())
-        print(f"FAILED: {len(broken)} things do not hold; repeat with: simulation --seed {seed} {told}")
+        arguments = " ".join(f"--{name} {count}" for name, count in size._asdict().items())
+        print(f"FAILED: {len(broken)} things do not hold; repeat with: simulation --seed {seed} {arguments}")
         print("  once more, with every lane recorded:", flush=True)
         report(seed, size)
     else:

@@ -50,7 +50,7 @@ class Shared(NamedTuple):
     policy: RuleSet
     transcripts: KeptTranscripts
     rtt_s: float = 0.0
-    """A round trip to the store; 0 for one whose answers take a random while, whatever they are."""
+    """A round trip to the store; 0 for a random time per answer."""
     readers: Readers = READERS
     decide: Decide = decide
     """The kernel's, or what records or breaks it."""
@@ -76,7 +76,7 @@ class Gateway:
         self.transcripts = Reached(shared.transcripts, draw, OSError)
         self.bus = LossyBus(shared.hub, draw)
         self._entropy = random.Random(draw.random())
-        # The leases and the ledger are the cluster's; what stands on deadlines is this machine's own clock.
+        # The leases and the ledger are the cluster's; deadlines use this host's own clock.
         reached = GatewayStores(self.store, self.transcripts, MemoryObjects(),  # type: ignore[arg-type]
                                 ClusterPlace(self.leases, self.bus, "sim", name))  # type: ignore[arg-type]
         parts = assemble(reached, self.clock, GatewayFacts("gw_simulated", "0", "/", "/ledger"),
@@ -100,17 +100,17 @@ class Gateway:
             self.cluster.run()
 
     # --- what happens to it ---
-    def stand(self) -> None:
-        """Stop where it is, as a machine that swaps does: nothing of it runs, and it does not know."""
+    def pause(self) -> None:
+        """Pause it, like a host that swaps: none of its tasks run, and it does not notice."""
         self.place.standing = True
 
     def go_on(self) -> None:
-        """Wake it where it was."""
+        """Resume it."""
         if self.alive:
             self.shared.loop.wake(self.place)
 
     def die(self) -> None:
-        """As by kill -9: from here on nothing of it runs, and nothing was said."""
+        """As by kill -9: from here on none of its tasks run, without a last message."""
         self.alive = False
         self.place.standing = True
         self.bus.cut_off()
@@ -120,7 +120,7 @@ class Gateway:
         self.store.gone = self.leases.gone = self.transcripts.gone = True
 
     def end(self) -> None:
-        """Have nothing of it go on, alive or dead: what it still does fails, and is cancelled by anyone who ends it."""
+        """End all its tasks, alive or dead: their operations fail, and the caller that ends it cancels them."""
         self.die()
         self.shared.loop.wake(self.place)
 
@@ -155,22 +155,22 @@ class Gateway:
         await self.rest(scope, receive, send)
         return Answer(status, msgspec.json.decode(out) if out else None)
 
-    def link(self, token: str, said: asyncio.Queue[Any], heard: Callable[[Any], None]) -> asyncio.Task[None]:
+    def link(self, token: str, outgoing: asyncio.Queue[Any], deliver: Callable[[Any], None]) -> asyncio.Task[None]:
         """Serve a runner's WebSocket, of which these are the two ends."""
 
         loop, world = asyncio.get_running_loop(), contextvars.Context()
         last_s = 0.0
 
         async def send(message: Any) -> None:
-            # What was sent arrives, whatever becomes of the gateway; what the runner does of it is not in its place.
+            # Sent frames arrive even if the gateway ends; the reaction of the runner runs in another host.
             nonlocal last_s
             last_s = max(last_s + 1e-7, loop.time() + LINK_S)
-            loop.call_at(last_s, heard, message, context=world)
+            loop.call_at(last_s, deliver, message, context=world)
 
         async def serve() -> None:
             scope = {"type": "websocket", "subprotocols": [DPS_VERSION], "headers": [
                 (b"authorization", f"Bearer {token}".encode())]}
             with contextlib.suppress(LedgerError):  # A server closes the WebSocket then.
-                await self.rawp(scope, said.get, send)
+                await self.rawp(scope, outgoing.get, send)
 
         return self.place.start(serve())

@@ -28,7 +28,7 @@ from proof.simulation.trial import trial
 from proof.simulation.world import Size
 
 SHRUNK_AT_MOST = 3
-"""So many lanes that break a rule are shrunk; the shortest log is kept."""
+"""This many lanes that break a rule are shrunk, and the shortest log is kept."""
 
 
 class Recording:
@@ -115,7 +115,7 @@ def replay_file(path: Path, broken: str = "") -> bool:
             failed = ""
             try:
                 again.decide(line)
-            except Exception as error:  # noqa: BLE001  # Whatever breaks the lane is a fault of it.
+            except Exception as error:  # noqa: BLE001  # Every exception in the lane is its fault.
                 failed = repr(error)
             for given in line.inputs:
                 number += 1

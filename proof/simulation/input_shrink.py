@@ -57,7 +57,7 @@ class _Shrinking:
             line, failed = _placed(unit, again.lane.state.last_seq), ""
             try:
                 again.decide(line)
-            except Exception as error:  # noqa: BLE001  # Whatever breaks the lane is a fault of it.
+            except Exception as error:  # noqa: BLE001  # Every exception in the lane is its fault.
                 failed = repr(error)
             lines.append(msgspec.structs.replace(line, failed=failed))
             rules.look(again.lane, line.inputs, failed)
@@ -67,7 +67,7 @@ class _Shrinking:
 
 
 def _placed(unit: Unit, last_seq: int) -> LaneDecision:
-    """A frame that followed the one before it follows whatever is before it now."""
+    """A frame that followed its predecessor follows the one that is now before it."""
     [given] = unit.decision.inputs
     if not unit.follows or not isinstance(given, FramesReceived):
         return unit.decision

@@ -29,7 +29,7 @@ async def broken(world: World) -> list[str]:
     return found + [f"{AUDITED}: {sentence}" for sentence in audited]
 
 
-def _said(*ways: Callable[[World], Iterable[str]]) -> Check:
+def _first_findings(*ways: Callable[[World], Iterable[str]]) -> Check:
     """What was noticed while the world ran."""
     return lambda world: (sentence for way in ways for sentence in way(world))
 
@@ -58,7 +58,7 @@ def _client_name(command: Command) -> str:
 
 
 def _moves(world: World) -> Iterator[str]:
-    """Every command went an allowed way to one end, and its stream says the same."""
+    """Every command went an allowed way to one end, and its stream shows the same."""
     for record in world.store.all_commands():
         command = record.command
         states = world.store.moves[command.id]
@@ -66,27 +66,27 @@ def _moves(world: World) -> Iterator[str]:
             yield f"{command.id} went {states}"
         if command.state not in TERMINAL:
             yield f"{command.id} has not ended: it is {command.state} in {record.session_id}"
-        told = list(_states(world, command.id))
-        if told != states:
-            yield f"{command.id} went {states}, and its stream says {told}"
+        reported = list(_states(world, command.id))
+        if reported != states:
+            yield f"{command.id} went {states}, and its stream says {reported}"
 
 
 def _frames(world: World) -> Iterator[str]:
     """Every frame that was acknowledged to its runner is in the ledger once, in order; any other at most once."""
     for runner in world.runners:
-        for talk in runner.talks.values():
-            there = [event.message_id for event in world.store.all_events(f"s/{talk.session_id}")
+        for session in runner.sessions.values():
+            there = [event.message_id for event in world.store.all_events(f"s/{session.session_id}")
                      if event.kind in ("C", "refused") and event.message_id.startswith(f"{runner.runner_id}-")]
-            kept, numbered = Counter(there), set(filter(None, talk.said))
-            yield from (f"{name} of {talk.session_id} was acknowledged and is there {kept[name]} times"
-                        for name in talk.said[:talk.confirmed] if name and kept[name] != 1)
-            yield from (f"{name} of {talk.session_id} is there {count} times" for name, count in kept.items()
+            kept, numbered = Counter(there), set(filter(None, session.message_ids))
+            yield from (f"{name} of {session.session_id} was acknowledged and is there {kept[name]} times"
+                        for name in session.message_ids[:session.confirmed] if name and kept[name] != 1)
+            yield from (f"{name} of {session.session_id} is there {count} times" for name, count in kept.items()
                         if count > 1)
             in_order = [name for name in there if name in numbered]
-            if in_order != list(filter(None, talk.said))[:len(in_order)]:
-                yield f"the frames of {talk.session_id} are in another order than its runner said them in"
-            if talk.outbox:
-                yield f"{runner.runner_id} still has {len(talk.outbox)} frames of {talk.session_id} that nobody took"
+            if in_order != list(filter(None, session.message_ids))[:len(in_order)]:
+                yield f"the frames of {session.session_id} are in another order than its runner sent them in"
+            if session.outbox:
+                yield f"{runner.runner_id} still has {len(session.outbox)} frames of {session.session_id} to send"
 
 
 def _votes(world: World) -> Iterator[str]:
@@ -103,7 +103,7 @@ def _vote(vote: dict[str, Any]) -> str:
 
 
 def _entries(world: World) -> Iterator[str]:
-    """Every message that began a turn is in its session's transcript once, and no line waits or stands twice."""
+    """Every message that began a turn is in its session's transcript once, and no line waits or is repeated."""
     for record in world.store.all_commands():
         if record.command.type != "execute" or not any(record.command.id in one.started for one in world.runners):
             continue
@@ -122,7 +122,7 @@ def _entries(world: World) -> Iterator[str]:
 
 
 def _losses(world: World) -> Iterator[str]:
-    """No runner here loses a frame, so no session may say that some are lost."""
+    """No runner here loses a frame, so no session may report a loss."""
     for record in world.store.all_sessions():
         lost = msgspec.json.decode(record.machine, type=LaneState).lost_frames
         if lost:
@@ -131,9 +131,9 @@ def _losses(world: World) -> Iterator[str]:
 
 def _states(world: World, command_id: str) -> Iterator[str]:
     for event in world.store.all_events(f"c/{command_id}"):
-        said = msgspec.json.decode(event.body)
-        if said.get("event") == "state":
-            yield said["state"]
+        change = msgspec.json.decode(event.body)
+        if change.get("event") == "state":
+            yield change["state"]
 
 
 def _turns(world: World) -> Iterator[str]:
@@ -143,8 +143,8 @@ def _turns(world: World) -> Iterator[str]:
         if state.active is not None or state.machine.turn is not None:
             yield f"{record.session_id} still has {state.active} under way"
     for runner in world.runners:
-        yield from (f"{runner.runner_id} still works on {talk.turn_id} of {talk.session_id}"
-                    for talk in runner.talks.values() if talk.turn_id is not None)
+        yield from (f"{runner.runner_id} still works on {session.turn_id} of {session.session_id}"
+                    for session in runner.sessions.values() if session.turn_id is not None)
     for stream in world.store.streams():
         if stream.startswith("s/"):
             types = Counter(msgspec.json.decode(event.body)["type"] for event in world.store.all_events(stream)
@@ -154,7 +154,7 @@ def _turns(world: World) -> Iterator[str]:
 
 
 def _tools(world: World) -> Iterator[str]:
-    """No tool ran but by a yes that somebody gave."""
+    """No tool ran without a grant."""
     yes = {(record.approval.session_id, record.approval.interaction_id): record.approval
            for record in world.store.all_approvals() if any(vote.decision == "grant" for vote in record.approval.votes)}
     for runner in world.runners:
@@ -191,7 +191,7 @@ async def _audit(world: World) -> AsyncIterator[str]:
     for tenant in world.tenants:
         log = await world.store.audit(tenant, 0, 10**9)
         report = verify_records(log, None)
-        # Checkpoints are signed by a duty that no gateway has here: all records are good, and there is none.
+        # No gateway signs checkpoints here: all records are valid, and there is no checkpoint.
         if report.kind is not Tampering.HEAD_MISSING or report.records != len(log):
             yield f"the audit log of {tenant} does not verify: {report.message}"
 
@@ -199,14 +199,14 @@ async def _audit(world: World) -> AsyncIterator[str]:
 AUDITED = "3 every transition has one audit record"
 INVARIANTS: dict[str, tuple[Check, ...]] = {
     "1 what is acknowledged is there exactly once": (
-        _commands, _frames, _votes, _entries, _said(lambda world: world.store.faults)),
+        _commands, _frames, _votes, _entries, _first_findings(lambda world: world.store.faults)),
     "2 no tool runs without its yes": (_tools,),
-    AUDITED: (_moves, _said(lambda world: world.store.unaudited)),
+    AUDITED: (_moves, _first_findings(lambda world: world.store.unaudited)),
     "4 every turn ends": (_turns,),
     "5 what is lost is counted and said": (_losses,),
-    "6 a viewer's stream is whole": (_viewers, _said(
+    "6 a viewer's stream is whole": (_viewers, _first_findings(
         lambda world: (fault for viewer in world.viewers for fault in viewer.faults))),
-    "7 nothing of a tenant is another's": (_streams, _said(
+    "7 nothing of a tenant is another's": (_streams, _first_findings(
         lambda world: world.clients.faults,
         lambda world: (fault for viewer in world.viewers for fault in viewer.leaks))),
 }

@@ -27,16 +27,16 @@ def without_dedupe(lane: Lane, inputs: Sequence[LaneInput], conditions: Conditio
 
 
 def without_noes(lane: Lane, inputs: Sequence[LaneInput], conditions: Conditions, kept: Kept) -> list[Any]:
-    """Decide as a lane that sends each no to the agent as a yes."""
+    """Decide as a lane that sends each denial to the agent as a grant."""
     answers = decide(lane, inputs, conditions, kept)
     for place, write in enumerate(lane.out.writes):
-        if isinstance(write, PutControl) and NO in write.record.body:
-            body = write.record.body.replace(NO, YES)
+        if isinstance(write, PutControl) and DENY in write.record.body:
+            body = write.record.body.replace(DENY, ALLOW)
             lane.out.sends[:] = [body if raw == write.record.body else raw for raw in lane.out.sends]
             lane.out.writes[place] = PutControl(msgspec.structs.replace(write.record, body=body), write.tenant_id)
             lane.unconfirmed[write.record.seq] = body
     return answers
 
 
-NO, YES = b'"decision":"deny"', b'"decision":"allow"'
+DENY, ALLOW = b'"decision":"deny"', b'"decision":"allow"'
 BREAKS: dict[str, Decide] = {"dedupe": without_dedupe, "answers": without_noes}

@@ -23,7 +23,7 @@ REPEATED = "a frame is in the session's stream twice"
 BROKE = "the lane broke"
 WAY = "a command went a way that it must not go"
 UNAUDITED = "a command's transitions and audit records differ"
-NO_YES = "a tool was allowed without a yes"
+UNGRANTED = "a tool was allowed without a yes"
 NUMBERS = "control frames are not numbered one by one"
 
 
@@ -32,7 +32,7 @@ class LaneRules:
 
     def __init__(self, start: LaneStart) -> None:
         self.fault: str | None = None
-        """The first thing that did not hold, as one of the sentences above; what it is about stands in `about`."""
+        """The first thing that did not hold, as one of the sentences above; `about` names the object."""
         self.about = ""
         self._stream = session_stream(start.state.session_id)
         self._ids = set(start.recent)
@@ -80,14 +80,14 @@ class LaneRules:
             yield NUMBERS, f"{seq} after {self._control_seq}"
         self._control_seq = max(seq, self._control_seq)
         frame: dict[str, Any] = msgspec.json.decode(body)
-        said = frame["payload"]
-        if frame["type"] != "control.interaction.response" or said["decision"] != "allow":
+        payload = frame["payload"]
+        if frame["type"] != "control.interaction.response" or payload["decision"] != "allow":
             return
-        approval = self._approvals.get(said["interaction_id"])
-        if said["by"].startswith("policy:"):
+        approval = self._approvals.get(payload["interaction_id"])
+        if payload["by"].startswith("policy:"):
             return
         if approval is None or not any(vote.decision == "grant" for vote in approval.votes):
-            yield NO_YES, said["interaction_id"]
+            yield UNGRANTED, payload["interaction_id"]
 
 
 def _handled(given: LaneInput) -> int:

@@ -1,4 +1,4 @@
-"""The ledger, the leases and the bus as gateways reach them: late, now and then not at all, and the bus with losses."""
+"""The ledger, the leases and the bus as gateways reach them: late, sometimes never, and the bus with losses."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class Store(MemoryLedger):
         return self._tables[RUNNERS.table].get((self._by_token.get(token_sha256, ""),))
 
     def plant(self, record: RunnerRecord) -> None:
-        """Have a runner be there from the start, without looking at all others for its token."""
+        """Register a runner from the start, without a search for its token."""
         self._tables[RUNNERS.table][record.runner_id,] = record
         self._by_token[record.token_sha256] = record.runner_id
 
@@ -214,7 +214,7 @@ class Reached:
         alike: Hashable = (operation, given)
         try:
             hash(alike)
-        except TypeError:  # As the real one has it: who asks with a list asks for what no one else does.
+        except TypeError:  # Like the real one: a request with a list is shared with no other.
             alike = None
         return self._connections.answered_s(operation, asyncio.get_running_loop().time(), alike)
 
@@ -223,7 +223,7 @@ class Reached:
         if answered_s is not None:
             await _until(loop, answered_s)
             return
-        # Anyone who was first arrives first: a ledger takes the calls of one gateway in their order.
+        # First in, first out: a ledger runs the calls of one gateway in order.
         self._last_s = max(self._last_s + 1e-7, loop.time() + self.late_s + self._draw.uniform(*STORE_S) / 2)
         await _until(loop, self._last_s)
 
@@ -248,7 +248,7 @@ class Cut(NamedTuple):
 
 
 class LossyBus(LocalBus):
-    """The bus with latency, and losses while `loses` says so; a note that is lost is lost for one reader alone."""
+    """The bus with latency, and losses while `loses` is set; a lost note is lost for one reader only."""
 
     def __init__(self, hub: Hub, draw: random.Random) -> None:
         super().__init__(hub)
@@ -293,7 +293,7 @@ class LossyBus(LocalBus):
         place = PLACE.get()
 
         async def there(body: bytes) -> bytes:
-            # The one who is asked answers in its own place, which may be standing.
+            # The requested gateway answers on its own host, which may be paused.
             return await place.start(answered(body)) if place is not None else await answer(body)
 
         async def answered(body: bytes) -> bytes:

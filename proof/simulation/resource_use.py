@@ -1,7 +1,7 @@
 """Costs of a world: processor and memory by phase, and of one part by removing all of its kind.
 
 All of it runs in one process, so a runner's processor holds its own side too, and memory the ledger's: what one gateway
-needs is below these figures. Where the ledger is the limit is another measurement's (`python -m benchmarks cluster`).
+needs is below these figures. Another measurement shows the limit of the ledger (`python -m benchmarks cluster`).
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Need(NamedTuple):
 
 
 def needs(size: Size, of: dict[str, Phase], parts: Parts) -> list[Need]:
-    """The largest first: that is where the first limit is. Of a gateway there is one core, and MACHINE_BYTES."""
+    """The largest first, as the first limit. A gateway has one core and MACHINE_BYTES."""
     each = 1 / size.gateways
     turns_s = size.sessions / 3600
     found = [
@@ -122,7 +122,7 @@ class Parts(NamedTuple):
 
 
 def parts(seed: int) -> Parts:
-    """Measure them on one gateway where nothing fails: processor first, memory in a second run, which is slower."""
+    """Measure them on one gateway without failures: processor first, memory in a second run, which is slower."""
     command_s, events, commits = _alone(_processor, seed)
     tracemalloc.start()
     try:

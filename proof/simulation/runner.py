@@ -32,7 +32,7 @@ STEP_S = (0.05, 1.5)
 """Between two things that an agent does."""
 
 
-class Talk:
+class RunnerSession:
     """One session as its runner has it."""
 
     def __init__(self, session_id: str) -> None:
@@ -47,9 +47,9 @@ class Talk:
         """interaction → invocation."""
         self.ends: asyncio.TimerHandle | None = None
         self.open = False
-        self.said: list[str] = []
-        """The message_id of each numbered frame, in order; "" for one that was said before."""
-        self.last_said = ""
+        self.message_ids: list[str] = []
+        """The message_id of each numbered frame, in order; "" for one that was sent before."""
+        self.last_frame = ""
         """The last frame that had a number of its own."""
         self.confirmed = 0
         """Up to which seq the gateways have acknowledged."""
@@ -61,9 +61,9 @@ class Talk:
             self.ends = None
 
 
-def _turn_id(talk: Talk) -> str:
+def _turn_id(session: RunnerSession) -> str:
     """A UUID v4 (RAWP-DPS 7.5.1) that every run with the same seed repeats."""
-    digest = hashlib.sha256(f"{talk.session_id}/{talk.turns}".encode()).digest()
+    digest = hashlib.sha256(f"{session.session_id}/{session.turns}".encode()).digest()
     return str(uuid.UUID(bytes=digest[:16], version=4))
 
 
@@ -76,16 +76,16 @@ class Runner:
         self.tenant = tenant
         self.gateway: Gateway | None = None
         self.token = token
-        self.talks: dict[str, Talk] = {}
+        self.sessions: dict[str, RunnerSession] = {}
         self.tools_run: list[tuple[str, str]] = []
-        """(session, interaction) of each tool that ran, which was said yes to."""
+        """(session, interaction) of each granted tool that ran."""
         self.started: dict[str, int] = {}
         """How often each command's turn was started."""
         self.attached = False
         self.links = 0
         self._choose = choose
         self._draw = draw
-        self._said: asyncio.Queue[Any] | None = None
+        self._outgoing: asyncio.Queue[Any] | None = None
         self._gone = asyncio.Event()
         self._welcomed = asyncio.Event()
         self._ids = 0
@@ -100,65 +100,66 @@ class Runner:
             await asyncio.sleep(self._draw.uniform(*AGAIN_S))
 
     def cut(self) -> None:
-        """The network between is gone: neither side is told at once."""
+        """The network between is gone: neither side is notified at once."""
         self._end_link()
 
     async def die(self) -> None:
-        """As by kill -9, and its agents with it; then it starts again, closes what they left open (D-6), and says again
-        what it said last. A runner that is down cannot die again."""
+        """As by kill -9, and its agents with it; then it starts again, closes their open turns (D-6), and repeats
+        its last frame. A runner that is down cannot die again."""
         if self._down:
             return
         self._down = True
         self._end_link()
-        for talk in self.talks.values():
-            talk.stop()
+        for session in self.sessions.values():
+            session.stop()
         await asyncio.sleep(self._draw.uniform(0.2, 5.0))
-        for talk in self.talks.values():
-            self._close_after_restart(talk)
-            self._say_again(talk)
+        for session in self.sessions.values():
+            self._close_after_restart(session)
+            self._repeat_last(session)
         self._boots += 1
         self._down = False
 
-    def _close_after_restart(self, talk: Talk) -> None:
-        if talk.turn_id is not None:
-            for interaction, invocation in talk.waits.items():
-                self._say(talk, "tool.invoke.result", {
+    def _close_after_restart(self, session: RunnerSession) -> None:
+        if session.turn_id is not None:
+            for interaction, invocation in session.waits.items():
+                self._emit(session, "tool.invoke.result", {
                     "invocation_id": invocation, "status": "cancelled", "output_type": "text", "output": "",
                     "duration_ms": 1})
-                self._say(talk, "x-interlock.interaction.resolved", {
+                self._emit(session, "x-interlock.interaction.resolved", {
                     "interaction_id": interaction, "outcome": "void", "decided_at": STAMP})
-            self._say(talk, "agent.error", {"severity": "fatal", "error_code": "RUNNER_RESTARTED",
-                                            "message": "the runner was started again", "turn_id": talk.turn_id})
-            self._finish(talk, "error")
-        if talk.open:
-            talk.open = False
-            self._say(talk, "session.closed", {"reason": "the runner was started again"})
+            self._emit(session, "agent.error", {"severity": "fatal", "error_code": "RUNNER_RESTARTED",
+                                                "message": "the runner was started again", "turn_id": session.turn_id})
+            self._finish(session, "error")
+        if session.open:
+            session.open = False
+            self._emit(session, "session.closed", {"reason": "the runner was started again"})
 
-    def _say_again(self, talk: Talk) -> None:
+    def _repeat_last(self, session: RunnerSession) -> None:
         """Number a frame a second time, as an outbox does that was put back after it was sent (section 2)."""
-        if talk.last_said:
-            talk.seq += 1
-            raw = msgspec.json.encode({**msgspec.json.decode(talk.last_said), "seq": talk.seq}).decode()
-            talk.outbox.append((talk.seq, raw))
-            talk.said.append("")
+        if session.last_frame:
+            session.seq += 1
+            raw = msgspec.json.encode({**msgspec.json.decode(session.last_frame), "seq": session.seq}).decode()
+            session.outbox.append((session.seq, raw))
+            session.message_ids.append("")
 
     def lost(self, gateway: Gateway) -> None:
-        """A gateway no longer answers; without effect where the runner has left it."""
+        """A gateway no longer answers; without effect if the runner has left it."""
         if self.gateway is gateway:
             self._end_link()
 
     async def _attach(self) -> None:
         gateway = self.gateway = self._choose()
-        said: asyncio.Queue[Any] = asyncio.Queue()
+        outgoing: asyncio.Queue[Any] = asyncio.Queue()
         self._gone, self._welcomed = gone, welcomed = asyncio.Event(), asyncio.Event()
-        self._said = said
+        self._outgoing = outgoing
         self.links += 1
-        said.put_nowait({"type": "websocket.connect"})
-        serving = gateway.link(self.token, said, lambda message: self._hear(said, message))
+        outgoing.put_nowait({"type": "websocket.connect"})
+        serving = gateway.link(self.token, outgoing, lambda message: self._receive(outgoing, message))
         serving.add_done_callback(lambda _: gone.set())
-        listed = [{"session_id": talk.session_id, "last_seq_sent": talk.seq, "control_seq": talk.control_seq,
-                   "state": "running" if talk.turn_id else "idle", "turn_id": talk.turn_id,
-                   "prompt_id": talk.prompt_id} for talk in self.talks.values() if talk.open or talk.outbox]
+        listed = [{"session_id": session.session_id, "last_seq_sent": session.seq, "control_seq": session.control_seq,
+                   "state": "running" if session.turn_id else "idle", "turn_id": session.turn_id,
+                   "prompt_id": session.prompt_id} for session in self.sessions.values()
+                  if session.open or session.outbox]
         offer = {"agent_id": AGENT, "adapter": "sim", "adapter_type": "process", "permission": "asks",
                  "context_owner": "agent"}
         self._put("x-interlock.hello", {
@@ -176,23 +177,23 @@ class Runner:
         except TimeoutError:
             pass
         finally:
-            if self._said is said:
+            if self._outgoing is outgoing:
                 self._end_link()
 
     def _end_link(self) -> None:
-        said, self._said, self.attached = self._said, None, False
-        if said is not None:
-            said.put_nowait({"type": "websocket.disconnect"})
+        outgoing, self._outgoing, self.attached = self._outgoing, None, False
+        if outgoing is not None:
+            outgoing.put_nowait({"type": "websocket.disconnect"})
         self._gone.set()
 
     def _beat(self) -> None:
         self._put("x-interlock.heartbeat", {"agents": [
-            {"session_id": talk.session_id, "agent_id": AGENT, "state": "running" if talk.turn_id else "idle",
-             "turn_id": talk.turn_id} for talk in self.talks.values() if talk.open]})
+            {"session_id": session.session_id, "agent_id": AGENT, "state": "running" if session.turn_id else "idle",
+             "turn_id": session.turn_id} for session in self.sessions.values() if session.open]})
 
-    # --- what it hears ---
-    def _hear(self, said: Any, message: Any) -> None:
-        if said is not self._said:
+    # --- received frames ---
+    def _receive(self, outgoing: Any, message: Any) -> None:
+        if outgoing is not self._outgoing:
             return
         if message["type"] == "websocket.close":
             self._end_link()
@@ -213,122 +214,125 @@ class Runner:
     def _resume(self, durable: dict[str, int]) -> None:
         for session_id, seq in durable.items():
             self._acked(session_id, seq)
-        for talk in self.talks.values():
-            for _, raw in talk.outbox:
+        for session in self.sessions.values():
+            for _, raw in session.outbox:
                 self._send(raw)
         self.attached = True
         self._welcomed.set()
 
     def _acked(self, session_id: str, seq: int) -> None:
-        talk = self.talks.get(session_id)
-        if talk is not None:
-            talk.confirmed = max(talk.confirmed, seq)
-        while talk is not None and talk.outbox and talk.outbox[0][0] <= seq:
-            talk.outbox.popleft()
+        session = self.sessions.get(session_id)
+        if session is not None:
+            session.confirmed = max(session.confirmed, seq)
+        while session is not None and session.outbox and session.outbox[0][0] <= seq:
+            session.outbox.popleft()
 
     def _controlled(self, session_id: str, seq: int, kind: str, payload: dict[str, Any], frame: Any) -> None:
-        talk = self.talks.get(session_id)
-        if talk is None:
-            talk = self.talks[session_id] = Talk(session_id)
-        if seq > talk.control_seq:
-            talk.control_seq = seq
-            self._obey(talk, kind, payload, frame)
-        self._put("x-interlock.ack", {"session_id": session_id, "seq": talk.control_seq})
+        session = self.sessions.get(session_id)
+        if session is None:
+            session = self.sessions[session_id] = RunnerSession(session_id)
+        if seq > session.control_seq:
+            session.control_seq = seq
+            self._obey(session, kind, payload, frame)
+        self._put("x-interlock.ack", {"session_id": session_id, "seq": session.control_seq})
 
-    def _obey(self, talk: Talk, kind: str, payload: dict[str, Any], frame: Any) -> None:
+    def _obey(self, session: RunnerSession, kind: str, payload: dict[str, Any], frame: Any) -> None:
         if kind == "control.session.open":
-            talk.open = True
-            self._say(talk, "session.capabilities", {"dps_version": DPS_VERSION, "features": {
+            session.open = True
+            self._emit(session, "session.capabilities", {"dps_version": DPS_VERSION, "features": {
                 "adapter_type": "process", "permission": "asks"}}, in_reply_to=frame["message_id"])
         elif kind == "control.prompt.request":
-            if not talk.open:  # It was restarted while the prompt was on its way.
-                self._say(talk, "session.error", {"error_code": "SESSION_NOT_FOUND", "fatal": False,
-                                                  "message": "the session is not open on this runner"},
-                          in_reply_to=frame["message_id"])
+            if not session.open:  # It was restarted while the prompt was on its way.
+                self._emit(session, "session.error", {"error_code": "SESSION_NOT_FOUND", "fatal": False,
+                                                      "message": "the session is not open on this runner"},
+                           in_reply_to=frame["message_id"])
                 return
-            self._prompt(talk, payload)
+            self._prompt(session, payload)
         elif kind == "control.interaction.response":
-            self._answered(talk, payload["interaction_id"], payload["decision"] == "allow")
+            self._answered(session, payload["interaction_id"], payload["decision"] == "allow")
         elif kind == "control.interaction.timeout":
-            self._answered(talk, payload["interaction_id"], allowed=False)
-        elif kind == "control.turn.cancel" and talk.turn_id is not None:
-            self._finish(talk, "cancelled")
+            self._answered(session, payload["interaction_id"], allowed=False)
+        elif kind == "control.turn.cancel" and session.turn_id is not None:
+            self._finish(session, "cancelled")
         elif kind == "control.session.close":
-            if talk.turn_id is not None:
-                self._finish(talk, "cancelled")
-            self._say(talk, "session.closed", {"reason": "asked"})
-            talk.open = False
+            if session.turn_id is not None:
+                self._finish(session, "cancelled")
+            self._emit(session, "session.closed", {"reason": "asked"})
+            session.open = False
 
     # --- what its agents do ---
-    def _prompt(self, talk: Talk, payload: dict[str, Any]) -> None:
-        talk.turns += 1
-        talk.turn_id, talk.prompt_id = _turn_id(talk), payload["prompt_id"]
+    def _prompt(self, session: RunnerSession, payload: dict[str, Any]) -> None:
+        session.turns += 1
+        session.turn_id, session.prompt_id = _turn_id(session), payload["prompt_id"]
         command_id = payload.get("command_id") or ""
         self.started[command_id] = self.started.get(command_id, 0) + 1
-        self._say(talk, "session.turn.start", {"turn_id": talk.turn_id, "turn_index": talk.turns - 1},
-                  prompt_id=talk.prompt_id)
-        self._then(talk, self._speak)
+        self._emit(session, "session.turn.start", {"turn_id": session.turn_id, "turn_index": session.turns - 1},
+                   prompt_id=session.prompt_id)
+        self._then(session, self._stream_line)
 
-    def _then(self, talk: Talk, do: Callable[[Talk], None]) -> None:
-        talk.stop()
+    def _then(self, session: RunnerSession, do: Callable[[RunnerSession], None]) -> None:
+        session.stop()
         loop = asyncio.get_running_loop()
-        talk.ends = loop.call_later(self._draw.uniform(*STEP_S), do, talk)
+        session.ends = loop.call_later(self._draw.uniform(*STEP_S), do, session)
 
-    def _speak(self, talk: Talk) -> None:
-        said = f"~{self.tenant}~ line {talk.seq}"
-        self._say(talk, "agent.text.delta", {"turn_id": talk.turn_id, "block_id": f"b{talk.seq}", "offset": 0,
-                                             "text": said}, numbered=False)
-        self._say(talk, "agent.text.done", {"turn_id": talk.turn_id, "block_id": f"b{talk.seq}", "text": said})
+    def _stream_line(self, session: RunnerSession) -> None:
+        outgoing = f"~{self.tenant}~ line {session.seq}"
+        self._emit(session, "agent.text.delta", {"turn_id": session.turn_id, "block_id": f"b{session.seq}", "offset": 0,
+                                                 "text": outgoing}, numbered=False)
+        self._emit(session, "agent.text.done",
+                   {"turn_id": session.turn_id, "block_id": f"b{session.seq}", "text": outgoing})
         drawn = self._draw.random()
         if drawn < 0.3:
-            self._then(talk, self._speak)
+            self._then(session, self._stream_line)
         elif drawn < 0.7:
-            self._ask(talk)
+            self._ask(session)
         elif drawn < 0.75:
-            return  # It works on until its clock runs out, or somebody cancels it.
+            return  # It works until its timer ends or it is cancelled.
         else:
-            self._then(talk, lambda talk: self._finish(talk, "end_turn"))
+            self._then(session, lambda session: self._finish(session, "end_turn"))
 
-    def _ask(self, talk: Talk) -> None:
-        invocation = f"{talk.turn_id}-i{talk.seq}"
-        self._say(talk, "tool.invoke.request", {"invocation_id": invocation, "turn_id": talk.turn_id,
-                                                "tool_name": "shell", "input": {"command": "ls"}, "title": "ls"})
-        self._say(talk, "agent.interaction.request", {
+    def _ask(self, session: RunnerSession) -> None:
+        invocation = f"{session.turn_id}-i{session.seq}"
+        self._emit(session, "tool.invoke.request", {"invocation_id": invocation, "turn_id": session.turn_id,
+                                                    "tool_name": "shell", "input": {"command": "ls"}, "title": "ls"})
+        self._emit(session, "agent.interaction.request", {
             "interaction_id": "x-" + invocation, "interaction_type": "PERMISSION", "title": "ls",
             "context": {"tool_name": "shell", "invocation_id": invocation}})
-        talk.waits["x-" + invocation] = invocation
+        session.waits["x-" + invocation] = invocation
 
-    def _answered(self, talk: Talk, interaction: str, allowed: bool) -> None:
-        invocation = talk.waits.pop(interaction, None)
+    def _answered(self, session: RunnerSession, interaction: str, allowed: bool) -> None:
+        invocation = session.waits.pop(interaction, None)
         if invocation is None:
             return
         if allowed:
-            self.tools_run.append((talk.session_id, interaction))
-        self._say(talk, "x-interlock.interaction.resolved", {
+            self.tools_run.append((session.session_id, interaction))
+        self._emit(session, "x-interlock.interaction.resolved", {
             "interaction_id": interaction, "outcome": "allowed" if allowed else "denied", "decided_at": STAMP})
-        self._say(talk, "tool.invoke.result", {
+        self._emit(session, "tool.invoke.result", {
             "invocation_id": invocation, "status": "ok" if allowed else "denied", "output_type": "text",
             "output": "done", "duration_ms": 1})
-        self._then(talk, lambda talk: self._finish(talk, "end_turn"))
+        self._then(session, lambda session: self._finish(session, "end_turn"))
 
-    def _finish(self, talk: Talk, reason: str) -> None:
-        talk.stop()
-        talk.waits.clear()
-        self._say(talk, "session.turn.end", {"turn_id": talk.turn_id, "stop_reason": reason})
-        self._say(talk, "session.usage", {
-            "turn_id": talk.turn_id, "token_usage": {"input_tokens": 3, "output_tokens": 5}, "cost_usage": QUOTA,
+    def _finish(self, session: RunnerSession, reason: str) -> None:
+        session.stop()
+        session.waits.clear()
+        self._emit(session, "session.turn.end", {"turn_id": session.turn_id, "stop_reason": reason})
+        self._emit(session, "session.usage", {
+            "turn_id": session.turn_id, "token_usage": {"input_tokens": 3, "output_tokens": 5}, "cost_usage": QUOTA,
             "message_usage": {**QUOTA, "unit": "COUNT"}, "context_window": {}, "time_to_reset": STAMP})
-        talk.turn_id = talk.prompt_id = None
+        session.turn_id = session.prompt_id = None
 
     # --- words ---
-    def _say(self, talk: Talk, kind: str, payload: dict[str, Any], *, numbered: bool = True, **metadata: Any) -> None:
+    def _emit(
+        self, session: RunnerSession, kind: str, payload: dict[str, Any], *, numbered: bool = True, **metadata: Any
+    ) -> None:
         if numbered:
-            talk.seq += 1
-        raw = self._frame(kind, payload, talk.session_id, talk.seq if numbered else None, metadata)
+            session.seq += 1
+        raw = self._frame(kind, payload, session.session_id, session.seq if numbered else None, metadata)
         if numbered:
-            talk.outbox.append((talk.seq, raw))
-            talk.said.append(f"{self.runner_id}-{self._ids}")
-            talk.last_said = raw
+            session.outbox.append((session.seq, raw))
+            session.message_ids.append(f"{self.runner_id}-{self._ids}")
+            session.last_frame = raw
         if self.attached:
             self._send(raw)
 
@@ -342,5 +346,5 @@ class Runner:
         return msgspec.json.encode({name: value for name, value in frame.items() if value is not None}).decode()
 
     def _send(self, text: str) -> None:
-        if self._said is not None:
-            self._said.put_nowait({"type": "websocket.receive", "text": text})
+        if self._outgoing is not None:
+            self._outgoing.put_nowait({"type": "websocket.receive", "text": text})

@@ -15,8 +15,8 @@ PLACE: contextvars.ContextVar[Place | None] = contextvars.ContextVar("place", de
 """The gateway that a piece of code runs in; None in the world around."""
 
 
-class StandsStill(RuntimeError):
-    """Nothing is ready and no timer is set: anyone who is waited for never comes."""
+class NothingScheduled(RuntimeError):
+    """No callback is ready and no timer is set: the awaited event never happens."""
 
 
 class Place:
@@ -26,7 +26,7 @@ class Place:
         self.name = name
         self.standing = False
         self.parked: deque[Any] = deque()
-        """What would have run while it stood."""
+        """Callbacks that are due during the pause."""
         self.tasks: dict[asyncio.Task[Any], None] = {}
         self.context = contextvars.copy_context()
         self.context.run(PLACE.set, self)
@@ -39,7 +39,7 @@ class Place:
 class SimulatedLoop(asyncio.SelectorEventLoop):
     """Runs what is ready, in the order in which it became so; then it is the time of the next timer."""
 
-    # What the loop of the standard library keeps, which it declares for no one: what is ready, and a heap of timers.
+    # What the loop of the standard library keeps, which are not public: the ready callbacks, and a heap of timers.
     _ready: deque[Any]
     _scheduled: list[Any]
 
@@ -53,7 +53,7 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         return self._at_s
 
     def wake(self, place: Place) -> None:
-        """Let a place that stood go on where it was."""
+        """Resume a paused host."""
         place.standing = False
         self._ready.extend(place.parked)
         place.parked.clear()
@@ -65,7 +65,7 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
             heapq.heappop(timers)._scheduled = False
         if not ready:
             if not timers:
-                raise StandsStill("nothing is ready and no timer is set")
+                raise NothingScheduled("nothing is ready and no timer is set")
             self._at_s = max(self._at_s, timers[0]._when)
         while timers and timers[0]._when <= self._at_s:
             timer = heapq.heappop(timers)
@@ -94,7 +94,7 @@ def _task(loop: asyncio.AbstractEventLoop, doing: Coroutine[Any, Any, Any],
 
 
 class SimulatedClock:
-    """Wall time as one machine has it: the loop's, off by so much."""
+    """The wall time of one host: that of the loop with an offset."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, skew_ms: int = 0) -> None:
         self._loop = loop

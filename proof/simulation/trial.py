@@ -22,7 +22,7 @@ from proof.simulation.world import Size, World
 def trial(seed: int, size: Size, *, checks_epochs: bool = True, reached: Callable[[str], None] = lambda _phase: None,
           decide: Decide = decide) -> tuple[list[str], Counter[str]]:
     """Run one: (what does not hold, what happened). `checks_epochs=False` breaks the ledger on purpose, `reached`
-    is told of each phase that is over, `decide` records the engine, or breaks it."""
+    is called after each phase, `decide` records the engine, or breaks it."""
     loop = SimulatedLoop()
     failed: list[str] = []
     loop.set_exception_handler(lambda _, context: _complain(failed, context))
@@ -79,7 +79,7 @@ def counted(world: World) -> Counter[str]:
 
 
 def _complain(failed: list[str], context: dict[str, Any]) -> None:
-    """Take what a task raised and no one looked at. A store that refuses is no surprise to anyone who asked it last."""
+    """Consume the exceptions of tasks that were not awaited. The refusal of a store is expected by its last caller."""
     error = context.get("exception")
     if error is not None and not isinstance(error, LedgerError):
         where = traceback.extract_tb(error.__traceback__)[-1]

@@ -38,7 +38,7 @@ STEP_S = 0.5
 MOST_S = 60.0
 """A long run has its steps closer together, so that they all happen within this."""
 STANDING_S = 30.0
-"""Nothing happens for so long once all are there, so that what standing by costs is a figure of its own."""
+"""The idle time after all have connected, so that the cost of idling is measured separately."""
 CALM_S = 1_200.0
 """By then, with nothing failing any more, everything that was begun has ended: longer than the longest clocks."""
 
@@ -96,7 +96,7 @@ class World:
         return random.Random(self.draw.random())
 
     def choose(self) -> Gateway:
-        """Some gateway that is not known to be dead; one that stands still looks like any other."""
+        """A gateway that is not known to be dead; a paused one looks like any other."""
         return self.draw.choice(self.gateways)
 
     def tenant_of(self, runner_number: int) -> str:
@@ -105,7 +105,7 @@ class World:
 
     # --- how it begins ---
     async def settle(self) -> None:
-        """Put into the ledger who is there, and every session, idle."""
+        """Store the runners and clients in the ledger, and every session, idle."""
         await self.store.commit(WriteBatch([write for tenant in self.tenants for write in self._household(tenant)]))
         for at in range(self.size.runners):
             self.store.plant(self._runner_row(at))
@@ -142,7 +142,7 @@ class World:
         return made
 
     async def open(self, reached: Callable[[str], None] = lambda _phase: None) -> None:
-        """Everybody comes. `reached` is told of each phase that is over."""
+        """All connect. `reached` is called after each phase."""
         await self.settle()
         reached("sessions")
         for _ in range(self.size.gateways):
@@ -169,18 +169,18 @@ class World:
 
     # --- what happens ---
     async def run(self) -> None:
-        """Step by step: somebody does something, and now and then something fails."""
+        """Step by step: a client acts, and sometimes a component fails."""
         watched = [viewer.stream[2:] for viewer in self.viewers if viewer.stream.startswith("s/")]
         for _ in range(self.size.steps):
             await asyncio.sleep(self.draw.expovariate(1 / self.size.step_s))
-            self._somebody_acts(watched)
+            self._user_acts(watched)
             failures = self.size.failures * self.size.step_s
             while failures > 0 and self.draw.random() < failures:
                 self._something_fails()
                 failures -= 1
         await self.calm()
 
-    def _somebody_acts(self, watched: list[str]) -> None:
+    def _user_acts(self, watched: list[str]) -> None:
         drawn, clients = self.draw.random(), self.clients
         number = self.draw.randrange(self.size.sessions)
         if watched and drawn < 0.4:
@@ -215,13 +215,13 @@ class World:
         task.add_done_callback(self._healing.discard)
 
     def kill(self, gateway: Gateway) -> None:
-        """A gateway is gone, and those who were at it notice within some seconds."""
+        """A gateway is gone, and its peers notice within some seconds."""
         gateway.die()
         self.gateways.remove(gateway)
         self.gone.append(gateway)
         self._left(gateway)
 
-    async def _dies(self, gateway: Gateway) -> None:
+    async def _gateway_dies(self, gateway: Gateway) -> None:
         if gateway not in self.gateways or len(self.gateways) < 2:  # It, or another one, died in the same step.
             return
         self.kill(gateway)
@@ -233,8 +233,8 @@ class World:
             if one.gateway is gateway:
                 self.loop.call_later(self.draw.uniform(0.0, 3.0), one.lost, gateway)
 
-    async def _stands(self, gateway: Gateway) -> None:
-        gateway.stand()
+    async def _gateway_pauses(self, gateway: Gateway) -> None:
+        gateway.pause()
         if self.draw.random() < 0.5:
             self._left(gateway)
         await asyncio.sleep(self.draw.uniform(0.5, 9.0))

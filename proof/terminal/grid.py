@@ -38,7 +38,7 @@ class CellStyle(NamedTuple):
 
 
 class GridCell(NamedTuple):
-    """A character and its style; "" stands right of a wide one."""
+    """A character and its style; "" is right of a wide one."""
 
     character: str
     style: CellStyle
@@ -76,7 +76,7 @@ class TerminalGrid:
         return max(len("".join(cell.character or " " for cell in row).rstrip()) for row in self._rows)
 
     def svg(self, title: str) -> str:
-        """Draw the rows. Nothing is fetched by who looks at it."""
+        """Draw the rows. A viewer of the picture loads nothing."""
         rows = self._rows[:max(1, self.text().count("\n"))]
         width = self.columns * CELL_WIDTH + 2 * MARGIN
         height = len(rows) * ROW_HEIGHT + 2 * MARGIN

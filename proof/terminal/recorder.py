@@ -73,7 +73,7 @@ def record(words: Sequence[str], columns: int, environment: Mapping[str, str], p
         os.chdir(place)
         os.execvpe(words[0], list(words), {**environment, "TERM": "xterm-256color", "COLORTERM": "truecolor"})
     grid, waiting, ends_at = TerminalGrid(columns), list(answers), time.monotonic() + PATIENCE_S
-    said, ended = b"", False
+    output, ended = b"", False
     while (left := ends_at - time.monotonic()) > 0 and select.select([terminal], [], [], left)[0]:
         try:
             piece = os.read(terminal, 65_536)
@@ -82,14 +82,14 @@ def record(words: Sequence[str], columns: int, environment: Mapping[str, str], p
         if not piece:
             ended = True
             break
-        said += piece
-        if waiting and waiting[0][0].encode() in said:
+        output += piece
+        if waiting and waiting[0][0].encode() in output:
             os.write(terminal, waiting.pop(0)[1].encode())
     if not ended:
         os.kill(pid, signal.SIGKILL)
     _, status = os.waitpid(pid, 0)
     os.close(terminal)
-    grid.feed(said.decode("utf-8", "replace"))
+    grid.feed(output.decode("utf-8", "replace"))
     return Recorded(grid, os.waitstatus_to_exitcode(status), ended)
 
 
@@ -127,14 +127,14 @@ def tour(place: Path, widths: Sequence[int]) -> list[str]:
 
 
 def _until_attached(up: subprocess.Popen[str]) -> None:
-    """Wait until `up` has said that everything runs. Raises RuntimeError."""
+    """Wait until `up` has printed that everything runs. Raises RuntimeError."""
     assert up.stdout is not None
-    said = ""
+    output = ""
     for line in up.stdout:
-        said += line
+        output += line
         if READY in line:
             return
-    raise RuntimeError(f"interlock up ended: {said}")
+    raise RuntimeError(f"interlock up ended: {output}")
 
 
 def main() -> int:

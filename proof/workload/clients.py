@@ -94,7 +94,7 @@ class Clients:
             thread.start()
 
     def stop(self) -> None:
-        """End the writers; the voter and the viewers go on."""
+        """End the writers; the voter and the viewers continue."""
         self._stopping.set()
         for thread in self._threads:
             thread.join(60)
@@ -185,11 +185,11 @@ class Clients:
     # --- the voter ---
     def _vote(self) -> None:
         draw = random.Random(self.seed * 37)
-        said: dict[str, str] = {}
+        shown_texts: dict[str, str] = {}
         while not self._voting_over.wait(0.03):
             with contextlib.suppress(httpx2.TransportError, KeyError, FileNotFoundError):
                 for approval in self.stack.get("/v1/approvals", state="pending")["items"]:
-                    decision = said.setdefault(approval["id"], "deny" if draw.random() < DENIED else "grant")
+                    decision = shown_texts.setdefault(approval["id"], "deny" if draw.random() < DENIED else "grant")
                     answer = self.stack.post(f"/v1/approvals/{approval['id']}/grants",
                                              {"decision": decision, "digest": approval["digest"]},
                                              f"proof-vote-{approval['id']}")

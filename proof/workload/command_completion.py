@@ -14,9 +14,9 @@ from typing import NamedTuple
 from proof.workload.clients import TERMINAL
 
 LATER_COMMANDS = 30
-"""So many later commands end, one after the other, while none of the earlier ones moves: then those are lost."""
+"""If this many later commands end while none of the earlier ones moves, the earlier ones are lost."""
 LONGEST_S = 3_600.0
-"""What has not ended after so long is late, also if it still moves."""
+"""A command that has not ended after this time is late, also if it still moves."""
 REST_S = 0.05
 GONE = "gone"
 """The state of a command that no gateway knows."""

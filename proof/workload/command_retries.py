@@ -12,7 +12,7 @@ from proof.processes.cluster import ClusterStack
 
 PATIENCE_S = 60.0
 http = httpx2.Client(limits=httpx2.Limits(max_keepalive_connections=0), timeout=30)
-"""Anyone who is asked may be killed: each request has a connection of its own."""
+"""Any gateway may be killed during a request: each request has its own connection."""
 
 
 def repeat_until_answered(ask: Callable[[], httpx2.Response]) -> httpx2.Response:
@@ -42,7 +42,7 @@ def execute(stack: ClusterStack, lane: int, prompt: str, key: str, timeout_ms: i
 
 
 def state_of(stack: ClusterStack, command_id: str, at: str | None = None) -> str:
-    """A command's state, as one gateway shows it, or anyone who is there."""
+    """A command's state, from one gateway or any live one."""
     return str(repeat_until_answered(lambda: http.get(f"{at or stack.url}/v1/commands/{command_id}",
                                                       headers=stack.headers)
                       ).json()["state"])

@@ -62,7 +62,7 @@ class _Tally:
         self._lost: list[str] = []
         self._doubled: list[str] = []
         self._broken: list[str] = [f"a writer was answered {text}" for text in sorted(clients.refused)]
-        self._said: dict[str, list[str]] = {}
+        self._texts: dict[str, list[str]] = {}
         self._entries = self._files = self._frames = 0
 
     def run(self) -> OutcomeTally:
@@ -105,12 +105,12 @@ class _Tally:
         error = command.get("error")
         if error is None:
             return command["state"]
-        # Which of its causes took an agent tells a death that was meant from one that was not.
+        # The cause of an agent's end distinguishes an intended death from another.
         why = f"{error['code']}: {error['message']}" if error["code"] == "AgentLost" else error["code"]
         return f"{command['state']} ({why})"
 
     def _votes(self, approvals: dict[str, Any], ran: Counter[str]) -> int:
-        """Every acknowledged vote is there once; what ran had a yes, and what was denied did not run."""
+        """Every acknowledged vote is there once; each run had a grant, and no denied call ran."""
         noted = [line.split() for line in self._clients.votes.lines()]
         for approval_id, decision in noted:
             kept = [vote["decision"] for vote in approvals.get(approval_id, {}).get("votes", [])]
@@ -154,17 +154,17 @@ class _Tally:
         if seqs != list(range(1, len(seqs) + 1)):
             self._lost.append(f"session {session_id}: frames {[s for s, c in Counter(seqs).items() if c > 1]} twice, "
                               f"{sorted(set(range(1, max(seqs) + 1)) - set(seqs))} missing")
-        self._said[session_id] = [event["frame"]["payload"]["text"] for event in events if event["kind"] == "C"
-                                  and event.get("frame", {}).get("type") == "agent.text.done"]
+        self._texts[session_id] = [event["frame"]["payload"]["text"] for event in events if event["kind"] == "C"
+                                   and event.get("frame", {}).get("type") == "agent.text.done"]
         self._shown(session_id, events)
         self._turns(session_id, events)
         self._sent_files(session_id, events)
         if self._deltas:
-            said = history_texts(events)
+            stored = history_texts(events)
             for block, seen in self._clients.viewers.texts(session_id).items():
-                if not said.get(block, "").startswith(seen):
+                if not stored.get(block, "").startswith(seen):
                     self._lost.append(f"session {session_id} block {block}: a viewer saw {seen[-60:]!r}, history has "
-                                      f"{said.get(block, '')[-60:]!r}")
+                                      f"{stored.get(block, '')[-60:]!r}")
 
     def _shown(self, session_id: str, events: list[dict[str, Any]]) -> None:
         ids = [event.get("frame", {}).get("message_id", "-") for event in events]
@@ -205,11 +205,11 @@ class _Tally:
             self._files += 1
 
     def _transcript(self, session_id: str, lines: list[bytes]) -> None:
-        """It has an entry once for each prompt that began and each text that was said, each below a parent."""
-        # A line that was torn and was not synced may stand there damaged; its entry was written again behind it.
+        """It has exactly one entry for each started prompt and each sent text, each below a parent."""
+        # A torn line that was not synced may be damaged; its entry was written again after it.
         header, *entries = [read for line in lines if (read := _read(line)) is not None]
         kept = set(_texts(entries))
-        self._lost += [f"the entry of {text[:40]!r} in {session_id}" for text in self._said[session_id]
+        self._lost += [f"the entry of {text[:40]!r} in {session_id}" for text in self._texts[session_id]
                        if not any(text.strip() in one for one in kept)]
         ids = [entry["id"] for entry in entries]
         self._doubled += [f"entry {id_} of {session_id} stands {count} times"

@@ -1,7 +1,7 @@
 """An agent for proofs that costs nearly nothing to start: frames as JSON lines, and the standard library alone.
 
 A prompt is `NAME PIECES PAUSE_MS`: it sends this number of pieces of text, and a file with this name, asks for one tool
-call, and after a yes appends NAME to `ran.txt` in the workspace. A prompt that ran twice would show there.
+call, and after a grant appends NAME to `ran.txt` in the workspace. A prompt that ran twice would show there.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ def receive() -> dict[str, Any]:
     return json.loads(line)
 
 
-def say(turn_id: str, name: str, pieces: int, pause_s: float) -> None:
+def stream_text(turn_id: str, name: str, pieces: int, pause_s: float) -> None:
     """Stream a block of text in pieces, then close it."""
-    block, said = os.urandom(6).hex(), ""
+    block, sent_text = os.urandom(6).hex(), ""
     for number in range(pieces):
         piece = f"{name} piece {number} of {pieces}\n"
-        send("agent.text.delta", {"turn_id": turn_id, "block_id": block, "offset": len(said), "text": piece})
-        said += piece
+        send("agent.text.delta", {"turn_id": turn_id, "block_id": block, "offset": len(sent_text), "text": piece})
+        sent_text += piece
         time.sleep(pause_s)
-    send("agent.text.done", {"turn_id": turn_id, "block_id": block, "text": said})
+    send("agent.text.done", {"turn_id": turn_id, "block_id": block, "text": sent_text})
 
 
-def hand_over(name: str) -> None:
+def send_file(name: str) -> None:
     """Send the file of a prompt."""
     data = file_of(name)
     send("agent.file.transfer", {
@@ -61,7 +61,7 @@ def hand_over(name: str) -> None:
 
 
 def append(turn_id: str, name: str) -> bool:
-    """Ask, and append the name after a clear yes. Returns whether it was cancelled meanwhile."""
+    """Ask, and append the name after an explicit grant. Returns whether it was cancelled meanwhile."""
     call, asked = os.urandom(6).hex(), os.urandom(6).hex()
     send("tool.invoke.request", {"invocation_id": call, "turn_id": turn_id, "tool_name": "append",
                                  "input": {"path": "ran.txt", "text": name}}, kind="edit")
@@ -94,8 +94,8 @@ def work(prompt: dict[str, Any], index: int) -> None:
     name, pieces, pause_ms = text.split()
     turn_id = str(uuid.uuid4())
     send("session.turn.start", {"turn_id": turn_id, "turn_index": index}, prompt_id=prompt["prompt_id"])
-    say(turn_id, name, int(pieces), int(pause_ms) / 1000)
-    hand_over(name)
+    stream_text(turn_id, name, int(pieces), int(pause_ms) / 1000)
+    send_file(name)
     cancelled = append(turn_id, name)
     send("session.turn.end", {"turn_id": turn_id, "stop_reason": "cancelled" if cancelled else "end_turn"})
     send("session.usage", {"turn_id": turn_id, "token_usage": {"input_tokens": 1, "output_tokens": 1},

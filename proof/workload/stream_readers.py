@@ -40,14 +40,14 @@ class Reader:
         self._rest = b""
 
     def ticks(self) -> list[int] | None:
-        """Take what is there: when each thing was said, in ms; None once the gateway has ended it."""
+        """Read the available events: the time of each in ms; None once the gateway has ended it."""
         data = self.socket.recv(READ_BYTES)
         whole, end, self._rest = (self._rest + data).rpartition(b"\n\n")
         return list(map(int, TICK.findall(whole + end))) if data else None
 
 
 def main() -> None:
-    """Read until somebody ends this process, or the gateway ends all streams."""
+    """Read until this process or all streams are ended."""
     port, path, viewers = int(sys.argv[1]), sys.argv[2], int(sys.argv[3])
     asks = request(path, sys.stdin.readline().strip())
     readers: dict[int, Reader] = {}

@@ -59,10 +59,10 @@ class Viewers:
     def _follow(self, session_id: str, one_opening: bool) -> None:
         while not self._stopping.is_set():
             try:
-                over = self._stream(session_id, self._cursors.get(session_id))
+                ended = self._stream(session_id, self._cursors.get(session_id))
             except (httpx2.TransportError, FileNotFoundError):
-                over = False
-            if over and (one_opening or self._stopping.is_set()):
+                ended = False
+            if ended and (one_opening or self._stopping.is_set()):
                 return
             self._stopping.wait(0.05)
 
@@ -89,14 +89,14 @@ class Viewers:
                     event_id = line[3:].strip()
                 elif line.startswith("data:"):
                     item = json.loads(line[5:])
-                    over = self._see(session_id, item)
+                    ended = self._see(session_id, item)
                     if event_id is not None:
                         shown.append(f"{session_id} {item['n']} {item.get('frame', {}).get('message_id', '-')}")
                         self._cursors[session_id], event_id = event_id, None
                     if self._note is not None and len(shown) >= NOTED_TOGETHER:
                         self._note(*shown)
                         shown.clear()
-                    if over:
+                    if ended:
                         return True
         finally:
             if self._note is not None and shown:

@@ -1,4 +1,4 @@
-"""The builtin agent on a stage: configured against the tests' model server, in each form that it speaks."""
+"""The builtin agent on a stage: configured against the tests' model server, in each API that it supports."""
 
 from __future__ import annotations
 

@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-OWN_YES = {
+AUTO_ALLOW = {
     "permissions": {"allow": ["Bash(*)"]},
     "hooks": {
-        event: [{"matcher": "*", "hooks": [{"type": "command", "command": f"echo '{json.dumps(said)}'"}]}]
-        for event, said in {
+        event: [{"matcher": "*", "hooks": [{"type": "command", "command": f"echo '{json.dumps(output)}'"}]}]
+        for event, output in {
             "PermissionRequest": {"hookSpecificOutput": {
                 "hookEventName": "PermissionRequest", "decision": {"behavior": "allow"}}},
             "PreToolUse": {"hookSpecificOutput": {
@@ -18,11 +18,11 @@ OWN_YES = {
         }.items()
     },
 }  # fmt: skip
-"""Settings in which the user's own rules and hooks say yes to everything, at once."""
+"""Settings whose own rules and hooks allow everything at once."""
 
 
-def write_settings(home: Path, told: dict[str, Any]) -> None:
+def write_settings(home: Path, settings: dict[str, Any]) -> None:
     """Make them the user's."""
     place = home / ".claude"
     place.mkdir(exist_ok=True)
-    (place / "settings.json").write_text(json.dumps(told))
+    (place / "settings.json").write_text(json.dumps(settings))

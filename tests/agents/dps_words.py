@@ -1,4 +1,4 @@
-"""An agent that speaks RAWP-DPS on stdio and does the words of its prompt in order; also those that break the rules.
+"""An agent that uses RAWP-DPS on stdio and runs the words of its prompt in order; some of them break the rules.
 
 Standard library only: it runs under `python -I -S`. Words, each with its arguments after colons:
 
@@ -8,12 +8,12 @@ Standard library only: it runs under `python -I -S`. Words, each with its argume
 | `grow:WORD`           | a delta more of the last block of text                                                |
 | `close`               | `.done` for each open block                                                           |
 | `done:WORD`           | a `.done` without deltas                                                              |
-| `overlap` `hole` `contradict` | a delta told twice in part; one past a hole; a `.done` that is another text    |
-| `flood:BYTES`         | so much text in chunks of 8 KiB                                                       |
-| `tool:FILE`           | asks, and writes FILE in its workspace after a yes, and only then                     |
+| `overlap` `hole` `contradict` | a delta sent twice in part; one past a hole; a `.done` that is another text    |
+| `flood:BYTES`         | this much text in chunks of 8 KiB                                                       |
+| `tool:FILE`           | asks, and writes FILE in its workspace only after a grant                             |
 | `free-tool`           | a tool call that asks for nothing, with output on two channels                        |
 | `open-tool`           | a tool call that is never closed                                                      |
-| `ask-other` `ask-unknown` `ask-question` | questions that are refused, each answered no before it goes on     |
+| `ask-other` `ask-unknown` `ask-question` | questions that are refused, each denied before it continues        |
 | `ask-twice`           | two permissions under one id; the decisions come back as text                         |
 | `subagent`            | a call of "Task" and one beneath it                                                   |
 | `usage`               | usage in mid-turn                                                                     |
@@ -25,12 +25,12 @@ Standard library only: it runs under `python -I -S`. Words, each with its argume
 | `refuse:CODE`         | `session.error` in reply to the prompt, no turn                                       |
 | `no-usage`            | no usage after the turn's end                                                         |
 | `after`               | text and a compaction after the turn's end                                            |
-| `garbage` `bad-frames` | lines that are no JSON, no UTF-8; frames of a wrong shape                            |
-| `noise:SEED:COUNT`    | so many frames with a byte changed, lost or doubled, none of them read back           |
-| `line:BYTES`          | one line of so many bytes                                                             |
-| `state`               | text: what the open and the prompt asked for beside the words                         |
+| `garbage` `bad-frames` | lines that are not JSON or not UTF-8; frames of a wrong shape                           |
+| `noise:SEED:COUNT`    | this many frames with a byte changed, lost or doubled, none of them answered           |
+| `line:BYTES`          | one line of this many bytes                                                            |
+| `state`               | text: the settings of the open and of the prompt                                      |
 | `question:WORD`       | a QUESTION; its answer comes back as text                                             |
-| `pause` `stand` `hear-pause` | waits for a pause: says so and waits for the resume; tells that it stands; goes on |
+| `pause` `stand` `hear-pause` | waits for a pause, then reports it and waits for the resume; pauses itself; continues |
 | `exit:CODE` `kill:N` `hang` `ignore-term` `wait` | as in `misbehaving.py`                                     |
 """
 
@@ -115,8 +115,8 @@ class Agent:
 
     def compact(self, frame: dict[str, Any]) -> None:
         if frame["payload"].get("instructions") == "fail":
-            said = {"error_code": "COMPACTION_FAILED", "message": "nothing to compact", "fatal": False}
-            self.send("session.error", said, metadata={"in_reply_to": frame["message_id"]})
+            error = {"error_code": "COMPACTION_FAILED", "message": "nothing to compact", "fatal": False}
+            self.send("session.error", error, metadata={"in_reply_to": frame["message_id"]})
         elif frame["payload"].get("instructions") == "exit":
             os._exit(3)
         elif frame["payload"].get("instructions") == "long":
@@ -139,7 +139,7 @@ class Turn:
         self.usage = True
         self.after = False
         self.begun = False
-        self.over = False
+        self.ended = False
         self.calls = 0
         self.begin()
 
@@ -161,7 +161,7 @@ class Turn:
             found = getattr(self, "do_" + name.replace("-", "_"), None)
             if found is not None:
                 found(*arguments)
-            if self.over:
+            if self.ended:
                 return
         self.end()
 
@@ -170,7 +170,7 @@ class Turn:
         self.send("session.turn.end", turn_id=self.turn_id, stop_reason=self.stop)
         if self.usage:
             self.agent.cost += 0.25
-            self.tell_usage()
+            self.report_usage()
         if self.after:
             self.send("agent.text.delta", turn_id=self.turn_id, block_id="late", offset=0, text="late")
             self.agent.compacted("manual")
@@ -180,24 +180,24 @@ class Turn:
             self.do_text("more")
             self.end()
 
-    def tell_usage(self) -> None:
+    def report_usage(self) -> None:
         self.send("session.usage", turn_id=self.turn_id, token_usage={"input_tokens": 11, "output_tokens": 22},
                   cost_usage={"limit": -1, "used": self.agent.cost, "unit": "USD"},
                   message_usage={"limit": -1, "used": 1, "unit": "COUNT"},
                   context_window={"capacity": 1000, "used": 250}, time_to_reset="2030-01-01T00:00:00.000Z")
 
     # --- text ---
-    def say(self, kind: str, text: str, block: str | None = None) -> None:
+    def stream_text(self, kind: str, text: str, block: str | None = None) -> None:
         block = block or f"b{len(self.blocks)}"
         self.send(f"agent.{kind}.delta", turn_id=self.turn_id, block_id=block, offset=0, text=text)
         self.blocks[block] = (kind, text)
 
     def do_state(self) -> None:
         asked, opened = self.request["payload"], self.agent.opened
-        told = {"loaded": "yes" if opened.get("resume") else "no", "access": opened["workspace_access"],
-                "mode": asked.get("mode"), "model": asked.get("model"), "effort": (asked.get("options") or {}).get(
+        report = {"loaded": "yes" if opened.get("resume") else "no", "access": opened["workspace_access"],
+                  "mode": asked.get("mode"), "model": asked.get("model"), "effort": (asked.get("options") or {}).get(
                     "thinking"), "system": asked.get("system_append"), "silent": asked.get("silent")}
-        self.do_text(" ".join(f"{name}={value}" for name, value in sorted(told.items())))
+        self.do_text(" ".join(f"{name}={value}" for name, value in sorted(report.items())))
 
     def do_question(self, word: str) -> None:
         self.send("agent.interaction.request", interaction_id=f"q-{word}", interaction_type="QUESTION", title=word,
@@ -206,7 +206,7 @@ class Turn:
         self.do_text(f"answer={answer.get('answer')}")
 
     def do_text(self, word: str = "hello") -> None:
-        self.say("text", word)
+        self.stream_text("text", word)
 
     def do_grow(self, word: str) -> None:
         block = next(name for name, (kind, _) in reversed(self.blocks.items()) if kind == "text")
@@ -215,7 +215,7 @@ class Turn:
         self.blocks[block] = ("text", before + word)
 
     def do_think(self, word: str = "hm") -> None:
-        self.say("thinking", word)
+        self.stream_text("thinking", word)
 
     def do_close(self) -> None:
         for block, (kind, text) in self.blocks.items():
@@ -305,14 +305,14 @@ class Turn:
 
     def do_ask_other(self) -> None:
         name = self.call("write", {"path": "harmless"})
-        self.tell(self.ask(name, "write", input={"path": "/etc/passwd"}))
-        self.tell(self.ask(name, "read"))
+        self.deliver(self.ask(name, "write", input={"path": "/etc/passwd"}))
+        self.deliver(self.ask(name, "read"))
 
     def do_ask_unknown(self) -> None:
-        self.tell(self.ask("nothing", "write"))
+        self.deliver(self.ask("nothing", "write"))
 
     def do_ask_question(self) -> None:
-        self.tell(self.ask(None, "which?", interaction_type="QUESTION"))
+        self.deliver(self.ask(None, "which?", interaction_type="QUESTION"))
 
     def do_ask_twice(self) -> None:
         self.ask_once("same", "harmless")
@@ -326,14 +326,14 @@ class Turn:
                   title=f"may I {tool}?", context={"tool_name": tool, "input": {"tool": tool}}, options=options)
 
     def do_ask_bare(self) -> None:
-        self.tell(self.ask(None, "dig", input={"deep": True}))
+        self.deliver(self.ask(None, "dig", input={"deep": True}))
 
-    def tell(self, answer: dict[str, Any]) -> None:
-        self.say("text", answer["decision"] + ";", f"t{self.calls}")
+    def deliver(self, answer: dict[str, Any]) -> None:
+        self.stream_text("text", answer["decision"] + ";", f"t{self.calls}")
 
     # --- all else ---
     def do_usage(self) -> None:
-        self.tell_usage()
+        self.report_usage()
 
     def do_compact(self, trigger: str) -> None:
         self.agent.compacted(trigger)
@@ -355,7 +355,7 @@ class Turn:
     def do_refuse(self, code: str) -> None:
         self.agent.send("session.error", {"error_code": code, "message": "not now", "fatal": False},
                         metadata={"in_reply_to": self.request["message_id"]})
-        self.over = True
+        self.ended = True
 
     def do_no_usage(self) -> None:
         self.usage = False
@@ -398,12 +398,13 @@ class Turn:
             self.agent.write(bytes(frame).replace(b"\n", b"?") + b"\n")
 
     def collect(self, count: int) -> None:
-        """Say what was refused: code and path."""
+        """Send what was refused: code and path."""
         self.send("agent.text.delta", turn_id=self.turn_id, block_id="said", offset=0, text="")
         while len(self.agent.errors) < count:
             self.agent.read()
-        told = [f"{e['payload']['error_code']} {e['payload']['message'].partition(':')[0]}" for e in self.agent.errors]
-        self.do_done("|".join(told))
+        report = [f"{e['payload']['error_code']} {e['payload']['message'].partition(':')[0]}"
+                  for e in self.agent.errors]
+        self.do_done("|".join(report))
         self.agent.errors.clear()
 
     def do_line(self, size: str = str(20 * 2**20)) -> None:
@@ -426,8 +427,8 @@ class Turn:
         time.sleep(LIFETIME_S)
 
     def do_wait(self) -> None:
-        told = self.agent.until("control.turn.cancel")["payload"]
-        self.stop = "cancelled" if told.get("turn_id") == self.turn_id else "end_turn"
+        report = self.agent.until("control.turn.cancel")["payload"]
+        self.stop = "cancelled" if report.get("turn_id") == self.turn_id else "end_turn"
 
     def do_pause(self) -> None:
         self.agent.until("control.turn.pause")

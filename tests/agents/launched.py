@@ -1,7 +1,7 @@
-"""An ACP agent behind a launcher, as npm packages are: the launcher waits, and its child speaks on the same pipes.
+"""An ACP agent behind a launcher, as npm packages are: the launcher waits, and its child uses the same pipes.
 
-At SIGTERM the child answers the prompt that it works on with what stands in its first argument, as JSON members of the
-answer, and ends. The launcher's pid is in the text of the first turn, `launcher PID`.
+At SIGTERM the child answers its running prompt with the members in its first argument, a JSON object,
+and ends. The launcher's pid is in the text of the first turn, `launcher PID`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def send(**message: Any) -> None:
     os.write(1, json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
 
 
-def speak(last_words: dict[str, Any]) -> NoReturn:
+def serve(last_words: dict[str, Any]) -> NoReturn:
     prompt_id: Any = None
 
     def terminated(*_: Any) -> NoReturn:
@@ -48,7 +48,7 @@ def speak(last_words: dict[str, Any]) -> NoReturn:
 def main() -> NoReturn:
     child = os.fork()
     if child == 0:
-        speak(json.loads(sys.argv[1]))
+        serve(json.loads(sys.argv[1]))
     _, status = os.waitpid(child, 0)
     sys.exit(os.waitstatus_to_exitcode(status))
 

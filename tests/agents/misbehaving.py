@@ -34,16 +34,16 @@ prompt is answered with `end_turn`, unless a word says otherwise. FILE is a name
 | `hang`                 | never answers, reads nothing, ignores a cancel                                 |
 | `ignore-term`          | ignores SIGTERM from now on; `ignore-term hang` is the worst of both           |
 | `deaf`                 | closes its stdin, and so exits 0 after the turn's answer                       |
-| `close-stdout`         | closes stdout, and lives on without a word                                     |
+| `close-stdout`         | closes stdout, and keeps running without output                                |
 | `spawn:FILE`           | a child in its process group; pid in FILE, default `child.pid`                 |
 | `fork-twice:FILE`      | a grandchild in its own session that ignores SIGTERM; pid in FILE, default     |
-|                        | `grandchild.pid`, written before the turn goes on; its stdio is /dev/null      |
+|                        | `grandchild.pid`, written before the turn continues; its stdio is /dev/null      |
 | `fork-twice-holding:FILE` | the same, but the grandchild keeps this agent's stdout and stderr open      |
 | `garbage`              | lines that are not JSON and not UTF-8, and an empty one, on stdout             |
 | `garbage-json`         | lines that are JSON, but not objects                                           |
-| `stderr:BYTES`         | so much on stderr, in lines of 64 bytes; default 100,000                       |
-| `line:BYTES`           | one text chunk of so many bytes on one line, default 20 MiB                    |
-| `flood:BYTES`          | so much text in chunks of 8 KiB (see `flood_chunk`), default 1 MiB             |
+| `stderr:BYTES`         | this much on stderr, in lines of 64 bytes; default 100,000                       |
+| `line:BYTES`           | one text chunk of this many bytes on one line, default 20 MiB                    |
+| `flood:BYTES`          | this much text in chunks of 8 KiB (see `flood_chunk`), default 1 MiB             |
 | `chunks:N:DELAY_MS`    | N text chunks `chunk I of N\\n`; a cancel in between ends the turn `cancelled`  |
 | `wait`                 | waits for a cancel and ends the turn `cancelled`, as it should                 |
 | `stop:REASON`          | the stopReason of the answer: `refusal`, `max_turn_requests`, …                |
@@ -54,18 +54,18 @@ prompt is answered with `end_turn`, unless a word says otherwise. FILE is a name
 |                        | `_vendor/ask` request whose answer it waits for                                |
 | `wrong-session`        | a text chunk for a session that does not exist                                 |
 | `state`                | text: which session, mode, model and effort are set                            |
-| `raw`                  | the session updates that stand in `updates.json` of the workspace              |
+| `raw`                  | the session updates of `updates.json` in the workspace                         |
 | `lines`                | the lines of `lines` in the workspace, whatever their bytes; @ is the session  |
 | `permit`               | a permission for each `toolCall` of `permissions.json` in the workspace        |
 | `steps`                | the updates and permissions of `steps.json` in the workspace, in their order   |
 | `mode:ID`              | it switches its mode by itself                                                 |
 | `usage`                | a `usage_update`, and usage in the prompt's result                             |
 | `plan`                 | a plan                                                                         |
-| `tool-output:BYTES`    | a tool call that completes with so much text, without asking; default 1 KiB    |
+| `tool-output:BYTES`    | a tool call that completes with this much text, without asking; default 1 KiB    |
 | `diff:FILE`            | a tool call that completes with a diff, default `notes.txt`                    |
 | `open-tool`            | a tool call that is announced and never completed                              |
 | `ask:FILE`             | tool_call, then request_permission; writes FILE (default `written.txt`) only   |
-|                        | after a yes, but then also when a cancel came before the yes                   |
+|                        | after a grant, but then also if a cancel came before the grant                 |
 | `ask-first:FILE`       | request_permission for a call never announced, then one tool_call_update       |
 | `ask-always:FILE`      | offers allow_always and reject_always only                                     |
 | `ask-odd:FILE`         | offers two allow_always, then allow_once, and no reject                        |
@@ -112,7 +112,7 @@ class Pipe:
         self._incoming = b""
         self._next_id = 0
         self.held: bytearray | None = None
-        """What is to leave in one write: a reader has it all before anybody can answer the first of it."""
+        """Output of one write: a reader has all of it before the first message can be answered."""
         self.waiting: list[dict[str, Any]] = []
         self.answers: dict[int, dict[str, Any]] = {}
 
@@ -207,22 +207,22 @@ class Turn:
         )
 
     def act(self, call_id: str, file: str, answer: dict[str, Any], options: tuple[tuple[str, str], ...]) -> None:
-        """Write the file after a yes, and only then; tell how it went."""
+        """Write the file only after a grant, and report the result."""
         outcome = answer.get("result", {}).get("outcome", {})
         kind = dict(options).get(outcome.get("optionId"), "")
         allowed = outcome.get("outcome") == "selected" and kind.startswith("allow")
         if allowed:
             self.write(file, WRITTEN)
-        said = "written" if allowed else "not allowed"
+        outcome = "written" if allowed else "not allowed"
         self.update(
             "tool_call_update",
             toolCallId=call_id,
             status="completed" if allowed else "failed",
-            content=[{"type": "content", "content": {"type": "text", "text": said}}],
+            content=[{"type": "content", "content": {"type": "text", "text": outcome}}],
         )
 
     def write(self, file: str, content: str) -> None:
-        """Whole or not at all, so that a reader who sees the file sees its content."""
+        """Write the file atomically, so that a reader never sees a part of it."""
         path = os.path.join(self.workspace, file)
         with open(path + ".part", "w") as out:
             out.write(content)
@@ -235,7 +235,7 @@ class Turn:
         return any(m["method"] == "session/cancel" for m in self.pipe.waiting)
 
     def await_cancel(self, or_answer: int | None = None) -> bool:
-        """Wait for a cancel; False where the answer came first."""
+        """Wait for a cancel. False if the answer came first."""
         while not any(m["method"] == "session/cancel" for m in self.pipe.waiting):
             if or_answer in self.pipe.answers:
                 return False
@@ -262,13 +262,13 @@ def word(function: Word) -> Word:
 
 
 @word
-def text(turn: Turn, said: str = "hello") -> None:
-    turn.text(said)
+def text(turn: Turn, content: str = "hello") -> None:
+    turn.text(content)
 
 
 @word
-def think(turn: Turn, said: str = "hmm") -> None:
-    turn.text(said, kind="agent_thought_chunk")
+def think(turn: Turn, content: str = "hmm") -> None:
+    turn.text(content, kind="agent_thought_chunk")
 
 
 @word
@@ -651,7 +651,7 @@ def ask_elsewhere(turn: Turn) -> None:
 
 @word
 def ask_many(turn: Turn, count: str, left_open: str) -> None:
-    """So many requests at once; the turn ends while `left_open` of them wait."""
+    """Send this many requests at once; the turn ends while `left_open` of them wait."""
     for _ in range(int(count)):
         turn.pipe.request("session/request_permission", whole_request(turn))
         while turn.pipe.read(timeout=0):
@@ -676,7 +676,7 @@ LATE: list[int] = []
 
 @word
 def ask_late(turn: Turn) -> None:
-    """A request behind the turn's end; `late-said` tells what it was answered with."""
+    """A request after the turn's end; `late-said` prints its answer."""
     turn.after.append(lambda: LATE.append(turn.pipe.request("session/request_permission", whole_request(turn))))
 
 
@@ -782,9 +782,9 @@ class Agent:
 
     def prompt(self, message: dict[str, Any]) -> None:
         session_id = message["params"]["sessionId"]
-        said = "\n".join(block["text"] for block in message["params"]["prompt"] if block["type"] == "text")
-        turn = Turn(self.pipe, session_id, self.workspaces[session_id], message["id"], said)
-        for token in said.split():
+        prompt = "\n".join(block["text"] for block in message["params"]["prompt"] if block["type"] == "text")
+        turn = Turn(self.pipe, session_id, self.workspaces[session_id], message["id"], prompt)
+        for token in prompt.split():
             name, *arguments = token.split(":")
             if name in WORDS:
                 WORDS[name](turn, *arguments)

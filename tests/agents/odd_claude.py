@@ -1,19 +1,18 @@
 #!/usr/bin/env python3
-"""A program that greets like Claude Code and then does what its prompt's words request, which the real one would not
-do.
+"""A program that greets like Claude Code and then runs the words of its prompt, which the real one would not do.
 
 | word          | what it does                                                              |
 |---------------|---------------------------------------------------------------------------|
 | `text:X`      | streams X                                                                 |
-| `flood:BYTES` | streams so much text, in chunks of 8 KiB                                  |
-| `garbage`     | says lines that are not JSON, not UTF-8 or nested too deeply, and a       |
-|               | message that lacks what it must have                                      |
-| `long`        | says a line of 17 MiB, and its result only once it is interrupted         |
-| `exit:N`      | exits with N, after last words on its standard error                      |
+| `flood:BYTES` | streams this much text, in chunks of 8 KiB                                |
+| `garbage`     | prints lines that are not JSON, not UTF-8 or nested too deeply, and a       |
+|               | message without a required member                                         |
+| `long`        | prints a line of 17 MiB, and its result only once it is interrupted         |
+| `exit:N`      | exits with N, after a line on its standard error                          |
 | `kill:N`      | sends itself the signal N                                                 |
 | `ignore-term` | ignores SIGTERM from then on                                              |
-| `hang`        | hears and says nothing any more                                           |
-| `state`       | streams what it was set to                                                |
+| `hang`        | reads and prints nothing any more                                         |
+| `state`       | streams its settings                                                      |
 | `question:X`  | asks its user X, and streams the answer                                   |
 | `write:FILE`  | asks for leave as the real one does, in the hook and again, and streams   |
 |               | the input that it was given leave for                                     |
@@ -37,18 +36,18 @@ RESULT = {
 }  # fmt: skip
 
 
-def say(message: object) -> None:
+def send(message: object) -> None:
     sys.stdout.write(json.dumps(message) + "\n")
     sys.stdout.flush()
 
 
 def stream(text: str) -> None:
     delta = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}}
-    say({"type": "stream_event", "uuid": "u", "session_id": "s", "event": delta})
+    send({"type": "stream_event", "uuid": "u", "session_id": "s", "event": delta})
 
 
 def act(word: str) -> bool:
-    """Do what one word says. False where there is no result until it is interrupted."""
+    """Run one word. False if it has no result until it is interrupted."""
     verb, _, rest = word.partition(":")
     if verb == "text":
         stream(rest)
@@ -61,9 +60,9 @@ def act(word: str) -> bool:
             sys.stdout.write('{"type":"system","subtype":"odd","x":' + "[" * levels + "]" * levels + "}\n")
         sys.stdout.flush()
         sys.stdout.buffer.write(b'{"type":"user","x":"\xff"}\n')
-        say({"type": "assistant"})
+        send({"type": "assistant"})
     elif verb == "long":
-        say({"type": "assistant", "text": "x" * LONG_BYTES})
+        send({"type": "assistant", "text": "x" * LONG_BYTES})
         return False
     elif verb == "exit":
         sys.stderr.write("last words\n")
@@ -77,14 +76,14 @@ def act(word: str) -> bool:
     elif verb == "state":
         stream(" ".join(f"{name}={value}" for name, value in sorted(SET.items())))
     elif verb == "question":
-        told = use_tool("AskUserQuestion", {"questions": [{"question": rest, "options": [{"label": "a"}]}]})
-        given = told.get("updatedInput", {}).get("answers", {}).get(rest)
+        reply = use_tool("AskUserQuestion", {"questions": [{"question": rest, "options": [{"label": "a"}]}]})
+        given = reply.get("updatedInput", {}).get("answers", {}).get(rest)
         close_tool()
         stream(f"answer={given}")
     elif verb == "write":
-        told = use_tool("Write", {"file_path": rest, "content": "x"})
+        reply = use_tool("Write", {"file_path": rest, "content": "x"})
         close_tool()
-        stream(f"input={told.get('updatedInput', {}).get('file_path')}")
+        stream(f"input={reply.get('updatedInput', {}).get('file_path')}")
     return True
 
 
@@ -92,7 +91,7 @@ SET = {"mode": "default", "model": None, "loaded": "yes" if any(w.startswith("--
 
 
 def remember() -> None:
-    """Keep the conversation where the real one keeps it."""
+    """Store the conversation at the path that the real one uses."""
     for word in sys.argv:
         if word.startswith("--session-id="):
             kept = os.path.join(os.environ["HOME"], ".claude", "projects", "here")
@@ -102,7 +101,7 @@ def remember() -> None:
 
 def ask(request: dict) -> dict:
     """Ask through the SDK, and wait for what it answers."""
-    say({"type": "control_request", "request_id": f"ask-{time.monotonic_ns()}", "request": request})
+    send({"type": "control_request", "request_id": f"ask-{time.monotonic_ns()}", "request": request})
     for line in sys.stdin:
         message = json.loads(line)
         if message["type"] == "control_response":
@@ -114,18 +113,18 @@ def ask(request: dict) -> dict:
 def use_tool(name: str, given: dict) -> dict:
     """Announce a call, and ask for leave: in the hook first, then in the permission callback."""
     block = {"type": "tool_use", "id": "toolu_1", "name": name, "input": given}
-    say({"type": "assistant", "session_id": "s", "message": {"id": "m", "model": "odd", "content": [block]}})
-    told = ask({"subtype": "hook_callback", "callback_id": HOOKS[0], "tool_use_id": "toolu_1",
-                "input": {"hook_event_name": "PreToolUse", "tool_name": name, "tool_input": given}})
-    if told.get("hookSpecificOutput", {}).get("permissionDecision") == "deny":
-        return {"behavior": "deny", "message": told["hookSpecificOutput"]["permissionDecisionReason"]}
+    send({"type": "assistant", "session_id": "s", "message": {"id": "m", "model": "odd", "content": [block]}})
+    reply = ask({"subtype": "hook_callback", "callback_id": HOOKS[0], "tool_use_id": "toolu_1",
+                 "input": {"hook_event_name": "PreToolUse", "tool_name": name, "tool_input": given}})
+    if reply.get("hookSpecificOutput", {}).get("permissionDecision") == "deny":
+        return {"behavior": "deny", "message": reply["hookSpecificOutput"]["permissionDecisionReason"]}
     return ask({"subtype": "can_use_tool", "tool_name": name, "input": given, "tool_use_id": "toolu_1",
                 "permission_suggestions": []})
 
 
 def close_tool() -> None:
     block = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "done", "is_error": False}
-    say({"type": "user", "session_id": "s", "message": {"content": [block]}})
+    send({"type": "user", "session_id": "s", "message": {"content": [block]}})
 
 
 HOOKS: list = []
@@ -140,9 +139,9 @@ def answer(request: dict) -> None:
         SET["mode"] = asked["mode"]
     elif asked["subtype"] == "set_model":
         SET["model"] = asked["model"]
-    told = {} if "--old" in sys.argv else {"hook_on_failure_supported": True}
-    response = {"subtype": "success", "request_id": request["request_id"], "response": told}
-    say({"type": "control_response", "response": response})
+    reply = {} if "--old" in sys.argv else {"hook_on_failure_supported": True}
+    response = {"subtype": "success", "request_id": request["request_id"], "response": reply}
+    send({"type": "control_response", "response": response})
 
 
 def main() -> None:
@@ -154,12 +153,12 @@ def main() -> None:
         if message["type"] == "user":
             waiting = not all(act(word) for word in message["message"]["content"].split())
             if not waiting:
-                say(RESULT)
+                send(RESULT)
         elif message["type"] == "control_request":
             answer(message)
             if waiting and message["request"]["subtype"] == "interrupt":
                 waiting = False
-                say(RESULT)
+                send(RESULT)
 
 
 if __name__ == "__main__":

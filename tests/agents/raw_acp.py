@@ -16,7 +16,7 @@ DEADLINE_SECONDS = 60.0
 
 
 class RawAcp:
-    """One conversation with one agent; `heard` keeps every message of the agent in order.
+    """One conversation with one agent; `received` keeps every message of the agent in order.
 
     A permission request is answered at once with the option of the kind that `decide` holds; with None it stays open
     until `answer_cancelled`.
@@ -25,7 +25,7 @@ class RawAcp:
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
         self._next_id = 1
-        self.heard: list[Message] = []
+        self.received: list[Message] = []
         self.decide: str | None = "reject_once"
 
     def open_session(self, workspace: Path) -> str:
@@ -64,7 +64,7 @@ class RawAcp:
         assert self._process.stdout is not None
         for line in self._process.stdout:
             message = json.loads(line)
-            self.heard.append(message)
+            self.received.append(message)
             if message.get("method") == "session/request_permission" and self.decide is not None:
                 self._decide(message)
             if found(message):
@@ -76,17 +76,17 @@ class RawAcp:
         self._send({"id": request["id"], "result": {"outcome": {"outcome": "cancelled"}}})
 
     def updates(self, kind: str) -> list[Message]:
-        """The session updates of a kind that were heard."""
-        updates = [m["params"]["update"] for m in self.heard if m.get("method") == "session/update"]
+        """The received session updates of a kind."""
+        updates = [m["params"]["update"] for m in self.received if m.get("method") == "session/update"]
         return [update for update in updates if update["sessionUpdate"] == kind]
 
     def texts(self) -> list[str]:
-        """The agent's text chunks that were heard."""
+        """The received text chunks of the agent."""
         return [update["content"]["text"] for update in self.updates("agent_message_chunk")]
 
     def asked(self) -> list[Message]:
-        """The parameters of the permission requests that were heard."""
-        return [m["params"] for m in self.heard if m.get("method") == "session/request_permission"]
+        """The parameters of the received permission requests."""
+        return [m["params"] for m in self.received if m.get("method") == "session/request_permission"]
 
     def _decide(self, message: Message) -> None:
         options = message["params"]["options"]
@@ -101,7 +101,7 @@ class RawAcp:
 
 @contextmanager
 def raw_acp(argv: list[str], env: dict[str, str], workspace: Path) -> Generator[RawAcp]:
-    """Start an agent and talk to it; it is killed after the block, or when DEADLINE_SECONDS are over."""
+    """Start an agent and connect to it; it is killed after the block or DEADLINE_SECONDS."""
     with (
         (workspace.parent / "agent.stderr").open("wb") as stderr,
         subprocess.Popen(

@@ -75,15 +75,15 @@ class Scripted:
 
 
 class Recorder:
-    """A scribe that writes down what it is told, and answers as it was told to."""
+    """A turn writer that records its calls and answers as configured."""
 
     def __init__(self, *, allow: bool) -> None:
-        self.said: list[Any] = []
+        self.events: list[Any] = []
         self.allow = allow
         self.forever = False
-        self.told = TurnUsage()
+        self.usage_sum = TurnUsage()
         self.why: str | None = None
-        """Who denied a permission, and why."""
+        """The decider of a denied permission, and the reason."""
         self.words: list[str | None] = []
         """What questions are answered with, in order."""
         self.ran: list[tuple[str, bytes, bool]] = []
@@ -91,36 +91,36 @@ class Recorder:
         """What was shown of them."""
 
     async def text(self, text: str) -> None:
-        if self.said and self.said[-1][0] == "text":
-            self.said[-1] = ("text", self.said[-1][1] + text)
+        if self.events and self.events[-1][0] == "text":
+            self.events[-1] = ("text", self.events[-1][1] + text)
         else:
-            self.said.append(("text", text))
+            self.events.append(("text", text))
 
     async def end_block(self) -> None:
         return
 
     async def thinking(self, text: str) -> None:
-        self.said.append(("thinking", text))
+        self.events.append(("thinking", text))
 
     async def tool_request(self, invocation_id: str, tool_name: str, input_json: bytes, title: str | None = None,
                            parent_invocation_id: str | None = None, kind: str | None = None) -> None:
-        self.said.append(("request", tool_name, msgspec.json.decode(input_json)))
+        self.events.append(("request", tool_name, msgspec.json.decode(input_json)))
 
     async def tool_runs(self, invocation_id: str, input_json: bytes, *, printed: bool = False) -> None:
         self.ran.append((invocation_id, bytes(input_json), printed))
 
     async def tool_output(self, invocation_id: str, channel: str, text: str) -> None:
-        self.said.append(("output", channel, text))
+        self.events.append(("output", channel, text))
 
     async def tool_result(self, invocation_id: str, status: str, output_type: str, output: Any) -> None:
-        self.said.append(("result", status, output_type, output))
+        self.events.append(("result", status, output_type, output))
 
     async def ask(self, question: AgentQuestion) -> InteractionAnswer:
         if question.wants == "QUESTION":
             self.asked.append(msgspec.json.decode(question.input_json))
             text = self.words.pop(0)
             return InteractionAnswer(text is not None, None, text=text)
-        self.said.append(("ask", question.tool_name))
+        self.events.append(("ask", question.tool_name))
         if self.forever:
             await asyncio.get_running_loop().create_future()
         wanted = "allow_once" if self.allow else "reject_once"
@@ -128,19 +128,19 @@ class Recorder:
                                  self.why)
 
     async def usage(self, usage: TurnUsage) -> None:
-        self.told = merge_usage(self.told, usage)
+        self.usage_sum = merge_usage(self.usage_sum, usage)
 
     async def progress(self, percent: float) -> None:
-        self.said.append(("progress", percent))
+        self.events.append(("progress", percent))
 
     async def plan(self, steps: Sequence[PlanStep]) -> None:
-        self.said.append(("plan", [(step.content, step.status, step.priority) for step in steps]))
+        self.events.append(("plan", [(step.content, step.status, step.priority) for step in steps]))
 
     async def file(self, file: GivenFile, invocation_id: str | None = None) -> None:
-        self.said.append(("file", file.name, file.media_type, len(file.data), invocation_id))
+        self.events.append(("file", file.name, file.media_type, len(file.data), invocation_id))
 
     async def warn(self, code: str, message: str) -> None:
-        self.said.append(("warn", code))
+        self.events.append(("warn", code))
 
 
 def update(**fields: Any) -> dict[str, Any]:
@@ -204,9 +204,9 @@ async def prompted(agent: AcpAgent, recorder: Recorder) -> TurnOutcome:
 
 async def play(steps: list[dict[str, Any] | None], *, allow: bool = True, forever: bool = False,
                words: list[str | None] | None = None, why: str | None = None) -> tuple[Recorder, Scripted, Any]:
-    """One turn in which the agent says `steps`."""
+    """One turn in which the agent sends `steps`."""
     recorder = Recorder(allow=allow)
     recorder.forever, recorder.words, recorder.why = forever, words or [], why
-    async with opened({"session/prompt": steps}) as told:
-        outcome = await prompted(told.agent, recorder)
-    return recorder, told.process, outcome
+    async with opened({"session/prompt": steps}) as acp:
+        outcome = await prompted(acp.agent, recorder)
+    return recorder, acp.process, outcome

@@ -89,9 +89,9 @@ async def close(scene: Stage) -> None:
 
 
 def state(scene: Stage) -> dict[str, str]:
-    """What the agent last said of how it is set."""
-    said = scene.all("agent.text.done")[-1].payload.text
-    return dict(pair.split("=", 1) for pair in said.split() if "=" in pair)
+    """The last report of the agent about its settings."""
+    text = scene.all("agent.text.done")[-1].payload.text
+    return dict(pair.split("=", 1) for pair in text.split() if "=" in pair)
 
 
 async def refusal(scene: Stage) -> p.SessionError:
@@ -99,10 +99,10 @@ async def refusal(scene: Stage) -> p.SessionError:
 
 
 @pytest.mark.req("A-6", "A-7")
-async def test_what_it_says_that_it_can_is_what_it_can(name: str, tmp_path: Path) -> None:
-    async with opened(name, tmp_path) as (_, agent, told):
-        said = {feature for feature in ALL if told.payload.features[feature]}
-        assert said == agent.can
+async def test_the_declared_abilities_are_the_real_ones(name: str, tmp_path: Path) -> None:
+    async with opened(name, tmp_path) as (_, agent, report):
+        declared = {feature for feature in ALL if report.payload.features[feature]}
+        assert declared == agent.can
 
 
 @pytest.mark.req("A-6")
@@ -112,7 +112,7 @@ async def test_what_it_says_that_it_can_is_what_it_can(name: str, tmp_path: Path
     ("prompt_options", {"options": {"thinking": "high"}}, {"effort": "high"}),
     ("system_append", {"system_append": "be-brief"}, {"system": "be-brief"}),
 ])  # fmt: skip
-async def test_a_prompts_own_settings_reach_the_agent_or_are_refused(
+async def test_settings_of_a_prompt_reach_the_agent_or_are_refused(
     name: str, feature: str, asked: dict[str, Any], found: dict[str, str], tmp_path: Path
 ) -> None:
     async with opened(name, tmp_path) as (scene, agent, _):
@@ -136,7 +136,7 @@ async def test_a_prompts_own_settings_reach_the_agent_or_are_refused(
 
 @pytest.mark.req("A-6")
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "dps"])  # A dps agent keeps its mode to itself.
-async def test_a_mode_stays_until_it_is_switched_and_over_an_opening(name: str, tmp_path: Path) -> None:
+async def test_a_mode_stays_until_it_is_switched_also_after_a_reopening(name: str, tmp_path: Path) -> None:
     async with opened(name, tmp_path) as (scene, agent, _):
         await scene.send("control.mode.switch", p.ModeSwitch(mode="plan"))
         if "plan_mode" not in agent.can:
@@ -156,7 +156,7 @@ async def test_a_mode_stays_until_it_is_switched_and_over_an_opening(name: str, 
 @pytest.mark.req("A-6", "A-9")
 @pytest.mark.parametrize("name", ["acp", "acp-grouped", "builtin", CLAUDE])
 @pytest.mark.parametrize("mode", ["auto", "bypassPermissions", "acceptEdits"])
-async def test_no_mode_is_chosen_that_lets_tools_run_unasked(name: str, mode: str, tmp_path: Path) -> None:
+async def test_a_mode_that_lets_tools_run_without_asking_is_refused(name: str, mode: str, tmp_path: Path) -> None:
     async with opened(name, tmp_path) as (scene, _, _):
         await scene.prompt("state", mode=mode)
         assert (await refusal(scene)).error_code == "UNSUPPORTED_CAPABILITY"
@@ -168,45 +168,45 @@ async def test_no_mode_is_chosen_that_lets_tools_run_unasked(name: str, mode: st
 
 @pytest.mark.req("A-7", "T-3")
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "builtin"])  # Its memory is the transcript.
-async def test_a_later_opening_goes_on_or_says_that_it_does_not(name: str, tmp_path: Path) -> None:
+async def test_a_later_opening_continues_or_reports_that_it_does_not(name: str, tmp_path: Path) -> None:
     async with opened(name, tmp_path) as (scene, agent, _):
         await scene.turn("state")
         await close(scene)
-        heard = len(scene.heard)
+        already = len(scene.received)
         await reopen(scene, name, resume=True)
         await scene.turn("state")
-        again = scene.heard[heard:]
+        again = scene.received[already:]
         if "resume_session" in agent.can:
             assert state(scene)["loaded"] == "yes"
             assert [f.payload for f in again if f.type == "agent.error"] == []
         else:
             warnings = [f.payload for f in again if f.type == "agent.error"]
-            assert [(told.severity, told.error_code) for told in warnings] == [("warning", "UNSUPPORTED_CAPABILITY")]
+            assert [(one.severity, one.error_code) for one in warnings] == [("warning", "UNSUPPORTED_CAPABILITY")]
             assert "remembers nothing" in warnings[0].message
-        # What an agent tells of its conversation while it loads it is not told a second time; the numbers go on.
+        # Updates that an agent sends while it loads its conversation are not sent again; the numbers continue.
         assert [f.type for f in again if f.type.startswith("tool.")] == []
         assert len([f for f in again if f.type == "agent.text.done"]) <= 1
         assert [f.payload.turn_index for f in scene.all("session.turn.start")] == [0, 1]
 
 
 @pytest.mark.req("A-7")
-async def test_an_agent_that_has_forgotten_says_so_in_its_own_words(tmp_path: Path) -> None:
+async def test_an_agent_that_lost_its_conversation_reports_it(tmp_path: Path) -> None:
     async with stage(tmp_path, {"acp": misbehaving("--start=forgetful")}) as scene:
         await reopen(scene, "acp")
         await scene.turn("text:one")
         await close(scene)
         await reopen(scene, "acp", resume=True)
         await scene.turn("text:two")
-        told = scene.all("agent.error")[-1].payload
-        assert (told.severity, "no session misbehaving-" in told.message) == ("warning", True)
+        report = scene.all("agent.error")[-1].payload
+        assert (report.severity, "no session misbehaving-" in report.message) == ("warning", True)
         assert scene.text() == "onetwo"
 
 
 @pytest.mark.req("A-7", "D-6")
-async def test_what_an_agent_calls_its_conversation_outlives_the_runner(tmp_path: Path) -> None:
+async def test_the_agents_conversation_id_survives_the_runner(tmp_path: Path) -> None:
     agents = {"acp": misbehaving("--start=able")}
     async with stage(tmp_path, agents) as first:
-        told = await reopen(first, "acp")
+        report = await reopen(first, "acp")
         await first.turn("state")
     async with stage(tmp_path, agents, outbox=first.outbox, machine=first.machine) as second:
         second.session_id, second._control_seq = first.session_id, first._control_seq
@@ -218,14 +218,14 @@ async def test_what_an_agent_calls_its_conversation_outlives_the_runner(tmp_path
     async with stage(tmp_path, agents) as third:
         wanted = p.SessionOpen(session_id=third.session_id, agent_id="acp", workspace=str(tmp_path),
                                workspace_access="rw", resume=True)
-        await third.send("control.session.open", wanted, {"agent_session": told.metadata["agent_session"]})
+        await third.send("control.session.open", wanted, {"agent_session": report.metadata["agent_session"]})
         await third.turn("state")
         assert state(third)["loaded"] == "yes"
 
 
 @pytest.mark.req("A-5", "A-7")
 @pytest.mark.parametrize("name", [CLAUDE, "dps"])
-async def test_a_question_is_answered_in_words_or_not_at_all(name: str, tmp_path: Path) -> None:
+async def test_a_question_is_answered_with_text_or_declined(name: str, tmp_path: Path) -> None:
     async with opened(name, tmp_path) as (scene, _, _):
         await scene.prompt("question:which")
         asked = await scene.next("agent.interaction.request")
@@ -245,7 +245,7 @@ async def test_a_question_is_answered_in_words_or_not_at_all(name: str, tmp_path
         await scene.next("session.usage")
         assert state(scene) == {"answer": "None"}
 
-        # A yes without words is no answer.
+        # A grant without text is not an answer.
         await scene.prompt("question:which")
         await scene.answer(await scene.next("agent.interaction.request"), "allow")
         await scene.next("session.usage")
@@ -259,7 +259,7 @@ async def test_a_question_is_answered_in_words_or_not_at_all(name: str, tmp_path
 
 @pytest.mark.req("P-2", "A-5")
 @pytest.mark.needs("claude-sdk")
-async def test_a_changed_input_is_what_the_tool_runs_with(tmp_path: Path) -> None:
+async def test_a_tool_runs_with_the_changed_input(tmp_path: Path) -> None:
     async with opened("claude", tmp_path) as (scene, _, _):
         await scene.prompt("write:asked.txt")
         await scene.answer(await scene.next("agent.interaction.request"), "allow",
@@ -270,7 +270,7 @@ async def test_a_changed_input_is_what_the_tool_runs_with(tmp_path: Path) -> Non
 
 
 @pytest.mark.req("P-2", "A-5")
-async def test_a_changed_input_that_an_agent_cannot_take_is_a_no(tmp_path: Path) -> None:
+async def test_a_changed_input_that_an_agent_cannot_accept_is_a_denial(tmp_path: Path) -> None:
     async with opened("acp", tmp_path) as (scene, _, _):
         await scene.prompt("ask")
         await scene.answer(await scene.next("agent.interaction.request"), "allow", updated_input={"path": "other.txt"})
@@ -281,9 +281,9 @@ async def test_a_changed_input_that_an_agent_cannot_take_is_a_no(tmp_path: Path)
 @pytest.mark.req("A-1", "A-5")
 @pytest.mark.parametrize(("name", "words"), [
     ("acp", "ask"), needs("claude-sdk", "claude", "write:a.txt"), ("dps", "tool:a.txt")])
-async def test_held_to_reading_it_writes_nothing_and_nobody_is_asked(name: str, words: str, tmp_path: Path) -> None:
-    async with opened(name, tmp_path, workspace_access="ro") as (scene, _, told):
-        assert told.type == "session.capabilities"
+async def test_a_read_only_agent_writes_nothing_without_an_approval(name: str, words: str, tmp_path: Path) -> None:
+    async with opened(name, tmp_path, workspace_access="ro") as (scene, _, report):
+        assert report.type == "session.capabilities"
         await scene.turn(words)
         assert scene.all("agent.interaction.request") == []
         assert "may only read" in scene.all("agent.error")[-1].payload.message
@@ -293,23 +293,23 @@ async def test_held_to_reading_it_writes_nothing_and_nobody_is_asked(name: str, 
 @pytest.mark.req("A-1")
 @pytest.mark.parametrize(("name", "access"), [
     ("exec", "ro"), ("exec", "none"), ("acp", "none"), needs("claude-sdk", "claude", "none"), ("dps", "none")])
-async def test_an_access_that_nobody_can_hold_it_to_is_refused(name: str, access: str, tmp_path: Path) -> None:
-    async with opened(name, tmp_path, workspace_access=access) as (scene, _, told):
-        assert (told.payload.error_code, told.payload.fatal) == ("WORKSPACE_REFUSED", True)
+async def test_an_access_level_that_cannot_be_enforced_is_refused(name: str, access: str, tmp_path: Path) -> None:
+    async with opened(name, tmp_path, workspace_access=access) as (scene, _, report):
+        assert (report.payload.error_code, report.payload.fatal) == ("WORKSPACE_REFUSED", True)
         await scene.next("session.closed")
 
 
 @pytest.mark.req("A-1", "A-10")
-async def test_an_agent_in_a_mode_of_its_own_makes_no_claim(tmp_path: Path) -> None:
+async def test_an_agent_with_its_own_modes_makes_no_claim(tmp_path: Path) -> None:
     async with stage(tmp_path, {"acp": misbehaving("--start=auto")}) as scene:
-        told = await reopen(scene, "acp")
-        assert told.payload.features["permission"] == "never"
+        report = await reopen(scene, "acp")
+        assert report.payload.features["permission"] == "never"
         await close(scene)
         refused = await reopen(scene, "acp", workspace_access="ro")
         assert refused.payload.error_code == "WORKSPACE_REFUSED"
     async with stage(tmp_path, {"acp": misbehaving("--start=able")}) as scene:
         await reopen(scene, "acp", workspace_access="ro")
-        # What it does without asking cannot be held; it is said.
+        # A call without a question cannot be held; it is reported.
         await scene.turn("diff:notes.txt")
         assert "without asking" in scene.all("agent.error")[-1].payload.message
         await scene.turn("mode:auto text:there")
@@ -321,7 +321,7 @@ async def test_an_agent_in_a_mode_of_its_own_makes_no_claim(tmp_path: Path) -> N
 
 @pytest.mark.req("A-6")
 @pytest.mark.parametrize("name", ["acp-plain", "exec"])
-async def test_images_are_refused_by_name_where_they_are_not_taken(name: str, tmp_path: Path) -> None:
+async def test_images_are_refused_by_name_if_unsupported(name: str, tmp_path: Path) -> None:
     async with opened(name, tmp_path) as (scene, _, _):
         image = {"type": "image", "data": "", "media_type": "image/png"}
         await scene.send("control.prompt.request", p.PromptRequest(
@@ -333,7 +333,7 @@ async def test_images_are_refused_by_name_where_they_are_not_taken(name: str, tm
 
 @pytest.mark.req("A-6", "T-6")
 @pytest.mark.parametrize("name", ["acp", "acp-plain", "exec"])
-async def test_compaction_is_refused_by_name_where_there_is_none(name: str, tmp_path: Path) -> None:
+async def test_compaction_is_refused_by_name_if_unsupported(name: str, tmp_path: Path) -> None:
     async with opened(name, tmp_path) as (scene, _, _):
         await scene.send("control.session.compact", p.SessionCompact(request_id="r"))
         error = await refusal(scene)

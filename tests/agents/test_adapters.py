@@ -58,18 +58,18 @@ def process(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def agents(request: pytest.FixtureRequest, adapter: str) -> dict[str, AgentSpec]:
-    """All of them; the model that the builtin one asks runs only where it is the one that is looked at."""
+    """All adapters; the model server runs only for the builtin one."""
     if adapter != "builtin":
         return PROCESSES
     server: ModelServer = request.getfixturevalue("model_server")
     return {**PROCESSES, "builtin": builtin(server)}
 
 
-def words(adapter: str, said: str) -> str:
+def words(adapter: str, script: str) -> str:
     """What the agents of this suite understand, in the words that the model server does."""
     if adapter != "builtin":
-        return said
-    return " ".join(f"[[{word.replace('text:', 'say:')}]]" for word in said.split())
+        return script
+    return " ".join(f"[[{word.replace('text:', 'say:')}]]" for word in script.split())
 
 
 @pytest.mark.req("T-3", "A-7")
@@ -83,7 +83,7 @@ async def test_turns_follow_each_other(adapter: str, agents: dict[str, AgentSpec
 
 
 @pytest.mark.req("E-5", "D-3")
-async def test_a_flood_arrives_whole_and_in_bounded_frames(
+async def test_a_flood_arrives_complete_in_bounded_frames(
     adapter: str, agents: dict[str, AgentSpec], tmp_path: Path
 ) -> None:
     async with stage(tmp_path, agents) as scene:
@@ -93,7 +93,7 @@ async def test_a_flood_arrives_whole_and_in_bounded_frames(
         done = scene.all("agent.text.done")
         assert len(done) > 16
         assert all(json_size(f.payload.text) <= MAX_BLOCK_BYTES for f in done)
-        assert all(len(encode(f)) <= MAX_FRAME_BYTES for f in scene.heard)
+        assert all(len(encode(f)) <= MAX_FRAME_BYTES for f in scene.received)
 
 
 HOLDING = """
@@ -104,7 +104,7 @@ for i in range(256): sys.stdout.write(f"{i:010d}" + "x" * 8181 + "\\n")
 
 @pytest.mark.req("D-3")
 @pytest.mark.parametrize("limit_kib", [64, 100, 256, 512, 1024])
-async def test_a_small_buffer_holds_the_agent_back_and_loses_no_text(limit_kib: int, tmp_path: Path) -> None:
+async def test_a_small_buffer_slows_the_agent_and_loses_no_text(limit_kib: int, tmp_path: Path) -> None:
     outbox = MemoryOutbox(limit_bytes=limit_kib * KIB)
     agents = {"exec": program(HOLDING)}
     async with stage(tmp_path, agents, outbox=outbox, outbox_bytes=limit_kib * KIB) as scene:
@@ -126,15 +126,15 @@ async def test_a_small_buffer_holds_the_agent_back_and_loses_no_text(limit_kib: 
 
 
 @pytest.mark.req("A-2", "A-4")
-@pytest.mark.parametrize(("said", "code"), [("text:so hang", "SIGNAL_EXIT"), ("quit:3 text:so hang", "PROCESS_EXIT"),
-                                            ("quit:0 text:so hang", None)])
+@pytest.mark.parametrize(("script", "code"), [
+    ("text:so hang", "SIGNAL_EXIT"), ("quit:3 text:so hang", "PROCESS_EXIT"), ("quit:0 text:so hang", None)])
 @pytest.mark.parametrize("end", ["cancel", "close"])
-async def test_the_exit_of_a_program_that_was_asked_to_end_is_reported(
-    said: str, code: str | None, end: str, tmp_path: Path
+async def test_the_exit_of_a_program_that_was_ended_is_reported(
+    script: str, code: str | None, end: str, tmp_path: Path
 ) -> None:
     async with stage(tmp_path, PROCESSES) as scene:
         await scene.open("exec")
-        await scene.prompt(said)
+        await scene.prompt(script)
         await scene.next("agent.text.delta")
         if end == "cancel":
             await scene.cancel()
@@ -152,11 +152,11 @@ async def test_the_exit_of_a_program_that_was_asked_to_end_is_reported(
 
 
 @pytest.mark.req("A-2", "A-8")
-@pytest.mark.parametrize(("said", "code"), [("text:so exit:3", "PROCESS_EXIT"), ("text:so kill:9", "SIGNAL_EXIT")])
-async def test_a_process_that_fails_is_told_of(process: str, said: str, code: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("script", "code"), [("text:so exit:3", "PROCESS_EXIT"), ("text:so kill:9", "SIGNAL_EXIT")])
+async def test_a_process_that_fails_is_reported(process: str, script: str, code: str, tmp_path: Path) -> None:
     async with stage(tmp_path, PROCESSES) as scene:
         await scene.open(process)
-        assert (await scene.turn(said)).payload.stop_reason == "error"
+        assert (await scene.turn(script)).payload.stop_reason == "error"
         error = scene.all("agent.error")[0].payload
         assert (error.error_code, error.severity) == (code, "fatal")
         assert scene.text() == "so"
@@ -165,7 +165,9 @@ async def test_a_process_that_fails_is_told_of(process: str, said: str, code: st
 
 
 @pytest.mark.req("A-4", "T-3")
-async def test_a_cancel_ends_what_ignores_it(adapter: str, agents: dict[str, AgentSpec], tmp_path: Path) -> None:
+async def test_a_cancel_ends_a_process_that_ignores_it(
+    adapter: str, agents: dict[str, AgentSpec], tmp_path: Path
+) -> None:
     async with stage(tmp_path, agents, timeouts=QUICK) as scene:
         await scene.open(adapter)
         await scene.prompt(words(adapter, "text:so hang"))
@@ -201,7 +203,7 @@ async def test_a_prompt_that_outlives_its_timeout_is_cancelled(
 
 
 @pytest.mark.req("E-5", "A-8")
-async def test_what_only_acp_agents_do(tmp_path: Path) -> None:
+async def test_only_acp_agents_have_these_features(tmp_path: Path) -> None:
     async with stage(tmp_path, PROCESSES) as scene:
         await scene.open("acp")
         await scene.turn(f"tool-output:{MIB}")

@@ -14,7 +14,7 @@ LABELS = ["Red", "blue, cold", "2"]
     ("red", 0), (" RED\n", 0), ("1", 0), ("blue, cold", 1), ("2", 2), ("3", 2), ("4", None), ("0", None), ("", None),
     ("redd", None), ("-1", None), ("²", None),
 ])  # fmt: skip
-def test_one_choice(text: str, index: int | None) -> None:
+def test_a_single_choice_is_parsed(text: str, index: int | None) -> None:
     assert picked(text, LABELS) == index
 
 
@@ -23,5 +23,5 @@ def test_one_choice(text: str, index: int | None) -> None:
     ("blue, cold", [1], []), ("red; 2", [0, 2], []), ("1, 1, red", [0], []), ('["blue, cold", "red"]', [1, 0], []),
     ("red, green", [0], ["green"]), ("", [], []), (" , ", [], []), ("[1]", [], ["[1]"]),
 ])  # fmt: skip
-def test_several_choices(text: str, found: list[int], rest: list[str]) -> None:
+def test_several_choices_are_parsed(text: str, found: list[int], rest: list[str]) -> None:
     assert picked_several(text, LABELS) == (found, rest)

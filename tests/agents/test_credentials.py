@@ -26,13 +26,13 @@ def spec(command: str, adapter: str = "acp", **more: Any) -> AgentSpec:
     (spec("gemini"), []),
     (spec("/bin/sh", "exec"), []),
 ])
-def test_what_is_set_here_and_not_passed_on_is_named_for_programs_that_could_use_it(
+def test_a_set_credential_that_is_not_passed_is_named_for_programs_that_could_use_it(
     agent: AgentSpec, left: list[str]
 ) -> None:
     assert not_passed_on(agent, HERE) == left
 
 
-def test_what_is_to_be_passed_on_and_is_not_set_is_named() -> None:
+def test_a_credential_to_pass_that_is_not_set_is_named() -> None:
     assert not_set(spec("goose", env_pass=["OPENAI_API_KEY", "GEMINI_API_KEY", "XAI_API_KEY"]), HERE) == [
         "GEMINI_API_KEY", "XAI_API_KEY"]
 
@@ -43,13 +43,13 @@ def test_what_is_to_be_passed_on_and_is_not_set_is_named() -> None:
     ("INTERLOCK_KEY", "not the name"),
     ("RAWP_TOKEN", "not the name"), ("A KEY", "not the name"), ("", "not the name"), ("K=KEY", "not the name"),
     ("KEY" * 50, "not the name")])
-def test_only_a_credential_may_be_passed_on(name: str, sentence: str) -> None:
+def test_only_credentials_may_be_passed_on(name: str, sentence: str) -> None:
     # Another variable could end an agent's asking, and no check would have seen it.
     with pytest.raises(ValueError, match=sentence):
         spec("goose", env_pass=[name])
 
 
-def test_a_credential_has_one_place() -> None:
+def test_a_credential_is_configured_in_one_place() -> None:
     with pytest.raises(ValueError, match="leave one of the two out"):
         spec("goose", env={"OPENAI_API_KEY": "k"}, env_pass=["OPENAI_API_KEY"])
 
@@ -57,5 +57,5 @@ def test_a_credential_has_one_place() -> None:
 @pytest.mark.parametrize("name", [
     "ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN", "AWS_ACCESS_KEY_ID", "GITHUB_TOKEN", "AWS_SECRET_ACCESS_KEY",
     "GOOGLE_APPLICATION_CREDENTIALS", "OPENAI_APIKEY", "PASSWORD", "MISTRAL_API_KEY_2"])
-def test_the_names_that_credentials_have_are_known(name: str) -> None:
+def test_the_usual_names_of_credentials_are_known(name: str) -> None:
     assert spec("goose", env_pass=[name]).env_pass == [name]

@@ -36,7 +36,7 @@ def evidence(*tools: tuple[str, Any], **fields: Any) -> Evidence:
     (READ_COMMAND, "ran unasked", False, True), (SLASH_COMMAND, "ran unasked", False, False), ("shell", "not tried",
     False, False),
 ])
-def test_what_ran_unasked_counts_unless_it_only_reads_or_comes_after_a_yes(
+def test_an_unasked_run_counts_unless_it_only_reads_or_follows_a_grant(
         tool: str, state: str, worse: bool, reads: bool) -> None:
     seen = evidence((tool, state))
     assert (seen.saw_worse, seen.reads_unasked) == (worse, reads)
@@ -51,12 +51,12 @@ FULL = evidence(("shell", "asked"), ("edit", "asked"))
     (evidence(cut_short=True, version="2"), False), (evidence(("a", "asked"), ("b", "asked"), cut_short=True), False),
     (evidence(("a", "not tried"), ("b", "did not end"), cut_short=True), True),
 ])
-def test_a_check_that_was_cut_short_replaces_no_fuller_one_of_the_same_agent(made: Evidence, stays: bool) -> None:
+def test_an_interrupted_check_does_not_replace_a_complete_one(made: Evidence, stays: bool) -> None:
     assert kept(FULL, made) is (FULL if stays else made)
     assert kept(None, made) is made
 
 
-def test_records_are_read_as_they_were_written_and_the_oldest_makes_room(tmp_path: Path) -> None:
+def test_records_are_read_as_written_and_the_oldest_is_removed(tmp_path: Path) -> None:
     records: dict[str, Evidence] = {}
     for number in range(MAX_RECORDS + 1):
         raw = with_record(records, evidence(agent_id=f"a{number}", checked=f"2026-01-{number:03}"))
@@ -68,7 +68,7 @@ def test_records_are_read_as_they_were_written_and_the_oldest_makes_room(tmp_pat
 
 
 @pytest.mark.parametrize("raw", [b"", b"[]", b"{", b'{"a":{}}', b"\xff", b" " * (MAX_FILE_BYTES + 1)])
-def test_without_evidence_that_can_be_read_nothing_is_believed(tmp_path: Path, raw: bytes) -> None:
+def test_unreadable_evidence_counts_as_none(tmp_path: Path, raw: bytes) -> None:
     assert read(tmp_path) == {}
     (tmp_path / FILE_NAME).write_bytes(raw)
     assert read(tmp_path) == {}
@@ -79,11 +79,11 @@ SPEC = AgentSpec(adapter="acp", command="agent", args=["--acp"], env={"A": "1"})
 
 @pytest.mark.parametrize("change", [
     {"args": []}, {"env": {"A": "2"}}, {"mode": "plan"}, {"adapter": "dps"}, {"command": "b"}])
-def test_a_digest_changes_with_what_decides_how_an_agent_asks(change: dict[str, Any]) -> None:
+def test_a_digest_changes_with_everything_that_decides_how_an_agent_asks(change: dict[str, Any]) -> None:
     assert settings_digest(msgspec.structs.replace(SPEC, **change), {}) != settings_digest(SPEC, {})
 
 
-def test_a_digest_is_of_the_program_that_would_be_started(tmp_path: Path) -> None:
+def test_a_digest_covers_the_program_that_would_start(tmp_path: Path) -> None:
     program = tmp_path / "agent"
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)

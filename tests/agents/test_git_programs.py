@@ -30,7 +30,7 @@ def listed(**values: str) -> list[GitSetting]:
     ("includeif__onbranch:main__path", "../tools/x.py"), ("gpg__ssh__program", "tools/x.py"),
     ("submodule__a__update", "!tools/x.py"), ("init__templatedir", "tools"),
 ])
-def test_a_file_that_a_setting_names_runs_or_is_read(key: str, value: str) -> None:
+def test_a_file_named_by_a_git_program_setting_counts(key: str, value: str) -> None:
     assert programs(**{key: value}).why("/srv/work/tools/x.py")
     assert programs(**{key: value}).why("/srv/work/other/x.py") is None
 
@@ -40,17 +40,17 @@ def test_a_file_that_a_setting_names_runs_or_is_read(key: str, value: str) -> No
     ("core__hookspath", ""), ("core__hookspath", "/dev/null"), ("commit__template", "tools/x.py"),
     ("user__name", "tools/x.py"), ("submodule__a__update", "merge"),
 ])
-def test_a_file_that_no_program_setting_names_does_not(key: str, value: str) -> None:
+def test_a_file_that_no_program_setting_names_does_not_count(key: str, value: str) -> None:
     assert programs(**{key: value}).why("/srv/work/tools/x.py") is None
 
 
-def test_a_link_in_the_place_of_a_directory_above_it_does() -> None:
+def test_a_link_that_replaces_a_directory_above_it_counts() -> None:
     for key, value in (("core__hookspath", "a/hooks"), ("core__fsmonitor", "a/x"), ("include__path", "../a/x")):
         assert programs(**{key: value}).why("/srv/work/a", "link")
         assert programs(**{key: value}).why("/srv/work/a", "file") is None
 
 
-def test_attributes_that_switch_on_a_driver_with_a_program_do() -> None:
+def test_attributes_that_enable_a_driver_with_a_program_count() -> None:
     found = programs(filter__lfs__clean="git-lfs clean -- %f", diff__pdf__textconv="pdftotext",
                      merge__ours__driver="true", filter__empty__required="true")
 
@@ -84,7 +84,7 @@ def test_a_key_that_an_agent_wrote_is_shown_short_and_without_control_characters
         assert len(why.encode()) < 250
 
 
-def test_what_git_prints_is_read_with_the_place_that_relative_paths_start_from() -> None:
+def test_git_output_is_read_with_the_base_of_relative_paths() -> None:
     printed = (b"file:.git/config\0core.fsmonitor\nx\ny\0command line:\0safe.directory\n*\0"
                b"file:/home/ada/.gitconfig\0a.b\0")
 

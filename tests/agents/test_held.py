@@ -31,7 +31,7 @@ def checked(verdict: Verdict, digest: str) -> Evidence:
     ("required", "asks", "old", "command (changed since its check)"),
     ("required", "command", "d", "command (checked 2026-11-22, v7.1)"),
 ])
-def test_a_check_of_the_agent_as_it_is_wins_over_its_table(
+def test_a_check_of_the_current_agent_overrides_its_table(
     evidence: Literal["declared", "required"], verdict: Verdict, digest: str, line: str
 ) -> None:
     spec = AgentSpec(adapter="acp", command="m", evidence=evidence)
@@ -44,7 +44,7 @@ def test_a_check_of_the_agent_as_it_is_wins_over_its_table(
 
 
 @pytest.mark.parametrize(("evidence", "held"), [("declared", "asks"), ("required", "command")])
-def test_a_check_that_saw_nothing_leaves_it_to_the_table(
+def test_a_check_without_observations_leaves_it_to_the_table(
     evidence: Literal["declared", "required"], held: Held
 ) -> None:
     found = msgspec.structs.replace(checked("command", "d"),
@@ -59,7 +59,7 @@ def test_a_check_that_saw_nothing_leaves_it_to_the_table(
 
 @pytest.mark.parametrize(("evidence", "line"), [
     ("declared", "asks (not checked)"), ("required", "command (not checked)")])
-def test_without_a_check_the_table_says_whether_it_is_believed(
+def test_without_a_check_the_table_decides(
     evidence: Literal["declared", "required"], line: str
 ) -> None:
     assert phrase(holding_of(AgentSpec(adapter="acp", command="m", evidence=evidence), None, "")) == line
@@ -71,12 +71,12 @@ def test_without_a_check_the_table_says_whether_it_is_believed(
     (AgentSpec(adapter="none"), "command (its adapter never asks)"),
     (AgentSpec(adapter="acp", command="m", asks=False), "command (asks = false)"),
 ])
-def test_what_interlock_gates_itself_and_what_never_asks_need_no_check(spec: AgentSpec, line: str) -> None:
+def test_agents_that_interlock_gates_or_that_never_ask_need_no_check(spec: AgentSpec, line: str) -> None:
     assert not needs_check(spec)
     assert phrase(holding_of(spec, checked("command", "d"), "d")) == line
 
 
-def test_each_mode_that_a_check_saw_asking_counts_as_asking() -> None:
+def test_each_mode_that_a_check_observed_asking_counts_as_asking() -> None:
     found = msgspec.structs.replace(checked("asks", "d"), tools=[
         ToolEvidence(tool="mode change", state="asked", how="plan"),
         ToolEvidence(tool="mode change", state="ran unasked", how="yolo"),
@@ -86,16 +86,16 @@ def test_each_mode_that_a_check_saw_asking_counts_as_asking() -> None:
     assert as_held(spec, holding_of(spec, found, "d"), found).asking_modes == ["own", "approve", "plan"]
 
 
-def test_a_runner_offers_its_agents_with_how_each_is_held() -> None:
+def test_a_runner_offers_each_agent_with_the_way_it_is_held() -> None:
     held = Holding(held="command", why="being checked")
 
     assert [(one.agent_id, one.holding) for one in offers({"m": AgentSpec(adapter="acp"), "shell": SHELL}, {},
                                                           {"m": held})] == [("m", held), ("shell", None)]
 
 
-def test_each_word_has_its_meaning() -> None:
+def test_each_term_has_its_meaning() -> None:
     assert set(MEANINGS) == set(Held.__args__)
 
 
-def test_a_long_version_is_cut() -> None:
+def test_a_long_version_is_truncated() -> None:
     assert len(phrase(Holding(held="asks", why="w" * 999, version="v" * 999))) < 420

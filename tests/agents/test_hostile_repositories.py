@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.req("H-13")]
 IGNORES = ("claude-acp", "kilo", "opencode")
 """Agents that are made to ignore a repository's files."""
 ASKED = ("codex-acp", "copilot", "gemini", "kimi", "pi", "qwen", "vibe")
-"""Agents whose start waits for a yes."""
+"""Agents whose start waits for an approval."""
 
 
 def groups(attacks: Sequence[Attack]) -> list[list[Attack]]:
@@ -42,11 +42,11 @@ CASES = [(name, group) for name in (*IGNORES, *ASKED) for group in groups(ATTACK
 NAMES = ["-".join([name, *(one.name for one in group)]) for name, group in CASES]
 
 
-async def open_with(scene: Stage, name: str, said: bytes) -> None:
-    """Open as the gateway does after a yes to what was reported."""
+async def open_with(scene: Stage, name: str, reported: bytes) -> None:
+    """Open as the gateway does after a grant of the reported files."""
     await scene.send("control.session.open", p.SessionOpen(
         session_id=scene.session_id, agent_id=name, workspace_access="rw", workspace=str(scene.workspace),
-        trusted_files=hashlib.sha256(said).hexdigest()))
+        trusted_files=hashlib.sha256(reported).hexdigest()))
     await scene.next("session.capabilities")
 
 
@@ -63,7 +63,7 @@ def ran(planted: list[Planted]) -> list[str]:
 
 
 @pytest.mark.parametrize(("name", "attacks"), CASES, ids=NAMES)
-async def test_nothing_of_a_hostile_repository_runs_unasked(
+async def test_nothing_in_a_hostile_repository_runs_without_approval(
     name: str, attacks: list[Attack], tmp_path: Path, model_server: ModelServer
 ) -> None:
     (tmp_path / "home").mkdir()
@@ -85,7 +85,7 @@ async def test_nothing_of_a_hostile_repository_runs_unasked(
 
 
 @pytest.mark.needs("goose")
-async def test_goose_runs_a_repositorys_hooks_after_a_yes_and_not_before(goose: ThirdParty, tmp_path: Path) -> None:
+async def test_goose_runs_repository_hooks_only_after_a_grant(goose: ThirdParty, tmp_path: Path) -> None:
     spec = AgentSpec(adapter="acp", command=str(goose.command), args=list(goose.args), env=dict(goose.env),
                      mode="approve")
     planted = plant(goose.workspace, tmp_path / "seen", *ATTACKS["goose"])
@@ -93,27 +93,27 @@ async def test_goose_runs_a_repositorys_hooks_after_a_yes_and_not_before(goose: 
         await scene.open("goose")
         asked = await scene.next("session.error")
         assert asked.payload.error_code == Code.WORKSPACE_NOT_TRUSTED
-        said = bytes(asked.payload.workspace_files)
-        assert str(planted[0].trace) in said.decode()
+        reported = bytes(asked.payload.workspace_files)
+        assert str(planted[0].trace) in reported.decode()
         await scene.next("session.closed")
         assert ran(planted) == []
 
-        await open_with(scene, "goose", said)
+        await open_with(scene, "goose", reported)
         await refused_shell(scene)
         assert ran(planted) == ["hooks"], "the repository is a hostile one: what was asked about runs after the yes"
         assert not (goose.workspace / "shell.txt").exists()
 
 
 @pytest.mark.needs("claude-sdk")
-async def test_claude_is_asked_about_if_it_is_to_read_them(claude: ThirdParty, tmp_path: Path) -> None:
+async def test_claude_needs_approval_before_it_reads_hooks(claude: ThirdParty, tmp_path: Path) -> None:
     hooks = next(one for one in ATTACKS["claude"] if one.name == "hooks")
     planted = plant(claude.workspace, tmp_path / "seen", hooks)
     spec = AgentSpec(adapter="claude", env=dict(claude.env), workspace_files="ask")
     async with stage(claude.workspace, {"claude": spec}) as scene:
         await scene.open("claude")
-        said = bytes((await scene.next("session.error")).payload.workspace_files)
+        reported = bytes((await scene.next("session.error")).payload.workspace_files)
         await scene.next("session.closed")
         assert ran(planted) == []
-        await open_with(scene, "claude", said)
+        await open_with(scene, "claude", reported)
         await refused_shell(scene)
         assert ran(planted) == ["hooks"]

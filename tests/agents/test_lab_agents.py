@@ -48,7 +48,7 @@ def words(scene: Stage) -> str:
 
 @pytest.mark.req("A-7", "T-2", "P-7")
 @pytest.mark.parametrize("name", COUNT)
-async def test_the_tokens_of_each_turn_are_its_own(name: str, opened: Opener) -> None:
+async def test_tokens_are_counted_per_turn(name: str, opened: Opener) -> None:
     scene = await opened(name)
     for _ in range(2):
         await scene.prompt("hello [[chunks:3]]")
@@ -61,7 +61,7 @@ async def test_the_tokens_of_each_turn_are_its_own(name: str, opened: Opener) ->
 @pytest.mark.req("A-5", "A-7")
 @pytest.mark.parametrize("name", ASK)
 @pytest.mark.parametrize("decision", ["allow", "deny"])
-async def test_a_command_runs_only_after_a_yes(name: str, decision: Any, opened: Opener) -> None:
+async def test_a_command_runs_only_after_a_grant(name: str, decision: Any, opened: Opener) -> None:
     scene = await opened(name)
     await scene.prompt("please [[tool:echo hi > made.txt; cat made.txt]]")
     asked = await scene.next("agent.interaction.request")
@@ -97,12 +97,12 @@ async def test_an_agent_works_behind_walls(name: str, kind: Any, tmp_path: Path,
             await scene.answer(frame, "allow")
         assert frame.payload.stop_reason == "end_turn"
         assert (scene.workspace / "made.txt").read_text() == "hi\n"
-        assert "the-key-itself" not in repr(scene.heard)
+        assert "the-key-itself" not in repr(scene.received)
         assert (await scene.turn("again [[chunks:1]]")).payload.stop_reason == "end_turn"
 
 
 @pytest.mark.req("A-2", "A-5")
-async def test_a_no_to_codex_is_not_a_cancel(opened: Opener) -> None:
+async def test_a_denial_to_codex_is_not_a_cancel(opened: Opener) -> None:
     scene = await opened("codex-acp")
     wanted = {"cmd": "echo hi > made.txt", "sandbox_permissions": "require_escalated", "justification": "to write"}
     await scene.prompt(f"[[call:exec_command {json.dumps(wanted)}]]")
@@ -114,7 +114,7 @@ async def test_a_no_to_codex_is_not_a_cancel(opened: Opener) -> None:
 
 @pytest.mark.req("A-7")
 @pytest.mark.parametrize("name", ["codex-acp", "pi"])
-async def test_the_output_of_an_agents_own_terminal_is_kept(name: str, opened: Opener) -> None:
+async def test_output_of_the_agents_own_terminal_is_stored(name: str, opened: Opener) -> None:
     scene = await opened(name)
     await scene.prompt("please [[tool:sleep 0.3; echo seen; exit 3]]")
     result = (await scene.next("tool.invoke.result")).payload

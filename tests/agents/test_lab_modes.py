@@ -47,7 +47,7 @@ def writes(place: Path) -> str:
 
 
 async def asks_or_does_nothing(scene: Stage, words: str, made: Path) -> None:
-    """The turn ends without the file, whatever was asked about: each question is answered no."""
+    """The turn ends without the file, and each question is denied."""
     await scene.prompt(words, only_if_asks=True)
     while (frame := await scene.next("agent.interaction.request", "session.turn.end", "session.error")).type == (
             "agent.interaction.request"):
@@ -58,7 +58,7 @@ async def asks_or_does_nothing(scene: Stage, words: str, made: Path) -> None:
 
 
 @pytest.mark.parametrize("name", OPENED_IN)
-async def test_an_agent_without_a_mode_in_its_config_is_put_into_one_in_which_it_asks(name: str, opens: Opens) -> None:
+async def test_an_agent_without_a_configured_mode_is_put_into_an_asking_one(name: str, opens: Opens) -> None:
     async with opens(name, bare=True) as scene:
         features = (await scene.next("session.capabilities")).payload.features
         assert features["permission"] == "asks"
@@ -67,7 +67,7 @@ async def test_an_agent_without_a_mode_in_its_config_is_put_into_one_in_which_it
 
 
 @pytest.mark.parametrize(("name", "mode"), OTHERS)
-async def test_in_each_other_mode_that_counts_as_asking_nothing_runs_without_a_yes(
+async def test_in_every_asking_mode_nothing_runs_without_a_grant(
     name: str, mode: str, opens: Opens
 ) -> None:
     async with opens(name, mode) as scene:
@@ -79,7 +79,7 @@ async def test_in_each_other_mode_that_counts_as_asking_nothing_runs_without_a_y
 @pytest.mark.parametrize(("name", "mode"), [
     ("claude-acp", "auto"), ("codex-acp", "agent"), ("goose", "auto"), ("qwen", "yolo"), ("vibe", "accept-edits"),
 ])  # fmt: skip
-async def test_in_a_mode_that_does_not_ask_no_prompt_starts_without_a_yes_to_it(
+async def test_in_a_mode_that_does_not_ask_every_prompt_needs_a_grant(
     name: str, mode: str, opens: Opens
 ) -> None:
     async with opens(name, mode) as scene:
@@ -91,13 +91,13 @@ async def test_in_a_mode_that_does_not_ask_no_prompt_starts_without_a_yes_to_it(
 
 
 @pytest.mark.parametrize("name", ["opencode", "kilo"])
-async def test_without_what_makes_it_ask_no_mode_of_it_counts(name: str, opens: Opens) -> None:
+async def test_without_its_asking_setting_no_mode_counts_as_asking(name: str, opens: Opens) -> None:
     async with opens(name, bare=True) as scene:
         assert (await scene.next("session.capabilities")).payload.features["permission"] == "never"
 
 
 @pytest.mark.parametrize("words", ["/yolo", "/allow-all on"])
-async def test_copilots_own_switch_is_reported_and_taken_back(words: str, opens: Opens) -> None:
+async def test_copilots_own_switch_is_reported_and_reverted(words: str, opens: Opens) -> None:
     async with opens("copilot") as scene:
         assert (await scene.next("session.capabilities")).payload.features["permission"] == "asks"
         await scene.prompt(words, only_if_asks=True)

@@ -59,7 +59,7 @@ def subject(asked: Frame) -> dict[str, Any]:
 
 
 async def allowed(scene: Stage, words: str) -> dict[str, Any]:
-    """The subject of the one question of a turn that is answered yes, and in which nothing else is reported."""
+    """The subject of the only question of a turn, which is granted; nothing else is reported."""
     await scene.prompt(words)
     asked = await scene.next("agent.interaction.request")
     await scene.answer(asked, "allow")
@@ -78,7 +78,7 @@ async def test_a_command_is_read_byte_for_byte(name: str, opened: Opener) -> Non
 
 
 @pytest.mark.parametrize("name", [name for name in READ if name != "qwen"])
-async def test_a_file_change_is_read_whole(name: str, opened: Opener) -> None:
+async def test_a_file_change_is_read_completely(name: str, opened: Opener) -> None:
     scene = await opened(name)
     made = scene.workspace / "made.txt"
     read = await allowed(scene, f"[[do:write {json.dumps({'path': str(made), 'content': 'a `b`'})}]]")
@@ -101,7 +101,7 @@ async def test_a_file_change_is_read_whole(name: str, opened: Opener) -> None:
     ("kilo", ("bash", {"command": "touch a", "workdir": "sub", "description": "x"}), None),
     ("kilo", ("task", {"description": "list", "prompt": "say hello", "subagent_type": "general"}), None),
 ])  # fmt: skip
-async def test_a_call_is_read_with_all_that_it_was_given(
+async def test_a_call_is_read_with_all_its_arguments(
     agent: str, call: tuple[str, dict[str, Any]], read: dict[str, Any] | None, opened: Opener
 ) -> None:
     scene = await opened(agent)
@@ -142,7 +142,9 @@ def fetch_service() -> Iterator[str]:
 
 
 @pytest.mark.req("H-12")
-async def test_kimis_fetch_asks_nothing_and_is_reported(tmp_path: Path, fetch_service: str, opened: Opener) -> None:
+async def test_kimis_fetch_runs_without_a_question_and_is_reported(
+    tmp_path: Path, fetch_service: str, opened: Opener
+) -> None:
     service = f'[services.moonshot_fetch]\nbase_url = "{fetch_service}"\napi_key = "not-a-key"\n'
     scene = await opened("kimi", more=(".kimi-code/config.toml", service))
     await scene.prompt(f"[[call:FetchURL {json.dumps({'url': 'http://203.0.113.7/x'})}]]")
@@ -165,7 +167,7 @@ EOF
 """
 
 
-async def test_codex_acps_file_change_is_read_from_what_it_announced(opened: Opener) -> None:
+async def test_codex_acps_file_change_is_read_from_its_announcement(opened: Opener) -> None:
     scene = await opened("codex-acp")
     (scene.workspace / "a.txt").write_text("one\n")
     found = await allowed(scene, f"[[call:exec_command {json.dumps({'cmd': PATCH})}]]")
@@ -183,7 +185,7 @@ async def test_codex_acps_moved_file_is_only_described(opened: Opener) -> None:
     assert (scene.workspace / "moved.txt").exists()
 
 
-async def test_geminis_mcp_tool_is_read_from_its_words(tmp_path: Path, opened: Opener) -> None:
+async def test_geminis_mcp_tool_is_read_from_its_text(tmp_path: Path, opened: Opener) -> None:
     scene = await opened("gemini", settings={
         "security": {"auth": {"selectedType": "gemini-api-key"}, "folderTrust": {"enabled": False}},
         "mcpServers": {"chk": {"command": sys.executable, "args": ["-I", str(MODULE), str(tmp_path / "work")]}}})

@@ -42,7 +42,7 @@ def http_hello(*, http: bool) -> dict[str, Any]:
 
 @pytest.mark.anyio
 @pytest.mark.req("Y-13")
-async def test_an_agent_gets_programs_and_addresses_with_secrets_of_the_runners_environment() -> None:
+async def test_an_agent_gets_programs_and_urls_with_secrets_of_the_runners_environment() -> None:
     files, docs = await opened(spec(files=FILES, docs=DOCS), http_hello(http=True), "/usr/bin:/bin")
     assert files["name"] == "files"
     assert files["command"] in ("/usr/bin/sh", "/bin/sh")
@@ -54,14 +54,14 @@ async def test_an_agent_gets_programs_and_addresses_with_secrets_of_the_runners_
 
 @pytest.mark.anyio
 @pytest.mark.req("Y-13")
-async def test_an_agent_that_takes_no_server_over_http_is_not_started_without_it() -> None:
+async def test_an_agent_that_accepts_no_http_server_is_not_started_without_it() -> None:
     with pytest.raises(AgentStartFailed, match=r"does not support MCP servers over HTTP .* lists docs"):
         await opened(spec(docs=DOCS), http_hello(http=False))
     assert await opened(spec(files=FILES), HELLO)
 
 
 @pytest.mark.req("Y-13")
-def test_claude_code_gets_them_by_its_words_and_their_secrets_by_its_environment(tmp_path: Path) -> None:
+def test_claude_code_gets_servers_by_arguments_and_secrets_by_environment(tmp_path: Path) -> None:
     given = msgspec.convert({"adapter": "claude", "mcp": {"files": FILES, "docs": DOCS}}, AgentSpec)
     servers = servers_of("claude", given, SECRETS, "/usr/bin:/bin")
     start = launch(AgentStart("s", "claude", given, "/", {"HOME": str(tmp_path)}, servers=servers), tmp_path / "none")
@@ -82,7 +82,7 @@ def test_claude_code_gets_them_by_its_words_and_their_secrets_by_its_environment
 
 
 @pytest.mark.req("Y-13")
-def test_what_cannot_be_had_is_named_before_the_agent_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_cannot_be_used_is_named_before_the_agent_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(AgentStartFailed, match=r"its MCP server docs needs DOCS_TOKEN, .*\[agents\.x\.mcp\.docs\]"):
         servers_of("x", spec(docs=DOCS), {}, None)
     absent = spec(files={"command": "no-such-server"})
@@ -95,7 +95,7 @@ def test_what_cannot_be_had_is_named_before_the_agent_starts(monkeypatch: pytest
 
 
 @pytest.mark.req("Y-13", "H-13")
-def test_no_program_comes_from_the_agents_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_programs_in_the_agents_directory_are_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "evil").write_text("#!/bin/sh\n")
     (tmp_path / "evil").chmod(0o755)
     monkeypatch.chdir(tmp_path)

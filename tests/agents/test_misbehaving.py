@@ -80,7 +80,7 @@ class Driver:
         return updates, message
 
     def ended(self) -> tuple[int, str]:
-        """Exit status and stderr; call it where the agent ends by itself."""
+        """Exit status and stderr of an agent that ends by itself."""
         assert self.process.stderr is not None
         return self.process.wait(timeout=10), self.process.stderr.read().decode()
 
@@ -136,7 +136,7 @@ def test_prints_garbage_before_the_first_answer(tmp_path: Path) -> None:
     driver.stop()
 
 
-def test_does_its_words_in_order_and_ends_the_turn(agent: Driver) -> None:
+def test_runs_its_script_in_order_and_ends_the_turn(agent: Driver) -> None:
     updates, answer = agent.until_answer(agent.prompt("think text:one echo text:two"))
     kinds = ["agent_thought_chunk", "agent_message_chunk", "user_message_chunk", "agent_message_chunk"]
     assert [u["sessionUpdate"] for u in updates] == kinds
@@ -144,7 +144,7 @@ def test_does_its_words_in_order_and_ends_the_turn(agent: Driver) -> None:
 
 
 @pytest.mark.parametrize(("word", "status"), [("exit", 3), ("exit:0", 0), ("kill", -9), ("kill:15", -15)])
-def test_leaves_in_mid_turn(agent: Driver, word: str, status: int) -> None:
+def test_exits_in_mid_turn(agent: Driver, word: str, status: int) -> None:
     agent.prompt(f"text:before {word} text:after")
     assert agent.message()["params"]["update"]["content"]["text"] == "before"
     assert agent.line() == b""
@@ -169,14 +169,14 @@ def test_forks_twice(agent: Driver, word: str) -> None:
         os.kill(pid, signal.SIGTERM)
         os.kill(agent.process.pid, signal.SIGKILL)
         agent.process.wait()
-        os.kill(pid, 0)  # still there, whatever became of its grandparent
+        os.kill(pid, 0)  # still running after the end of its grandparent
         output = os.readlink(f"/proc/{pid}/fd/1")
         assert output.startswith("pipe:") == (word == "fork-twice-holding")
     finally:
         os.kill(pid, signal.SIGKILL)
 
 
-def test_prints_lines_that_are_no_messages(agent: Driver) -> None:
+def test_prints_lines_that_are_not_messages(agent: Driver) -> None:
     request = agent.prompt("garbage garbage-json")
     lines = [agent.line() for _ in range(9)]
     assert b"this is not JSON\n" in lines
@@ -191,9 +191,9 @@ def test_prints_one_line_of_20_mib(agent: Driver) -> None:
 
 def test_floods_with_text_that_can_be_checked(agent: Driver) -> None:
     updates, _ = agent.until_answer(agent.prompt("flood:1000000"))
-    said = texts(updates)
-    assert len(said) == 1_000_000
-    assert said == "".join(flood_chunk(index) for index in range(123))[:1_000_000]
+    printed = texts(updates)
+    assert len(printed) == 1_000_000
+    assert printed == "".join(flood_chunk(index) for index in range(123))[:1_000_000]
 
 
 def test_sends_chunks_until_it_is_cancelled(agent: Driver) -> None:
@@ -205,14 +205,14 @@ def test_sends_chunks_until_it_is_cancelled(agent: Driver) -> None:
     assert len(updates) < 999
 
 
-def test_answers_twice_and_speaks_after_the_result(agent: Driver) -> None:
+def test_answers_twice_and_sends_after_the_result(agent: Driver) -> None:
     request = agent.prompt("two-results late-update")
     assert agent.message() == {"jsonrpc": "2.0", "id": request, "result": {"stopReason": "end_turn"}}
     assert agent.message() == {"jsonrpc": "2.0", "id": request, "result": {"stopReason": "refusal"}}
     assert agent.message()["params"]["update"]["content"]["text"] == "too late"
 
 
-def test_says_what_nobody_knows(agent: Driver) -> None:
+def test_sends_unknown_messages(agent: Driver) -> None:
     request = agent.prompt("unknown")
     assert agent.message()["method"] == "_vendor/thing"
     assert agent.message()["params"]["update"]["sessionUpdate"] == "vendor_special"
@@ -224,7 +224,7 @@ def test_says_what_nobody_knows(agent: Driver) -> None:
 
 @pytest.mark.parametrize("word", ["ask", "ask-first", "ask-odd"])
 @pytest.mark.parametrize("option", ["allow", "reject", None])
-def test_writes_only_after_a_yes(agent: Driver, word: str, option: str | None) -> None:
+def test_writes_only_after_a_grant(agent: Driver, word: str, option: str | None) -> None:
     request = agent.prompt(f"{word}:out.txt")
     agent.choose(agent.question(), option)
     updates, _ = agent.until_answer(request)
@@ -244,7 +244,7 @@ def test_offers_always_options_only(agent: Driver) -> None:
     assert kinds == ["allow_always", "reject_always"]
 
 
-def test_asks_two_things_at_once_and_takes_the_answers_in_any_order(agent: Driver) -> None:
+def test_asks_two_things_at_once_and_accepts_the_answers_in_any_order(agent: Driver) -> None:
     request = agent.prompt("ask-two")
     first, second = agent.question(), agent.question()
     agent.choose(second, "allow")
@@ -255,7 +255,7 @@ def test_asks_two_things_at_once_and_takes_the_answers_in_any_order(agent: Drive
     assert (agent.workspace / "two.txt").read_text() == WRITTEN
 
 
-def test_takes_a_yes_that_comes_after_the_cancel(agent: Driver) -> None:
+def test_accepts_a_grant_after_the_cancel(agent: Driver) -> None:
     request = agent.prompt("ask")
     question = agent.question()
     agent.cancel()
@@ -304,7 +304,7 @@ def test_starts_quickly(tmp_path: Path) -> None:
     assert time.monotonic() - began < 2.0
 
 
-def test_tells_of_its_surroundings_and_starts_a_child(agent: Driver) -> None:
+def test_reports_its_environment_and_starts_a_child(agent: Driver) -> None:
     updates, _ = agent.until_answer(
         agent.prompt("env:NO_SUCH_NAME cwd sleep:1 plan tool-output:5000 wrong-session spawn")
     )
@@ -322,13 +322,13 @@ def test_stops_itself(agent: Driver) -> None:
     assert os.WIFSTOPPED(status)
 
 
-def test_closes_its_ends(agent: Driver) -> None:
+def test_closes_its_streams(agent: Driver) -> None:
     agent.until_answer(agent.prompt("deaf stderr:200"))
-    status, said = agent.ended()
-    assert (status, len(said)) == (0, 200)
+    status, printed = agent.ended()
+    assert (status, len(printed)) == (0, 200)
 
 
-def test_closes_its_output_and_lives_on(agent: Driver) -> None:
+def test_closes_its_output_and_keeps_running(agent: Driver) -> None:
     agent.prompt("close-stdout")
     assert agent.line() == b""
     assert agent.process.poll() is None

@@ -15,7 +15,7 @@ def hosts(environment: dict[str, str], *command: str, **fields: str) -> list[str
     return [str(one) for one in model_endpoints(spec, environment)]
 
 
-def test_a_moved_api_takes_the_place_of_the_providers_hosts() -> None:
+def test_a_configured_api_host_replaces_the_providers_hosts() -> None:
     moved = {"ANTHROPIC_API_KEY": "k", "ANTHROPIC_BASE_URL": "http://127.0.0.1:4000"}
     assert hosts(moved, "claude-agent-acp") == ["127.0.0.1:4000"]
     assert hosts({"OPENAI_HOST": "http://127.0.0.1:4000"}, "goose", "acp") == ["127.0.0.1:4000"]
@@ -28,12 +28,12 @@ def test_a_key_names_its_provider() -> None:
         "api.anthropic.com:443", "generativelanguage.googleapis.com:443"]
 
 
-def test_a_program_with_a_login_of_its_own_is_known_by_its_name() -> None:
+def test_a_program_with_its_own_login_is_known_by_its_name() -> None:
     assert hosts({}, "/opt/bin/claude-agent-acp") == ["api.anthropic.com:443"]
     assert "chatgpt.com:443" in hosts({}, "npx", "codex-acp")
 
 
-def test_without_a_trace_of_a_model_it_is_refused() -> None:
+def test_an_agent_without_a_known_model_host_is_refused() -> None:
     with pytest.raises(ModelHostUnknown, match="the address of its model is unknown"):
         hosts({}, "unknown")
     with pytest.raises(ModelHostUnknown, match=r"ANTHROPIC_BASE_URL: .* is not an http"):

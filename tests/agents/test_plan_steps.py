@@ -18,5 +18,5 @@ pytestmark = pytest.mark.req("J-14")
     (("a", "blocked", "urgent"), PlanStep(content="a")),
     ((None, 7, ["high"]), PlanStep(content="")),
 ])
-def test_a_word_that_is_not_known_does_not_lose_the_step(written: tuple[Any, ...], read: PlanStep) -> None:
+def test_an_unknown_status_does_not_lose_the_step(written: tuple[Any, ...], read: PlanStep) -> None:
     assert plan_step(*written) == read

@@ -22,7 +22,7 @@ def spec(adapter: str, agent: ThirdParty) -> AgentSpec:
 
 @pytest.mark.req("A-5", "A-7")
 @pytest.mark.parametrize(("decision", "status"), [("allow", "ok"), ("deny", "denied")])
-async def test_goose_runs_a_tool_only_after_a_yes(goose: ThirdParty, decision: Any, status: str) -> None:
+async def test_goose_runs_a_tool_only_after_a_grant(goose: ThirdParty, decision: Any, status: str) -> None:
     async with stage(goose.workspace, {"goose": spec("acp", goose)}) as scene:
         await scene.open("goose")
         await scene.prompt("please [[tool:echo hi > made.txt; cat made.txt]]")
@@ -52,14 +52,14 @@ async def test_goose_streams_and_stops_at_a_cancel(goose: ThirdParty) -> None:
 
 
 @pytest.mark.req("A-6", "A-7")
-async def test_goose_goes_on_with_its_conversation_and_keeps_its_mode(goose: ThirdParty) -> None:
+async def test_goose_continues_its_conversation_and_keeps_its_mode(goose: ThirdParty) -> None:
     async with stage(goose.workspace, {"goose": spec("acp", goose)}) as scene:
         for resume in (False, True):
             await scene.send("control.session.open", p.SessionOpen(
                 session_id=scene.session_id, agent_id="goose", workspace=str(goose.workspace), workspace_access="rw",
                 resume=resume))  # fmt: skip
-            told = (await scene.next("session.capabilities")).payload.features
-            assert (told["resume_session"], told["plan_mode"], told["permission"]) == (True, False, "asks")
+            features = (await scene.next("session.capabilities")).payload.features
+            assert (features["resume_session"], features["plan_mode"], features["permission"]) == (True, False, "asks")
             assert (await scene.turn(f"resume {resume} [[chunks:1]]")).payload.stop_reason == "end_turn"
             await scene.send("control.session.close", p.SessionClose(reason="enough"))
             await scene.next("session.closed")
@@ -69,7 +69,7 @@ async def test_goose_goes_on_with_its_conversation_and_keeps_its_mode(goose: Thi
 
 
 @pytest.mark.req("A-3", "A-10")
-async def test_claude_as_a_program(claude: ThirdParty) -> None:
+async def test_claude_runs_as_an_exec_program(claude: ThirdParty) -> None:
     async with stage(claude.workspace, {"claude": spec("exec", claude)}) as scene:
         await scene.open("claude")
         end = await scene.turn("hello [[chunks:3]]")

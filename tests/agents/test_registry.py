@@ -28,13 +28,13 @@ def program(directory: Path) -> dict[str, str]:
     return {"PATH": str(directory)}
 
 
-def test_two_agents_of_ours_are_always_there_unless_the_config_has_others() -> None:
+def test_two_built_in_agents_are_always_offered_unless_the_config_has_others() -> None:
     assert list(with_builtin({})) == ["shell", "builtin"]
     own = AgentSpec(adapter="exec", command="x")
     assert with_builtin({"shell": own})["shell"] is own
 
 
-def test_an_agent_that_can_start_says_nothing_against_it(tmp_path: Path) -> None:
+def test_an_agent_that_can_start_has_no_reason_against_it(tmp_path: Path) -> None:
     found = offer(command="agent", environment=program(tmp_path), roots=["/srv"])
     assert (found.adapter_type, found.permission, found.context_owner, found.roots) == (
         "process", "asks", "agent", ["/srv"])
@@ -54,7 +54,7 @@ def test_an_agent_that_can_start_says_nothing_against_it(tmp_path: Path) -> None
     ("builtin", {}, "no model is named and no API key was found"),
     ("builtin", {"model": "mistral/x"}, "the provider 'mistral' is not known"),
 ])
-def test_one_that_cannot_start_says_why_in_a_clause(adapter: str, fields: dict[str, Any], reason: str) -> None:
+def test_an_agent_that_cannot_start_names_the_reason(adapter: str, fields: dict[str, Any], reason: str) -> None:
     found = offer(adapter, {"PATH": "/nowhere"}, **fields).unavailable or ""
     assert found.startswith(reason) or reason in found
     assert not found.endswith(".")
@@ -65,14 +65,14 @@ def test_a_program_below_the_workspace_is_looked_for_when_it_starts() -> None:
 
 
 @pytest.mark.req("A-10")
-def test_an_agent_whose_config_says_that_it_does_not_ask_is_offered_so() -> None:
+def test_an_agent_that_is_configured_not_to_ask_is_offered_as_such() -> None:
     assert offer("acp", command="x", asks=False).permission == "never"
     assert offer("exec", command="x").permission == "never"
     assert offer("telepathy").permission == "never"
 
 
 @pytest.mark.req("H-10")
-def test_how_each_is_held_is_in_its_offer() -> None:
+def test_the_offer_names_how_each_agent_is_held() -> None:
     held = Holding(held="asks", why="checked")
     found = offers({"a": AgentSpec(adapter="acp"), "b": AgentSpec(adapter="acp")}, None, {"a": held})
     assert [one.holding for one in found] == [held, None]
@@ -81,7 +81,7 @@ def test_how_each_is_held_is_in_its_offer() -> None:
 
 
 @pytest.mark.req("A-1")
-def test_an_adapters_own_secrets_come_from_its_env_first_and_no_other_agent_gets_any() -> None:
+def test_an_adapters_secrets_come_from_its_env_first_and_reach_no_other_agent() -> None:
     there = {"ANTHROPIC_API_KEY": "runner", "MINE": "m", "OTHER": "o"}
     spec = AgentSpec(adapter="builtin", env={"ANTHROPIC_API_KEY": "own"}, api_key_env="MINE")
     assert dict(keys_of(spec, there)) == {"ANTHROPIC_API_KEY": "own", "MINE": "m"}
@@ -89,7 +89,7 @@ def test_an_adapters_own_secrets_come_from_its_env_first_and_no_other_agent_gets
     assert dict(keys_of(AgentSpec(adapter="telepathy"), there)) == {}
 
 
-def test_an_adapter_that_is_not_known_makes_no_agent() -> None:
+def test_an_unknown_adapter_makes_no_agent() -> None:
     with pytest.raises(AgentStartFailed, match="There is no adapter 'telepathy'; choose one of: acp"):
         make_agent(AgentSpec(adapter="telepathy"), None)  # type: ignore[arg-type]
     assert set(ADAPTERS) == {"acp", "dps", "claude", "builtin", "exec"}

@@ -20,7 +20,7 @@ GONE_SECONDS = 10.0
 
 @pytest.fixture
 def acp(goose: ThirdParty) -> Generator[RawAcp]:
-    """goose, started and not yet spoken to."""
+    """goose, started, before the first message."""
     with raw_acp(goose.argv, goose.process_env, goose.workspace) as conversation:
         yield conversation
 
@@ -62,7 +62,7 @@ def test_goose_runs_a_tool_once_it_is_allowed(goose: ThirdParty, acp: RawAcp) ->
     assert "".join(acp.texts()) == AFTER_TOOL
 
 
-def test_goose_leaves_a_tool_alone_that_is_denied(goose: ThirdParty, acp: RawAcp) -> None:
+def test_goose_does_not_run_a_denied_tool(goose: ThirdParty, acp: RawAcp) -> None:
     acp.decide = "reject_once"
 
     answer = acp.prompt(acp.open_session(goose.workspace), "please [[tool:touch denied.txt]]")
@@ -96,7 +96,7 @@ def test_goose_ends_a_running_tool_when_it_is_cancelled(goose: ThirdParty, acp: 
     assert acp.answer_of(prompt)["result"]["stopReason"] == "cancelled"
     assert select.select([tool_end], [], [], GONE_SECONDS)[0], "the tool outlived the cancel"
     os.close(tool_end)
-    # An adapter has to close the open tool call itself: goose never says how it ended.
+    # An adapter has to close the open tool call itself: goose never reports its end.
     assert acp.updates("tool_call_update")[-1]["status"] == "in_progress"
 
 
@@ -114,7 +114,7 @@ def test_goose_forgets_an_open_question_when_it_is_cancelled_but_not_the_prompt(
     assert acp.prompt(session, "again [[chunks:1]]")["result"]["stopReason"] == "end_turn"
     assert acp.texts() == list(chunk_texts(1))
     assert not (goose.workspace / "late.txt").exists()
-    # The model hears the cancelled prompt once more, in front of the new one.
+    # The model receives the cancelled prompt once more, before the new one.
     assert goose.model.recording.turns()[-1].asked.prompt.startswith("[[tool:touch late.txt]]\n\nagain")
 
 

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.req("H-17", "H-13")
     ".qwen/settings.json", ".github/hooks/a.json", ".mcp.json", ".vscode/tasks.json", ".GIT/Hooks/pre-commit",
     "a/.git",
 ])
-def test_hooks_and_settings_do_at_any_depth(path: str) -> None:
+def test_hooks_and_settings_count_at_any_depth(path: str) -> None:
     assert unasked_later(path, "file")
 
 
@@ -25,20 +25,20 @@ def test_hooks_and_settings_do_at_any_depth(path: str) -> None:
     "src/main.py", ".gitignore", ".git/HEAD", ".git/objects/ab/cd", "docs/hooks/config", "hooks/pre-commit",
     ".github/workflows/ci.yml", ".claude/notes.md", "x.git/config", ".git/modules/lib/HEAD",
 ])
-def test_other_files_do_not(path: str) -> None:
+def test_other_files_do_not_count(path: str) -> None:
     assert unasked_later(path, "file") is None
 
 
-def test_every_place_that_configures_an_agent_does() -> None:
+def test_every_configuration_path_of_an_agent_counts() -> None:
     for place in ANYTHING.places:
         assert unasked_later(place.path + "x" if place.path.endswith("/") else place.path, "file"), place
 
 
 @pytest.mark.parametrize("path", [".git", ".git/hooks", ".claude", ".vscode"])
-def test_a_link_in_the_place_of_their_directory_does(path: str) -> None:
+def test_a_link_that_replaces_their_directory_counts(path: str) -> None:
     assert unasked_later(path, "link")
     assert unasked_later(path, "directory") is None
 
 
-def test_what_is_deleted_does_not() -> None:
+def test_deleted_files_do_not_count() -> None:
     assert unasked_later(".git/hooks/pre-commit", "absent") is None

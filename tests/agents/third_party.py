@@ -60,7 +60,7 @@ def goose_environment(home: Path, model_url: str) -> dict[str, str]:
 
 
 def claude_environment(home: Path, model_url: str) -> dict[str, str]:
-    """Claude's CLI reaches nothing but the model server, and agrees to run as root where the tests do."""
+    """Claude's CLI reaches only the model server, and accepts to run as root if the tests do."""
     env = {
         "HOME": str(home),
         "ANTHROPIC_BASE_URL": model_url,

@@ -35,8 +35,8 @@ class Transcribed:
         return entry_id
 
     def take(self) -> None:
-        """Take in what the runner has told since."""
-        fresh, self._fed = self.scene.heard[self._fed :], len(self.scene.heard)
+        """Apply the frames that the runner has sent since."""
+        fresh, self._fed = self.scene.received[self._fed :], len(self.scene.received)
         for frame in fresh:
             if frame.seq is not None:
                 for draft in self._fold.feed(frame, 0):
@@ -52,8 +52,8 @@ class Transcribed:
         """What the transcript puts before a model."""
         return context(self.tree).messages
 
-    def said(self) -> list[dict[str, Any]]:
-        """{id, message} of what contributes; a compaction stands first."""
+    def all_entries(self) -> list[dict[str, Any]]:
+        """{id, message} of the entries that contribute; a compaction comes first."""
         tree = self.tree
         found: list[dict[str, Any]] = []
         for node in tree.nodes:
@@ -68,9 +68,10 @@ class Transcribed:
 
     def context(self, base: str | None = None) -> dict[str, Any]:
         """What goes with a prompt or a plan for an agent that has all up to `base`."""
-        said = self.said()
-        at = next((at for at, one in enumerate(said, 1) if one["id"] == base), 0)
-        return {"base": base if at else None, "entries": said[at:], "leaf": said[-1]["id"] if said else None}
+        all_entries = self.all_entries()
+        at = next((at for at, one in enumerate(all_entries, 1) if one["id"] == base), 0)
+        leaf = all_entries[-1]["id"] if all_entries else None
+        return {"base": base if at else None, "entries": all_entries[at:], "leaf": leaf}
 
     async def prompt(self, text: str, base: str | None = None, **fields: Any) -> Frame:
         """Send a prompt with its context, its own entry written first as a gateway does (X-5)."""

@@ -83,7 +83,7 @@ def place(tmp_path: Path) -> Place:
     return Place(tmp_path)
 
 
-async def test_known_agents_are_checked_one_after_the_other_and_offered_as_they_were_seen(place: Place) -> None:
+async def test_known_agents_are_checked_one_by_one_and_offered_with_the_result(place: Place) -> None:
     for name in ("goose", "kimi"):
         place.install(name)
     place.verdicts["kimi"] = "command"
@@ -99,7 +99,7 @@ async def test_known_agents_are_checked_one_after_the_other_and_offered_as_they_
     assert last.roots == ["/w"]
 
 
-async def test_an_agent_is_checked_again_when_its_program_or_its_table_changes_and_not_otherwise(place: Place) -> None:
+async def test_an_agent_is_checked_again_only_if_its_program_or_table_changes(place: Place) -> None:
     place.install("goose")
     checks = place.checks()
     checks.offering(place.configure("goose"), ["/w"])
@@ -113,7 +113,7 @@ async def test_an_agent_is_checked_again_when_its_program_or_its_table_changes_a
     assert place.checked == ["goose", "goose"]
 
 
-async def test_a_change_is_noticed_while_the_runner_runs(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_change_is_detected_while_the_runner_runs(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agent_checks, "LOOK_EVERY_S", 0.01)
     place.install("goose")
     checks = place.checks()
@@ -125,7 +125,7 @@ async def test_a_change_is_noticed_while_the_runner_runs(place: Place, monkeypat
             await place.held()
 
 
-async def test_a_check_that_fails_is_not_repeated_until_something_changes(
+async def test_a_failed_check_is_not_repeated_without_a_change(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(agent_checks, "LOOK_EVERY_S", 0.01)
@@ -140,7 +140,7 @@ async def test_a_check_that_fails_is_not_repeated_until_something_changes(
     assert place.checked == ["goose"]
 
 
-async def test_what_is_not_known_not_there_or_needs_no_check_is_left_alone(
+async def test_unknown_missing_and_exempt_agents_are_not_checked(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(agent_checks, "LOOK_EVERY_S", 0.01)
@@ -156,7 +156,7 @@ async def test_what_is_not_known_not_there_or_needs_no_check_is_left_alone(
                               "own-agent": "asks (not checked)", "goose": "asks (not checked)"}
 
 
-async def test_a_config_can_switch_it_off(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_config_can_disable_checks(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agent_checks, "LOOK_EVERY_S", 0.01)
     place.install("goose")
     checks = place.checks()
@@ -166,7 +166,7 @@ async def test_a_config_can_switch_it_off(place: Place, monkeypatch: pytest.Monk
     assert place.checked == []
 
 
-async def test_a_check_runs_in_a_process_of_its_own_and_its_failure_is_what_it_printed(tmp_path: Path) -> None:
+async def test_a_check_runs_in_its_own_process_and_fails_with_its_output(tmp_path: Path) -> None:
     with pytest.raises(CheckFailed, match="The config has no agent 'goose'"):
         await in_own_process(tmp_path)("goose")
 

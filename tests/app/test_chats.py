@@ -22,12 +22,12 @@ def config(text: str) -> Config:
     ('[agents.a]\nadapter = "claude"\n[agents.b]\nadapter = "claude"', "shell"),
     ('[agents.a]\nadapter = "claude"\n[agents.b]\nadapter = "claude"\n[session]\ndefaultAgent = "b"', "b"),
 ])
-def test_who_answers_where_no_one_is_named(text: str, agent: str) -> None:
+def test_the_default_agent_answers_if_none_is_named(text: str, agent: str) -> None:
     assert answering_agent(config(text)) == agent
     assert chat_settings(config(text)).default_agent == agent
 
 
-def test_an_empty_config_resets_by_the_hosts_clock_and_names_no_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_empty_config_resets_by_the_hosts_clock_and_names_no_agent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", "Asia/Tokyo")
     settings = chat_settings(Config())
     assert (settings.zone, settings.workspace, settings.models) == (ZoneInfo("Asia/Tokyo"), None, frozenset())
@@ -35,7 +35,7 @@ def test_an_empty_config_resets_by_the_hosts_clock_and_names_no_one(monkeypatch:
     assert settings.resets.reset is None
 
 
-def test_channels_are_known_by_their_name_however_it_is_written() -> None:
+def test_channels_are_known_by_their_name_in_any_spelling() -> None:
     settings = chat_settings(config(
         '[session]\ntimeZone = "Asia/Tokyo"\nidleMinutes = 9\nmodels = ["a", "b", "a"]\nworkspace = "/w"\n'
         '[session.reset]\nmode = "daily"\natHour = 5\n[session.resetByChannel.Telegram]\nmode = "idle"\n'
@@ -53,7 +53,6 @@ def test_channels_are_known_by_their_name_however_it_is_written() -> None:
     ("Asia/Tokyo", ZoneInfo("Asia/Tokyo")), (":Asia/Tokyo", ZoneInfo("Asia/Tokyo")),
                                              ("UTC", ZoneInfo("UTC")), ("Nowhere/None", UTC), ("../../etc/passwd",
                                              UTC)])
-def test_the_hosts_zone_is_the_one_that_it_names_or_none(named: str, zone: object, monkeypatch: pytest.MonkeyPatch
-                                                         ) -> None:
+def test_the_hosts_zone_is_the_named_one_or_none(named: str, zone: object, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", named)
     assert host_zone() == zone

@@ -14,7 +14,7 @@ from interlock.config import AuditSection, ConfigError
 pytestmark = pytest.mark.req("U-3")
 
 
-def test_without_a_bucket_a_file_of_the_state_has_them(tmp_path: Path) -> None:
+def test_without_a_bucket_checkpoints_are_in_a_file_of_the_state(tmp_path: Path) -> None:
     sink = open_sink(tmp_path, AuditSection(), ManualClock())
     sink.append("t1", b"line\n")
 
@@ -22,7 +22,7 @@ def test_without_a_bucket_a_file_of_the_state_has_them(tmp_path: Path) -> None:
     assert sink.lines("t1") == [b"line\n"]
 
 
-def test_a_bucket_that_cannot_be_asked_is_a_sentence_of_the_config(
+def test_an_unreachable_bucket_gives_a_sentence_of_the_config(
         tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("boto3")
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))

@@ -38,9 +38,9 @@ def ended(handle: int, within_s: float = PATIENCE_S) -> bool:
 
 
 @pytest.mark.req("G-3")
-def test_whom_a_killed_starter_left_are_ended_as_it_said_and_whom_it_took_back_are_not(tmp_path: Path) -> None:
-    heard = tmp_path / "heard"
-    starter = subprocess.Popen([sys.executable, "-c", STARTER.replace("{heard}", str(heard))], text=True,
+def test_processes_left_by_a_killed_starter_are_ended_except_released_ones(tmp_path: Path) -> None:
+    interrupted = tmp_path / "heard"
+    starter = subprocess.Popen([sys.executable, "-c", STARTER.replace("{heard}", str(interrupted))], text=True,
                                stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert starter.stdout is not None
     pids = [int(starter.stdout.readline()) for _ in range(4)]
@@ -52,7 +52,7 @@ def test_whom_a_killed_starter_left_are_ended_as_it_said_and_whom_it_took_back_a
     starter.communicate(timeout=PATIENCE_S)
 
     assert all(ended(handle) for handle in handles[:3])
-    assert heard.read_text() == "heard\n"
+    assert interrupted.read_text() == "heard\n"
     assert not ended(handles[3], 0)
     os.killpg(kept, signal.SIGKILL)
     assert ended(handles[3])
@@ -61,7 +61,7 @@ def test_whom_a_killed_starter_left_are_ended_as_it_said_and_whom_it_took_back_a
 @pytest.mark.req("A-4")
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux says when a process started")
 @pytest.mark.parametrize("handles", [True, False])
-def test_a_process_that_started_later_under_the_same_number_is_left_alone(
+def test_a_later_process_with_the_same_pid_is_left_alone(
     handles: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not handles:

@@ -51,7 +51,7 @@ command = "cat"
 
 
 @pytest.mark.req("Z-2", "Z-5")
-def test_a_file_that_says_nothing_is_the_defaults() -> None:
+def test_an_empty_file_means_the_defaults() -> None:
     rules = compaction_rules(Config())
     assert rules.settings == CompactionSettings()
     assert dict(rules.windows) == {}
@@ -59,7 +59,7 @@ def test_a_file_that_says_nothing_is_the_defaults() -> None:
 
 
 @pytest.mark.req("Z-1", "Z-2", "Z-5")
-def test_every_key_arrives_by_its_own_name() -> None:
+def test_every_key_is_read_by_its_own_name() -> None:
     config = parse(FILE, "f")
     assert list(config.agents) == ["helper"]
     rules = compaction_rules(config)
@@ -73,7 +73,7 @@ def test_every_key_arrives_by_its_own_name() -> None:
 
 
 @pytest.mark.req("G-1")
-def test_what_is_shown_is_read_again_and_keeps_the_hooks_path_to_itself() -> None:
+def test_the_shown_config_reads_back_and_omits_the_hooks_path() -> None:
     shown = show(parse(FILE, "f"))
     assert "private" not in shown
     again = parse(shown.replace("https://hooks.example/(redacted)", "https://hooks.example/very/private"), "f")
@@ -92,7 +92,7 @@ def test_what_is_shown_is_read_again_and_keeps_the_hooks_path_to_itself() -> Non
     ("agents.defaults = 3", "is a table"),
     ('[compaction.beforeCompact]\nurl = "https://h.example"', "secretFile"),
 ])
-def test_a_mistake_is_one_sentence_with_its_place(text: str, sentence: str) -> None:
+def test_a_mistake_is_one_sentence_with_its_line(text: str, sentence: str) -> None:
     with pytest.raises(ConfigError) as refused:
         parse(text, "f")
     assert len(refused.value.sentences) == 1
@@ -100,7 +100,7 @@ def test_a_mistake_is_one_sentence_with_its_place(text: str, sentence: str) -> N
 
 
 @pytest.mark.req("Z-6")
-def test_the_hook_is_opened_with_its_secret_or_refused_in_one_sentence(tmp_path: Path) -> None:
+def test_the_hook_opens_with_its_secret_or_is_refused_with_one_sentence(tmp_path: Path) -> None:
     outgoing, clock, entropy = HttpOutgoing([]), ManualClock(), counting_entropy()
 
     def opened(text: str, environ: dict[str, str]) -> HttpCompactionHook | None:

@@ -17,13 +17,13 @@ def hard() -> Generator[int]:
     resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
-def test_a_low_limit_is_raised_and_the_one_before_returned(hard: int) -> None:
+def test_a_low_limit_is_raised_and_the_former_one_returned(hard: int) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (512, hard))
     assert raise_limit() == 512
     assert resource.getrlimit(resource.RLIMIT_NOFILE) == (min(hard, DESCRIPTORS_WANTED), hard)
 
 
-def test_a_limit_that_is_high_already_stays(hard: int) -> None:
+def test_a_high_limit_is_kept(hard: int) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, DESCRIPTORS_WANTED), hard))
     assert raise_limit() == min(hard, DESCRIPTORS_WANTED)
     assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == min(hard, DESCRIPTORS_WANTED)

@@ -20,7 +20,7 @@ from proof.processes.fork_server import ForkedVerb, ForkServer
 
 LISTENS = "the gateway listens on "
 PATIENCE_S = 30.0
-"""A gateway that has not said by then what a test waits for is ended, so that the test fails instead of waiting."""
+"""A gateway that has not logged the awaited line by then is ended, so that the test fails."""
 
 
 def words(state: Path) -> list[str]:
@@ -34,41 +34,42 @@ def gateway(fork_server: ForkServer, state: Path) -> Iterator[tuple[ForkedVerb, 
         impatience = threading.Timer(PATIENCE_S, process.kill)
         impatience.start()
         try:
-            yield process, said(process, LISTENS).rpartition(" ")[2].strip()
+            yield process, log_line(process, LISTENS).rpartition(" ")[2].strip()
             process.send_signal(signal.SIGTERM)
             assert process.status(20) == 0
         finally:
             impatience.cancel()
 
 
-def said(process: ForkedVerb, marker: str) -> str:
+def log_line(process: ForkedVerb, marker: str) -> str:
     """Read its standard error up to the line that holds the marker."""
     for line in process.stderr:
         if marker in line:
             return line
-    raise AssertionError(f"{marker!r} was never said")
+    raise AssertionError(f"{marker!r} was never logged")
 
 
 @pytest.mark.req("G-1")
-def test_hangup_reads_the_config_again_and_a_bad_file_keeps_the_old_one(fork_server: ForkServer,
-                                                                        tmp_path: Path) -> None:
+def test_hangup_reloads_the_config_and_an_invalid_file_keeps_the_old_one(
+    fork_server: ForkServer, tmp_path: Path
+) -> None:
     config = tmp_path / "interlock.toml"
     with gateway(fork_server, tmp_path) as (process, _):
         config.write_text("[polcy]\n")
         os.kill(process.pid, signal.SIGHUP)
-        refused = json.loads(said(process, "config_not_reloaded"))
+        refused = json.loads(log_line(process, "config_not_reloaded"))
         assert 'did you mean "policy"?' in refused["sentences"][0]
         config.write_text('[[policy.rules]]\nname = "none"\neffect = "deny"\n')
         os.kill(process.pid, signal.SIGHUP)
-        assert json.loads(said(process, "config_reloaded"))["rules"] == 1
+        assert json.loads(log_line(process, "config_reloaded"))["rules"] == 1
 
 
 @pytest.mark.req("G-1", "G-7")
 @pytest.mark.parametrize(("written", "wrong"), [
     ("too-short", "secret_file hook.secret has 9 characters"), (None, "hook.secret")])
-def test_a_secret_that_will_not_do_is_one_sentence_at_the_start(fork_server: ForkServer, tmp_path: Path,
-                                                                written: str | None,
-                                                                wrong: str) -> None:
+def test_an_unusable_secret_gives_one_sentence_at_the_start(
+    fork_server: ForkServer, tmp_path: Path, written: str | None, wrong: str
+) -> None:
     (tmp_path / "interlock.toml").write_text('[hooks.gh]\nsecret_file = "hook.secret"\n')
     if written is not None:
         (tmp_path / "hook.secret").write_text(written)
@@ -100,8 +101,9 @@ JWT = ".".join(base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=").
 
 
 @pytest.mark.req("G-1", "K-1", "K-3", "K-4")
-def test_hangup_takes_issuers_rates_and_redaction_and_an_error_in_one_keeps_all(fork_server: ForkServer,
-                                                                                tmp_path: Path) -> None:
+def test_hangup_applies_issuers_rates_and_redaction_or_on_an_error_nothing(
+    fork_server: ForkServer, tmp_path: Path
+) -> None:
     config = tmp_path / "interlock.toml"
     with gateway(fork_server, tmp_path) as (process, url):
         key = (tmp_path / "owner.key").read_text().strip()
@@ -116,23 +118,23 @@ def test_hangup_takes_issuers_rates_and_redaction_and_an_error_in_one_keeps_all(
         assert ask(JWT).status_code == 401, "no issuer is trusted yet"
         config.write_text(RELOADED.replace("no-such-[a-z]+", "no-such-("))
         os.kill(process.pid, signal.SIGHUP)
-        assert "regex" in json.loads(said(process, "config_not_reloaded"))["sentences"][0]
+        assert "regex" in json.loads(log_line(process, "config_not_reloaded"))["sentences"][0]
         assert (policy_of(ask()), ask(JWT).status_code) == (before, 401)
         config.write_text(RELOADED)
         os.kill(process.pid, signal.SIGHUP)
-        said(process, "config_reloaded")
+        log_line(process, "config_reloaded")
         assert ask(JWT).status_code in (502, 503), "its keys are asked for now, where nobody answers"
         assert '"principal";q=2;w=120' in policy_of(ask())
         assert [ask().status_code for _ in range(3)][-1] == 429
         config.write_text("[no-such-word]\n")
         os.kill(process.pid, signal.SIGHUP)
-        refused = said(process, "config_not_reloaded")
+        refused = log_line(process, "config_not_reloaded")
         assert "(redacted: word)" in refused
         assert "no-such-word" not in refused
 
 
 @pytest.mark.req("U-2")
-def test_the_export_of_a_log_that_was_put_back_carries_the_head_that_was_signed_before(
+def test_the_export_of_a_restored_log_carries_the_formerly_signed_head(
     fork_server: ForkServer, tmp_path: Path
 ) -> None:
     with gateway(fork_server, tmp_path):

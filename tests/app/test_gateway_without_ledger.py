@@ -20,7 +20,7 @@ PATIENCE_S = 20
 
 
 @pytest.mark.req("G-1", "C-4")
-async def test_a_gateway_whose_database_is_away_ends_when_it_is_told_to(
+async def test_a_gateway_without_its_database_ends_on_a_signal(
     postgres: PostgresSettings, nats_server: str, tmp_path: Path,
 ) -> None:
     with tempfile.TemporaryDirectory(prefix="ilk-") as sockets:
@@ -39,10 +39,10 @@ async def test_a_gateway_whose_database_is_away_ends_when_it_is_told_to(
             proxy.cut()
 
             gateway.terminate()
-            said, _ = await asyncio.wait_for(asyncio.gather(gateway.stderr.read(), gateway.wait()), PATIENCE_S)
+            printed, _ = await asyncio.wait_for(asyncio.gather(gateway.stderr.read(), gateway.wait()), PATIENCE_S)
 
             assert gateway.returncode == 0
-            events = [json.loads(line)["event"] for line in said.splitlines() if line.startswith(b"{")]
+            events = [json.loads(line)["event"] for line in printed.splitlines() if line.startswith(b"{")]
             assert "ended_without_the_ledger" in events
         finally:
             if gateway.returncode is None:

@@ -12,7 +12,7 @@ from interlock.app.hidden_paths import STAGED_NAME, boxing_of
 pytestmark = pytest.mark.req("H-15")
 
 
-def test_the_state_directory_and_the_usual_one_are_hidden_under_their_real_names(
+def test_the_state_directories_are_hidden_under_their_real_names(
         tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     usual = tmp_path / "usual"
     usual.mkdir()
@@ -27,7 +27,7 @@ def test_the_state_directory_and_the_usual_one_are_hidden_under_their_real_names
     assert same.hidden == (str(usual.resolve()),)
 
 
-def test_changes_are_staged_below_the_runners_home_alone(tmp_path: Path) -> None:
+def test_changes_are_staged_below_the_runners_home_only(tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()
 

@@ -20,7 +20,7 @@ def config(text: str) -> Config:
     return parse(text, "interlock.toml")
 
 
-def test_a_secret_comes_from_a_file_of_the_state_or_from_a_variable(tmp_path: Path) -> None:
+def test_a_secret_is_read_from_a_state_file_or_a_variable(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text(f"  {LONG}\n")
     hooks = open_hooks(config('[hooks.one]\nsecret_file = "secret"\n[hooks.two]\nsecret_env = "TWO"\nagent = "Claude"\n'
                               'auth = "token"\ntenant = "acme"'), tmp_path, {"TWO": LONG + "2"})
@@ -29,29 +29,31 @@ def test_a_secret_comes_from_a_file_of_the_state_or_from_a_variable(tmp_path: Pa
     assert (hooks["two"].agent_id, hooks["two"].tenant_id, hooks["two"].auth) == ("claude", "acme", "token")
 
 
-def test_a_secret_of_standard_webhooks_is_what_its_base64_holds(tmp_path: Path) -> None:
+def test_a_standard_webhooks_secret_is_decoded_from_base64(tmp_path: Path) -> None:
     text = '[hooks.one]\nauth = "standard"\nsecret_env = "ONE"'
     assert open_hooks(config(text), tmp_path, {"ONE": STANDARD})["one"].secret == b"x" * 24
 
 
-@pytest.mark.parametrize(("auth", "value", "said"), [
+@pytest.mark.parametrize(("auth", "value", "expected"), [
     ("hmac", None, "secret_env ONE: there is no such variable"), ("hmac", "  ",
     "secret_env ONE: there is no such variable"),
     ("hmac", LONG[1:], f"has {SECRET_CHARS_MIN - 1} characters"), ("token", "x", "has 1 characters"),
     ("standard", "whsec_%%", "is not `whsec_` and base64"),
     ("standard", "whsec_" + base64.b64encode(b"x" * 23).decode(), "has 23 bytes"),
 ])
-def test_a_secret_that_is_none_is_said_and_not_shown(tmp_path: Path, auth: str, value: str | None, said: str) -> None:
+def test_an_invalid_secret_is_reported_but_not_shown(
+    tmp_path: Path, auth: str, value: str | None, expected: str
+) -> None:
     with pytest.raises(ConfigError) as failed:
         open_hooks(config(f'[hooks.one]\nauth = "{auth}"\nsecret_env = "ONE"'), tmp_path,
                    {} if value is None else {"ONE": value})
     [sentence] = failed.value.sentences
     assert sentence.startswith("[hooks.one]: ")
-    assert said in sentence
+    assert expected in sentence
     assert value is None or len(value.strip()) < 8 or value not in sentence
 
 
-def test_every_mistake_is_said_at_once(tmp_path: Path) -> None:
+def test_every_mistake_is_reported_at_once(tmp_path: Path) -> None:
     (tmp_path / "binary").write_bytes(b"\xff" * 40)
     (tmp_path / "directory").mkdir()
     with pytest.raises(ConfigError) as failed:
@@ -73,7 +75,7 @@ def test_a_job_has_its_own_session_and_the_zone_of_the_chats() -> None:
     assert job.enabled
 
 
-def test_what_a_job_says_itself_wins() -> None:
+def test_a_jobs_own_settings_take_precedence() -> None:
     [job] = cron_jobs(config('[session]\ntimeZone = "Europe/Berlin"\nworkspace = "/w"\n'
                              '[cron.one]\nschedule = "* * * * *"\n'
                              'message = "x"\nagent = "Other"\ntime_zone = "Asia/Tokyo"\nworkspace = "/v"\n'
@@ -82,7 +84,7 @@ def test_what_a_job_says_itself_wins() -> None:
     assert job.key == "agent:other:main"
 
 
-def test_without_a_zone_the_hosts_own_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_zone_the_hosts_zone_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", "Asia/Tokyo")
     [job] = cron_jobs(config('[cron.one]\nschedule = "* * * * *"\nmessage = "x"'))
     assert (job.zone, job.zone_name) == (ZoneInfo("Asia/Tokyo"), "local")

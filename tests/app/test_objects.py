@@ -15,7 +15,7 @@ from interlock.config import ConfigError, ObjectsSection
 pytestmark = [pytest.mark.anyio, pytest.mark.req("E-5")]
 
 
-async def test_without_a_bucket_they_are_below_the_state_directory(tmp_path: Path) -> None:
+async def test_without_a_bucket_objects_are_below_the_state_directory(tmp_path: Path) -> None:
     objects = open_objects(tmp_path, ObjectsSection(), os.urandom)
     kept = await objects.put([b"x"])
 
@@ -23,7 +23,7 @@ async def test_without_a_bucket_they_are_below_the_state_directory(tmp_path: Pat
     assert any(kept.sha256[2:] in str(path) for path in (tmp_path / OBJECTS_NAME).rglob("*"))
 
 
-async def test_a_bucket_without_a_region_is_a_sentence_of_the_config(
+async def test_a_bucket_without_a_region_gives_a_sentence_of_the_config(
         tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("boto3")
     for name in ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE"):
@@ -34,7 +34,7 @@ async def test_a_bucket_without_a_region_is_a_sentence_of_the_config(
         open_objects(tmp_path, ObjectsSection(s3_bucket="b", s3_endpoint="not a url"), os.urandom)
 
 
-async def test_what_the_directory_had_before_there_was_a_bucket_is_still_read(tmp_path: Path) -> None:
+async def test_objects_stored_in_the_directory_before_a_bucket_are_still_read(tmp_path: Path) -> None:
     pytest.importorskip("boto3")
     section = ObjectsSection(s3_bucket="b", s3_endpoint="http://127.0.0.1:9", s3_region="x")
 

@@ -59,7 +59,7 @@ def report(state: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, object]
     return msgspec.json.decode(capsys.readouterr().out.splitlines()[-1])
 
 
-def test_the_log_is_verified_while_the_cluster_runs_and_when_it_has_stopped(
+def test_the_log_is_verified_with_a_running_and_a_stopped_cluster(
         state: Path, capsys: pytest.CaptureFixture[str]) -> None:
     place = database_place(state)
     server = start_postgres(place, durable=False)
@@ -76,7 +76,7 @@ def test_the_log_is_verified_while_the_cluster_runs_and_when_it_has_stopped(
     assert not (place / DATA / "postmaster.pid").exists(), "one that was started for it is stopped"
 
 
-def test_a_database_that_cannot_be_started_is_one_sentence_with_what_to_run(
+def test_a_database_that_cannot_start_gives_one_sentence_with_the_command_to_run(
         state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (database_place(state) / DATA).mkdir()
     (database_place(state) / DATA / "PG_VERSION").write_text("18\n")
@@ -92,7 +92,7 @@ def test_a_database_that_cannot_be_started_is_one_sentence_with_what_to_run(
     assert refused.value.remedy == f"Start it with: interlock up --cluster 1 --state {state}"
 
 
-def test_only_a_gateway_of_a_local_cluster_leads_to_another_directory(state: Path) -> None:
+def test_only_a_local_clusters_gateway_leads_to_another_directory(state: Path) -> None:
     (database_place(state) / DATA).mkdir()
     (database_place(state) / DATA / "PG_VERSION").write_text("18\n")
     assert state_of_gateway(state / DIRECTORY / f"{GATEWAY_PREFIX}2") == state
@@ -101,7 +101,7 @@ def test_only_a_gateway_of_a_local_cluster_leads_to_another_directory(state: Pat
     assert state_of_gateway(alone) == alone
 
 
-def test_a_directory_whose_ledger_was_moved_says_where_the_log_is(state: Path) -> None:
+def test_a_directory_with_a_moved_ledger_names_the_place_of_the_log(state: Path) -> None:
     mark(state, "postgresql://me@db/interlock", "moved")
     with pytest.raises(Trouble) as refused:
         audit_verbs.verify(where=Where(state=state))

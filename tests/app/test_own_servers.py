@@ -38,21 +38,21 @@ class Programs:
         return self.started > len(self._sentences)
 
 
-def test_a_server_waits_for_the_children_of_the_one_before(tmp_path: Path) -> None:
+def test_a_server_waits_for_the_children_of_the_former_one(tmp_path: Path) -> None:
     programs = Programs(tmp_path / "log", *[f"FATAL: {OLD_CHILDREN} (key 1, ID 2) is still in use"] * 2)
     server = OwnServer(programs.spawn, programs.stays, "postgresql://here", programs.log)
     assert programs.started == 3
     server.stop()
 
 
-def test_a_server_that_fails_otherwise_is_not_tried_again_and_says_why(tmp_path: Path) -> None:
+def test_a_server_that_fails_otherwise_is_not_retried_and_the_reason_is_reported(tmp_path: Path) -> None:
     programs = Programs(tmp_path / "log", "FATAL: no space left on device")
     with pytest.raises(ServerMissing, match=r"did not start; see .*: FATAL: no space left on device"):
         OwnServer(programs.spawn, programs.stays, "postgresql://here", programs.log)
     assert programs.started == 1
 
 
-def test_a_free_port_is_none_that_connections_get_and_is_not_found_twice() -> None:
+def test_a_free_port_is_outside_the_ephemeral_range_and_not_returned_twice() -> None:
     found = [free_port() for _ in range(50)]
     following = found[-1] + 1 if found[-1] + 1 in LISTENING_PORTS else LISTENING_PORTS[0]
     with socket.socket() as other:

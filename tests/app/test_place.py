@@ -30,7 +30,7 @@ class Machine(Sources):
         return self.boot
 
 
-def test_it_begins_at_the_walls_time_and_a_jump_does_not_bend_it(tmp_path: Path) -> None:
+def test_the_clock_starts_at_the_wall_time_and_ignores_its_jumps(tmp_path: Path) -> None:
     machine = Machine()
     clock = SteadyClock(tmp_path / "clock.json", machine)
     assert clock.now_ms() == NOW
@@ -41,7 +41,7 @@ def test_it_begins_at_the_walls_time_and_a_jump_does_not_bend_it(tmp_path: Path)
 
 
 @pytest.mark.parametrize("jump_ms", [HOUR_MS, -HOUR_MS])
-def test_a_restart_goes_on_with_it(tmp_path: Path, jump_ms: int) -> None:
+def test_a_restart_continues_the_clock(tmp_path: Path, jump_ms: int) -> None:
     machine = Machine()
     SteadyClock(tmp_path / "clock.json", machine)
     machine.set_ms += jump_ms
@@ -49,14 +49,14 @@ def test_a_restart_goes_on_with_it(tmp_path: Path, jump_ms: int) -> None:
     assert SteadyClock(tmp_path / "clock.json", machine).now_ms() == NOW + 700
 
 
-def test_another_boot_begins_at_the_walls_time_again(tmp_path: Path) -> None:
+def test_another_boot_starts_at_the_wall_time_again(tmp_path: Path) -> None:
     machine = Machine()
     SteadyClock(tmp_path / "clock.json", machine)
     machine.boot, machine.up_ms, machine.set_ms = "second", 100, NOW + HOUR_MS
     assert SteadyClock(tmp_path / "clock.json", machine).now_ms() == NOW + HOUR_MS + 100
 
 
-def test_a_clock_that_is_set_for_the_first_time_is_believed(tmp_path: Path) -> None:
+def test_the_first_synchronisation_of_a_clock_is_accepted(tmp_path: Path) -> None:
     machine = Machine()
     machine.set_ms = 0  # 1970
     clock = SteadyClock(tmp_path / "clock.json", machine)
@@ -66,12 +66,12 @@ def test_a_clock_that_is_set_for_the_first_time_is_believed(tmp_path: Path) -> N
     assert SteadyClock(tmp_path / "clock.json", machine).now_ms() == NOW + machine.up_ms
 
 
-def test_a_file_that_cannot_be_read_begins_anew(tmp_path: Path) -> None:
+def test_an_unreadable_file_starts_over(tmp_path: Path) -> None:
     (tmp_path / "clock.json").write_text("{")
     assert SteadyClock(tmp_path / "clock.json", Machine()).now_ms() == NOW
 
 
-def test_the_machines_own_sources_agree_with_themselves(tmp_path: Path) -> None:
+def test_the_hosts_own_sources_are_consistent(tmp_path: Path) -> None:
     clock = SteadyClock(tmp_path / "clock.json")
     first, second = clock.now_ms(), clock.now_ms()
     assert first <= second

@@ -1,4 +1,4 @@
-"""How browsers are notified: not at all without `[push]`, else by a key derived from the gateway's own (J-18)."""
+"""How browsers are notified: only with `[push]`, by a key derived from the gateway's own (J-18)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from interlock.config.notices import PushSection
 pytestmark = pytest.mark.req("J-18")
 
 
-def test_without_its_table_there_is_none_and_no_key_is_made_for_it(tmp_path: Path) -> None:
+def test_without_its_table_push_is_off_and_no_key_is_created(tmp_path: Path) -> None:
     outgoing: Any = object()
 
     assert push_settings(Config(), tmp_path, outgoing) is None

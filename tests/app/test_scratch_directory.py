@@ -32,7 +32,7 @@ def holder(parent: Path) -> tuple[subprocess.Popen[str], Path]:
     return process, Path(process.stdout.readline().strip())
 
 
-def test_what_a_killed_process_left_is_removed_by_the_next(tmp_path: Path) -> None:
+def test_files_of_a_killed_process_are_removed_by_the_next(tmp_path: Path) -> None:
     process, left = holder(tmp_path)
     os.kill(process.pid, signal.SIGKILL)
     process.communicate()
@@ -44,7 +44,7 @@ def test_what_a_killed_process_left_is_removed_by_the_next(tmp_path: Path) -> No
     assert list(tmp_path.iterdir()) == [tmp_path / ".interlock-other"]
 
 
-def test_what_another_process_uses_stays(tmp_path: Path) -> None:
+def test_files_of_another_running_process_stay(tmp_path: Path) -> None:
     process, used = holder(tmp_path)
     with scratch_directory(tmp_path, ".interlock-restore-"):
         assert (used / "state").is_dir()
@@ -52,7 +52,7 @@ def test_what_another_process_uses_stays(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_link_of_that_name_is_not_followed(tmp_path: Path) -> None:
+def test_a_link_with_that_name_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "kept").mkdir()
     (tmp_path / "kept/file").touch()
     (tmp_path / ".interlock-restore-link").symlink_to(tmp_path / "kept")
@@ -60,7 +60,7 @@ def test_a_link_of_that_name_is_not_followed(tmp_path: Path) -> None:
         assert (tmp_path / "kept/file").exists()
 
 
-def test_a_directory_of_that_name_that_was_made_otherwise_stays(tmp_path: Path) -> None:
+def test_a_foreign_directory_with_that_name_stays(tmp_path: Path) -> None:
     (tmp_path / ".interlock-restore-notes").mkdir()
     (tmp_path / ".interlock-restore-notes/file").touch()
     with scratch_directory(tmp_path, ".interlock-restore-"):

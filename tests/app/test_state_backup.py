@@ -1,4 +1,4 @@
-"""A state directory as one file and back: whole or refused, whatever happened to the file in between."""
+"""A state directory as one file and back: complete or refused after any damage to the file."""
 
 from __future__ import annotations
 
@@ -65,7 +65,9 @@ def files_of(state: Path) -> dict[str, bytes]:
     return {path.relative_to(state).as_posix(): path.read_bytes() for path in state.rglob("*") if path.is_file()}
 
 
-def test_what_matters_comes_back_private_and_nothing_else(state: Path, archive: Path, tmp_path: Path) -> None:
+def test_the_backup_restores_the_essential_files_privately_and_no_others(
+    state: Path, archive: Path, tmp_path: Path
+) -> None:
     report = restore_backup(archive, tmp_path / "restored")
     assert (report.ok, report.made_at, report.transcripts) == (True, "2027-01-15T08:00:00.000Z", 1)
     before, after = files_of(state), files_of(tmp_path / "restored")
@@ -78,14 +80,14 @@ def test_what_matters_comes_back_private_and_nothing_else(state: Path, archive: 
     assert archive.stat().st_mode & 0o777 == 0o600
 
 
-async def test_the_restored_ledger_is_the_same_gateways(archive: Path, tmp_path: Path) -> None:
+async def test_the_restored_ledger_belongs_to_the_same_gateway(archive: Path, tmp_path: Path) -> None:
     report = restore_backup(archive, tmp_path / "restored")
     ledger = await open_ledger(tmp_path / "restored/ledger.db", StandingClock())
     assert await ledger.gateway_id() == report.gateway_id
     await ledger.close()
 
 
-def test_no_file_is_replaced_and_nothing_is_left_behind(state: Path, archive: Path, tmp_path: Path) -> None:
+def test_a_restore_replaces_no_file_and_leaves_none_behind(state: Path, archive: Path, tmp_path: Path) -> None:
     with pytest.raises(BackupRefused, match="replaces nothing"):
         write_backup(state, archive, NOW_MS, "0.1.0")
     with pytest.raises(BackupRefused, match="replaces nothing"):
@@ -95,7 +97,7 @@ def test_no_file_is_replaced_and_nothing_is_left_behind(state: Path, archive: Pa
     assert sorted(path.name for path in tmp_path.iterdir()) == ["backup.tar.gz", "state"]
 
 
-def test_what_a_killed_one_left_is_removed(state: Path, archive: Path, tmp_path: Path) -> None:
+def test_files_of_a_killed_restore_are_removed(state: Path, archive: Path, tmp_path: Path) -> None:
     for left in (".interlock-restore-abcd", ".interlock-backup-abcd"):
         (tmp_path / left / "state").mkdir(parents=True)
         (tmp_path / left / IN_USE).touch()
@@ -109,7 +111,7 @@ def test_an_empty_directory_is_filled(archive: Path, tmp_path: Path) -> None:
     assert restore_backup(archive, tmp_path / "restored").ok
 
 
-def test_a_directory_without_a_ledger_is_refused_with_what_to_do(tmp_path: Path) -> None:
+def test_a_directory_without_a_ledger_is_refused_with_the_remedy(tmp_path: Path) -> None:
     with pytest.raises(BackupRefused, match="pg_dump"):
         write_backup(tmp_path, tmp_path / "backup.tar.gz", NOW_MS, "0.1.0")
 
@@ -136,7 +138,7 @@ def test_a_damaged_backup_is_refused_and_restores_nothing(
         except BackupRefused:
             refused += 1
             assert not target.exists()
-        else:  # A bit that says nothing, such as a header's time or what fills a block: then all of it is as it was.
+        else:  # A bit without meaning, such as a header's time or padding: then everything is unchanged.
             assert {name: hashlib.sha256(body).hexdigest() for name, body in files_of(target).items()} == expected
             for path in sorted(target.rglob("*"), reverse=True):
                 path.unlink() if path.is_file() else path.rmdir()
@@ -184,7 +186,7 @@ def link(name: str, to: str, kind: bytes = tarfile.SYMTYPE) -> tarfile.TarInfo:
     (["a"], [link("a", "b", tarfile.LNKTYPE)]),
     (["a", "a/b"], [("a", b"a"), ("a/b", b"a/b")]),
 ])
-def test_a_forged_backup_writes_nothing_outside_of_it(
+def test_a_forged_backup_writes_nothing_outside_its_directory(
     tmp_path: Path, listed: list[str], members: list[tarfile.TarInfo | tuple[str, bytes]]
 ) -> None:
     archive = made(tmp_path / "forged.tar.gz", listed, members)
@@ -193,7 +195,7 @@ def test_a_forged_backup_writes_nothing_outside_of_it(
     assert [path.name for path in tmp_path.iterdir()] == ["forged.tar.gz"]
 
 
-def test_a_newer_form_and_another_file_are_told_apart(tmp_path: Path) -> None:
+def test_a_newer_format_and_a_foreign_file_are_distinguished(tmp_path: Path) -> None:
     with pytest.raises(BackupRefused, match=r"written by Interlock 9\.9"):
         read_backup(made(tmp_path / "newer.tar.gz", [], [], form=2))
     other = tmp_path / "other.tar.gz"
@@ -203,7 +205,7 @@ def test_a_newer_form_and_another_file_are_told_apart(tmp_path: Path) -> None:
         read_backup(other)
 
 
-def test_a_damaged_ledger_is_backed_up_and_said(state: Path, tmp_path: Path) -> None:
+def test_a_damaged_ledger_is_backed_up_with_a_warning(state: Path, tmp_path: Path) -> None:
     (state / "gateway.pub").write_text("no key")
     report = write_backup(state, tmp_path / "backup.tar.gz", NOW_MS, "0.1.0")
     assert not report.ok
@@ -211,7 +213,7 @@ def test_a_damaged_ledger_is_backed_up_and_said(state: Path, tmp_path: Path) -> 
     assert (tmp_path / "backup.tar.gz").is_file()
 
 
-def test_a_ledger_that_cannot_be_read_leaves_no_file(state: Path, tmp_path: Path) -> None:
+def test_an_unreadable_ledger_leaves_no_file(state: Path, tmp_path: Path) -> None:
     with (state / "ledger.db").open("r+b") as file:
         file.truncate(os.fstat(file.fileno()).st_size // 2)
         file.seek(0)

@@ -19,7 +19,7 @@ NOW = 1_800_000_000_000
 
 
 class Fixed:
-    """A clock that stands."""
+    """A clock that does not move."""
 
     def __init__(self, at_ms: int) -> None:
         self.at_ms = at_ms
@@ -36,7 +36,7 @@ class AnHourOff(SystemClock):
         return super().now_ms() + HOUR_MS
 
 
-async def test_the_machines_clock_counts_until_the_stores_time_is_known() -> None:
+async def test_the_hosts_clock_counts_until_the_stores_time_is_known() -> None:
     clock = LedgerClock(Fixed(NOW + HOUR_MS))
     assert abs(clock.now_ms() - NOW - HOUR_MS) < 60_000
     await clock.start(MemoryLeases({}, Fixed(NOW)))
@@ -70,7 +70,7 @@ class Store(MemoryLeases, Sources):
 
 @pytest.mark.parametrize(("ways_ms", "behind_ms"), [
     ([(5, 5)], 5), ([(400, 1), (2, 3)], 1), ([(1, 400), (90, 7)], 7), ([(50, 50), (0, 0)], 0)])
-async def test_the_time_is_never_ahead_of_the_stores_however_long_an_answer_waited(
+async def test_the_time_is_never_ahead_of_the_store_however_late_an_answer(
         ways_ms: list[tuple[int, int]], behind_ms: int) -> None:
     store = Store(ways_ms)
     clock = LedgerClock(Fixed(NOW + HOUR_MS), store)
@@ -94,7 +94,7 @@ async def test_a_gateway_an_hour_off_stores_the_time_of_postgresql(postgres: Pos
         await stores.close()
 
 
-async def test_one_gateway_alone_goes_by_its_own_clock(tmp_path: Path) -> None:
+async def test_a_single_gateway_uses_its_own_clock(tmp_path: Path) -> None:
     wall = AnHourOff()
     stores = await open_stores(tmp_path, ClusterSection(), wall)
     try:

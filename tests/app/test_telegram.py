@@ -16,13 +16,13 @@ telegram = lazily("interlock.app.telegram")
 pytestmark = [pytest.mark.anyio, pytest.mark.req("O-13")]
 
 
-async def test_without_its_table_it_says_where_that_is_described(tmp_path: Path) -> None:
+async def test_without_its_table_the_message_names_its_page(tmp_path: Path) -> None:
     gate: Any = object()
     with pytest.raises(ConfigError, match=r"no \[telegram\] table"):
         await telegram.run(tmp_path, Config(), gate)
 
 
-async def test_people_are_known_by_their_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_people_are_identified_by_their_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     carried: list[Any] = []
 
     async def carry(_bot: Any, crowd: Any, *_rest: Any) -> None:

@@ -35,7 +35,7 @@ def begin() -> None:
     "",
     "def batch_count(texts, encoding, threads): raise KeyError(encoding)",
 ])
-def test_one_that_does_not_work_leaves_the_estimate(
+def test_a_broken_tokenizer_leaves_the_estimate(
     source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "broken_tokenizer.py").write_text(source)
@@ -46,13 +46,15 @@ def test_one_that_does_not_work_leaves_the_estimate(
     assert estimated_tokens(TEXT) <= text_tokens(TEXT) < estimated_tokens(TEXT) + 1
 
 
-def test_without_it_nothing_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_tokenizer_nothing_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tokenizer, "MODULE", "a_module_that_is_nowhere")
     assert tokenizer.prepare_tokenizer() is None
 
 
 @pytest.mark.req("Y-18")
-def test_a_process_that_counts_nothing_does_not_load_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_counts_nothing_does_not_load_the_tokenizer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "unused_tokenizer.py").write_text("def batch_count(texts, encoding, threads): return [1]")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(tokenizer, "MODULE", "unused_tokenizer")
@@ -65,7 +67,9 @@ def test_a_process_that_counts_nothing_does_not_load_it(tmp_path: Path, monkeypa
     assert text_tokens(TEXT) == 1
 
 
-def test_a_gateway_of_a_cluster_has_it_before_its_first_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gateway_of_a_cluster_loads_the_tokenizer_before_its_first_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "early_tokenizer.py").write_text("def batch_count(texts, encoding, threads): return [1]")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(tokenizer, "MODULE", "early_tokenizer")
@@ -74,7 +78,7 @@ def test_a_gateway_of_a_cluster_has_it_before_its_first_count(tmp_path: Path, mo
 
 
 @pytest.mark.needs("toktok")
-def test_the_installed_one_counts() -> None:
+def test_the_installed_tokenizer_counts() -> None:
     begin()
     assert text_tokens(TEXT) == 7
     assert text_tokens("half a pair \ud83e") > 0

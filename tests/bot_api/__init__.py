@@ -1,2 +1,2 @@
-"""A stand-in for Telegram's Bot API on loopback: people write, press and read here, and the bot sends its requests
-here."""
+"""A stand-in for Telegram's Bot API on loopback: people send, press and read messages here, and the bot sends its
+requests here."""

@@ -21,11 +21,11 @@ DATE = 1_800_000_000
 PATIENCE_S = 30
 """For what passes through a gateway, a runner and an agent, which are processes of their own."""
 _numbers = itertools.count(1)
-"""Of messages, updates and presses: a number stands for one thing, also where a test's gateway outlives its bot."""
+"""Ids of messages, updates and button presses: they stay unique if a test's gateway outlives its bot."""
 
 
 class BotApi:
-    """What people see of the bot: `messages` by chat, each as it stands now; `typing`, and answers to presses."""
+    """The bot as people see it: the present `messages` by chat, `typing`, and answers to button presses."""
 
     def __init__(self) -> None:
         self.url = ""
@@ -50,7 +50,7 @@ class BotApi:
     # --- what people do ---
     async def write(self, chat: int, user: int, text: str, *, group: bool = False, topic: int | None = None,
                     answers: int | None = None, document: bytes | None = None, **more: Any) -> int:
-        """Say something in a chat, with `more` fields of the message; its message id."""
+        """Send a message in a chat, with `more` fields, and return its id."""
         number = next(_numbers)
         place = {"id": chat, "type": "supergroup", "title": "A group", "is_forum": topic is not None} if group else {
             "id": chat, "type": "private", "first_name": "Anna"}
@@ -80,7 +80,7 @@ class BotApi:
         return number
 
     async def again(self) -> None:
-        """Tell all updates once more, as to a bot that confirmed none of them."""
+        """Send all updates once more, as to a bot that confirmed none of them."""
         self.confirmed = 0
         async with self._changed:
             self._changed.notify_all()
@@ -91,11 +91,11 @@ class BotApi:
             self._changed.notify_all()
 
     # --- what people see ---
-    def said(self, chat: int) -> list[str]:
-        """What the bot has said in a chat, as it stands now."""
+    def posted_texts(self, chat: int) -> list[str]:
+        """The present texts of the bot in a chat."""
         return [message["text"] for message in self.chats.get(chat, {}).values()]
 
-    async def until_said(self, chat: int, part: str) -> dict[str, Any]:
+    async def until_posted(self, chat: int, part: str) -> dict[str, Any]:
         """Wait until a message of a chat holds a text; the message."""
         def found() -> dict[str, Any] | None:
             return next((one for one in self.chats.get(chat, {}).values() if part in one["text"]), None)
@@ -113,7 +113,7 @@ class BotApi:
             raise AssertionError("the Bot API of the tests failed") from self.fault
 
     async def close(self) -> None:
-        """Let go of anyone who waits for updates."""
+        """End every pending request for updates."""
         self.closing = True
         async with self._changed:
             self._changed.notify_all()

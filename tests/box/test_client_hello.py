@@ -25,17 +25,17 @@ def hello(name: str | None) -> bytes:
 
 @pytest.mark.parametrize(("asked", "found"), [("api.example.com", "api.example.com"), ("API.Example.com",
                          "api.example.com"), ("xn--bcher-kva.example", "xn--bcher-kva.example"), (None, "")])
-def test_it_reads_the_name(asked: str | None, found: str) -> None:
+def test_the_server_name_is_read(asked: str | None, found: str) -> None:
     assert server_name(hello(asked)) == found
 
 
-def test_it_waits_for_the_whole_of_it() -> None:
+def test_an_incomplete_hello_is_waited_for() -> None:
     whole = hello("api.example.com")
     assert {server_name(whole[:size]) for size in range(len(whole))} == {None}
     assert server_name(whole + b"more") == "api.example.com"
 
 
-def test_a_hello_in_several_records_is_joined() -> None:
+def test_a_hello_of_several_records_is_joined() -> None:
     whole = hello("api.example.com")
     body = whole[5:]
     records = b"".join(b"\x16\x03\x01" + len(body[at:at + 7]).to_bytes(2, "big") + body[at:at + 7]
@@ -65,6 +65,6 @@ def test_two_names_are_refused() -> None:
     b"\x16\x03\x01\x00\x04\x02\x00\x00\x00", b"\x16\x03\x01\x00\x04\x01\xff\xff\xff",
     b"\x16\x03\x01\x00\x07\x01\x00\x00\x03abc", with_names(b"\xff.example"),
 ])
-def test_what_is_no_client_hello_is_refused(data: bytes) -> None:
+def test_a_message_that_is_not_a_client_hello_is_refused(data: bytes) -> None:
     with pytest.raises(NotTls):
         server_name(data)

@@ -45,7 +45,7 @@ def test_each_way_to_start_a_program_is_held_or_refused(machine: str, arch: int,
 
 @pytest.mark.req("H-16")
 @pytest.mark.parametrize("machine", CALLS)
-def test_the_filter_is_eight_bytes_an_instruction_and_no_jump_leaves_it(machine: str) -> None:
+def test_the_filter_has_eight_bytes_per_instruction_and_no_jump_leaves_it(machine: str) -> None:
     steps = instructions(CALLS[machine])
     code = program(CALLS[machine])
 

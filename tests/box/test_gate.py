@@ -36,7 +36,7 @@ def kind(request: pytest.FixtureRequest) -> Kind:
     return request.param
 
 
-class Desk:
+class Approver:
     """Answers by a program's name, and keeps what it was asked."""
 
     def __init__(self, answers: dict[str, Decision] | None = None) -> None:
@@ -77,14 +77,14 @@ class Desk:
         return [b" ".join((one.name, *one.argv[1:])).decode("utf-8", "backslashreplace") for one in self.asked]
 
 
-async def started(kind: Kind, place: Path, desk: Desk, *argv: str) -> AgentProcess:
+async def started(kind: Kind, place: Path, approver: Approver, *argv: str) -> AgentProcess:
     environment = {"PATH": PATH, "HOME": str(place)}
-    return await AgentProcess.start(list(argv), environment, place, walls=Walls(kind, programs=True), programs=desk)
+    return await AgentProcess.start(list(argv), environment, place, walls=Walls(kind, programs=True), programs=approver)
 
 
-async def ran(kind: Kind, place: Path, desk: Desk, script: str, *shell: str) -> list[str]:
+async def ran(kind: Kind, place: Path, approver: Approver, script: str, *shell: str) -> list[str]:
     """The lines that a script prints, and those of its errors."""
-    agent = await started(kind, place, desk, *(shell or ("/bin/sh", "-c")), script)
+    agent = await started(kind, place, approver, *(shell or ("/bin/sh", "-c")), script)
     async with asyncio.timeout(PATIENCE_S):
         lines = [line.decode("utf-8", "backslashreplace") async for line in agent.lines()]
         await agent.exited()
@@ -94,61 +94,61 @@ async def ran(kind: Kind, place: Path, desk: Desk, script: str, *shell: str) -> 
 
 
 @pytest.mark.req("H-16")
-async def test_each_program_of_a_shell_is_asked_about_and_the_agents_own_is_not(kind: Kind, tmp_path: Path) -> None:
-    desk = Desk()
-    assert await ran(kind, tmp_path, desk, "basename /a/b; (dirname /a/b; basename c &) ; wait; echo over") != []
-    assert sorted(desk.lines) == ["basename /a/b", "basename c", "dirname /a/b"]
-    assert {one.directory for one in desk.asked} == {str(tmp_path).encode()}
+async def test_each_program_of_a_shell_is_asked_about_except_the_agents_own(kind: Kind, tmp_path: Path) -> None:
+    approver = Approver()
+    assert await ran(kind, tmp_path, approver, "basename /a/b; (dirname /a/b; basename c &) ; wait; echo over") != []
+    assert sorted(approver.lines) == ["basename /a/b", "basename c", "dirname /a/b"]
+    assert {one.directory for one in approver.asked} == {str(tmp_path).encode()}
 
 
 @pytest.mark.req("H-16")
-async def test_a_no_means_that_nothing_ran_and_that_a_search_along_path_ends(kind: Kind, tmp_path: Path) -> None:
-    desk = Desk({"touch": "no"})
-    lines = await ran(kind, tmp_path, desk, "touch made; echo $?; nonesuch; echo $?")
+async def test_a_denial_means_that_nothing_ran_and_ends_a_search_along_path(kind: Kind, tmp_path: Path) -> None:
+    approver = Approver({"touch": "no"})
+    lines = await ran(kind, tmp_path, approver, "touch made; echo $?; nonesuch; echo $?")
 
     assert lines[:2] == ["126", "127"]
-    assert desk.lines == ["touch made"]
+    assert approver.lines == ["touch made"]
     assert not (tmp_path / "made").exists()
 
 
 @pytest.mark.req("H-16")
-async def test_a_background_child_with_a_session_of_its_own_is_held_like_any(kind: Kind, tmp_path: Path) -> None:
-    desk = Desk({"touch": "no"})
-    assert await ran(kind, tmp_path, desk, "setsid sh -c 'sleep 0.1; touch made' & sleep 1; ls") is not None
-    assert "touch made" in desk.lines
+async def test_a_background_child_in_its_own_session_is_held_too(kind: Kind, tmp_path: Path) -> None:
+    approver = Approver({"touch": "no"})
+    assert await ran(kind, tmp_path, approver, "setsid sh -c 'sleep 0.1; touch made' & sleep 1; ls") is not None
+    assert "touch made" in approver.lines
     assert not (tmp_path / "made").exists()
 
 
 @pytest.mark.req("H-16")
-async def test_what_is_below_an_allowed_program_is_counted_and_not_asked_about(kind: Kind, tmp_path: Path) -> None:
-    desk = Desk({"sh": "below"})
+async def test_programs_below_an_allowed_one_are_counted_and_not_asked_about(kind: Kind, tmp_path: Path) -> None:
+    approver = Approver({"sh": "below"})
     script = "sh -c 'basename a; sh -c \"dirname b; basename c\"; true'; basename outside"
-    assert await ran(kind, tmp_path, desk, script) == ["a", ".", "c", "outside"]
+    assert await ran(kind, tmp_path, approver, script) == ["a", ".", "c", "outside"]
 
-    assert [line.split()[0] for line in desk.lines] == ["sh", "basename"]
-    below = desk.below[1]
+    assert [line.split()[0] for line in approver.lines] == ["sh", "basename"]
+    below = approver.below[1]
     assert below is not None
     assert (below.total, dict(below.names)) == (4, {"basename": 2, "dirname": 1, "sh": 1})
     assert len(below.digest) == 64
 
 
 @pytest.mark.req("H-16")
-async def test_bytes_that_are_no_text_arrive_as_they_are(kind: Kind, tmp_path: Path) -> None:
-    desk = Desk()
-    assert await ran(kind, tmp_path, desk, "$(printf '/bin/echo a\\377b')") == ["a\\xffb"]
-    assert desk.asked[-1].argv == (b"/bin/echo", b"a\xffb")
+async def test_bytes_that_are_not_text_arrive_unchanged(kind: Kind, tmp_path: Path) -> None:
+    approver = Approver()
+    assert await ran(kind, tmp_path, approver, "$(printf '/bin/echo a\\377b')") == ["a\\xffb"]
+    assert approver.asked[-1].argv == (b"/bin/echo", b"a\xffb")
 
 
 @pytest.mark.req("H-16")
-async def test_a_program_is_named_by_what_path_finds_and_else_by_its_file(kind: Kind, tmp_path: Path) -> None:
+async def test_a_program_is_named_by_its_path_entry_or_else_by_its_file(kind: Kind, tmp_path: Path) -> None:
     shutil.copy("/bin/basename", tmp_path / "basename")
     (tmp_path / "dirname").symlink_to("basename")
-    desk = Desk()
-    await ran(kind, tmp_path, desk, "basename a; ./basename a; PATH=. dirname a; LD_PRELOAD=x basename a")
+    approver = Approver()
+    await ran(kind, tmp_path, approver, "basename a; ./basename a; PATH=. dirname a; LD_PRELOAD=x basename a")
 
     own = str(tmp_path / "basename").encode()
-    assert [one.name for one in desk.asked] == [b"basename", own, own, b"basename"]
-    assert [one.environment for one in desk.asked] == [(), (), (b"PATH=.",), (b"LD_PRELOAD=x",)]
+    assert [one.name for one in approver.asked] == [b"basename", own, own, b"basename"]
+    assert [one.environment for one in approver.asked] == [(), (), (b"PATH=.",), (b"LD_PRELOAD=x",)]
 
 
 MOUNTS = """
@@ -165,17 +165,18 @@ os.execv('/bin/basename', ['basename', 'made'])
 
 
 @pytest.mark.req("H-16")
-async def test_a_program_that_its_process_has_mounted_over_another_is_not_taken_for_that(kind: Kind, tmp_path: Path
-                                                                                         ) -> None:
+async def test_a_program_that_its_process_mounted_over_another_is_not_mistaken_for_it(
+    kind: Kind, tmp_path: Path
+) -> None:
     (tmp_path / "agent.py").write_text(MOUNTS)
-    desk = Desk({"basename": "no"})
-    lines = await ran(kind, tmp_path, desk, "agent.py", sys.executable, "-I")
+    approver = Approver({"basename": "no"})
+    lines = await ran(kind, tmp_path, approver, "agent.py", sys.executable, "-I")
     if kind == "landlock" or lines in (["no namespace"], ["no mount"]):
-        assert desk.asked == [], "Landlock lets nobody mount"
+        assert approver.asked == [], "Landlock lets nobody mount"
         return
 
-    assert desk.asked[0].own_view
-    assert desk.asked[0].name.startswith(b"/")
+    assert approver.asked[0].own_view
+    assert approver.asked[0].name.startswith(b"/")
     assert not (tmp_path / "made").exists()
 
 
@@ -209,17 +210,17 @@ async def test_each_way_to_start_a_program_is_held(kind: Kind, tmp_path: Path, w
     (tmp_path / "link").symlink_to("/bin/touch")
     (tmp_path / "agent.py").write_text(PYTHON + STARTS[way])
 
-    class All(Desk):
+    class All(Approver):
         async def ask(self, token: int, program: HeldProgram) -> Decision:
             await super().ask(token, program)
             return answer
 
-    desk = All()
-    lines = await ran(kind, tmp_path, desk, "agent.py", sys.executable, "-I")
+    approver = All()
+    lines = await ran(kind, tmp_path, approver, "agent.py", sys.executable, "-I")
 
-    assert len(desk.asked) == 1, (desk.lines, lines)
+    assert len(approver.asked) == 1, (approver.lines, lines)
     assert (tmp_path / "made").exists() is (answer == "once"), lines
-    assert desk.others == []
+    assert approver.others == []
 
 
 RACE = """
@@ -247,23 +248,23 @@ libc.execve(path, argv, variables)
     ("variable.value = b'LD_PRELOAD=other.so'", f"env LD_PRELOAD=other.so {REAL}/touch touch made"),
     ("os.chdir('/tmp')", f"env --chdir=/tmp {REAL}/touch touch made"),
 ], ids=["file", "argument", "variable", "directory"])
-async def test_a_program_that_was_swapped_while_it_was_held_is_killed_before_it_runs(
+async def test_a_program_that_was_swapped_while_held_is_killed_before_it_runs(
         kind: Kind, tmp_path: Path, swap: str, ran: str) -> None:
     (tmp_path / "agent.py").write_text(RACE.replace("SWAP", swap))
-    desk = Desk()
-    desk.waits = asyncio.Event()
-    agent = await started(kind, tmp_path, desk, sys.executable, "-I", "agent.py")
-    await asyncio.wait_for(desk.asks.wait(), PATIENCE_S)
+    approver = Approver()
+    approver.waits = asyncio.Event()
+    agent = await started(kind, tmp_path, approver, sys.executable, "-I", "agent.py")
+    await asyncio.wait_for(approver.asks.wait(), PATIENCE_S)
     (tmp_path / "go").touch()
     await _until((tmp_path / "swapped").exists)
-    desk.waits.set()
+    approver.waits.set()
     ended = await asyncio.wait_for(agent.exited(), PATIENCE_S)
     await agent.terminate()
 
-    assert desk.lines == ["touch made"]
+    assert approver.lines == ["touch made"]
     assert ended.signal == 9
     assert sorted(one.name for one in tmp_path.glob("made*")) == []
-    assert [b" ".join(one).decode() for one in desk.others] == [ran]
+    assert [b" ".join(one).decode() for one in approver.others] == [ran]
 
 
 async def _until(holds: Callable[[], bool]) -> None:
@@ -273,14 +274,14 @@ async def _until(holds: Callable[[], bool]) -> None:
 
 
 @pytest.mark.req("H-16")
-async def test_a_question_ends_with_the_process_that_it_is_about(kind: Kind, tmp_path: Path) -> None:
-    desk = Desk()
-    desk.waits = asyncio.Event()
+async def test_a_question_ends_with_its_process(kind: Kind, tmp_path: Path) -> None:
+    approver = Approver()
+    approver.waits = asyncio.Event()
     script = "touch made & echo $!; read line; kill -9 $!; wait; echo over"
-    agent = await started(kind, tmp_path, desk, "/bin/sh", "-c", script)
-    await asyncio.wait_for(desk.asks.wait(), PATIENCE_S)
+    agent = await started(kind, tmp_path, approver, "/bin/sh", "-c", script)
+    await asyncio.wait_for(approver.asks.wait(), PATIENCE_S)
     await agent.write(b"go on\n")
-    await asyncio.wait_for(desk.cancelled.wait(), PATIENCE_S)
+    await asyncio.wait_for(approver.cancelled.wait(), PATIENCE_S)
     await asyncio.wait_for(agent.exited(), PATIENCE_S)
     await agent.terminate()
 
@@ -288,23 +289,23 @@ async def test_a_question_ends_with_the_process_that_it_is_about(kind: Kind, tmp
 
 
 @pytest.mark.req("H-16")
-async def test_an_agent_with_a_held_program_is_paused_let_go_on_and_ended(kind: Kind, tmp_path: Path) -> None:
-    desk = Desk()
-    desk.waits = asyncio.Event()
-    agent = await started(kind, tmp_path, desk, "/bin/sh", "-c", "touch made; touch again")
-    await asyncio.wait_for(desk.asks.wait(), PATIENCE_S)
+async def test_an_agent_with_a_held_program_can_be_paused_resumed_and_ended(kind: Kind, tmp_path: Path) -> None:
+    approver = Approver()
+    approver.waits = asyncio.Event()
+    agent = await started(kind, tmp_path, approver, "/bin/sh", "-c", "touch made; touch again")
+    await asyncio.wait_for(approver.asks.wait(), PATIENCE_S)
     agent.pause()
     agent.resume()
     ended = await asyncio.wait_for(agent.terminate(0.1), PATIENCE_S)
 
     assert (ended.code, ended.signal) != (0, None)
     assert agent.survivors == []
-    assert desk.cancelled.is_set()
+    assert approver.cancelled.is_set()
     assert not (tmp_path / "made").exists()
 
 
 @pytest.mark.req("H-16")
-async def test_without_anybody_to_ask_no_program_starts(kind: Kind, tmp_path: Path) -> None:
+async def test_without_an_approver_no_program_starts(kind: Kind, tmp_path: Path) -> None:
     environment = {"PATH": PATH, "HOME": str(tmp_path)}
     agent = await AgentProcess.start(["/bin/sh", "-c", "touch made"], environment, tmp_path,
                                      walls=Walls(kind, programs=True))
@@ -314,11 +315,11 @@ async def test_without_anybody_to_ask_no_program_starts(kind: Kind, tmp_path: Pa
 
 
 @pytest.mark.req("H-16")
-async def test_nothing_that_is_held_starts_when_the_runner_dies(kind: Kind, tmp_path: Path) -> None:
-    desk = Desk()
-    desk.waits = asyncio.Event()
-    agent = await started(kind, tmp_path, desk, "/bin/sh", "-c", "(setsid touch made &); touch again; touch third")
-    await asyncio.wait_for(desk.asks.wait(), PATIENCE_S)
+async def test_no_held_program_starts_when_the_runner_dies(kind: Kind, tmp_path: Path) -> None:
+    approver = Approver()
+    approver.waits = asyncio.Event()
+    agent = await started(kind, tmp_path, approver, "/bin/sh", "-c", "(setsid touch made &); touch again; touch third")
+    await asyncio.wait_for(approver.asks.wait(), PATIENCE_S)
     agent._control.close()
     await _until(lambda: not Path(f"/proc/{agent.pid}").exists())
     await asyncio.wait_for(agent.terminate(), PATIENCE_S)

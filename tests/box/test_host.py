@@ -80,7 +80,7 @@ ABILITIES: dict[str, Ability] = {
 @pytest.mark.req("H-15", "H-16", "H-17", "H-19")
 @pytest.mark.needs("unshare")
 @pytest.mark.parametrize("ability", ABILITIES)
-def test_tests_of_the_walls_are_skipped_only_where_the_kernel_forbids_them(ability: str, tmp_path: Path) -> None:
+def test_wall_tests_are_skipped_only_if_the_kernel_forbids_walls(ability: str, tmp_path: Path) -> None:
     allowed, missing = ABILITIES[ability]
     if not allowed(tmp_path):
         pytest.skip(f"this kernel does not allow {ability}")

@@ -44,7 +44,7 @@ def test_arguments_are_read_byte_for_byte() -> None:
 
 
 @pytest.mark.req("H-16")
-def test_more_arguments_than_can_be_shown_are_refused_and_bad_pointers_fail_as_in_the_kernel() -> None:
+def test_too_many_arguments_are_refused_and_bad_pointers_fail_as_in_the_kernel() -> None:
     with pytest.raises(Unreadable) as long:
         vector_at(*laid_out(b"x" * 600, b"y" * 600), most=1000)
     with pytest.raises(Unreadable) as endless:
@@ -57,7 +57,7 @@ def test_more_arguments_than_can_be_shown_are_refused_and_bad_pointers_fail_as_i
 
 
 @pytest.mark.req("H-16")
-def test_a_vector_that_begins_anywhere_in_a_page_is_read_to_its_end() -> None:
+def test_a_vector_at_any_page_offset_is_read_to_its_end() -> None:
     texts = tuple(b"argument %d" % number for number in range(1000))
     for offset in (0, 1, 4, PAGE - 4, PAGE - 8):
         base = 16 * PAGE + offset

@@ -44,7 +44,7 @@ def as_user(uid: int, directory: Path) -> Seen:
 
 
 @pytest.mark.parametrize("user", ["root", "a plain user"])
-def test_what_the_kernel_staged_lands_whole_and_the_next_turn_sees_it(place: Path, user: str) -> None:
+def test_files_staged_by_the_kernel_land_complete_and_the_next_turn_sees_them(place: Path, user: str) -> None:
     if (os.geteuid() == 0) != (user == "root") and os.geteuid() != 0:
         pytest.skip("this is a plain user")
     uid = PLAIN_USER if user == "a plain user" and os.geteuid() == 0 else os.geteuid()
@@ -69,21 +69,21 @@ def test_what_the_kernel_staged_lands_whole_and_the_next_turn_sees_it(place: Pat
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts a small disk")
-def test_a_disk_that_is_full_refuses_one_file_and_takes_the_next(place: Path) -> None:
-    over = Overlay(place)
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "interlock", str(over.workspace)],
+def test_a_full_disk_refuses_one_file_and_accepts_the_next(place: Path) -> None:
+    overlay = Overlay(place)
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "interlock", str(overlay.workspace)],
                              capture_output=True, check=False)
     if mounted.returncode:
         pytest.skip(f"no tmpfs can be mounted here: {mounted.stderr.decode()}")
     try:
-        staged = over.begin(large="before", small="before")
-        over.wrote("large", b"x" * 200_000)
-        over.wrote("small", "after")
+        staged = overlay.begin(large="before", small="before")
+        overlay.wrote("large", b"x" * 200_000)
+        overlay.wrote("small", "after")
         report = staged.land(staged.look(after_now()).changes, after_now())
 
         assert [(one.path, one.why) for one in report.refused] == [
             ("large", "it could not be written: No space left on device")]
-        assert tree(over.workspace) == {"large": "before", "small": "after"}
+        assert tree(overlay.workspace) == {"large": "before", "small": "after"}
         assert [one.path for one in staged.look(after_now()).changes] == ["large"]
     finally:
-        subprocess.run(["umount", str(over.workspace)], check=True)
+        subprocess.run(["umount", str(overlay.workspace)], check=True)

@@ -15,7 +15,7 @@ from interlock.box import processes
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
 
 
-def test_a_child_has_this_parent_and_a_later_start_than_its_parent() -> None:
+def test_a_child_has_this_parent_and_a_later_start() -> None:
     child = subprocess.Popen(["sleep", "60"])
     try:
         parent, start = processes.parent_and_start(child.pid)
@@ -46,7 +46,7 @@ def test_a_thread_belongs_to_its_process() -> None:
     assert found == [os.getpid()]
 
 
-def test_a_process_runs_its_file_and_one_that_is_gone_has_a_placeholder() -> None:
+def test_a_process_shows_its_file_and_a_dead_one_a_placeholder() -> None:
     gone = subprocess.Popen(["true"])
     gone.wait()
 

@@ -22,19 +22,19 @@ from interlock.box.program import (
     (b"#!/bin/sh\t-e\n", (b"/bin/sh", b"-e")),
     (b"#!\n", ()), (b"\x7fELF", ()), (b"", ()),
 ])
-def test_a_script_is_taken_apart_as_the_kernel_does_it(head: bytes, words: tuple[bytes, ...]) -> None:
+def test_a_script_is_parsed_as_in_the_kernel(head: bytes, words: tuple[bytes, ...]) -> None:
     assert shebang(head) == words
 
 
 @pytest.mark.req("H-16")
-def test_only_a_plain_env_goes_on_with_a_second_program() -> None:
+def test_only_a_plain_env_continues_with_a_second_program() -> None:
     assert by_env((b"/usr/bin/env", b"node")) == (b"node",)
     assert by_env((b"/usr/bin/env", b"-S node --x")) == (b"node", b"--x")
     assert by_env((b"/usr/bin/env", b"-i sh")) == by_env((b"/usr/bin/env", b"A=b sh")) == by_env((b"/bin/sh",)) == ()
 
 
 @pytest.mark.req("H-16")
-def test_variables_that_reach_further_than_the_command_line_are_found() -> None:
+def test_variables_beyond_the_command_line_are_found() -> None:
     base = {b"PATH": b"/opt/bin:/usr/bin", b"LD_LIBRARY_PATH": b"/opt/lib"}
 
     def found(*environment: bytes) -> tuple[bytes, ...]:
@@ -56,7 +56,7 @@ def runs(inode: int, line: bytes, directory: bytes = b"/", *environment: bytes) 
 
 
 @pytest.mark.req("H-16")
-def test_what_runs_is_the_allowed_file_with_the_allowed_arguments() -> None:
+def test_the_allowed_file_runs_with_the_allowed_arguments() -> None:
     ls = program(b"/bin/ls", b"ls", b"-l", image=Image(1, 7))
 
     assert is_as_allowed(ls, runs(7, b"ls\0-l\0"))
@@ -67,7 +67,7 @@ def test_what_runs_is_the_allowed_file_with_the_allowed_arguments() -> None:
 
 
 @pytest.mark.req("H-16")
-def test_what_runs_has_the_allowed_directory_and_variables() -> None:
+def test_the_allowed_directory_and_variables_are_used() -> None:
     ls = program(b"/bin/ls", b"ls", image=Image(1, 7))._replace(environment=(b"LD_PRELOAD=shown.so",))
 
     assert is_as_allowed(ls, runs(7, b"ls\0", b"/", b"LD_PRELOAD=shown.so"))

@@ -14,12 +14,12 @@ from interlock.box import ptrace
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="ptrace is Linux's")
 
 
-def test_the_event_of_a_status_is_above_the_signal() -> None:
+def test_the_event_of_a_status_is_in_the_bits_above_the_signal() -> None:
     assert ptrace.event((ptrace.EVENT_EXEC << 16) | (signal.SIGTRAP << 8) | 0x7F) == ptrace.EVENT_EXEC
     assert ptrace.event((signal.SIGTERM << 8) | 0x7F) == 0
 
 
-def test_a_program_stops_at_its_exec_and_goes_on_when_it_is_released() -> None:
+def test_a_program_stops_at_its_exec_and_continues_when_released() -> None:
     program = subprocess.Popen(["/bin/sh", "-c", "read line; exec true"], stdin=subprocess.PIPE)
     assert program.stdin is not None
     try:
@@ -40,7 +40,7 @@ def test_a_program_stops_at_its_exec_and_goes_on_when_it_is_released() -> None:
             program.wait()
 
 
-def test_a_process_that_is_gone_cannot_be_traced() -> None:
+def test_a_dead_process_cannot_be_traced() -> None:
     gone = subprocess.Popen(["true"])
     gone.wait()
 

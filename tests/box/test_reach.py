@@ -38,7 +38,7 @@ def test_a_private_address_is_not_public(address: str) -> None:
     assert may_connect(Endpoint("api.example.com", 443, anywhere=True), address), "a model may be there"
 
 
-def test_a_public_address_is() -> None:
+def test_a_public_address_is_public() -> None:
     assert is_public("93.184.216.34")
     assert is_public("2606:2800:220:1:248:1893:25c8:1946")
     assert is_public("::ffff:93.184.216.34")
@@ -61,7 +61,7 @@ def test_a_list_names_hosts_and_ports() -> None:
 @pytest.mark.parametrize("entry", ["127.0.0.1", "localhost:8080", "[::1]:443", "a.localhost", "0.0.0.0", "127.0.0.2:80",
                                    "::1", "http://a.example", "a.example:", "a.example:0", "a.example:x", ":443",
                                    "70000", "", "*.example.com"])
-def test_no_list_leads_to_the_machine_itself_or_means_nothing(entry: str) -> None:
+def test_no_list_may_contain_the_host_itself_or_be_empty(entry: str) -> None:
     with pytest.raises(ValueError, match=r"^network: "):
         from_entries([entry])
 

@@ -31,7 +31,7 @@ print("own child reached")
 """
 
 
-def test_a_process_behind_it_reaches_its_own_children_and_no_process_outside() -> None:
+def test_a_process_in_the_scope_signals_its_own_children_only() -> None:
     outside = subprocess.Popen(["sleep", "60"])
     try:
         run = subprocess.run([sys.executable, "-c", PROGRAM, str(outside.pid)], capture_output=True, text=True,
@@ -44,7 +44,7 @@ def test_a_process_behind_it_reaches_its_own_children_and_no_process_outside() -
     assert run.stdout.split("\n") == [expected, "own child reached", ""]
 
 
-def test_a_kernel_without_it_is_left_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kernel_without_scopes_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing() -> int:
         raise OSError(os.strerror(38))
 

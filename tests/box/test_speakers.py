@@ -27,7 +27,7 @@ def names(home: Path, *left_open: str, **variables: str) -> set[str]:
     return {str(Path(path).relative_to(home)) for path in found if path.startswith(str(home))}
 
 
-def test_they_are_found_at_their_usual_places(home: Path) -> None:
+def test_sockets_are_found_at_their_usual_paths(home: Path) -> None:
     assert names(home) == {".gnupg/S.gpg-agent", ".docker/run", "run/bus", "run/keyring/ssh"}
 
 
@@ -35,16 +35,16 @@ def test_they_are_found_at_their_usual_places(home: Path) -> None:
     ("SSH_AUTH_SOCK", "{}"), ("DOCKER_HOST", "unix://{}"), ("DBUS_SESSION_BUS_ADDRESS", "unix:path={},guid=9a8b"),
     ("DBUS_SESSION_BUS_ADDRESS", "unix:abstract=/tmp/x;unix:path={}"), ("TMUX", "{},12,0"),
 ])
-def test_they_are_found_where_a_variable_leads(home: Path, variable: str, value: str) -> None:
+def test_sockets_are_found_by_their_variables(home: Path, variable: str, value: str) -> None:
     assert "elsewhere/agent" in names(home, **{variable: value.format(home / "elsewhere/agent")})
 
 
-def test_what_leads_to_another_machine_hides_nothing(home: Path) -> None:
+def test_an_address_of_another_host_hides_nothing(home: Path) -> None:
     assert names(home, DOCKER_HOST="tcp://10.0.0.1:2375") == names(home)
 
 
 @pytest.mark.parametrize("left_open", SPEAKERS)
-def test_one_that_is_left_open_is_not_among_them(home: Path, left_open: str) -> None:
+def test_a_socket_that_is_left_open_is_not_hidden(home: Path, left_open: str) -> None:
     gone = {"ssh-agent": {"run/keyring/ssh"}, "gpg-agent": {".gnupg/S.gpg-agent"}, "docker": {".docker/run"},
             "dbus": {"run/bus"}, "tmux": set()}[left_open]
     assert names(home) - names(home, left_open) == gone

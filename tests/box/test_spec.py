@@ -1,4 +1,4 @@
-"""`[agents.<id>.box]`: what a box may say, and each contradiction in it as one sentence that names the field (H-15)."""
+"""`[agents.<id>.box]`: its settings, and each contradiction as one sentence that names the field (H-15)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.req("H-15")
     ({"sockets": ["ssh"]}, "Invalid enum value 'ssh'"),
     ({"Hide": []}, "unknown field"),
 ])
-def test_a_box_that_cannot_be_had_is_refused_with_its_reason(given: dict[str, object], sentence: str) -> None:
+def test_an_impossible_box_is_refused_with_its_reason(given: dict[str, object], sentence: str) -> None:
     with pytest.raises(msgspec.ValidationError, match=sentence.replace("(", r"\(")):
         msgspec.convert(given, BoxSpec)
 
@@ -46,7 +46,7 @@ def test_a_box_that_cannot_be_had_is_refused_with_its_reason(given: dict[str, ob
     {"changes": "staged", "walls": "namespace", "network": ["api.example.com", "example.com:8443", "443"]},
     {"network": []}, {"network": "model", "sockets": ["ssh-agent", "tmux"]},
 ])
-def test_a_box_that_can_be_had_is_read_and_written_as_it_was(given: dict[str, object]) -> None:
+def test_a_possible_box_reads_back_unchanged(given: dict[str, object]) -> None:
     spec = msgspec.convert(given, BoxSpec)
     assert {name: getattr(spec, name) for name in given} == given
     assert msgspec.convert(msgspec.to_builtins(spec), BoxSpec) == spec
@@ -55,6 +55,6 @@ def test_a_box_that_can_be_had_is_read_and_written_as_it_was(given: dict[str, ob
 @pytest.mark.req("H-19")
 @pytest.mark.parametrize("entry", ["", "*", "a b", "http://a.example", "a.example:0", "a.example:70000", "0", "70000",
                                    "localhost", "::1", "10.0.0.1/8", "-a.example", "a..example"])
-def test_a_network_of_what_is_no_host_and_no_port_is_refused(entry: str) -> None:
+def test_a_network_entry_that_is_neither_host_nor_port_is_refused(entry: str) -> None:
     with pytest.raises(msgspec.ValidationError):
         msgspec.convert({"network": [entry]}, BoxSpec)

@@ -55,9 +55,9 @@ async def ran(walls: Walls, place: Path, script: str) -> list[str]:
 
 
 @pytest.mark.req("H-15")
-async def test_a_hidden_socket_answers_nobody_in_a_namespace(kind: Kind, place: Path) -> None:
+async def test_a_hidden_socket_does_not_answer_in_a_namespace(kind: Kind, place: Path) -> None:
     if kind == "landlock":
-        return  # Landlock does not decide on connections; the threat model says so.
+        return  # Landlock does not decide on connections; the threat model documents it.
     path = place / "agent"
     connect = (f"{sys.executable} -c 'import socket; socket.socket(socket.AF_UNIX).connect(\"{path}\")' 2>&1"
                " | tail -n 1; echo over")
@@ -85,7 +85,7 @@ ESCAPES = {
 
 @pytest.mark.req("H-15")
 @pytest.mark.parametrize("escape", ESCAPES)
-async def test_what_is_hidden_cannot_be_read(kind: Kind, place: Path, escape: str) -> None:
+async def test_a_hidden_path_cannot_be_read(kind: Kind, place: Path, escape: str) -> None:
     lines = await ran(Walls(kind, (str(place / "state"),)), place, f"{ESCAPES[escape]}; echo over")
 
     assert lines[-1] == "over"
@@ -94,12 +94,12 @@ async def test_what_is_hidden_cannot_be_read(kind: Kind, place: Path, escape: st
 
 
 @pytest.mark.req("H-15")
-async def test_without_walls_it_can(place: Path) -> None:
+async def test_without_walls_the_path_can_be_read(place: Path) -> None:
     assert await ran(Walls("none"), place, "cat ../state/owner.key") == ["the key"]
 
 
 @pytest.mark.req("H-15")
-async def test_what_is_hidden_cannot_be_changed(kind: Kind, place: Path) -> None:
+async def test_a_hidden_path_cannot_be_changed(kind: Kind, place: Path) -> None:
     script = """
     echo x > ../state/owner.key; echo x > ../state/new; rm -rf ../state/owner.key ../state/runner
     mkdir ../state/made; truncate -s 0 ../state/owner.key; mv file ../state/
@@ -111,7 +111,7 @@ async def test_what_is_hidden_cannot_be_changed(kind: Kind, place: Path) -> None
 
 
 @pytest.mark.req("H-15")
-async def test_the_rest_is_as_it_was(kind: Kind, place: Path) -> None:
+async def test_other_paths_are_unchanged(kind: Kind, place: Path) -> None:
     script = """
     echo new > made && cat made file && mkdir d && mv made d/moved && cat d/moved
     echo tmp > "$(mktemp -p .)" && cat /proc/self/comm && ls /proc/self/fd > /dev/null && echo > /dev/null
@@ -124,7 +124,7 @@ async def test_the_rest_is_as_it_was(kind: Kind, place: Path) -> None:
 
 
 @pytest.mark.req("H-15")
-async def test_a_read_only_workspace_is_read_only_to_everything_in_it(kind: Kind, place: Path) -> None:
+async def test_a_read_only_workspace_is_read_only_to_every_process(kind: Kind, place: Path) -> None:
     walls = Walls(kind, (str(place / "state"),), read_only=(str(place / "work"),))
     lines = await ran(walls, place, "cat file; echo; echo x > file; echo x > new; rm file; mv file other; echo over")
 
@@ -134,7 +134,7 @@ async def test_a_read_only_workspace_is_read_only_to_everything_in_it(kind: Kind
 
 
 @pytest.mark.req("H-15")
-async def test_with_a_list_of_writable_places_nothing_else_can_be_changed(kind: Kind, place: Path) -> None:
+async def test_with_writable_paths_no_other_path_can_be_changed(kind: Kind, place: Path) -> None:
     (place / "home").mkdir()
     (place / "home" / "rc").write_text("rc")
     walls = Walls(kind, (str(place / "state"),), writable=(str(place / "work"),))
@@ -148,7 +148,7 @@ async def test_with_a_list_of_writable_places_nothing_else_can_be_changed(kind: 
 
 
 @pytest.mark.req("H-15")
-async def test_a_hidden_file_reads_as_empty_or_not_at_all(kind: Kind, place: Path) -> None:
+async def test_a_hidden_file_is_empty_or_unreadable(kind: Kind, place: Path) -> None:
     netrc = place / "netrc"
     netrc.write_text("password")
 
@@ -156,7 +156,7 @@ async def test_a_hidden_file_reads_as_empty_or_not_at_all(kind: Kind, place: Pat
 
 
 @pytest.mark.req("H-15")
-async def test_another_process_of_the_same_user_cannot_be_looked_into(kind: Kind, place: Path) -> None:
+async def test_another_process_of_the_same_user_cannot_be_inspected(kind: Kind, place: Path) -> None:
     outside = await AgentProcess.start([sys.executable, "-I", "-S", "-c", "input()"], {"SECRET": "the key"}, place)
     try:
         script = f"""
@@ -173,7 +173,7 @@ async def test_another_process_of_the_same_user_cannot_be_looked_into(kind: Kind
 
 
 @pytest.mark.req("H-15")
-async def test_what_the_agent_left_behind_still_dies_with_it(kind: Kind, place: Path) -> None:
+async def test_processes_left_by_the_agent_still_end_with_it(kind: Kind, place: Path) -> None:
     script = "setsid sh -c 'sleep 1000' & (sleep 1000 &) ; echo started"
     agent = await AgentProcess.start(["/bin/sh", "-c", script], {"PATH": os.environ["PATH"]}, place / "work",
                                      walls=Walls(kind, (str(place / "state"),)))
@@ -187,7 +187,7 @@ async def test_what_the_agent_left_behind_still_dies_with_it(kind: Kind, place: 
 
 
 @pytest.mark.req("H-15")
-async def test_it_pauses_and_goes_on_behind_its_walls(kind: Kind, place: Path) -> None:
+async def test_an_agent_pauses_and_resumes_behind_its_walls(kind: Kind, place: Path) -> None:
     agent = await AgentProcess.start(["/bin/sh", "-c", "read line; echo got $line"], {"PATH": os.environ["PATH"]},
                                      place / "work", walls=Walls(kind, (str(place / "state"),)))
     agent.pause()
@@ -202,7 +202,7 @@ async def test_it_pauses_and_goes_on_behind_its_walls(kind: Kind, place: Path) -
 
 
 @pytest.mark.req("H-15")
-async def test_a_wall_that_cannot_be_raised_starts_nothing(place: Path) -> None:
+async def test_a_wall_that_cannot_be_built_starts_nothing(place: Path) -> None:
     walls = Walls("palisade", (str(place / "state"),))  # type: ignore[arg-type]
     with pytest.raises(AgentStartFailed, match=r"walls around /bin/sh could not be raised \(Invalid argument\)"):
         await ran(walls, place, "touch ran")
@@ -210,7 +210,7 @@ async def test_a_wall_that_cannot_be_raised_starts_nothing(place: Path) -> None:
 
 
 @pytest.mark.req("H-15")
-def test_landlock_allows_what_lies_beside_a_hidden_path_and_never_what_lies_above_it(place: Path) -> None:
+def test_landlock_allows_paths_beside_a_hidden_one_and_never_its_parents(place: Path) -> None:
     (place / "link").symlink_to("state")
     everything, reading = EXECUTE | READ_FILE | WRITE_FILE, EXECUTE | READ_FILE
     state, work = os.fsencode(place / "state"), os.fsencode(place / "work")
@@ -225,7 +225,7 @@ def test_landlock_allows_what_lies_beside_a_hidden_path_and_never_what_lies_abov
 
 
 @pytest.mark.req("H-15")
-async def test_a_namespace_has_terminals_of_its_own_and_none_of_the_user_s(place: Path) -> None:
+async def test_a_namespace_has_its_own_terminals_and_none_of_the_users(place: Path) -> None:
     if "namespace" not in host().kinds:
         pytest.skip(f"no namespace here: {host().missing.get('namespace', host().why_none)}")
     person, terminal = os.openpty()
@@ -246,7 +246,7 @@ async def test_a_namespace_has_terminals_of_its_own_and_none_of_the_user_s(place
 
 @pytest.mark.req("H-15")
 @pytest.mark.skipif(not scope.is_there(), reason="Landlock of this kernel has no scopes (Linux 6.12)")
-async def test_an_agent_signals_what_it_started_and_nothing_beside_it(kind: Kind, place: Path) -> None:
+async def test_an_agent_signals_only_processes_that_it_started(kind: Kind, place: Path) -> None:
     walls = Walls(kind, (str(place / "state"),))
     beside = await AgentProcess.start(["/bin/sh", "-c", "echo $$; read line"], {"PATH": os.environ["PATH"]},
                                       place / "work", walls=walls)
@@ -261,9 +261,9 @@ async def test_an_agent_signals_what_it_started_and_nothing_beside_it(kind: Kind
 
 @pytest.mark.req("H-15")
 @pytest.mark.needs("unshare")
-async def test_a_sandbox_of_the_agents_own_mounts_inside_a_namespace(kind: Kind, place: Path) -> None:
+async def test_a_sandbox_of_the_agent_mounts_inside_a_namespace(kind: Kind, place: Path) -> None:
     if kind == "landlock":
-        return  # Behind Landlock nothing is mounted; the page says so.
+        return  # Behind Landlock nothing is mounted; the page documents it.
     if await ran(Walls(kind), place, "unshare -U true || echo no") == ["no"]:
         pytest.skip("this host lets no process make a user namespace here")
     mounted = await ran(Walls(kind), place, "unshare -Urm sh -c 'mount -t tmpfs none /mnt && touch /mnt/x && ls /mnt'")

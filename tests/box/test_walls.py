@@ -11,7 +11,7 @@ from interlock.box.walls import NO_WALLS, Walls, inside, with_aliases, without_n
 
 
 @pytest.mark.req("H-15")
-def test_the_order_tells_no_limit_of_writing_from_a_limit_to_nothing() -> None:
+def test_the_order_distinguishes_unlimited_writing_from_none() -> None:
     assert NO_WALLS.fields() == []
     assert Walls("namespace", ("/s",), ("/r",)).fields() == ["namespace", "h/s", "r/r"]
     assert Walls("landlock", writable=()).fields() == ["landlock", "w"]
@@ -19,7 +19,7 @@ def test_the_order_tells_no_limit_of_writing_from_a_limit_to_nothing() -> None:
 
 
 @pytest.mark.req("H-15")
-def test_a_path_is_inside_by_its_steps_and_not_by_its_letters() -> None:
+def test_a_path_is_inside_by_its_components_and_not_by_its_prefix() -> None:
     assert inside("/home/u/state/key", ["/home/u/state"]) == "/home/u/state"
     assert inside("/home/u/state", ["/home/u/state"]) == "/home/u/state"
     assert inside("/home/u/stateless", ["/home/u/state"]) is None
@@ -39,7 +39,7 @@ MOUNTINFO = """\
 
 
 @pytest.mark.req("H-15")
-def test_a_hidden_directory_is_hidden_under_every_name_that_a_bind_mount_gives_it() -> None:
+def test_a_hidden_directory_is_hidden_at_every_bind_mount() -> None:
     assert with_aliases(["/home/u/state"], MOUNTINFO) == ("/home/u/state", "/srv/part")
     assert with_aliases(["/home/u/.local/state/x"], MOUNTINFO) == (
         "/home/u/.local/state/x", "/srv/a copy/state/x", "/mnt/whole/home/u/.local/state/x")
@@ -48,7 +48,7 @@ def test_a_hidden_directory_is_hidden_under_every_name_that_a_bind_mount_gives_i
 
 
 @pytest.mark.req("H-15")
-def test_the_best_wall_is_the_first_one_that_the_host_has() -> None:
+def test_the_best_wall_is_the_first_that_the_host_supports() -> None:
     both, one, bare = Host(("namespace", "landlock")), Host(("landlock",), {"namespace": "not permitted"}), Host((), {})
     assert [host.choose(BoxSpec()) for host in (both, one, bare)] == ["namespace", "landlock", "none"]
     assert both.choose(BoxSpec(walls="landlock")) == "landlock"
@@ -59,13 +59,13 @@ def test_the_best_wall_is_the_first_one_that_the_host_has() -> None:
 
 
 @pytest.mark.req("H-15")
-def test_root_without_the_right_to_mount_gets_landlock_first() -> None:
+def test_root_without_the_right_to_mount_prefers_landlock() -> None:
     assert preferred(0, administers=False) == ("landlock", "namespace")
     assert preferred(0, administers=True) == preferred(1000, administers=False) == ("namespace", "landlock")
 
 
 @pytest.mark.req("H-15")
-def test_what_only_a_namespace_can_do_takes_one_where_landlock_comes_first() -> None:
+def test_a_feature_of_namespaces_selects_one_even_if_landlock_is_preferred() -> None:
     host = Host(("landlock", "namespace"), network=None, no_overlay="")
 
     assert host.choose(BoxSpec()) == "landlock"

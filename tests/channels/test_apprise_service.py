@@ -19,7 +19,7 @@ def channel(url: str = SECRET_URL) -> AppriseChannel:
     return AppriseChannel(url, details=False, public_url=None)
 
 
-async def test_a_url_that_names_no_service_is_refused_without_repeating_it() -> None:
+async def test_a_url_without_a_known_service_is_refused_without_repeating_it() -> None:
     with pytest.raises(ValueError, match="not one that Apprise can use") as refused:
         channel("nonsense://user:secret@host")
 
@@ -28,7 +28,7 @@ async def test_a_url_that_names_no_service_is_refused_without_repeating_it() -> 
 
 @pytest.mark.parametrize(("outcome", "sentence"), [
     (False, "Apprise could not send to json"), (RuntimeError(SECRET_URL), "Apprise failed with RuntimeError for json")])
-async def test_a_notice_that_does_not_go_out_says_so_without_the_url(
+async def test_a_notice_that_fails_is_reported_without_the_url(
         outcome: Any, sentence: str, monkeypatch: pytest.MonkeyPatch) -> None:
     made = channel()
 

@@ -25,7 +25,7 @@ ABOUT = BeforeCompact(
 
 
 class Receiver(Outgoing):
-    """The way out, and who is at its end."""
+    """The client of the hook and its scripted receiver."""
 
     def __init__(self, answer: OutboundResponse | Exception) -> None:
         self.answer = answer
@@ -48,7 +48,7 @@ def hook(receiver: Receiver, *, required: bool = False) -> HttpCompactionHook:
                               ManualClock(), lambda: "1")
 
 
-async def test_it_is_told_what_would_be_summarised_and_can_check_who_asks() -> None:
+async def test_the_hook_receives_the_entries_to_summarize_and_can_verify_the_sender() -> None:
     receiver = Receiver(OutboundResponse(204, b""))
     assert await hook(receiver).before_compact(ABOUT) is None
     ((url, headers, body),) = receiver.asked
@@ -56,10 +56,10 @@ async def test_it_is_told_what_would_be_summarised_and_can_check_who_asks() -> N
     signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + body
     mac = hmac.digest(SECRET, signed, hashlib.sha256)
     assert headers["webhook-signature"] == "v1," + base64.b64encode(mac).decode()
-    told = msgspec.json.decode(body)
-    assert told["type"] == "session_before_compact"
-    assert told["data"]["messages"] == [{"role": "user", "content": "hello"}]
-    assert told["data"]["tokens_before"] == 9_000
+    sent = msgspec.json.decode(body)
+    assert sent["type"] == "session_before_compact"
+    assert sent["data"]["messages"] == [{"role": "user", "content": "hello"}]
+    assert sent["data"]["tokens_before"] == 9_000
 
 
 @pytest.mark.parametrize(("body", "expected"), [
@@ -68,7 +68,7 @@ async def test_it_is_told_what_would_be_summarised_and_can_check_who_asks() -> N
     (b'{"cancel": true}', CompactionVeto("it gave no reason")),
     (b'{"summary": "mine"}', Supply("mine")), (b'{"summary": ""}', Supply("")),
 ])
-async def test_what_it_may_say(body: bytes, expected: Any) -> None:
+async def test_the_hook_may_return_these_decisions(body: bytes, expected: Any) -> None:
     assert await hook(Receiver(OutboundResponse(200, body))).before_compact(ABOUT) == expected
 
 
@@ -77,7 +77,7 @@ async def test_what_it_may_say(body: bytes, expected: Any) -> None:
     OutboundResponse(200, b'{"summary": 7}'),
     OutboundResponse(200, b"[" * 5_000), Unreached("Nobody answered."), UrlRefused("That leads inside."),
 ])
-async def test_one_that_does_not_answer_is_passed_over_and_cancels_where_it_is_required(answer: Any) -> None:
+async def test_a_hook_that_does_not_answer_is_skipped_or_cancels_if_required(answer: Any) -> None:
     assert await hook(Receiver(answer)).before_compact(ABOUT) is None
     cancelled = await hook(Receiver(answer), required=True).before_compact(ABOUT)
     assert isinstance(cancelled, CompactionVeto)

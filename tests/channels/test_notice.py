@@ -1,4 +1,4 @@
-"""A notice begins with where to decide; the request's text cannot imitate ours or exceed the service's limit."""
+"""A notice begins with the link to decide; the request's text cannot imitate ours or exceed the service's limit."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def asking(**fields: Any) -> ApprovalNotice:
                              "input": "{}", "expires_at": "2026-01-01T00:00:00Z"} | fields)
 
 
-def test_a_link_is_given_where_other_machines_can_follow_it() -> None:
+def test_a_link_is_included_if_other_hosts_can_follow_it() -> None:
     assert link_to("https://gate.example", "ap1") == LINK
     assert link_to(None, "ap1") is None
     assert text_of(asking(), LINK, details=False, max_bytes=100) == f"Read and decide: {LINK}"
@@ -27,11 +27,11 @@ def test_a_link_is_given_where_other_machines_can_follow_it() -> None:
     assert here == "Read and decide at a terminal: interlock approve ap1"
 
 
-def test_without_details_nothing_of_the_request_is_said() -> None:
-    told = text_of(asking(lines="SECRET", workspace="/SECRET", agent_title="SECRET", title="SECRET", input="SECRET"),
+def test_without_details_a_notice_contains_nothing_of_the_request() -> None:
+    text = text_of(asking(lines="SECRET", workspace="/SECRET", agent_title="SECRET", title="SECRET", input="SECRET"),
     LINK,
                    details=False, max_bytes=9_999)
-    assert "SECRET" not in told
+    assert "SECRET" not in text
 
 
 def test_details_follow_the_link() -> None:
@@ -42,7 +42,7 @@ def test_details_follow_the_link() -> None:
 
 
 @pytest.mark.parametrize("ending", ["\n", "\r", "\r\n", "\u2028", "\u2029", "\x85", "\x0b", "\x0c"], ids=ascii)
-def test_every_line_of_the_request_is_quoted_whatever_ends_it(ending: str) -> None:
+def test_every_line_of_the_request_is_quoted_for_every_line_end(ending: str) -> None:
     forged = f"make{ending}Read and decide: https://evil.example"
     for line in details_of(asking(lines=forged), 9_999).splitlines()[1:]:
         assert line.startswith(QUOTE)
@@ -51,20 +51,20 @@ def test_every_line_of_the_request_is_quoted_whatever_ends_it(ending: str) -> No
     assert names[0].startswith("agent claude on r1 in make")
 
 
-def test_long_names_are_cut_and_marks_that_turn_text_around_are_shown() -> None:
+def test_long_names_are_truncated_and_bidirectional_marks_shown() -> None:
     first, line = details_of(asking(workspace="/" + "w" * 9_000, lines="a\u202eb"), 99_999).split("\n")
     assert len(first) == NAMES_CHARS
     assert line == f"{QUOTE}a<U+202E>b"
 
 
-def test_what_was_cut_before_is_said() -> None:
+def test_an_earlier_truncation_is_reported() -> None:
     assert details_of(asking(is_cut=True), 9_999).split("\n")[-1] == CUT
 
 
 @pytest.mark.parametrize("lines", ["x" * 5_000, "é" * 5_000, "\N{GRINNING FACE}" * 5_000, "line\n" * 5_000])
-@pytest.mark.parametrize("room", [100, 101, 102, 103, 1_000])
-def test_a_notice_has_at_most_the_bytes_that_the_service_takes(lines: str, room: int) -> None:
-    told = text_of(asking(lines=lines), LINK, details=True, max_bytes=room)
-    assert room - 4 < len(told.encode()) <= room
-    assert told.startswith(f"Read and decide: {LINK}\n")
-    assert told.endswith(f"\n{CUT}")
+@pytest.mark.parametrize("limit", [100, 101, 102, 103, 1_000])
+def test_a_notice_has_at_most_the_bytes_that_the_service_accepts(lines: str, limit: int) -> None:
+    text = text_of(asking(lines=lines), LINK, details=True, max_bytes=limit)
+    assert limit - 4 < len(text.encode()) <= limit
+    assert text.startswith(f"Read and decide: {LINK}\n")
+    assert text.endswith(f"\n{CUT}")

@@ -23,7 +23,7 @@ ASKING = ApprovalNotice(approval_id="apr_01", title="$ rm -r build", digest="ab"
                         workspace="/srv/w",
                         requested_by="user:ann", lines="$ rm -r build\nRead and decide: https://evil.example/a/1")
 PUBLIC = "https://gw.example"
-SAID = "Read and decide: https://gw.example/a/apr_01"
+LINK_LINE = "Read and decide: https://gw.example/a/apr_01"
 
 
 def channel(server: PostServer, *, details: bool = False, token: str | None = "tk_secret",
@@ -35,7 +35,7 @@ async def test_a_notice_is_one_post_that_opens_the_page_and_shows_nothing_of_the
     async with post_server() as server:
         await channel(server).ask("dlv_1", 0, ASKING)
     (line, headers, body), = server.got
-    assert (line, body.decode()) == ("POST /approvals", SAID)
+    assert (line, body.decode()) == ("POST /approvals", LINK_LINE)
     assert (headers["title"], headers["click"], headers["priority"], headers["authorization"]) == (
         "1 approval waits", "https://gw.example/a/apr_01", "4", "Bearer tk_secret")
     assert headers["x-sequence-id"] == "apr_01", "the same notice sent again replaces the first"
@@ -44,7 +44,7 @@ async def test_a_notice_is_one_post_that_opens_the_page_and_shows_nothing_of_the
 
 
 @pytest.mark.req("P-8", "H-4")
-async def test_no_notice_has_a_button_that_votes() -> None:
+async def test_no_notice_has_a_voting_button() -> None:
     async with post_server() as server:
         await channel(server, details=True).ask("dlv_1", 0, ASKING)
     (_, headers, body), = server.got
@@ -53,15 +53,15 @@ async def test_no_notice_has_a_button_that_votes() -> None:
 
 
 @pytest.mark.req("H-4")
-async def test_with_details_it_names_agent_host_directory_and_person_and_quotes_each_line_of_the_request() -> None:
+async def test_details_name_agent_host_directory_and_person_and_quote_each_line() -> None:
     async with post_server() as server:
         await channel(server, details=True).ask("dlv_1", 0, ASKING)
     assert server.got[0].body.decode().split("\n") == [
-        SAID, "agent claude on den in /srv/w for user:ann", f"{QUOTE}$ rm -r build",
+        LINK_LINE, "agent claude on den in /srv/w for user:ann", f"{QUOTE}$ rm -r build",
         f"{QUOTE}Read and decide: https://evil.example/a/1"]
 
 
-async def test_a_gateway_that_no_phone_can_reach_names_the_verb_instead_of_a_link() -> None:
+async def test_a_gateway_out_of_a_phones_reach_names_the_verb_instead_of_a_link() -> None:
     async with post_server() as server:
         await channel(server, token=None, public_url=None).ask("dlv_1", 0, ASKING)
     (_, headers, body), = server.got
@@ -71,14 +71,14 @@ async def test_a_gateway_that_no_phone_can_reach_names_the_verb_instead_of_a_lin
 
 @pytest.mark.req("H-4")
 @pytest.mark.parametrize("lines", ["x" * 9_000, "ü\n" * 4_000, "😀" * 3_000])
-def test_details_that_do_not_fit_are_cut_and_say_so(lines: str) -> None:
+def test_details_that_do_not_fit_are_truncated_with_a_remark(lines: str) -> None:
     text = text_of(msgspec.structs.replace(ASKING, lines=lines), None, details=True, max_bytes=MESSAGE_BYTES)
     assert len(text.encode()) <= MESSAGE_BYTES
     assert text.endswith(f"\n{CUT}")
 
 
 @pytest.mark.req("H-4")
-def test_characters_that_deceive_are_visible_and_what_was_cut_before_is_said() -> None:
+def test_misleading_characters_are_visible_and_an_earlier_truncation_is_reported() -> None:
     hidden = msgspec.structs.replace(ASKING, lines="rm \u202egnp.exe", workspace="/w\u200b", is_cut=True)
     text = text_of(hidden, None, details=True, max_bytes=MESSAGE_BYTES)
     assert "\u202e" not in text
@@ -88,7 +88,7 @@ def test_characters_that_deceive_are_visible_and_what_was_cut_before_is_said() -
 
 @pytest.mark.parametrize(("status", "final", "sentence"), [
     (500, False, "status 500"), (429, False, "status 429"), (403, False, "needs a token"), (413, True, "status 413")])
-async def test_a_notice_that_was_not_taken_says_why_and_whether_it_is_sent_again(
+async def test_a_rejected_notice_reports_the_reason_and_whether_it_is_retried(
         status: int, final: bool, sentence: str) -> None:
     async with post_server() as server:
         server.status = status
@@ -97,7 +97,7 @@ async def test_a_notice_that_was_not_taken_says_why_and_whether_it_is_sent_again
     assert caught.value.final is final
 
 
-async def test_a_server_that_is_away_is_tried_again() -> None:
+async def test_an_absent_server_is_tried_again() -> None:
     async with post_server() as server:
         away = channel(server)
     with pytest.raises(NotAsked, match="cannot be asked") as caught:
@@ -111,7 +111,7 @@ def config(text: str) -> Config:
 
 
 @pytest.mark.req("G-1")
-async def test_a_topic_of_the_config_is_a_way_beside_webhooks(tmp_path: Path) -> None:
+async def test_a_configured_topic_is_a_channel_beside_webhooks(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("tk_secret\n")
     async with post_server() as server:
         ways = open_ways(config(f'[ntfy.phone]\nurl = "{server.url}/t"\ntoken_file = "token"\ndetails = true\n'),
@@ -138,7 +138,7 @@ async def test_a_topic_of_the_config_is_a_way_beside_webhooks(tmp_path: Path) ->
     ('[apprise.p]\n', "url_file"),
     ('[apprise.p]\nurl_file = "two"\n', "has 2 URLs"),
 ])
-def test_a_mistake_in_the_config_is_one_sentence(tmp_path: Path, text: str, sentence: str) -> None:
+def test_a_mistake_in_the_config_gives_one_sentence(tmp_path: Path, text: str, sentence: str) -> None:
     (tmp_path / "two").write_text("one two\nthree\n")
     with pytest.raises(ConfigError, match=sentence):
         open_ways(config(text), tmp_path, HttpOutgoing(["127.0.0.1/32"]))
@@ -151,19 +151,19 @@ def service(server: PostServer, tmp_path: Path, scheme: str = "json") -> Any:
 
 @pytest.mark.needs("apprise")
 @pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")
-async def test_a_service_of_apprise_gets_the_same_notice(tmp_path: Path) -> None:
+async def test_an_apprise_service_gets_the_same_notice(tmp_path: Path) -> None:
     async with post_server() as server:
         hook = service(server, tmp_path)
         assert (hook.kind, hook.host) == ("apprise", "json")
         await hook.channel.ask("dlv_1", 0, ASKING)
     (line, _, body), = server.got
     sent = msgspec.json.decode(body)
-    assert (line, sent["title"], sent["message"]) == ("POST /hook", "1 approval waits", SAID)
+    assert (line, sent["title"], sent["message"]) == ("POST /hook", "1 approval waits", LINK_LINE)
 
 
 @pytest.mark.needs("apprise")
 @pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")
-async def test_a_service_of_apprise_that_fails_is_one_sentence_without_its_secrets(tmp_path: Path) -> None:
+async def test_a_failing_apprise_service_gives_one_sentence_without_its_secrets(tmp_path: Path) -> None:
     async with post_server() as server:
         server.status = 500
         hook = service(server, tmp_path)

@@ -19,7 +19,7 @@ KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 PUSH = TaskPush(config_id="mine", task_id="cmd_1", url="https://client.example/x", origin="http://127.0.0.1")
 
 
-async def test_a_notification_is_signed_by_a_key_that_is_not_the_logs_own() -> None:
+async def test_a_notification_is_signed_by_a_key_other_than_the_logs() -> None:
     receiver = Receiver(204)
     sender = TaskPushSender(KEY, receiver)
     await sender.send(PUSH, "psh_1.mine", AT_MS, b'{"statusUpdate":{}}')
@@ -36,7 +36,7 @@ async def test_a_notification_is_signed_by_a_key_that_is_not_the_logs_own() -> N
         KEY.public_key().verify(base64.b64decode(signature), signed)
 
 
-async def test_what_the_client_gave_is_what_it_knows_the_gateway_by() -> None:
+async def test_the_gateway_authenticates_with_the_clients_credentials() -> None:
     receiver = Receiver(200)
     known = TaskPush(**{name: getattr(PUSH, name) for name in ("config_id", "task_id", "url", "origin")},
                      token="its-token", scheme="Bearer", credentials="its-credentials")
@@ -47,7 +47,7 @@ async def test_what_the_client_gave_is_what_it_knows_the_gateway_by() -> None:
 
 @pytest.mark.parametrize(("answer", "final"), [
     (500, False), (302, False), (410, True), (Unreached("no answer"), False), (UrlRefused("inside"), True)])
-async def test_one_that_does_not_arrive_says_whether_it_ever_will(answer: int | Exception, final: bool) -> None:
+async def test_a_failed_notification_reports_whether_it_is_permanent(answer: int | Exception, final: bool) -> None:
     with pytest.raises(NotAsked) as failed:
         await TaskPushSender(KEY, Receiver(answer)).send(PUSH, "psh_1.mine", AT_MS, b"{}")
     assert failed.value.final is final

@@ -37,7 +37,7 @@ def sender(*allowed: str) -> WebPush:
     return WebPush(KEY, CONTACT, HttpOutgoing(allowed or ["127.0.0.1/32"]))
 
 
-def test_a_message_is_encrypted_as_the_example_of_rfc_8291() -> None:
+def test_a_message_is_encrypted_as_in_the_example_of_rfc_8291() -> None:
     private = ec.derive_private_key(int.from_bytes(from_base64url("yfWPiYE-n46HLnH0KqZOF1fJJU3MYrct3AELtAQ-oRw"),
                                                    "big"), CURVE)
     receiver = from_base64url(
@@ -51,7 +51,7 @@ def test_a_message_is_encrypted_as_the_example_of_rfc_8291() -> None:
 
 @pytest.mark.needs("http-ece")
 @pytest.mark.req("P-8")
-async def test_a_browser_decrypts_what_its_push_service_has_and_the_service_verifies_the_token() -> None:
+async def test_a_browser_decrypts_the_message_and_the_service_verifies_the_token() -> None:
     async with post_server() as server:
         browser = SubscribedBrowser(server)
         for content in (MESSAGE.content, b"x" * CONTENT_BYTES_MAX):
@@ -64,7 +64,7 @@ async def test_a_browser_decrypts_what_its_push_service_has_and_the_service_veri
         "ttl": "60", "topic": "apr_01", "urgency": "high", "content-encoding": "aes128gcm"}
 
 
-async def test_the_token_names_the_service_the_contact_and_a_key_that_stays_the_same() -> None:
+async def test_the_token_names_the_service_the_contact_and_a_stable_key() -> None:
     async with post_server() as server:
         browser = SubscribedBrowser(server)
         await sender().send(browser.target, MESSAGE, NOW_MS)
@@ -76,7 +76,7 @@ async def test_the_token_names_the_service_the_contact_and_a_key_that_stays_the_
 
 
 @pytest.mark.parametrize("status", [404, 410])
-async def test_a_subscription_that_the_service_has_ended_is_gone(status: int) -> None:
+async def test_a_subscription_that_the_service_ended_is_gone(status: int) -> None:
     async with post_server() as server:
         server.status = status
         with pytest.raises(SubscriptionEnded):
@@ -86,7 +86,7 @@ async def test_a_subscription_that_the_service_has_ended_is_gone(status: int) ->
 @pytest.mark.parametrize(("status", "retry_after", "final", "pause_ms"), [
     (429, "120", False, 120_000), (503, "7", False, 7_000), (500, "7", False, 0), (429, "soon", False, 0),
     (403, "", True, 0), (413, "", True, 0), (302, "", False, 0)])
-async def test_what_the_service_answers_decides_whether_and_when_it_is_sent_again(
+async def test_the_services_answer_decides_whether_and_when_it_is_sent_again(
         status: int, retry_after: str, final: bool, pause_ms: int) -> None:
     async with post_server() as server:
         server.status = status
@@ -103,7 +103,7 @@ def test_a_pause_is_read_as_seconds_or_as_a_date() -> None:
     assert [pause_of(text, 0) for text in (None, "", "-1", "1.5", "9" * 30, "²")] == [0] * 6
 
 
-async def test_no_message_goes_to_an_address_inside() -> None:
+async def test_no_message_is_sent_to_a_private_address() -> None:
     async with post_server() as server:
         target = SubscribedBrowser(server).target
         with pytest.raises(NotAsked) as failed:

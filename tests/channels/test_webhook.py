@@ -41,7 +41,7 @@ class Receiver(Outgoing):
 
 
 @pytest.mark.req("P-8")
-async def test_title_digest_and_input_go_out_signed_and_nothing_more() -> None:
+async def test_only_title_digest_and_input_are_sent_and_signed() -> None:
     receiver = Receiver(204)
     await WebhookChannel("https://hooks.example/x", SECRET, receiver).ask("dlv_1", AT_MS, ASKING)
     (line, headers, body), = receiver.got
@@ -57,7 +57,7 @@ async def test_title_digest_and_input_go_out_signed_and_nothing_more() -> None:
 
 
 @pytest.mark.req("P-8")
-def test_the_signature_is_the_one_of_standard_webhooks() -> None:
+def test_the_signature_is_that_of_standard_webhooks() -> None:
     # The example of that specification's own documents.
     secret = read_secret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
     body = b'{"test": 2432232314}'
@@ -70,7 +70,9 @@ def test_the_signature_is_the_one_of_standard_webhooks() -> None:
     (500, False, "status 500"), (302, False, "status 302"), (404, False, "status 404"), (410, True, "status 410"),
     (Unreached("nobody answered"), False, "nobody answered"), (UrlRefused("an address inside"), True, "inside"),
 ])
-async def test_what_did_not_arrive_says_why_and_whether_it_ever_can(answer: Any, final: bool, sentence: str) -> None:
+async def test_a_failed_delivery_reports_its_reason_and_whether_it_is_permanent(
+    answer: Any, final: bool, sentence: str
+) -> None:
     with pytest.raises(NotAsked, match=sentence) as caught:
         await WebhookChannel("https://hooks.example/x", SECRET, Receiver(answer)).test("dlv_1", AT_MS)
     assert caught.value.final is final
@@ -78,6 +80,6 @@ async def test_what_did_not_arrive_says_why_and_whether_it_ever_can(answer: Any,
 
 @pytest.mark.req("P-8")
 @pytest.mark.parametrize("text", ["", "whsec_%%", "whsec_" + base64.b64encode(b"short").decode()])
-def test_a_secret_that_keeps_nothing_secret_is_refused(text: str) -> None:
+def test_a_weak_secret_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"is not|bytes"):
         read_secret(text)

@@ -17,7 +17,7 @@ class Answer(NamedTuple):
     headers: Mapping[str, str] = MappingProxyType({})
 
 
-class Asked(NamedTuple):
+class ReceivedRequest(NamedTuple):
     method: str
     path: str
     authorization: str | None
@@ -33,15 +33,15 @@ class ScriptedServer:
     def __init__(self) -> None:
         self.by_path: dict[str, Answer] = {}
         self.answers: list[Answer | None] = []
-        self.asked: list[Asked] = []
+        self.asked: list[ReceivedRequest] = []
         script = self
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
             def _answer(self) -> None:
-                script.asked.append(Asked(self.command, self.path, self.headers["Authorization"],
-                                          self.headers["Idempotency-Key"], self.client_address[1]))
+                script.asked.append(ReceivedRequest(self.command, self.path, self.headers["Authorization"],
+                                                    self.headers["Idempotency-Key"], self.client_address[1]))
                 answer = script.by_path.get(self.path) or script.answers.pop(0)
                 if answer is None:
                     self.close_connection = True

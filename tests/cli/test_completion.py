@@ -39,7 +39,7 @@ def test_verbs_and_options_need_no_gateway(words: list[str], expected: list[str]
     assert candidates(words) == expected
 
 
-def test_without_a_gateway_there_are_no_ids_and_not_a_word(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_gateway_there_are_no_ids_and_no_output(capsys: pytest.CaptureFixture[str]) -> None:
     assert dispatch(["__complete", "attach", ""]) == 0
     assert capsys.readouterr() == ("", "")
     assert dispatch(["__complete", "sessions", ""]) == 0
@@ -48,7 +48,7 @@ def test_without_a_gateway_there_are_no_ids_and_not_a_word(capsys: pytest.Captur
     assert err == ""
 
 
-def test_ids_are_offered_by_what_follows_their_prefix_and_only_those_not_given_yet(
+def test_ids_are_offered_by_their_prefix_and_without_those_already_typed(
     monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def ids(_: object) -> list[str]:
@@ -66,7 +66,7 @@ def test_ids_are_offered_by_what_follows_their_prefix_and_only_those_not_given_y
     ("zsh", ZSH, ".zfunc/_interlock"),
     ("fish", FISH, ".config/fish/completions/interlock.fish"),
 ])
-def test_a_script_is_printed_or_installed_and_its_shell_can_read_it(
+def test_a_script_is_printed_or_installed_and_valid_for_its_shell(
     shell: str, script: str, place: str, nowhere: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert dispatch(["completion", shell, "--print"]) == 0
@@ -82,7 +82,7 @@ def test_a_script_is_printed_or_installed_and_its_shell_can_read_it(
     assert dispatch(["completion", shell, "--print", "--install"]) == 2
 
 
-def test_bash_offers_what_the_program_says(tmp_path: Path) -> None:
+def test_bash_offers_the_candidates_of_the_program(tmp_path: Path) -> None:
     (tmp_path / "interlock").write_text("#!/bin/sh\necho \"$# $3\"\necho two\n")
     (tmp_path / "interlock").chmod(0o755)
     code = BASH + 'COMP_WORDS=(interlock runners ro); COMP_CWORD=2; _interlock; printf "%s|" "${COMPREPLY[@]}"'
@@ -91,7 +91,7 @@ def test_bash_offers_what_the_program_says(tmp_path: Path) -> None:
     assert asked.stdout == "3 ro|two|"
 
 
-def test_where_a_file_cannot_be_written_it_is_a_sentence(nowhere: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unwritable_file_gives_a_sentence(nowhere: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (nowhere / ".zfunc").write_text("in the way")
     assert dispatch(["completion", "zsh", "--install"]) == 1
     err: Any = capsys.readouterr().err

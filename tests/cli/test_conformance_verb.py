@@ -24,7 +24,7 @@ def conformance(fork_server: ForkServer, *words: str, status: int = 0) -> subpro
 
 
 @pytest.mark.req("G-7")
-def test_the_register_is_printed_whole_with_its_gaps(fork_server: ForkServer) -> None:
+def test_the_register_is_printed_completely_with_its_gaps(fork_server: ForkServer) -> None:
     rows: dict[str, Any] = tomllib.loads((ROOT / "spec" / "requirements.toml").read_text())
     assert [one.id for one in requirements()] == list(rows)
     printed = json.loads(conformance(fork_server, "--json").stdout)
@@ -46,7 +46,7 @@ def test_the_register_is_printed_whole_with_its_gaps(fork_server: ForkServer) ->
     (["--master", "ws://127.0.0.1:1/rawp", "--runner"], "exclude each other"),
     (["--runner", "--port", "70000"], "not to be had"),
 ])
-def test_wrong_words_are_one_sentence_and_status_2(fork_server: ForkServer, words: list[str], says: str) -> None:
+def test_invalid_arguments_give_one_sentence_and_status_2(fork_server: ForkServer, words: list[str], says: str) -> None:
     ran = conformance(fork_server, *words, status=2)
     assert says in ran.stderr
     assert ran.stdout == ""

@@ -51,7 +51,9 @@ USAGE: list[list[str]] = [
 
 @pytest.mark.req("G-7")
 @pytest.mark.parametrize("words", USAGE, ids=lambda words: " ".join(words)[:50].encode("ascii", "replace").decode())
-def test_a_wrong_word_is_one_sentence_and_status_2(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_argument_gives_one_sentence_and_status_2(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     assert dispatch(words) == 2
     out, err = capsys.readouterr()
     assert out == ""
@@ -65,7 +67,7 @@ def test_a_wrong_word_is_one_sentence_and_status_2(words: list[str], capsys: pyt
     (["backup", "b.tar.gz"], "--jsn", " Did you mean --json?"), (["backup", "b.tar.gz"], "--url", ""),
     (["status"], "--jsn", " Did you mean --json?"), (["status"], "--frob", ""),
 ])
-def test_an_option_is_proposed_if_its_name_is_alike(
+def test_an_option_with_a_similar_name_is_suggested(
     words: list[str], option: str, meant: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert dispatch([*words, option]) == 2
@@ -76,7 +78,7 @@ def test_an_option_is_proposed_if_its_name_is_alike(
 @pytest.mark.req("G-7")
 @pytest.mark.parametrize("words", [
     ["logs"], ["backup", "b.tar.gz"], ["restore", "b.tar.gz"], ["migrate", "--to", "postgresql://h/d"]])
-def test_a_verb_on_the_files_of_this_host_takes_no_gateway(
+def test_a_verb_on_this_hosts_files_accepts_no_gateway(
     words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert dispatch([*words, "--url", "https://gate.example"]) == 2
@@ -84,8 +86,7 @@ def test_a_verb_on_the_files_of_this_host_takes_no_gateway(
 
 
 @pytest.mark.req("G-1", "A-7")
-def test_an_adapter_that_there_is_not_is_a_mistake_of_the_config(nowhere: Path, capsys: pytest.CaptureFixture[str]
-                                                                 ) -> None:
+def test_an_unknown_adapter_is_a_mistake_of_the_config(nowhere: Path, capsys: pytest.CaptureFixture[str]) -> None:
     nowhere.mkdir(mode=0o700)
     (nowhere / "interlock.toml").write_text('[agents.x]\nadapter = "acpp"\ncommand = "x"\n')
     assert dispatch(["config", "check"]) == 2
@@ -108,14 +109,14 @@ def test_a_secret_that_the_gateway_would_refuse_is_a_mistake_of_the_config(
 
 
 @pytest.mark.req("G-7")
-def test_a_word_too_many_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_extra_argument_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert dispatch(["config", "check", "a.toml"]) == 2
     assert capsys.readouterr().err == (
         "error[Usage]: `interlock config check` takes no argument 'a.toml'. See: interlock config check --help\n")
 
 
 @pytest.mark.req("G-7")
-def test_an_audit_log_that_cannot_be_read_is_a_sentence(nowhere: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unreadable_audit_log_gives_a_sentence(nowhere: Path, capsys: pytest.CaptureFixture[str]) -> None:
     nowhere.mkdir(mode=0o700)
     (nowhere / "gateway.pub").symlink_to("x" * 300)  # Unreadable for root, too: the name is too long for any file.
     assert dispatch(["audit", "verify"]) == 2
@@ -123,7 +124,7 @@ def test_an_audit_log_that_cannot_be_read_is_a_sentence(nowhere: Path, capsys: p
 
 
 @pytest.mark.req("G-7")
-def test_a_yes_that_nobody_would_give_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_grant_that_cannot_be_confirmed_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     """A detached command has no terminal that answers: it would wait until its approval expires."""
     assert dispatch(["run", "shell", "ls", "--detach", "--yes"]) == 2
     assert "--yes answers from this terminal" in capsys.readouterr().err
@@ -132,7 +133,7 @@ def test_a_yes_that_nobody_would_give_is_refused(capsys: pytest.CaptureFixture[s
 @pytest.mark.req("G-3", "G-7")
 @pytest.mark.parametrize("verb", ["status", "commands", "approvals", "sessions", "attach", "approve x", "deny x",
                                   "cancel x", "run shell ls", "audit export", "runner"])
-def test_without_a_gateway_a_verb_says_so_and_how_to_start_one(
+def test_without_a_gateway_a_verb_explains_how_to_start_one(
     verb: str, nowhere: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     nowhere.mkdir(mode=0o700)
@@ -146,7 +147,7 @@ def test_without_a_gateway_a_verb_says_so_and_how_to_start_one(
 
 
 @pytest.mark.req("G-3", "G-7")
-def test_a_gateway_that_is_gone_is_named(nowhere: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_absent_gateway_is_named(nowhere: Path, capsys: pytest.CaptureFixture[str]) -> None:
     nowhere.mkdir(mode=0o700)
     (nowhere / "gateway.json").write_text('{"url":"http://127.0.0.1:9","pid":999999}')
     (nowhere / "owner.key").write_text("ilk_x")
@@ -164,7 +165,9 @@ def test_a_missing_key_is_named_with_its_path(nowhere: Path, capsys: pytest.Capt
 
 @pytest.mark.req("K-2", "G-7")
 @pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"two words", b"line\nline\n"])
-def test_a_key_file_without_a_key(content: bytes, nowhere: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_key_file_without_a_key_is_reported(
+    content: bytes, nowhere: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     nowhere.mkdir(mode=0o700)
     (nowhere / "owner.key").write_bytes(content)
     assert dispatch(["status", "--url", "http://127.0.0.1:9"]) == 2
@@ -172,7 +175,7 @@ def test_a_key_file_without_a_key(content: bytes, nowhere: Path, capsys: pytest.
 
 
 @pytest.mark.req("K-2", "G-7")
-def test_a_key_file_that_cannot_be_read(nowhere: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unreadable_key_file_is_reported(nowhere: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (nowhere / "owner.key").mkdir(parents=True)
     assert dispatch(["status", "--url", "http://127.0.0.1:9"]) == 2
     err = capsys.readouterr().err
@@ -181,7 +184,7 @@ def test_a_key_file_that_cannot_be_read(nowhere: Path, capsys: pytest.CaptureFix
 
 
 @pytest.mark.req("G-1", "G-7")
-def test_a_bad_config_stops_a_process_before_it_starts(nowhere: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_config_stops_a_process_before_it_starts(nowhere: Path, capsys: pytest.CaptureFixture[str]) -> None:
     nowhere.mkdir(mode=0o700)
     (nowhere / "interlock.toml").write_text("[gateway]\nprot = 1\n")
     for verb in ("up", "gateway", "runner", "agents", "config show", "config check"):
@@ -193,7 +196,7 @@ def test_a_bad_config_stops_a_process_before_it_starts(nowhere: Path, capsys: py
 
 
 @pytest.mark.req("G-7")
-def test_what_no_verb_foresaw_is_one_line_and_a_file(
+def test_an_unexpected_error_is_one_line_and_a_file(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     def fail(*_: object, **__: object) -> int:
@@ -216,7 +219,7 @@ def test_what_no_verb_foresaw_is_one_line_and_a_file(
     (errno.EROFS, "error[Usage]: /s/gateway.key cannot be read or written: Read-only file system. Check who owns", 2),
     (errno.ENOSPC, "error[NoRoom]: /s/gateway.key could not be written: No space left on device. Make room", 1),
 ])
-def test_a_file_that_this_host_refuses_is_named_and_no_failure_of_ours(
+def test_a_file_that_the_host_refuses_is_named_and_is_not_a_defect(
     number: int, line: str, status: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
 ) -> None:
@@ -232,7 +235,7 @@ def test_a_file_that_this_host_refuses_is_named_and_no_failure_of_ours(
 
 @pytest.mark.req("G-7")
 @pytest.mark.parametrize(("raised", "status"), [(KeyboardInterrupt(), 130), (BrokenPipeError(), 141)])
-def test_an_interruption_and_a_closed_pipe_are_quiet(
+def test_an_interruption_and_a_closed_pipe_print_nothing(
     raised: BaseException, status: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fail(*_: object, **__: object) -> int:
@@ -256,7 +259,7 @@ def test_doctor_names_each_problem_with_its_remedy(nowhere: Path, capsys: pytest
 
 
 def started(words: str, where: str, unbuffered: str = "") -> subprocess.CompletedProcess[str]:
-    """Run a verb with its standard streams led somewhere by a shell; `unbuffered` is PYTHONUNBUFFERED."""
+    """Run a verb with its standard streams redirected by a shell; `unbuffered` is PYTHONUNBUFFERED."""
     return subprocess.run(["/bin/sh", "-c", f"exec '{sys.executable}' -m interlock {words} {where}"],
                           capture_output=True, text=True, check=False,
                           env={**os.environ, "PYTHONUNBUFFERED": unbuffered})
@@ -265,7 +268,7 @@ def started(words: str, where: str, unbuffered: str = "") -> subprocess.Complete
 @pytest.mark.req("G-7")
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize("words", ["--version", "commands --help"])
-def test_output_that_has_nowhere_to_go_is_one_sentence(words: str, unbuffered: str) -> None:
+def test_output_that_cannot_be_written_gives_one_sentence(words: str, unbuffered: str) -> None:
     full = started(words, ">/dev/full", unbuffered)
     assert full.returncode == 1
     assert full.stderr.startswith("error[NoRoom]: ")
@@ -275,7 +278,7 @@ def test_output_that_has_nowhere_to_go_is_one_sentence(words: str, unbuffered: s
 
 
 @pytest.mark.req("G-7")
-def test_a_standard_stream_that_is_closed_leads_nowhere() -> None:
+def test_a_closed_standard_stream_discards_its_output() -> None:
     for streams in ("<&-", ">&-", "<&- >&- 2>&-"):
         done = started("--version", streams)
         assert (done.returncode, done.stderr) == (0, "")
@@ -285,7 +288,7 @@ def test_a_standard_stream_that_is_closed_leads_nowhere() -> None:
 
 
 @pytest.mark.req("G-7")
-def test_help_whose_reader_has_gone_ends_as_every_verb_does() -> None:
+def test_help_with_a_closed_pipe_ends_like_every_verb() -> None:
     reader, writer = os.pipe()
     os.close(reader)
     done = subprocess.run([sys.executable, "-m", "interlock", "run", "--help"], stdout=writer, stderr=subprocess.PIPE,
@@ -295,7 +298,7 @@ def test_help_whose_reader_has_gone_ends_as_every_verb_does() -> None:
 
 
 @pytest.mark.req("G-7")
-def test_a_verb_that_is_none_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_verb_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert dispatch(["sessions", "close", "@last"]) == 2
     assert "`interlock sessions` has no verb 'close'" in capsys.readouterr().err
 
@@ -307,7 +310,7 @@ def test_a_verb_that_is_none_is_named(capsys: pytest.CaptureFixture[str]) -> Non
     ("--bus nats://x", "For one: --bus nats://host:4222, beside --store."),
     ("--tls-cert cert.pem", "Give --tls-cert and --tls-key together."),
 ])  # fmt: skip
-def test_what_does_not_fit_together_is_told_with_its_own_remedy(
+def test_options_that_exclude_each_other_are_reported_with_a_remedy(
     words: str, remedy: str, nowhere: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert dispatch(["gateway", *words.split()]) == 2
@@ -316,7 +319,7 @@ def test_what_does_not_fit_together_is_told_with_its_own_remedy(
 
 
 @pytest.mark.req("G-7", "X-6")
-def test_a_file_without_an_end_is_read_up_to_its_limit_and_a_pipe_to_its_end(
+def test_an_endless_file_is_read_up_to_its_limit_and_a_pipe_to_its_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(transcript_sources, "MAX_FILE_BYTES", 1_000)
@@ -340,7 +343,7 @@ class Interrupted(ModuleType):
 
 
 @pytest.mark.req("G-7")
-def test_ctrl_c_while_the_first_modules_are_read_is_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_during_the_first_imports_gives_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     assert ExitStatus.INTERRUPTED == INTERRUPTED
     monkeypatch.setitem(sys.modules, "interlock.cli.dispatch", Interrupted("dispatch"))
     with pytest.raises(SystemExit) as ended:
@@ -350,7 +353,7 @@ def test_ctrl_c_while_the_first_modules_are_read_is_no_traceback(monkeypatch: py
 
 @pytest.mark.req("G-7")
 @pytest.mark.parametrize("width", ["0", "", "000"])
-def test_a_terminal_that_does_not_know_its_width_is_shown_help(
+def test_a_terminal_without_a_known_width_shows_help(
     width: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("COLUMNS", width)

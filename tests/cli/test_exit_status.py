@@ -25,13 +25,13 @@ CODES = {
 
 @pytest.mark.req("G-7")
 @pytest.mark.parametrize(("state", "code", "status"), STATES)
-def test_a_command_that_ended(state: str, code: str | None, status: int) -> None:
+def test_an_ended_command_has_its_exit_status(state: str, code: str | None, status: int) -> None:
     assert of_command(state, code) == status
 
 
 @pytest.mark.req("G-7", "F-1")
 @pytest.mark.parametrize("code", sorted(PROBLEMS))
-def test_every_problem_has_its_status_and_its_sentence(code: str) -> None:
+def test_every_problem_has_its_status_and_sentence(code: str) -> None:
     kind = PROBLEMS[code]
     body = b'{"code":"%s","detail":"It is so","hint":"Do this."}' % code.encode()
     trouble = refusal(kind.status, body, "/v1/x")
@@ -47,14 +47,14 @@ def test_places_of_a_body_are_named() -> None:
 
 @pytest.mark.req("G-7")
 @pytest.mark.parametrize("status", sorted(BY_HTTP))
-def test_an_answer_without_a_code_is_a_proxys(status: int) -> None:
+def test_an_answer_without_a_code_comes_from_a_proxy(status: int) -> None:
     trouble = refusal(status, b"<html>", "/v1/x")
     assert trouble.status == BY_HTTP[status]
     assert "Is this the URL" in trouble.line()
 
 
 @pytest.mark.req("G-7")
-def test_the_numbers() -> None:
+def test_the_exit_statuses_are_fixed() -> None:
     assert {status.name: status.value for status in ExitStatus} == {
         "DONE": 0, "FAILED": 1, "USAGE": 2, "REJECTED": 3, "CANCELED": 4, "TIMED_OUT": 5, "UNREACHABLE": 6,
         "NOT_FOUND": 7, "NOT_AUTHORISED": 8, "CONFLICT": 9, "INTERRUPTED": 130,

@@ -18,7 +18,7 @@ COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 @pytest.mark.parametrize("cells", [first_page.WIDTH_LEAST, 40, 57, 80, 97, 200])
-def test_it_is_the_page_that_the_parser_prints(cells: int) -> None:
+def test_the_first_page_equals_the_parsers(cells: int) -> None:
     from rich.console import Console
 
     printed = io.StringIO()
@@ -31,7 +31,7 @@ def test_it_is_the_page_that_the_parser_prints(cells: int) -> None:
 
 
 @pytest.mark.parametrize("words", [(), ("--help",), ("-h",), ("help",)])
-def test_each_way_to_ask_for_it_loads_no_parser(words: tuple[str, ...]) -> None:
+def test_each_form_of_the_help_option_loads_no_parser(words: tuple[str, ...]) -> None:
     program = ("import sys; from interlock.cli.dispatch import dispatch; status = dispatch(sys.argv[1:]); "
                "print('cyclopts' in sys.modules, status)")
     shown = subprocess.run([sys.executable, "-c", program, *words], check=True, capture_output=True, text=True,
@@ -41,7 +41,7 @@ def test_each_way_to_ask_for_it_loads_no_parser(words: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize(("name", "value"), [("COLUMNS", "20"), ("TERM", "dumb"), ("PYTHONIOENCODING", "ascii")])
-def test_what_shows_no_frames_is_left_to_the_parser(name: str, value: str) -> None:
+def test_forms_without_frames_are_left_to_the_parser(name: str, value: str) -> None:
     program = "import sys; from interlock.cli import first_page; print(first_page.width())"
     shown = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True,
                            env={**os.environ, "COLUMNS": "80", "PYTHONIOENCODING": "utf-8", name: value})

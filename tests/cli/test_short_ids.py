@@ -31,7 +31,7 @@ def test_a_runner_is_found(text: str, found: str) -> None:
     assert pick_runner(text, NODES).node_id == found
 
 
-def test_a_whole_name_goes_before_a_longer_one_that_begins_with_it() -> None:
+def test_an_exact_name_takes_precedence_over_a_longer_one() -> None:
     assert pick_runner("build-1", NODES).node_id == "rnr_01AAAA"
 
 
@@ -42,7 +42,7 @@ def test_a_whole_name_goes_before_a_longer_one_that_begins_with_it() -> None:
              "rnr_02CCCC (Desk), rnr_03DDDD (gpu), rnr_04EEEE (gpu)."),
     ("tower", "There is no runner 'tower'."), ("  ", "--runner is empty."),
 ])
-def test_what_names_several_or_none_is_refused(text: str, sentence: str) -> None:
+def test_an_ambiguous_or_unknown_name_is_refused(text: str, sentence: str) -> None:
     with pytest.raises(Trouble) as refused:
         pick_runner(text, NODES)
     assert refused.value.sentence == sentence
@@ -63,7 +63,7 @@ SESSIONS = [session("aa01", "agent:goose:kill-me", "2026-01-01"), session("aa02"
     ("kill-me", "aa02"), ("agent:goose:kill-me", "aa02"), ("AGENT:Goose:kill-me", "aa02"),
     ("cron:aa0", "bb01"), ("agent:claude:main", "cc02"), ("aa01", "aa01"), ("bb", "bb01"), ("@last", "cc02"),
 ])
-def test_a_session_is_found_by_what_the_person_named_it(text: str, found: str) -> None:
+def test_a_session_is_found_by_its_user_given_name(text: str, found: str) -> None:
     assert pick_session(text, SESSIONS).session_id == found
 
 
@@ -73,14 +73,14 @@ def test_a_session_is_found_by_what_the_person_named_it(text: str, found: str) -
     ("kill", "There is no session 'kill'."), ("two words", "There is no session 'two words'."),
     ("", "An empty session id names nothing."),
 ])
-def test_a_name_of_several_agents_or_of_none_is_refused(text: str, sentence: str) -> None:
+def test_a_name_of_several_agents_or_none_is_refused(text: str, sentence: str) -> None:
     with pytest.raises(Trouble) as refused:
         pick_session(text, SESSIONS)
     assert refused.value.sentence == sentence
 
 
 @pytest.mark.anyio
-async def test_the_last_of_what_is_alive_says_that_nothing_is(tmp_path: Path) -> None:
+async def test_last_without_a_live_object_is_reported(tmp_path: Path) -> None:
     ended = {"id": "cmd_a", "created_at": "", "updated_at": "", "tenant_id": "t", "actor": {"type": "user", "id": "me"},
              "type": "execute", "target": {"agent_id": "claude"}, "state": "succeeded", "timeout_ms": 1}
     script = Script({"GET /v1/commands": [answer({"items": [ended], "next_cursor": None})],

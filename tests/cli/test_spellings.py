@@ -18,11 +18,11 @@ pytestmark = pytest.mark.req("Y-8")
     ("approvals list", "approvals"), ("tasks list", "tasks"), ("run shell help", "run shell help"),
     ("help --json", "help --json"),
 ])
-def test_words_are_read_as_the_verbs_know_them(typed: str, meant: str) -> None:
+def test_spellings_are_read_as_the_verbs_know_them(typed: str, meant: str) -> None:
     assert spelled(typed.split()) == meant.split()
 
 
-def test_help_names_a_verbs_options(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_names_the_options_of_a_verb(capsys: pytest.CaptureFixture[str]) -> None:
     assert dispatch(["help", "logs"]) == 0
     assert "--follow" in capsys.readouterr().out
 
@@ -36,7 +36,8 @@ def test_help_names_a_verbs_options(capsys: pytest.CaptureFixture[str]) -> None:
     ("--bogus", "There is no option --bogus. See: interlock --help"),
     ("run", "`interlock run` needs AGENT. See: interlock run --help"),
 ])
-def test_what_is_no_verb_is_named_with_the_one_that_was_meant(typed: str, sentence: str,
-                                                             capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_verb_is_named_with_the_nearest_one(
+    typed: str, sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert dispatch(typed.split()) == ExitStatus.USAGE
     assert capsys.readouterr().err == f"error[Usage]: {sentence}\n"

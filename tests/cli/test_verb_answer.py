@@ -22,8 +22,7 @@ KEY = {"key_id": "key_01K9", "tenant_id": "t", "principal": {"type": "user", "id
        "label": "", "created_at": AT, "expires_at": None, "last_used_at": None, "revoked": False}
 
 
-def test_a_list_is_a_table_and_with_json_what_the_gateway_sent(scripted: Any, capsys: pytest.CaptureFixture[str]
-                                                               ) -> None:
+def test_a_list_is_a_table_or_the_gateways_json(scripted: Any, capsys: pytest.CaptureFixture[str]) -> None:
     _, where = scripted({"GET /v1/runners": [answer({"runners": [RUNNER]})]})
     assert runners.runners(where=where) == ExitStatus.DONE
     printed = capsys.readouterr().out
@@ -39,7 +38,7 @@ def test_a_list_is_a_table_and_with_json_what_the_gateway_sent(scripted: Any, ca
     (webhooks.dead, "webhooks/deliveries", "deliveries", "no notice is lost; those on the way: interlock webhooks"),
     (signing_keys.signing_keys, "signing-keys", "signing_keys", "no key signs votes yet"),
 ])
-def test_a_list_of_nothing_is_a_sentence_beside_the_result(
+def test_an_empty_list_prints_a_sentence_beside_the_result(
     verb: Any, path: str, name: str, sentence: str, scripted: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     _, where = scripted({f"GET /v1/{path}": [answer({name: []})]})
@@ -49,13 +48,15 @@ def test_a_list_of_nothing_is_a_sentence_beside_the_result(
     assert sentence in printed.err
 
 
-def test_a_list_without_such_a_sentence_has_its_headings(scripted: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_empty_list_without_a_sentence_prints_its_headings(
+    scripted: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
     _, where = scripted({"GET /v1/tenants": [answer({"tenants": []})]})
     assert tenants.tenants(where=where) == ExitStatus.DONE
     assert capsys.readouterr() == ("TENANT  NAME  STATE  MADE\n", "")
 
 
-def test_a_change_looks_up_what_is_named_by_a_beginning(scripted: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_change_resolves_a_prefix(scripted: Any, capsys: pytest.CaptureFixture[str]) -> None:
     script, where = scripted({"GET /v1/keys": [answer({"keys": [KEY]})],
                               "POST /v1/keys/key_01K9/revoke": [answer({**KEY, "revoked": True})]})
     assert keys.revoke("01k", tenant="acme", where=where) == ExitStatus.DONE
@@ -66,7 +67,7 @@ def test_a_change_looks_up_what_is_named_by_a_beginning(scripted: Any, capsys: p
     assert json.loads(capsys.readouterr().out) == {**KEY, "revoked": True}
 
 
-def test_a_new_token_is_printed_with_where_it_belongs(scripted: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_new_token_is_printed_with_its_destination(scripted: Any, capsys: pytest.CaptureFixture[str]) -> None:
     made = {"runner_id": "rnr_01K9", "token": "irt_new"}
     _, where = scripted({"GET /v1/runners": [answer({"runners": [RUNNER]})],
                          "POST /v1/runners/rnr_01K9/rotate": [answer(made)]})
@@ -77,7 +78,7 @@ def test_a_new_token_is_printed_with_where_it_belongs(scripted: Any, capsys: pyt
         assert "put it into runner/paired.token" in printed.err
 
 
-def test_a_refusal_and_an_answer_that_is_not_a_gateways_are_reported(scripted: Any) -> None:
+def test_a_refusal_and_an_answer_from_another_program_are_reported(scripted: Any) -> None:
     _, where = scripted({"GET /v1/runners": [problem(403, "Forbidden", "this role may not"), answer({"other": 1})]})
     with pytest.raises(Trouble, match="this role may not"):
         runners.runners(where=where)

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.req("G-7")
     (Trouble("HTTP 502", "No.", status=ExitStatus.UNREACHABLE), "error[HTTP 502]: No.", ExitStatus.UNREACHABLE),
     (usage("It is wrong.", "Write it so."), "error[Usage]: It is wrong. Write it so.", ExitStatus.USAGE),
 ])
-def test_a_line_and_its_status(trouble: Trouble, line: str, status: ExitStatus) -> None:
+def test_an_error_has_a_line_and_a_status(trouble: Trouble, line: str, status: ExitStatus) -> None:
     assert (trouble.line(), trouble.status) == (line, status)
     assert line.startswith(trouble.label)
     assert str(trouble) == trouble.sentence

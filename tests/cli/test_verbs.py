@@ -50,7 +50,7 @@ def listed(**more: Any) -> Any:
 
 
 @pytest.mark.req("C-8", "G-4")
-def test_a_question_is_answered_in_words_or_declined(
+def test_a_question_is_answered_with_text_or_declined(
     scripted: Callable[..., Script], capsys: pytest.CaptureFixture[str]
 ) -> None:
     after = answer(approval("granted", kind="question", answer="the left one", decided_by="user:me"))
@@ -66,7 +66,7 @@ def test_a_question_is_answered_in_words_or_declined(
 
 
 @pytest.mark.req("C-8", "G-7")
-def test_what_is_no_question_or_decided_already_takes_no_answer(scripted: Callable[..., Script]) -> None:
+def test_a_command_approval_or_a_decided_question_accepts_no_answer(scripted: Callable[..., Script]) -> None:
     vote = answer({"approvals": [approval()], "next_cursor": "x", "has_more": False})
     scripted({"GET /v1/approvals": [vote]})
     with pytest.raises(Trouble, match="asks for a yes or no") as caught:
@@ -79,7 +79,7 @@ def test_what_is_no_question_or_decided_already_takes_no_answer(scripted: Callab
 
 @pytest.mark.req("P-3", "G-7")
 @pytest.mark.parametrize("as_json", [False, True])
-def test_votes_are_taken_back_although_one_of_them_has_decided(
+def test_votes_are_withdrawn_even_if_one_has_decided(
     scripted: Callable[..., Script], as_json: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
     listed = answer({"approvals": [approval(id="apr_b"), approval()], "next_cursor": "x", "has_more": False})
@@ -103,7 +103,7 @@ def noted(code: str, message: str) -> Any:
 
 
 @pytest.mark.req("T-6", "G-4")
-def test_a_compaction_is_waited_for_until_its_own_report(
+def test_a_compaction_is_waited_for_until_its_report(
     scripted: Callable[..., Script], capsys: pytest.CaptureFixture[str]
 ) -> None:
     report = {"summary": "kept the open questions", "previous_token_count": 900, "current_token_count": 90,
@@ -126,17 +126,17 @@ def test_a_compaction_is_waited_for_until_its_own_report(
 
 @pytest.mark.req("T-6", "A-6")
 @pytest.mark.parametrize("sentence", ["It is too short", "its program ended"])
-def test_a_compaction_that_fails_says_why(scripted: Callable[..., Script], sentence: str) -> None:
-    told = noted("CompactionFailed", "It is too short.") if "short" in sentence else page(
+def test_a_failed_compaction_shows_its_reason(scripted: Callable[..., Script], sentence: str) -> None:
+    answered = noted("CompactionFailed", "It is too short.") if "short" in sentence else page(
         {"type": "session.closed", "payload": {"reason": "its program ended"}})
     scripted({"GET /v1/sessions": [LISTED], "POST /v1/sessions/s-1/compact": [answer(ASKED, 202)],
-              "GET /v1/sessions/s-1/frames": [told]})
+              "GET /v1/sessions/s-1/frames": [answered]})
     with pytest.raises(Trouble, match=sentence):
         session_compact.compact("s-1")
 
 
 @pytest.mark.req("D-5", "G-4")
-def test_control_is_handed_over_and_said_when_the_runner_has_done_it(
+def test_control_is_handed_over_and_reported_once_the_runner_has_done_it(
     scripted: Callable[..., Script], capsys: pytest.CaptureFixture[str]
 ) -> None:
     script = scripted({"GET /v1/sessions": [LISTED], "POST /v1/sessions/s-1/release": [answer(SESSION)],
@@ -162,7 +162,7 @@ def test_control_that_is_not_handed_over_is_an_error(
 
 
 @pytest.mark.req("D-5", "L-3", "G-4")
-def test_doctor_tells_with_whom_this_host_is_paired_and_what_is_wrong_with_it(tmp_path: Path) -> None:
+def test_doctor_shows_the_pairings_of_this_host_and_their_problems(tmp_path: Path) -> None:
     state = tmp_path / "state"
     state.mkdir(mode=0o700)
     for number in (1, 2):
@@ -177,14 +177,14 @@ def test_doctor_tells_with_whom_this_host_is_paired_and_what_is_wrong_with_it(tm
 
 
 @pytest.mark.req("A-7", "A-10")
-def test_claude_is_suggested_in_the_form_that_is_held_at_each_tool_call() -> None:
+def test_claude_is_suggested_with_the_adapter_that_holds_each_tool_call() -> None:
     (claude,) = [one for one in KNOWN if one.agent_id == "claude"]
     assert claude.asks
     assert snippet(claude) == '[agents.claude]\nadapter = "claude"\ncommand = "claude"\n'
 
 
 @pytest.mark.req("A-1", "G-7")
-def test_a_directory_outside_the_roots_is_told_before_anything_is_submitted(tmp_path: Path) -> None:
+def test_a_directory_outside_the_roots_is_reported_before_a_submission(tmp_path: Path) -> None:
     inside, outside = tmp_path / "in", tmp_path / "out"
     (inside / "deep").mkdir(parents=True)
     outside.mkdir()
@@ -196,7 +196,7 @@ def test_a_directory_outside_the_roots_is_told_before_anything_is_submitted(tmp_
 
 @pytest.mark.req("A-1", "G-7")
 @pytest.mark.anyio
-async def test_the_roots_of_the_runner_that_is_meant_are_looked_at(tmp_path: Path) -> None:
+async def test_the_roots_of_the_chosen_runner_are_checked(tmp_path: Path) -> None:
     node = {"node_id": "local", "device_name": "h", "status": "online", "last_seen": AT, "roots": [str(tmp_path)],
             "agents": [{"agent_id": "shell"}, {"agent_id": "own", "roots": ["/srv"]}], "capabilities": [],
             "active_sessions_count": 0, "config_versions": {"limits": "1", "capabilities": "1"}}
@@ -214,7 +214,7 @@ async def test_the_roots_of_the_runner_that_is_meant_are_looked_at(tmp_path: Pat
 
 
 @pytest.mark.req("Z-6", "G-4")
-def test_a_summary_that_a_hook_wrote_needs_no_report(
+def test_a_summary_written_by_a_hook_needs_no_report(
     scripted: Callable[..., Script], capsys: pytest.CaptureFixture[str]
 ) -> None:
     scripted({"GET /v1/sessions": [LISTED], "POST /v1/sessions/s-1/compact": [answer({**ASKED, "message_id": ""}, 202)],
@@ -232,7 +232,7 @@ CHOICES: dict[str, Any] = {"question": "Which way?", "header": "Way", "options":
     ({}, "Answer with one of them, or its number."),
     ({"multiSelect": True}, "Answer with several, separated by commas."),
 ])  # fmt: skip
-def test_a_question_shows_its_choices_with_their_numbers(
+def test_a_question_shows_its_numbered_choices(
     more: dict[str, Any], last: str, scripted: Callable[..., Script], capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked = approval(kind="question", input={**CHOICES, **more})
@@ -249,7 +249,7 @@ def test_a_question_shows_its_choices_with_their_numbers(
     {"options": []}, {"options": "left"}, {"options": ["left"]}, {"options": [{"label": 7}]}, {"question": 7},
     {"options": [{"label": "left", "preview": "x"}]}, {"also": "this"}, {"multiSelect": "no"}, {"header": None},
 ])  # fmt: skip
-def test_a_question_of_another_shape_is_shown_whole(
+def test_a_question_of_another_form_is_shown_in_full(
     more: dict[str, Any], scripted: Callable[..., Script], capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked = approval(kind="question", input={**CHOICES, **more})
@@ -259,7 +259,7 @@ def test_a_question_of_another_shape_is_shown_whole(
     assert "question: " in capsys.readouterr().err
 
 
-def test_doctor_says_where_the_ledger_of_a_directory_is_that_was_moved(tmp_path: Path) -> None:
+def test_doctor_names_the_new_ledger_of_a_moved_directory(tmp_path: Path) -> None:
     (tmp_path / "state").mkdir(mode=0o700)
     mark(tmp_path / "state", "postgresql://db.example.org/interlock", "moved")
 

@@ -42,7 +42,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return client
 
 
-def test_it_names_every_change_that_takes_no_idempotency_key() -> None:
+def test_the_client_lists_every_change_without_an_idempotency_key() -> None:
     (line,) = re.findall(r"KEYLESS: .*? = \[(.*)\];", (CLIENT / "src/sending.ts").read_text())
     patterns = [re.compile(found.replace(r"\/", "/")) for found in re.findall(r"/((?:\\/|\[\^/\]|[^/,])+\$)/", line)]
     assert len(patterns) == line.count("$/")
@@ -57,7 +57,7 @@ def test_it_names_every_change_that_takes_no_idempotency_key() -> None:
     assert keyless == unsent
 
 
-def test_it_is_of_the_same_version_and_keeps_no_generated_file() -> None:
+def test_the_client_has_the_same_version_and_contains_no_generated_file() -> None:
     assert json.loads((CLIENT / "package.json").read_text())["version"] == interlock.__version__
     if not (ROOT / ".git").exists():
         return  # An sdist has no list of what is kept.
@@ -66,7 +66,7 @@ def test_it_is_of_the_same_version_and_keeps_no_generated_file() -> None:
 
 
 @pytest.mark.needs("typescript")
-def test_its_own_tests_pass(built: Path) -> None:
+def test_the_clients_own_tests_pass(built: Path) -> None:
     done = run("node", "--test", "dist/test/client.test.js", cwd=built)
     assert done.returncode == 0, done.stdout
     assert re.search(r"^# pass [1-9]", done.stdout, re.MULTILINE), done.stdout
@@ -86,7 +86,7 @@ def test_the_compiler_refuses_a_wrong_body(built: Path) -> None:
 
 
 @pytest.mark.needs("typescript")
-def test_its_example_allows_a_call_and_follows_the_command(built: Path, tmp_path: Path) -> None:
+def test_the_example_grants_a_call_and_follows_the_command(built: Path, tmp_path: Path) -> None:
     stack = Stack(tmp_path)
     try:
         stack.up()

@@ -28,7 +28,7 @@ def test_a_mistake_of_the_session_table_is_named(table: dict[str, Any], sentence
         msgspec.convert(table, SessionSection)
 
 
-def test_names_are_those_of_the_session_store() -> None:
+def test_the_names_are_those_of_the_session_store() -> None:
     read = msgspec.convert({"dmScope": "per-peer", "defaultAgent": "shell", "resetByType": {"thread": {"mode": "idle"}},
                             "identityLinks": {"ann": ["telegram:1", "slack:U1"]}}, SessionSection)
     assert (read.dm_scope, read.default_agent) == ("per-peer", "shell")

@@ -1,4 +1,4 @@
-"""The tables that say how large a conversation may grow (Z-1, Z-2, Z-5, Z-6, Z-7): OpenClaw's names, and bounds."""
+"""The tables that limit the size of a conversation (Z-1, Z-2, Z-5, Z-6, Z-7): OpenClaw's names, and bounds."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def test_a_value_beyond_its_bounds_is_named(form: Any, table: dict[str, Any], se
         msgspec.convert(table, form)
 
 
-def test_nothing_said_is_openclaws_usual() -> None:
+def test_defaults_are_those_of_openclaw() -> None:
     compaction, defaults = CompactionSection(), DefaultsSection()
     assert (compaction.enabled, compaction.reserve_tokens, compaction.keep_recent_tokens) == (True, 16_384, 20_000)
     assert defaults.compaction.reserve_tokens_floor == 20_000
     assert (defaults.compaction.memory_flush.enabled, defaults.context_pruning.soft_trim_ratio) == (True, 0.3)
 
 
-def test_a_hook_before_compaction_is_waited_for_and_not_needed() -> None:
+def test_a_hook_before_compaction_is_awaited_and_optional() -> None:
     hook = msgspec.convert({"url": "https://x", "secretEnv": "A"}, BeforeCompactSection)
     assert (hook.timeout_ms, hook.required) == (30_000, False)

@@ -42,14 +42,14 @@ def started(how: str) -> tuple[subprocess.Popen[bytes], int]:
 
 def until(terminal: int, word: bytes) -> None:
     """Read until a word was written."""
-    said = b""
-    while word not in said:
-        said += os.read(terminal, 1024)
+    printed = b""
+    while word not in printed:
+        printed += os.read(terminal, 1024)
 
 
 @pytest.mark.req("G-1", "G-3")
 @pytest.mark.parametrize("how", ["terminal", "detached"])
-def test_a_hangup_reads_the_config_again(how: str) -> None:
+def test_a_hangup_reloads_the_config(how: str) -> None:
     process, terminal = started(how)
     try:
         process.send_signal(signal.SIGHUP)
@@ -62,8 +62,7 @@ def test_a_hangup_reads_the_config_again(how: str) -> None:
 
 @pytest.mark.req("G-1", "G-3")
 @pytest.mark.parametrize(("how", "status"), [("terminal", 7), ("nohup", 8)])
-def test_the_end_of_the_terminal_ends_what_was_started_from_it_unless_it_was_to_outlive_it(how: str, status: int
-                                                                                          ) -> None:
+def test_the_terminals_end_ends_its_children_unless_they_were_detached(how: str, status: int) -> None:
     process, terminal = started(how)
     os.close(terminal)
     assert process.wait(PATIENCE_S) == status

@@ -47,12 +47,12 @@ env = {API_KEY = "very-private", MODE = "x"}
 
 
 @pytest.mark.req("G-1")
-def test_a_missing_file_is_all_defaults(tmp_path: Path) -> None:
+def test_a_missing_file_means_defaults(tmp_path: Path) -> None:
     assert load(tmp_path / "interlock.toml") == Config()
 
 
 @pytest.mark.req("G-1")
-def test_a_good_file_is_typed() -> None:
+def test_a_valid_file_is_typed() -> None:
     read = parse(GOOD, "f")
     assert read.gateway.port == 8000
     assert [rule.name for rule in read.policy.rules] == ["no rm", "two eyes"]
@@ -62,7 +62,7 @@ def test_a_good_file_is_typed() -> None:
 
 
 @pytest.mark.req("G-1")
-def test_what_is_shown_reads_the_same_but_for_secrets() -> None:
+def test_a_shown_config_reads_back_except_for_secrets() -> None:
     shown = show(parse(GOOD, "f"))
     assert "very-private" not in shown
     again = parse(shown, "f")
@@ -118,7 +118,7 @@ def test_a_mistake_names_file_line_and_remedy(text: str, sentence: str) -> None:
 
 
 @pytest.mark.req("G-1")
-def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
+def test_all_mistakes_are_reported_at_once(tmp_path: Path) -> None:
     path = tmp_path / "interlock.toml"
     path.write_text("[gateway]\nprot = 1\nhost = 2\n[runner]\nroot = []\n")
     assert [line.split(": ")[0] for line in check(path)] == [f"{path}:2", f"{path}:3", f"{path}:5"]
@@ -128,14 +128,14 @@ def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
     assert "cannot be read" in check(path)[0]
 
 
-def test_lines_are_found_past_strings_of_many_lines() -> None:
+def test_lines_are_found_after_multi_line_strings() -> None:
     lines = key_lines('a = """\n[no]\nb = 1\n"""\n[[t.u]]\nc = 1\n[t.u.v]\n"d e".f = 2\n')
     assert lines == {("a",): 1, ("t", "u", 0): 5, ("t", "u", 0, "c"): 6, ("t", "u", 0, "v"): 7,
                      ("t", "u", 0, "v", "d e", "f"): 8}
 
 
 @pytest.mark.req("G-2")
-def test_the_state_directory_is_the_flag_then_the_variable_then_the_platforms(
+def test_the_state_directory_is_the_flag_then_the_variable_then_the_platforms_default(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(config.directory.platformdirs, "user_state_path", lambda *_a, **_k: tmp_path / "own")
@@ -160,7 +160,7 @@ def test_the_state_directory_is_the_flag_then_the_variable_then_the_platforms(
     ("[runner]\nagent_idle_ms = -1\n", ":2"), ("[limits]\ntimeout_ms = 9223372036854775807\n", ":2"),
     ('[runner]\nroots = ["~/work"]\n', ":2"), ('[agents.a]\nadapter = "acp"\nroots = ["work"]\n', ":3"),
 ])
-def test_a_figure_or_root_that_could_not_work_is_named_with_its_line(text: str, place: str) -> None:
+def test_an_impossible_figure_or_root_is_named_with_its_line(text: str, place: str) -> None:
     with pytest.raises(ConfigError) as caught:
         parse(text, "interlock.toml")
     (sentence,) = caught.value.sentences
@@ -168,7 +168,7 @@ def test_a_figure_or_root_that_could_not_work_is_named_with_its_line(text: str, 
 
 
 @pytest.mark.req("G-1")
-def test_what_is_no_file_is_said_and_waited_for_by_nobody(tmp_path: Path) -> None:
+def test_a_path_that_is_not_a_file_is_reported_without_a_wait(tmp_path: Path) -> None:
     path = tmp_path / "interlock.toml"
     os.mkfifo(path)
     assert "not a file" in check(path)[0]
@@ -181,7 +181,7 @@ def test_what_is_no_file_is_said_and_waited_for_by_nobody(tmp_path: Path) -> Non
 
 
 @pytest.mark.req("G-2")
-def test_a_directory_that_holds_other_things_keeps_its_mode(tmp_path: Path) -> None:
+def test_a_directory_with_other_content_keeps_its_mode(tmp_path: Path) -> None:
     """Else `--state /` would close the whole machine to everybody."""
     other = tmp_path / "project"
     other.mkdir(mode=0o755)
@@ -204,7 +204,7 @@ def test_an_unknown_array_of_tables_is_named_by_its_line() -> None:
 
 
 @pytest.mark.req("G-1", "K-4")
-def test_what_gateways_share_is_named_by_addresses_and_shown_without_passwords() -> None:
+def test_shared_services_are_named_by_urls_and_shown_without_passwords() -> None:
     text = ('[cluster]\nstore = "postgresql://ann:s3cret@db.example/interlock"\n'
             'bus = "nats://bus:pass1@n1:4222,nats://n2:4222"\n')
     shown = show(parse(text, "interlock.toml"))

@@ -13,13 +13,13 @@ pytestmark = pytest.mark.req("O-11", "J-18")
 
 
 @pytest.mark.parametrize("contact", ["mailto:ops@example.org", "https://example.org/about"])
-def test_a_push_service_gets_an_address(contact: str) -> None:
+def test_a_push_service_gets_a_contact_address(contact: str) -> None:
     assert msgspec.convert({"contact": contact}, PushSection).contact == contact
 
 
 @pytest.mark.parametrize("contact", ["", "ops@example.org", "mailto:", "https://", "http://example.org", "mailto:a\nb",
                                      "mailto:" + "a" * CONTACT_CHARS])
-def test_what_is_no_address_is_refused(contact: str) -> None:
+def test_an_invalid_contact_address_is_refused(contact: str) -> None:
     with pytest.raises(msgspec.ValidationError, match="contact: an address of yours"):
         msgspec.convert({"contact": contact}, PushSection)
 
@@ -36,7 +36,7 @@ def test_a_mistake_is_named_with_its_key(form: Any, table: dict[str, Any], sente
         msgspec.convert(table, form)
 
 
-def test_a_notice_says_nothing_of_the_request_unless_that_is_wanted() -> None:
+def test_a_notice_contains_nothing_of_the_request_by_default() -> None:
     assert not NtfySection(url="https://ntfy.sh/topic").details
     assert NtfySection(url="https://ntfy.sh/topic").token_file is None, "a topic may be open"
     assert not PushSection(contact="mailto:a@b").details

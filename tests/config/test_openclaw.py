@@ -40,7 +40,7 @@ def hook(token: str = TOKEN, **mapping: Any) -> ImportedConfig:
     ({"agents": {"defaults": {"compaction": {"enabled": False, "memoryFlush": {"enabled": False}}}}},
      {"compaction": {"enabled": False}, "agents": {"defaults": {"compaction": {"memoryFlush": {"enabled": False}}}}}),
 ])
-def test_what_means_the_same_here_is_taken(source: dict[str, Any], tables: dict[str, Any]) -> None:
+def test_settings_with_the_same_meaning_are_imported(source: dict[str, Any], tables: dict[str, Any]) -> None:
     found = translate(source)
     assert found.tables == tables
     assert bool(found.taken) == bool(tables)
@@ -58,7 +58,7 @@ def test_what_means_the_same_here_is_taken(source: dict[str, Any], tables: dict[
     ({"agents": {"defaults": {"model": "x"}}}, "agents.defaults.model"), ({"hooks": {"path": "/h"}}, "hooks.path"),
     ({"cron": {"enabled": True}}, "cron.enabled"),
 ])
-def test_what_would_mean_something_else_is_left_with_a_reason(source: dict[str, Any], path: str) -> None:
+def test_settings_with_another_meaning_are_left_out_with_a_reason(source: dict[str, Any], path: str) -> None:
     found = translate(source)
     assert left(found)[path]
     assert path not in found.taken
@@ -81,7 +81,7 @@ def test_a_hook_keeps_its_token_in_a_file_of_the_state_directory() -> None:
     (TOKEN, {"transform": {"module": "x.js"}}), (TOKEN, {"messageTemplate": "{{a b}}"}),
     (TOKEN, {"messageTemplate": 7}), (TOKEN, {"agentId": "no/such"}),
 ])
-def test_a_hook_that_cannot_be_kept_whole_is_left(token: str, mapping: dict[str, Any]) -> None:
+def test_a_hook_that_cannot_be_imported_completely_is_left_out(token: str, mapping: dict[str, Any]) -> None:
     found = hook(token, **mapping)
     assert "hooks" not in found.tables
     assert found.token is None
@@ -95,17 +95,17 @@ def test_a_hook_that_cannot_be_kept_whole_is_left(token: str, mapping: dict[str,
     ({"schedule": {"kind": "cron", "expr": "0 3 * * *", "tz": "Europe/Berlin"}},
      {"schedule": "0 3 * * *", "message": "tidy up", "time_zone": "Europe/Berlin"}),
 ])
-def test_a_job_is_taken_with_its_time(change: dict[str, Any], job: dict[str, Any]) -> None:
+def test_a_job_is_imported_with_its_time(change: dict[str, Any], job: dict[str, Any]) -> None:
     assert translate({}, {"jobs": [{**JOB, **change}]}).tables == {"cron": {"nightly": job}}
 
 
-def test_jobs_that_were_off_as_a_whole_are_off_here() -> None:
+def test_jobs_that_were_disabled_as_a_whole_stay_disabled() -> None:
     assert translate({"cron": {"enabled": False}}, {"jobs": [JOB]}).tables["cron"]["nightly"]["enabled"] is False
 
 
 @pytest.mark.parametrize("change", [{"id": "a b"}, {"schedule": {"kind": "every", "everyMs": 5}}, {"payload": {}},
                                     {"schedule": {"kind": "cron", "expr": "noon"}}])
-def test_a_job_that_has_no_meaning_here_is_left(change: dict[str, Any]) -> None:
+def test_a_job_without_an_equivalent_is_left_out(change: dict[str, Any]) -> None:
     found = translate({}, {"jobs": [{**JOB, **change}]})
     assert found.tables == {}
     assert left(found)["cron jobs[0]"]
@@ -120,12 +120,12 @@ INNER = st.sampled_from(["sendPolicy", "rules", "resetByType", "identityLinks", 
 
 @given(st.dictionaries(NAMES, ODD | st.dictionaries(INNER, ODD | st.dictionaries(INNER, ODD, max_size=3), max_size=4)),
        st.none() | st.dictionaries(st.just("jobs"), ODD))
-def test_nothing_that_a_file_may_hold_makes_it_raise(source: dict[str, Any], jobs: dict[str, Any] | None) -> None:
+def test_no_content_of_a_file_raises(source: dict[str, Any], jobs: dict[str, Any] | None) -> None:
     found = translate(source, jobs)
     assert {path for path, _ in found.left}.isdisjoint(found.taken)
 
 
 @pytest.mark.parametrize("source", [{"hooks": {"mappings": 5}}, {"agents": {"list": {"a": 1}}},
                                     {"session": {"sendPolicy": {"rules": None}}}, {"bindings": "x"}])
-def test_a_value_where_a_list_belongs_is_an_empty_one(source: dict[str, Any]) -> None:
+def test_a_value_instead_of_a_list_counts_as_empty(source: dict[str, Any]) -> None:
     assert translate(source).tables == {}

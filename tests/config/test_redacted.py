@@ -23,7 +23,7 @@ def shown(text: str) -> str:
     ("postgresql://db/x?sslpassword=secret", "postgresql://db/x?sslpassword=(redacted)"),
     ("postgresql://db", "postgresql://db"),
 ])
-def test_an_address_of_the_database_shows_no_password(store: str, written: str) -> None:
+def test_a_database_url_shows_no_password(store: str, written: str) -> None:
     assert f'store = "{written}"' in show(Config(cluster=ClusterSection(store=store)))
 
 
@@ -31,7 +31,7 @@ def test_an_address_of_the_database_shows_no_password(store: str, written: str) 
     ("nats://a:secret@one,tls://b:secret@two:4222", "nats://a:(redacted)@one,tls://b:(redacted)@two:4222"),
     ("nats://secret@one", "nats://(redacted)@one"), ("nats://one:4222,nats://two", "nats://one:4222,nats://two"),
 ])
-def test_an_address_of_the_bus_shows_no_password_and_no_token(bus: str, written: str) -> None:
+def test_a_bus_url_shows_no_password_and_no_token(bus: str, written: str) -> None:
     text = show(Config(cluster=ClusterSection(store="postgresql://db", bus=bus)))
     assert f'bus = "{written}"' in text
     assert "secret" not in text
@@ -41,7 +41,7 @@ def test_an_address_of_the_bus_shows_no_password_and_no_token(bus: str, written:
                                  "https://ann:secret@h.example/x", "https://secret@h.example"])
 @pytest.mark.parametrize("table", ['[webhooks.ops]\nsecret_env = "E"', "[ntfy.ops]",
                                    '[compaction.beforeCompact]\nsecretEnv = "E"'])
-def test_of_a_url_to_a_receiver_only_the_host_is_shown(table: str, url: str) -> None:
+def test_only_the_host_of_a_receivers_url_is_shown(table: str, url: str) -> None:
     text = shown(f'{table}\nurl = "{url}"\n')
     assert "secret" not in text.replace("secret_", "").replace("secretE", "").replace("secretF", "")
     assert 'url = "https://h.example/(redacted)"' in text or "https://h.example/(redacted)" in text
@@ -67,6 +67,6 @@ headers = {X-Plain = "s4"}
     '[slack]\nbot_token_env = "A"\napp_token_env = "B"\n[slack.people.U012AB3CD]\nowner = true\n',
     '[push]\ncontact = "mailto:a@b"\n[apprise.chat]\nurl_env = "E"\n[[redaction.rules]]\nname = "n"\nregex = "x+"\n',
 ])
-def test_what_is_shown_reads_as_the_same_config(text: str) -> None:
+def test_the_shown_config_reads_back_as_the_same_config(text: str) -> None:
     config = parse(text, "f")
     assert parse(show(config), "shown") == config

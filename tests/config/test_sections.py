@@ -61,7 +61,7 @@ TOPIC = {"url": "https://n"}
     (WebhookSection, TOPIC, "secret_file: "), (WebhookSection, {**TOPIC, "secret_env": "E", "tenant": "a b"},
     "tenant: 'a b'"),
 ])
-def test_a_value_that_cannot_work_is_named(form: Any, table: dict[str, Any], sentence: str) -> None:
+def test_an_impossible_value_is_named(form: Any, table: dict[str, Any], sentence: str) -> None:
     with pytest.raises(msgspec.ValidationError, match=sentence):
         msgspec.convert(table, form)
 
@@ -74,12 +74,12 @@ def test_a_value_that_cannot_work_is_named(form: Any, table: dict[str, Any], sen
     (GatewaySection(hosts=["a.example:8443"], tls_cert="c", tls_key="k"), "https://a.example:8443"),
 ])
 @pytest.mark.req("L-2")
-def test_the_url_that_others_reach_is_known_only_with_a_name_and_tls(section: GatewaySection, url: str | None) -> None:
+def test_the_public_url_is_known_only_with_a_name_and_tls(section: GatewaySection, url: str | None) -> None:
     assert section.public_url() == url
 
 
 @pytest.mark.req("Y-4")
-def test_the_files_own_rules_come_before_those_of_presets() -> None:
+def test_the_files_own_rules_precede_those_of_presets() -> None:
     policy = msgspec.convert({"use": ["readonly"], "rules": [{"name": "mine", "effect": "deny"}]}, PolicySection)
     names = [rule.name for rule in policy.in_force]
     assert names[0] == "mine"
@@ -97,11 +97,11 @@ def test_the_files_own_rules_come_before_those_of_presets() -> None:
     ({"budgets": [{"name": "a", "usd_per_day": "1"}, {"name": "a", "usd_per_day": "2"}]},
      "budgets: two have the name 'a'"),
 ])
-def test_two_things_that_are_kept_under_one_name_are_refused(tables: dict[str, Any], sentence: str) -> None:
+def test_two_entries_with_one_name_are_refused(tables: dict[str, Any], sentence: str) -> None:
     with pytest.raises(msgspec.ValidationError, match=sentence):
         msgspec.convert(tables, Config)
 
 
-def test_one_name_in_two_tenants_is_two_ways() -> None:
+def test_one_name_in_two_tenants_is_two_channels() -> None:
     config = msgspec.convert({"ntfy": {"ops": TOPIC}, "apprise": {"ops": {"url_env": "E", "tenant": "b"}}}, Config)
     assert config.ways() == [("default", "ops"), ("b", "ops")]

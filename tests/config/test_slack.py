@@ -13,7 +13,7 @@ pytestmark = pytest.mark.req("O-12")
 APP = {"bot_token_file": "bot", "app_token_env": "APP"}
 
 
-def test_a_good_table_is_read() -> None:
+def test_a_valid_table_is_read() -> None:
     read = msgspec.convert({**APP, "ask": ["C012AB3CD", "U0AB"], "people": {"U012AB3CD": {"owner": True}}},
     SlackSection)
     assert (read.api_url, list(read.people)) == (API_URL, ["U012AB3CD"])

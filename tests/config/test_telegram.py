@@ -12,7 +12,7 @@ from interlock.config.telegram import API_URL, PersonSection, TelegramSection
 BOT = {"token_env": "BOT"}
 
 
-def test_a_good_table_is_read() -> None:
+def test_a_valid_table_is_read() -> None:
     read = msgspec.convert({**BOT, "ask": [-100, 7], "people": {"7": {"key_file": "k"}}}, TelegramSection)
     assert (read.api_url, read.groups, read.ask) == (API_URL, "mention", [-100, 7])
 

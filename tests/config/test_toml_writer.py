@@ -19,7 +19,7 @@ VALUE = st.recursive(PLAIN, lambda inner: st.lists(inner, max_size=3) | st.dicti
 
 
 @given(st.dictionaries(TEXT, VALUE, max_size=5))
-def test_whatever_is_written_is_read_back(data: dict[str, Any]) -> None:
+def test_every_written_value_is_read_back(data: dict[str, Any]) -> None:
     assert tomllib.loads(to_toml(data)) == data
 
 
@@ -31,7 +31,7 @@ def test_a_value_is_one_line(value: Any, text: str) -> None:
     assert value_toml(value) == text
 
 
-def test_tables_come_behind_values_and_lists_of_tables_at_the_top_are_arrays() -> None:
+def test_tables_follow_values_and_top_level_lists_of_tables_are_arrays() -> None:
     data = {"t": {"x": {"y": 1}, "z": 2}, "list": [{"a": 1}, {"a": 2}], "plain": "v", "none": [], "empty": {}}
     assert to_toml(data) == (
         'plain = "v"\nnone = []\n\n[t]\nz = 2\n\n[t.x]\ny = 1\n\n[[list]]\na = 1\n\n[[list]]\na = 2\n\n[empty]\n')

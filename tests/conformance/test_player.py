@@ -78,7 +78,7 @@ async def runner(tmp_path_factory: pytest.TempPathFactory,
 @pytest.mark.req("L-2", "L-3", "L-4", "E-1", "E-2", "E-3", "E-4", "D-1", "D-2", "D-7", "W-1", "W-2", "T-2", "T-4",
                  "A-5")
 @pytest.mark.parametrize("conversation", WITH_MASTER, ids=called)
-async def test_our_gateway_holds_to(conversation: ConformanceConversation, master: tuple[Stack, Player]) -> None:
+async def test_our_gateway_conforms(conversation: ConformanceConversation, master: tuple[Stack, Player]) -> None:
     stack, player = master
     player.record.clear()
     check(await player.play(conversation), player, stack)
@@ -87,7 +87,7 @@ async def test_our_gateway_holds_to(conversation: ConformanceConversation, maste
 @pytest.mark.req("L-4", "L-5", "E-1", "E-3", "D-1", "D-2", "D-7", "W-1", "W-2", "T-1", "T-2", "T-3", "T-4", "A-4",
                  "A-5", "A-6")
 @pytest.mark.parametrize("conversation", WITH_RUNNER, ids=called)
-async def test_our_runner_holds_to(conversation: ConformanceConversation, runner: tuple[Stack, Player]) -> None:
+async def test_our_runner_conforms(conversation: ConformanceConversation, runner: tuple[Stack, Player]) -> None:
     stack, player = runner
     player.record.clear()
     check(await player.play(conversation), player, stack)

@@ -11,7 +11,7 @@ from interlock.conformance import register
 from interlock.conformance.register import RegisterMissing, requirements
 
 
-def test_all_are_read_once_and_what_is_not_carried_says_why() -> None:
+def test_every_clause_is_read_once_and_one_without_a_test_has_a_reason() -> None:
     found = requirements()
 
     assert len({one.id for one in found}) == len(found) > 100
@@ -30,7 +30,7 @@ def test_an_installed_package_reads_its_own_copy(tmp_path: Path, monkeypatch: py
         ("Z-99", "partial", "r"), ("A-1", "carried", None)]
 
 
-def test_a_package_without_its_register_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_package_without_its_register_reports_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("SOURCE", "PACKAGED"):
         monkeypatch.setattr(register, name, tmp_path / "absent.toml")
 

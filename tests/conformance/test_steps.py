@@ -83,7 +83,7 @@ async def closing(connection: ServerConnection) -> None:
     (closing, "hello-first", "closed with 1000, not 4408"),
     (saying(WELCOME), "token", "the link was opened"),
 ])
-async def test_it_is_broken_and_says_where(retries: RetryPolicy, name: str, says: str) -> None:
+async def test_a_broken_conversation_names_its_step(retries: RetryPolicy, name: str, says: str) -> None:
     finding = await found(retries, BY_NAME[name])
     assert finding.outcome == "broken"
     assert says in finding.found
@@ -102,7 +102,7 @@ async def test_the_numbers_of_a_session_have_no_gap(seqs: tuple[int, ...], outco
     assert outcome == "held" or "number 3, after 1" in finding.found
 
 
-async def test_what_must_not_come_is_noticed() -> None:
+async def test_a_forbidden_message_is_detected() -> None:
     silent = ConformanceConversation("silent", (), "", (Join(), Silence(("x-interlock.ack",), 5.0)))
     never = ConformanceConversation("never", (), "", (Join(), ExpectFrame("x-interlock.ack"), Never("x-interlock.ack")))
     for conversation in (silent, never):
@@ -110,13 +110,13 @@ async def test_what_must_not_come_is_noticed() -> None:
         assert (finding.outcome, "x-interlock.ack came" in finding.found) == ("broken", True)
 
 
-async def test_what_is_not_heard_in_time_is_broken() -> None:
+async def test_a_message_that_does_not_arrive_in_time_breaks_the_conversation() -> None:
     waits = ConformanceConversation("waits", (), "", (RefusedLink(), SendFrame("x-interlock.heartbeat", {"agents": []}),
                                                       ExpectFrame("x-interlock.welcome", within_s=0.1)))
     assert "never received x-interlock.welcome, only x-interlock.ack" in (await found(saying(ACK), waits)).found
 
 
-async def test_without_a_hand_or_patience_a_conversation_is_not_run_and_says_so() -> None:
+async def test_a_conversation_without_its_means_is_skipped_with_a_reason() -> None:
     async with master(closing) as player:
         findings = {one.name: one for one in await player.play_all(WITH_MASTER, slow=False)}
     assert findings["allow"].outcome == "not run"
@@ -124,17 +124,17 @@ async def test_without_a_hand_or_patience_a_conversation_is_not_run_and_says_so(
     assert findings["hello-in-time"].outcome == "not run"
 
 
-async def test_a_gateway_that_is_not_there_breaks_the_conversation(tmp_path: Path) -> None:
+async def test_an_absent_gateway_breaks_the_conversation(tmp_path: Path) -> None:
     player = Player(Dialling("ws://127.0.0.1:9/rawp", "token"), AsRunner("local"))
     assert "cannot be reached" in (await player.play(BY_NAME["hello-welcome"])).found
 
 
-async def test_a_program_acts_for_a_person(tmp_path: Path) -> None:
-    told = tmp_path / "told"
-    code = f"import sys; open({str(told)!r}, 'w').write(sys.argv[-1]); sys.exit(sys.argv[-1] == 'deny')"
+async def test_a_program_can_act_for_a_person(tmp_path: Path) -> None:
+    noted = tmp_path / "told"
+    code = f"import sys; open({str(noted)!r}, 'w').write(sys.argv[-1]); sys.exit(sys.argv[-1] == 'deny')"
     hand = ProgramHand(f'{sys.executable} -c "{code}"')
     await hand.do("prompt")
-    assert told.read_text() == "prompt"
+    assert noted.read_text() == "prompt"
     with pytest.raises(HandFailed, match="deny ended with 1"):
         await hand.do("deny")
     with pytest.raises(HandFailed, match="cannot be run"):

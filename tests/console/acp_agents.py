@@ -1,4 +1,4 @@
-"""Tables of a config for agents of these tests that speak ACP."""
+"""Tables of a config for the ACP agents of these tests."""
 
 from __future__ import annotations
 

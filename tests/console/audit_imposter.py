@@ -22,7 +22,7 @@ WITNESS = "interlock.audit.witness"
 
 
 class Verdict(NamedTuple):
-    """What the page says of a log."""
+    """The page's verdict on a log."""
 
     state: str
     kind: str | None

@@ -1,4 +1,4 @@
-"""Texts that try to run a script, to load something, or to take over a page, by the place where they would be shown."""
+"""Texts that try to run a script, to load something, or to take over a page, by the place that would show them."""
 
 from __future__ import annotations
 

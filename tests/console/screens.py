@@ -37,9 +37,9 @@ NAMES = ("inbox", "edit", "waiting", "signed", "decided", "denied", "sessions", 
 
 
 def config() -> str:
-    """An agent that says its prompt, one that asks for the call that its prompt is, one that sends its updates, and a
+    """An agent that repeats its prompt, one that asks for the call in its prompt, one that sends its updates, and a
     rule for signed votes."""
-    return RULE + agents_of(writer="speaking", forger="forging", updater="updating")
+    return RULE + agents_of(writer="text_agent", forger="forging_agent", updater="update_agent")
 
 
 def fill(stack: Stack) -> dict[str, tuple[str, str]]:

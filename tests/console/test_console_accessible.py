@@ -19,7 +19,7 @@ RUN = """async () => (await axe.run({resultTypes: ['violations']})).violations.m
 
 @pytest.fixture(scope="module")
 def stack_config() -> str:
-    """Agents that say and ask for what they are given."""
+    """Agents that repeat their prompt or ask for the call in it."""
     return config()
 
 
@@ -42,8 +42,9 @@ def test_axe_finds_nothing_on_a_screen(page: Any, stack: Stack, screens: dict[st
     assert violations(page) == []
 
 
-def test_axe_finds_nothing_on_what_keys_and_folds_open(page: Any, stack: Stack,
-                                                       screens: dict[str, tuple[str, str]]) -> None:
+def test_axe_finds_nothing_on_elements_opened_by_keys_and_folds(
+    page: Any, stack: Stack, screens: dict[str, tuple[str, str]]
+) -> None:
     page.goto(f"{origin(stack)}{screens['waiting'][0]}")
     page.get_by_text("Keep a rule, or change the input").click()
     page.locator("#kept").wait_for()

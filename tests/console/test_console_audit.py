@@ -20,7 +20,7 @@ ROUNDS = 2
 
 
 @pytest.mark.req("J-7")
-def test_the_gateways_own_log_is_verified_and_its_checkpoint_kept(browser: Any, stack: Stack) -> None:
+def test_the_gateways_own_log_is_verified_and_its_checkpoint_stored(browser: Any, stack: Stack) -> None:
     asked(stack, "true", "audited")
     with page_of(browser, stack) as page:
         page.get_by_role("link", name="Audit").click()
@@ -51,7 +51,7 @@ def test_one_flipped_byte_is_red_at_its_record(browser: Any, stack: Stack, tmp_p
 
 
 @pytest.mark.req("J-7", "U-5")
-def test_the_page_and_python_find_the_same_first_bad_record(browser: Any, stack: Stack) -> None:
+def test_the_page_and_python_find_the_same_first_invalid_record(browser: Any, stack: Stack) -> None:
     dice = random.Random(11)
     kinds: set[str | None] = set()
     with page_of(browser, stack) as page:
@@ -72,7 +72,7 @@ def test_the_page_and_python_find_the_same_first_bad_record(browser: Any, stack:
 
 
 @pytest.mark.req("J-7", "U-5")
-def test_a_browser_remembers_the_log_that_it_saw(browser: Any, stack: Stack) -> None:
+def test_a_browser_remembers_the_log_that_it_verified(browser: Any, stack: Stack) -> None:
     dice = random.Random(5)
     with page_of(browser, stack) as page:
         imposter = Imposter(page)
@@ -88,7 +88,7 @@ def test_a_browser_remembers_the_log_that_it_saw(browser: Any, stack: Stack) -> 
 
 
 @pytest.mark.req("J-7")
-def test_a_pinned_key_is_what_counts(browser: Any, stack: Stack) -> None:
+def test_a_pinned_key_takes_precedence(browser: Any, stack: Stack) -> None:
     with page_of(browser, stack) as page:
         opened(page, stack)
         assert verdict(page).state == "whole"

@@ -87,7 +87,7 @@ def test_the_lock_file_names_no_registry() -> None:
 
 
 @pytest.mark.req("J-16")
-def test_one_module_alone_makes_markup_of_text() -> None:
+def test_only_one_module_creates_markup_from_text() -> None:
     """And that one by nodes: no part of the page puts text in as HTML."""
     sinks = ("{@html", "innerHTML", "outerHTML", "insertAdjacentHTML", "createContextualFragment", "parseFromString",
              "setHTML", "srcdoc", "document.write", "eval(", "new Function", "javascript:")
@@ -99,7 +99,7 @@ def test_one_module_alone_makes_markup_of_text() -> None:
 
 
 @pytest.mark.req("J-16")
-def test_each_policy_has_a_name_of_its_own_that_pages_allow() -> None:
+def test_each_trusted_types_policy_has_its_own_name_that_pages_allow() -> None:
     allowed = re.search(r"trusted-types ([^;]*)", CONTENT_SECURITY_POLICY)
     assert allowed is not None
     assert allowed[1].split() == ["interlock", "interlock-markup", "svelte-trusted-html"]

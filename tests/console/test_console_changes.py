@@ -38,7 +38,7 @@ def show_commits(page: Any, stack: Stack) -> None:
     assert "a → moved renamed" in " ".join(page.locator(".edited li summary").last.text_content().split())
 
 
-def test_the_changes_are_looked_for_when_they_are_unfolded_and_again_when_asked(browser: Any, stack: Stack) -> None:
+def test_changes_are_fetched_when_unfolded_and_again_on_request(browser: Any, stack: Stack) -> None:
     session = ran(stack, "shell", "echo begun", "changed")
     with page_of(browser, stack) as page:
         looks: list[str] = []

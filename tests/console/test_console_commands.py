@@ -18,7 +18,7 @@ def steps(page: Any) -> list[str]:
 
 
 @pytest.mark.req("J-6", "Y-17")
-def test_a_tasks_steps_appear_as_they_happen_and_lead_to_their_records(browser: Any, stack: Stack) -> None:
+def test_a_tasks_steps_appear_as_they_happen_and_link_to_their_records(browser: Any, stack: Stack) -> None:
     approval = asked(stack, "true timeline", "timeline")
     command = stack.get(f"/v1/approvals/{approval}")["command_id"]
     with page_of(browser, stack) as page:
@@ -31,8 +31,9 @@ def test_a_tasks_steps_appear_as_they_happen_and_lead_to_their_records(browser: 
         page.get_by_role("heading", name="Succeeded: shell").wait_for()
         page.locator(".timeline strong", has_text="Used: the tool ran").wait_for()
         page.get_by_text("Audit record").nth(5).wait_for()
-        said = steps(page)
-        assert said[said.index("Waits for approval"):][:3] == ["Waits for approval", "Allowed", "Used: the tool ran"]
+        listed = steps(page)
+        assert listed[listed.index("Waits for approval"):][:3] == [
+            "Waits for approval", "Allowed", "Used: the tool ran"]
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         allowed = page.locator(".timeline li", has_text="Allowed").get_by_role("link", name="Audit record")
         seq = int(allowed.inner_text().split()[-1])
@@ -44,7 +45,7 @@ def test_a_tasks_steps_appear_as_they_happen_and_lead_to_their_records(browser: 
 
 
 @pytest.mark.req("J-6")
-def test_a_task_that_ends_while_it_is_read_is_shown_as_ended(browser: Any, stack: Stack) -> None:
+def test_a_task_that_ends_during_its_fetch_is_shown_as_ended(browser: Any, stack: Stack) -> None:
     approval = asked(stack, "true meanwhile", "meanwhile")
     command = stack.get(f"/v1/approvals/{approval}")["command_id"]
 
@@ -61,6 +62,6 @@ def test_a_task_that_ends_while_it_is_read_is_shown_as_ended(browser: Any, stack
 
 
 @pytest.mark.req("J-6")
-def test_a_task_that_is_not_there_is_one_sentence(browser: Any, stack: Stack) -> None:
+def test_a_missing_task_gives_one_sentence(browser: Any, stack: Stack) -> None:
     with page_of(browser, stack, "/console/commands/cmd_00000000000000000000000000") as page:
         page.get_by_text("There is no such task.").wait_for()

@@ -58,7 +58,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory, fork_server: ForkServer) -> 
         stack.down()
 
 
-def test_a_prompt_begins_a_session_after_its_rule_was_shown(browser: Any, stack: Stack) -> None:
+def test_a_prompt_starts_a_session_after_its_rule_was_shown(browser: Any, stack: Stack) -> None:
     with page_of(browser, stack, "/console/sessions") as page:
         page.get_by_role("link", name="Start a session").click()
         page.get_by_role("heading", name="Start a session").wait_for()
@@ -92,7 +92,7 @@ def test_a_prompt_begins_a_session_after_its_rule_was_shown(browser: Any, stack:
     answered(stack, approval["id"], "deny")
 
 
-def test_a_mode_is_sent_with_the_prompt_to_a_session(browser: Any, stack: Stack) -> None:
+def test_a_mode_is_sent_with_the_prompt(browser: Any, stack: Stack) -> None:
     approval = stack.get(f"/v1/approvals/{asked(stack, 'true', 'moded')}")
     session = approval["session_id"]
     answered(stack, approval["id"], "deny")
@@ -121,7 +121,7 @@ def test_a_mode_is_sent_with_the_prompt_to_a_session(browser: Any, stack: Stack)
 
 
 @pytest.mark.req("H-18")
-def test_the_rule_goes_by_the_box_that_every_runner_would_start_the_agent_in(browser: Any, stack: Stack) -> None:
+def test_the_rule_uses_the_box_that_every_runner_would_give_the_agent(browser: Any, stack: Stack) -> None:
     closed = {"walls": "namespace", "limited": True, "network": "none"}
     nodes = stack.get("/v1/edge/nodes")["nodes"]
 

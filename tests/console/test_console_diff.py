@@ -15,7 +15,7 @@ from interlock.command.card.request import ReceivedRequest
 from proof.processes.stack import Stack
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore"), pytest.mark.req("J-5")]
-AGENT = Path(__file__).parent / "forging.py"
+AGENT = Path(__file__).parent / "forging_agent.py"
 LONG = 120
 TEXT = "".join(f"line {number}\n" for number in range(LONG))
 PATCH = "*** Begin Patch\n*** Update File: a.py\n@@ def f():\n-    return 1\n+    return 2\n*** End Patch"
@@ -95,7 +95,7 @@ def test_each_form_of_an_edit_is_shown_as_the_gateways_card_shows_it(page: Any, 
     answered(stack, approval, "deny")
 
 
-def test_a_folded_change_cannot_be_allowed_before_all_of_it_was_shown(page: Any, stack: Stack) -> None:
+def test_a_folded_change_cannot_be_granted_before_it_was_shown_in_full(page: Any, stack: Stack) -> None:
     changed = TEXT.replace("line 60\n", "line sixty\n")
     approval = held(stack, "long", {"rawInput": {}, "content": [
         {"type": "diff", "path": "long.txt", "oldText": TEXT, "newText": changed}]})

@@ -101,7 +101,7 @@ def arrived(page: Any, first: int) -> None:
     page.evaluate(TWO_FRAMES)
 
 
-def test_what_is_read_stays_where_it_is_while_earlier_events_come(page: Any, frames: Frames) -> None:
+def test_the_readers_position_is_kept_while_earlier_events_load(page: Any, frames: Frames) -> None:
     assert frames.before == [], "nothing earlier is read before somebody comes near it"
     page.evaluate("scrollTo(0, 900)")
     page.evaluate(TWO_FRAMES)
@@ -115,7 +115,7 @@ def test_what_is_read_stays_where_it_is_while_earlier_events_come(page: Any, fra
     assert frames.before == [1_600]
 
 
-def test_what_grows_late_keeps_a_reader_at_the_end_and_no_other_reader(page: Any) -> None:
+def test_a_late_growth_keeps_a_reader_at_the_end_and_no_other_reader(page: Any) -> None:
     grow = """() => {
       const panel = document.createElement('div');
       panel.style.height = '900px';
@@ -132,7 +132,7 @@ def test_what_grows_late_keeps_a_reader_at_the_end_and_no_other_reader(page: Any
     assert page.evaluate(MOVED, seen) <= 1
 
 
-def test_who_goes_up_slowly_while_text_arrives_leaves_the_end(page: Any) -> None:
+def test_a_reader_who_scrolls_up_slowly_while_text_arrives_leaves_the_end(page: Any) -> None:
     page.evaluate("""() => {
       const panel = document.createElement('div');
       document.querySelector('.blocks').after(panel);
@@ -155,7 +155,7 @@ def test_who_goes_up_slowly_while_text_arrives_leaves_the_end(page: Any) -> None
     assert page.evaluate(MOVED, seen) <= 1
 
 
-def test_at_the_very_top_it_stays_too(page: Any) -> None:
+def test_the_position_is_kept_at_the_very_top_too(page: Any) -> None:
     page.evaluate(f"(name) => {{ scrollTo(0, 0); ({WATCHED})(name); }}", "N1601")
     arrived(page, 1_101)
     for _ in range(SETTLED):
@@ -164,7 +164,7 @@ def test_at_the_very_top_it_stays_too(page: Any) -> None:
     assert page.evaluate("scrollY") > 2_000
 
 
-def test_keys_alone_lead_to_the_first_event_and_each_is_read_once(page: Any, frames: Frames) -> None:
+def test_keys_alone_reach_the_first_event_and_each_page_loads_once(page: Any, frames: Frames) -> None:
     page.evaluate("document.activeElement.blur()")
     for first, end in ((1_101, 1_600), (601, 1_100), (101, 600), (1, 100)):
         page.keyboard.press("Home")
@@ -183,7 +183,7 @@ def test_keys_alone_lead_to_the_first_event_and_each_is_read_once(page: Any, fra
     assert page.evaluate(f"({SHOWN})()")[:2] == ["N1", "N2"]
 
 
-def test_a_call_that_goes_on_in_the_next_page_stands_once_where_it_began(page: Any) -> None:
+def test_a_call_that_continues_in_the_next_page_is_shown_once_at_its_start(page: Any) -> None:
     page.evaluate("scrollTo(0, 0)")
     arrived(page, 1_101)
     page.get_by_text("N1594", exact=True).scroll_into_view_if_needed()
@@ -198,7 +198,7 @@ def test_a_call_that_goes_on_in_the_next_page_stands_once_where_it_began(page: A
     assert "N1596" in order[at + 1]
 
 
-def test_after_a_failure_only_the_button_asks_again_and_its_focus_is_not_lost(page: Any, frames: Frames) -> None:
+def test_after_a_failure_only_the_button_retries_and_keeps_its_focus(page: Any, frames: Frames) -> None:
     frames.fails = True
     page.evaluate("scrollTo(0, 0)")
     page.get_by_role("alert").wait_for()
@@ -217,7 +217,7 @@ def test_after_a_failure_only_the_button_asks_again_and_its_focus_is_not_lost(pa
     assert sorted(frames.before, reverse=True) == [1_600, 1_600, 1_100, 600, 100]
 
 
-def test_a_jump_to_the_newest_ends_there_whatever_gets_its_size_meanwhile(page: Any) -> None:
+def test_a_jump_to_the_newest_ends_there_despite_late_sizes(page: Any) -> None:
     """A page that becomes shorter and longer within one frame moves up without a reader."""
     page.evaluate("scrollTo(0, 200)")
     newest = page.get_by_role("button", name="Newest")

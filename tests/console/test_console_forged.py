@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 from tests.console.acp_agents import agent
-from tests.console.forging import CLAIM, FORGED
+from tests.console.forging_agent import CLAIM, FORGED
 from tests.console.pages import answered, asked, origin
 
 from proof.processes.stack import Stack
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore"),
               pytest.mark.req("H-4", "J-5", "J-16")]
-AGENT = Path(__file__).parent / "forging.py"
+AGENT = Path(__file__).parent / "forging_agent.py"
 QUOTING = ".act, .said, pre, code"
 """What holds an agent's words: in another type than the console's own, within a border or on a line of its own."""
 OUTSIDE = """([claim, quoting]) => {
@@ -55,7 +55,7 @@ def hidden(shown: str) -> list[str]:
     return [one for one in HIDDEN if one in shown]
 
 
-def test_a_row_of_the_inbox_names_the_agent_the_host_and_the_directory_itself(
+def test_a_row_of_the_inbox_names_the_agent_the_host_and_the_directory(
     page: Any, stack: Stack, forged: dict[str, Any]
 ) -> None:
     page.goto(f"{origin(stack)}/console/")
@@ -71,7 +71,7 @@ def test_a_row_of_the_inbox_names_the_agent_the_host_and_the_directory_itself(
     assert page.locator("main button").count() == 0
 
 
-def test_the_page_of_an_approval_keeps_its_own_words_apart(page: Any, stack: Stack, forged: dict[str, Any]) -> None:
+def test_the_page_of_an_approval_separates_its_own_text(page: Any, stack: Stack, forged: dict[str, Any]) -> None:
     page.goto(f"{origin(stack)}/a/{forged['id']}")
     page.get_by_role("button", name="Deny", exact=True).wait_for()
     own = dict(zip(page.locator("dt").all_inner_texts(), page.locator("dd").all_inner_texts(), strict=True))

@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.needs("chromium", "console", "goose"), pytest.mark.fil
 
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory, fork_server: ForkServer) -> Generator[Stack]:
-    """A gateway and a runner with goose, on the stand-in for a model."""
+    """A gateway and a runner with goose, with the model stand-in."""
     place = tmp_path_factory.mktemp("goose")
     (place / "home").mkdir()
     with running_model_server() as model:
@@ -33,7 +33,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory, fork_server: ForkServer) -> 
 
 
 @pytest.mark.req("J-4", "J-5")
-def test_gooses_words_stream_and_its_call_is_held_until_the_page_allows_it(browser: Any, stack: Stack) -> None:
+def test_gooses_text_streams_and_its_call_is_held_until_the_page_grants_it(browser: Any, stack: Stack) -> None:
     written = stack.workspace / "written.txt"
     prompt = "[[chunks:30]] [[delay:20]] [[tool:echo held > written.txt; cat written.txt]]"
     session = submitted(stack, "goose", prompt, "goose")["target"]["session_id"]

@@ -44,8 +44,8 @@ CLEANED = """async ([url, payloads]) => {
 
 @pytest.fixture(scope="module")
 def stack_config() -> str:
-    """An agent that says its prompt, and one that asks for the call that its prompt is."""
-    return agents_of(writer="speaking", forger="forging")
+    """An agent that repeats its prompt, and one that asks for the call in its prompt."""
+    return agents_of(writer="text_agent", forger="forging_agent")
 
 
 @pytest.fixture(scope="module")
@@ -69,11 +69,11 @@ def check_text(page: Any) -> None:
     assert page.evaluate("window.violations") == []
 
 
-def test_there_are_enough_of_them() -> None:
+def test_there_are_enough_hostile_texts() -> None:
     assert len(set(HOSTILE)) == len(HOSTILE) >= LEAST
 
 
-def test_texts_of_an_agent(page: Any, stack: Stack) -> None:
+def test_texts_of_an_agent_are_harmless(page: Any, stack: Stack) -> None:
     session = ran(stack, "writer", json.dumps(HOSTILE), "texts")
     page.goto(f"{origin(stack)}/console/sessions/{session}")
     page.wait_for_function("count => document.querySelectorAll('div.block[data-drawn]').length === count",
@@ -84,7 +84,7 @@ def test_texts_of_an_agent(page: Any, stack: Stack) -> None:
         assert link.get_attribute("rel") == "noopener noreferrer nofollow"
 
 
-def test_names_members_paths_and_files_of_a_tool_call(page: Any, stack: Stack) -> None:
+def test_names_fields_paths_and_files_of_a_tool_call_are_harmless(page: Any, stack: Stack) -> None:
     member = "\n".join(HOSTILE)
     call = {
         "kind": HOSTILE[1], "title": member, "locations": [{"path": one} for one in HOSTILE[:5]],
@@ -110,7 +110,7 @@ def test_names_members_paths_and_files_of_a_tool_call(page: Any, stack: Stack) -
     check_text(page)
 
 
-def test_directories_prompts_and_reasons(page: Any, stack: Stack) -> None:
+def test_directories_prompts_and_reasons_are_harmless(page: Any, stack: Stack) -> None:
     approvals: list[str] = []
     for at, name in enumerate(one.replace("/", "\\") for one in HOSTILE[:4]):
         directory = stack.workspace / name
@@ -136,7 +136,7 @@ def test_directories_prompts_and_reasons(page: Any, stack: Stack) -> None:
     check_text(page)
 
 
-def test_markup_is_harmless_even_if_html_is_not_left_as_text(page: Any, stack: Stack) -> None:
+def test_markup_is_harmless_even_if_html_is_not_kept_as_text(page: Any, stack: Stack) -> None:
     """The check of the nodes by itself, without the reader of Markdown before it."""
     page.goto(f"{origin(stack)}/console/")
     page.get_by_role("heading", name="Waiting for you").wait_for()

@@ -13,7 +13,7 @@ from proof.processes.stack import Stack
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore"),
               pytest.mark.req("J-3", "X-2")]
-TALK = [
+TRANSCRIPT = [
     {"type": "session", "version": 3, "id": "old", "timestamp": "2025-11-01T00:00:00.000Z", "cwd": "/elsewhere"},
     {"type": "message", "id": "aaaa0001", "parentId": None, "timestamp": "2025-11-01T00:00:01.000Z",
      "message": {"role": "user", "content": "count the bananas", "timestamp": 1}},
@@ -27,10 +27,10 @@ TALK = [
 ]
 
 
-def test_an_imported_session_shows_what_it_began_with_once(browser: Any, stack: Stack, tmp_path: Path) -> None:
+def test_an_imported_session_shows_its_original_conversation_once(browser: Any, stack: Stack, tmp_path: Path) -> None:
     """It was empty, and named by its key, until its first task."""
     file = tmp_path / "talk.jsonl"
-    file.write_text("".join(json.dumps(line) + "\n" for line in TALK))
+    file.write_text("".join(json.dumps(line) + "\n" for line in TRANSCRIPT))
     answer = json.loads(interlock(stack, "sessions", "import", str(file), "--agent", "shell", "--json"))
     session = answer["session"]["session_id"]
     with page_of(browser, stack, f"/console/sessions/{session}") as page:

@@ -73,7 +73,7 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def environment(console: str = "", **more: str) -> dict[str, str]:
-    """This process's, but for what it says of the console."""
+    """The environment of this process without the variables of the console."""
     kept = {name: value for name, value in os.environ.items() if name != "CONSOLE"}
     return {**kept, **({"CONSOLE": console} if console else {}), **more}
 
@@ -97,7 +97,7 @@ def unreachable(tmp_path: Path) -> dict[str, str]:
             "npm_config_fetch_retry_maxtimeout": "1", "npm_config_cache": str(tmp_path / "npm")}
 
 
-def test_a_checkout_is_installed_with_the_machines_own_node(checkout: Path, tmp_path: Path) -> None:
+def test_a_checkout_is_installed_with_the_hosts_node(checkout: Path, tmp_path: Path) -> None:
     install = Install(checkout, tmp_path / "made", environment("1"))
     assert install.code == 0, install.printed
     assert install.is_served()
@@ -105,13 +105,13 @@ def test_a_checkout_is_installed_with_the_machines_own_node(checkout: Path, tmp_
     assert not any("node_modules" in name for name in install.files)
 
 
-def test_a_checkout_is_installed_without_the_console_if_asked_for(checkout: Path, tmp_path: Path) -> None:
+def test_a_checkout_is_installed_without_the_console_on_request(checkout: Path, tmp_path: Path) -> None:
     install = Install(checkout, tmp_path / "made", environment("0"), "--no-build-isolation")
     assert install.code == 0, install.printed
     assert (install.has_package, install.assets.exists()) == (True, False)
 
 
-def test_a_checkout_is_installed_without_node_on_the_machine(checkout: Path, bare: str, tmp_path: Path) -> None:
+def test_a_checkout_is_installed_without_node_on_the_host(checkout: Path, bare: str, tmp_path: Path) -> None:
     install = Install(checkout, tmp_path / "made", environment("1", PATH=bare))
     assert install.code == 0, install.printed
     assert NODE_WHEEL in install.printed.replace("-", "_")
@@ -132,7 +132,7 @@ def test_an_sdist_is_installed_without_npm_and_without_an_index(checkout: Path, 
     assert (install.assets / STAMP).read_text() == built
 
 
-def test_a_registry_that_is_not_reached_costs_the_console_alone(checkout: Path, tmp_path: Path) -> None:
+def test_an_unreachable_registry_costs_only_the_console(checkout: Path, tmp_path: Path) -> None:
     install = Install(checkout, tmp_path / "made", environment(**unreachable(tmp_path)), "--no-build-isolation")
     assert install.code == 0, install.printed
     assert (install.has_package, install.assets.exists()) == (True, False)
@@ -140,7 +140,7 @@ def test_a_registry_that_is_not_reached_costs_the_console_alone(checkout: Path, 
     assert install.sent("/console/") == (404, ABSENT_PAGE)
 
 
-def test_a_console_that_was_asked_for_and_not_built_is_an_error(checkout: Path, tmp_path: Path) -> None:
+def test_a_requested_console_that_was_not_built_is_an_error(checkout: Path, tmp_path: Path) -> None:
     install = Install(checkout, tmp_path / "made", environment("1", **unreachable(tmp_path)), "--no-build-isolation")
     assert (install.code, install.has_package) == (1, False)
     assert "The console was not built: npm failed (" in install.printed

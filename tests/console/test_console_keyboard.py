@@ -61,7 +61,7 @@ def test_from_the_login_to_a_decision_without_a_mouse(browser: Any, stack: Stack
     context.close()
 
 
-def test_a_key_reads_on_before_it_may_allow(browser: Any, stack: Stack) -> None:
+def test_a_key_scrolls_to_the_end_before_it_may_grant(browser: Any, stack: Stack) -> None:
     approval = asked(stack, "echo " + "long " * 900, "keys-long")
     with page_of(browser, stack, f"/a/{approval}") as page:
         page.get_by_text("More waits below").wait_for()
@@ -98,7 +98,7 @@ def test_the_palette_jumps_and_the_help_lists_the_keys(browser: Any, stack: Stac
     answered(stack, approval, "deny")
 
 
-def test_a_sheet_that_is_opened_as_another_closes_stays(browser: Any, stack: Stack) -> None:
+def test_a_sheet_that_opens_while_another_closes_stays_open(browser: Any, stack: Stack) -> None:
     """A dialog's close event comes in a task of its own: keys may be pressed before it."""
     with page_of(browser, stack) as page:
         for _ in range(3):
@@ -120,7 +120,7 @@ def test_a_sheet_that_is_opened_as_another_closes_stays(browser: Any, stack: Sta
             page.locator("dialog").wait_for(state="detached")
 
 
-def test_who_goes_back_leaves_the_sheet_too(browser: Any, stack: Stack) -> None:
+def test_going_back_closes_the_sheet(browser: Any, stack: Stack) -> None:
     with page_of(browser, stack) as page:
         page.get_by_role("link", name="Decided").click()
         page.wait_for_url("**/console/decided")
@@ -131,7 +131,7 @@ def test_who_goes_back_leaves_the_sheet_too(browser: Any, stack: Stack) -> None:
         assert page.url == f"{origin(stack)}/console/"
 
 
-def test_a_rule_is_kept_as_it_was_shown_and_is_in_the_list_of_decisions(browser: Any, stack: Stack) -> None:
+def test_a_rule_is_stored_as_shown_and_is_in_the_list_of_decisions(browser: Any, stack: Stack) -> None:
     approval = asked(stack, "echo kept", "keys-rule")
     with page_of(browser, stack, f"/a/{approval}") as page:
         page.get_by_text("Keep a rule, or change the input").click()

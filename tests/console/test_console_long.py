@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.long, pytest.mark.needs("chromium", "console"), pytest
               pytest.mark.req("J-4")]
 ENTRIES = 100_000
 STRETCH = 50
-"""So many entries that are far from the screen are one element."""
+"""This many entries far from the screen are one element."""
 NEAR_ELEMENTS = 1_500
 """The rest of the page, with the entries that are near the screen of a phone."""
 SCREENS = 200
@@ -48,7 +48,7 @@ SCROLLED = """async (screens) => {
   }
   return {...found, last};
 }"""
-"""Scroll by so many screens at a time until nothing moves any more."""
+"""Scroll by this many screens at a time until nothing moves."""
 
 
 class Transcript:
@@ -89,7 +89,7 @@ def page(browser: Any, stack: Stack) -> Iterator[Any]:
         yield page
 
 
-def test_what_the_page_holds_is_bounded_from_the_first_entry_to_the_last(page: Any) -> None:
+def test_the_size_of_the_page_is_bounded_from_the_first_entry_to_the_last(page: Any) -> None:
     found = page.evaluate(SCROLLED, SCREENS)
     assert found["steps"] > 40, "it was scrolled by many steps"
     assert found["rows"] > found["steps"] // 2, "entries were on the screen"
@@ -97,7 +97,7 @@ def test_what_the_page_holds_is_bounded_from_the_first_entry_to_the_last(page: A
     assert (found["last"], found["back"], found["blank"]) == (ENTRIES, 0, 0)
 
 
-def test_a_jump_to_either_end_shows_that_end_and_what_arrives_there(page: Any) -> None:
+def test_a_jump_to_either_end_shows_that_end_and_new_events(page: Any) -> None:
     page.evaluate("scrollTo(0, 0)")
     page.get_by_text("N1", exact=True).wait_for()
     newest = page.get_by_role("button", name="Newest")

@@ -43,16 +43,16 @@ if a < b:
 @pytest.fixture(scope="module")
 def stack_config() -> str:
     """An agent that repeats its prompt."""
-    return agents_of(writer="speaking")
+    return agents_of(writer="text_agent")
 
 
-def spoken(stack: Stack, text: str, name: str) -> str:
+def answered(stack: Stack, text: str, name: str) -> str:
     """Have the agent write this; the id of its session."""
     return ran(stack, "writer", text, name)
 
 
-def test_markdown_is_formatted_and_its_links_name_where_they_lead(page: Any, stack: Stack) -> None:
-    page.goto(f"{origin(stack)}/console/sessions/{spoken(stack, MARKDOWN, 'formatted')}")
+def test_markdown_is_formatted_and_its_links_show_their_target(page: Any, stack: Stack) -> None:
+    page.goto(f"{origin(stack)}/console/sessions/{answered(stack, MARKDOWN, 'formatted')}")
     block = page.locator(".block.markup")
     block.wait_for()
     assert block.locator("h2").inner_text() == "Plan"
@@ -75,9 +75,9 @@ def test_markdown_is_formatted_and_its_links_name_where_they_lead(page: Any, sta
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
-def test_a_link_that_claims_another_place_names_its_own(page: Any, stack: Stack) -> None:
+def test_a_link_with_a_misleading_text_shows_its_target(page: Any, stack: Stack) -> None:
     text = "[https://bank.example](https://k.example/x) [k.example](https://k.example/x) [m](mailto:a@b.example)"
-    page.goto(f"{origin(stack)}/console/sessions/{spoken(stack, text, 'claims')}")
+    page.goto(f"{origin(stack)}/console/sessions/{answered(stack, text, 'claims')}")
     block = page.locator(".block.markup")
     block.wait_for()
     assert block.inner_text() == "https://bank.example (k.example) k.example m (a@b.example)"
@@ -85,16 +85,16 @@ def test_a_link_that_claims_another_place_names_its_own(page: Any, stack: Stack)
 
 @pytest.mark.parametrize(("name", "text"), [
     ("long", "**long** " * (MAX_MARKUP_CHARS // 9 + 1)), ("deep", ">" * (MAX_MARKUP_CHARS - 1))])
-def test_what_is_too_long_or_too_deep_is_shown_as_it_is(page: Any, stack: Stack, name: str, text: str) -> None:
-    page.goto(f"{origin(stack)}/console/sessions/{spoken(stack, text, name)}")
+def test_text_that_is_too_long_or_too_deep_is_shown_unformatted(page: Any, stack: Stack, name: str, text: str) -> None:
+    page.goto(f"{origin(stack)}/console/sessions/{answered(stack, text, name)}")
     block = page.locator("div.block[data-drawn]")
     block.wait_for()
     assert page.locator(".block.markup").count() == 0
     assert block.inner_text().strip() == text.strip()
 
 
-def test_text_that_streams_in_ends_as_its_whole_markdown(page: Any, stack: Stack) -> None:
-    page.goto(f"{origin(stack)}/console/sessions/{spoken(stack, 'begun', 'streamed')}")
+def test_streamed_text_ends_as_its_complete_markdown(page: Any, stack: Stack) -> None:
+    page.goto(f"{origin(stack)}/console/sessions/{answered(stack, 'begun', 'streamed')}")
     page.locator(".block.markup").wait_for()
     rows = "\n".join(f"- item **{number}**" for number in range(300))
     page.get_by_label("Write to the agent").fill(f"{rows}\n\nThe *last* words.")
@@ -102,12 +102,12 @@ def test_text_that_streams_in_ends_as_its_whole_markdown(page: Any, stack: Stack
     page.locator(".block.markup em", has_text="last").wait_for()
     assert page.locator(".block.markup").last.locator("li strong").all_inner_texts() == [
         str(number) for number in range(300)]
-    # It is followed to its end, whatever height the markup has.
+    # The view follows the end at any height of the markup.
     page.wait_for_function("() => innerHeight + scrollY >= document.body.scrollHeight - 160")
 
 
-def test_both_trusted_types_policies_live_in_one_page(page: Any, stack: Stack) -> None:
-    session = spoken(stack, "**bold**", "after-audit")
+def test_both_trusted_types_policies_work_in_one_page(page: Any, stack: Stack) -> None:
+    session = answered(stack, "**bold**", "after-audit")
     page.goto(f"{origin(stack)}/console/audit")
     page.locator(".verdict").first.wait_for()
     page.get_by_role("link", name="Sessions").click()

@@ -185,7 +185,7 @@ def test_a_logout_ends_the_notices_of_its_device(browser: Any, stack: Stack, ser
     context.close()
 
 
-def test_a_browser_that_blocks_notices_is_told_how_to_allow_them(browser: Any, stack: Stack) -> None:
+def test_a_browser_that_blocks_notices_gets_instructions(browser: Any, stack: Stack) -> None:
     with page_of(browser, stack) as page:
         turn_on = page.get_by_role("button", name="Notify me on this device")
         turn_on.wait_for()

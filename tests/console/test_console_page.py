@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnin
 
 
 @pytest.mark.req("J-10", "J-15", "J-16")
-def test_a_link_logs_in_once_and_its_code_leaves_the_address(browser: Any, stack: Stack) -> None:
+def test_a_link_logs_in_once_and_its_code_is_removed_from_the_url(browser: Any, stack: Stack) -> None:
     address = link(stack)
     context = browser.new_context(viewport=PHONE)
     page = context.new_page()
@@ -41,7 +41,7 @@ def test_a_link_logs_in_once_and_its_code_leaves_the_address(browser: Any, stack
 
 
 @pytest.mark.req("J-10")
-def test_a_login_that_ends_elsewhere_says_so(browser: Any, stack: Stack) -> None:
+def test_a_login_that_ends_elsewhere_is_reported(browser: Any, stack: Stack) -> None:
     ann = {"principal": {"type": "user", "id": "ann"}, "roles": ["approver"]}
     key = stack.post("/v1/keys", ann, "key-for-ann").json()
     context = browser.new_context(viewport=PHONE)
@@ -59,7 +59,7 @@ def test_a_login_that_ends_elsewhere_says_so(browser: Any, stack: Stack) -> None
 
 
 @pytest.mark.req("J-5", "J-17")
-def test_a_yes_and_a_no_from_a_phone(browser: Any, stack: Stack) -> None:
+def test_a_phone_grants_and_denies(browser: Any, stack: Stack) -> None:
     made: dict[str, Path] = {name: stack.workspace / name for name in ("allowed", "denied")}
     with page_of(browser, stack) as page:
         for name, button in (("allowed", "Allow once"), ("denied", "Deny")):
@@ -83,7 +83,7 @@ def test_a_yes_and_a_no_from_a_phone(browser: Any, stack: Stack) -> None:
 
 
 @pytest.mark.req("J-5")
-def test_a_long_request_is_allowed_only_after_its_end_was_shown(browser: Any, stack: Stack) -> None:
+def test_a_long_request_can_be_granted_only_after_its_end_was_shown(browser: Any, stack: Stack) -> None:
     approval = asked(stack, "echo " + "long " * 900, "long")
     with page_of(browser, stack, f"/a/{approval}") as page:
         allow = page.get_by_role("button", name="Allow once")
@@ -98,7 +98,7 @@ def test_a_long_request_is_allowed_only_after_its_end_was_shown(browser: Any, st
 
 
 @pytest.mark.req("J-5")
-def test_a_jump_stops_at_the_end_that_it_would_pass(browser: Any, stack: Stack) -> None:
+def test_a_jump_stops_at_the_end_that_it_would_skip(browser: Any, stack: Stack) -> None:
     """What follows the request is taller than the screen, so that the end of the page does not show the request's."""
     approval = asked(stack, "echo " + "long " * 900, "jumped")
     with page_of(browser, stack) as page:
@@ -117,7 +117,7 @@ def test_a_jump_stops_at_the_end_that_it_would_pass(browser: Any, stack: Stack) 
 
 
 @pytest.mark.req("J-5")
-def test_what_is_decided_elsewhere_disappears(browser: Any, stack: Stack) -> None:
+def test_an_approval_decided_elsewhere_disappears(browser: Any, stack: Stack) -> None:
     approval = asked(stack, "touch elsewhere", "elsewhere")
     with page_of(browser, stack) as page:
         page.get_by_text("touch elsewhere").wait_for()
@@ -129,7 +129,7 @@ def test_what_is_decided_elsewhere_disappears(browser: Any, stack: Stack) -> Non
 
 
 @pytest.mark.req("J-5")
-def test_an_answer_that_comes_late_brings_nothing_back(browser: Any, stack: Stack) -> None:
+def test_a_late_answer_restores_nothing(browser: Any, stack: Stack) -> None:
     """Reads of the list overlap, and the answer to an earlier one may come after that to a later one."""
     approval = asked(stack, "touch late", "late")
     held: list[tuple[Any, Any]] = []
@@ -156,7 +156,7 @@ def test_an_answer_that_comes_late_brings_nothing_back(browser: Any, stack: Stac
 
 
 @pytest.mark.req("J-5")
-def test_the_chats_that_have_its_card_are_named_while_it_waits(browser: Any, stack: Stack) -> None:
+def test_chats_with_a_card_are_named_while_the_approval_waits(browser: Any, stack: Stack) -> None:
     approval = asked(stack, "touch posted", "posted")
     owner = (stack.state / "owner.key").read_text().strip()
     with Interlock(stack.url, owner) as bridge:
@@ -170,7 +170,7 @@ def test_the_chats_that_have_its_card_are_named_while_it_waits(browser: Any, sta
 
 
 @pytest.mark.req("J-5")
-def test_the_time_that_is_left_goes_by_the_gateways_clock(browser: Any, stack: Stack) -> None:
+def test_the_remaining_time_follows_the_gateways_clock(browser: Any, stack: Stack) -> None:
     approval = asked(stack, "touch skewed", "skewed")
     context = browser.new_context(viewport=PHONE)
     page = context.new_page()
@@ -184,7 +184,7 @@ def test_the_time_that_is_left_goes_by_the_gateways_clock(browser: Any, stack: S
 
 
 @pytest.mark.req("J-5")
-def test_a_vote_without_a_connection_is_not_taken_for_one_that_counts(browser: Any, stack: Stack) -> None:
+def test_a_vote_without_a_connection_is_not_shown_as_counted(browser: Any, stack: Stack) -> None:
     approval = asked(stack, "touch offline", "offline")
     with page_of(browser, stack, f"/console/a/{approval}") as page:
         allow = page.get_by_role("button", name="Allow once", disabled=False)
@@ -200,8 +200,8 @@ def test_a_vote_without_a_connection_is_not_taken_for_one_that_counts(browser: A
 
 
 @pytest.mark.req("J-2")
-def test_a_reader_of_korean_sees_no_english_first(browser: Any, stack: Stack) -> None:
-    """The sentences are there before the first paint, and only for those who read them."""
+def test_a_korean_page_shows_no_english_first(browser: Any, stack: Stack) -> None:
+    """The translations are loaded before the first paint, and only for their readers."""
     context = browser.new_context(viewport=PHONE, locale="ko-KR", service_workers="block")
     context.add_init_script("""window.painted = [];
         new MutationObserver(() => { painted.push(document.body?.innerText ?? ''); })
@@ -215,7 +215,7 @@ def test_a_reader_of_korean_sees_no_english_first(browser: Any, stack: Stack) ->
 
 
 @pytest.mark.req("J-2")
-def test_without_its_sentences_a_page_is_in_english(browser: Any, stack: Stack) -> None:
+def test_without_its_translation_a_page_is_in_english(browser: Any, stack: Stack) -> None:
     context = browser.new_context(viewport=PHONE, service_workers="block")
     asked_for: list[str] = []
     context.route("**/assets/korean-*", lambda route: (asked_for.append(route.request.url), route.abort()))
@@ -238,7 +238,7 @@ def test_without_its_sentences_a_page_is_in_english(browser: Any, stack: Stack) 
 
 
 @pytest.mark.req("J-5", "K-1")
-def test_who_may_only_look_is_not_offered_what_would_be_refused(browser: Any, stack: Stack) -> None:
+def test_a_viewer_is_not_offered_actions_that_would_be_refused(browser: Any, stack: Stack) -> None:
     approval = asked(stack, "touch looked", "looked")
     viewer = json.loads(interlock(stack, "keys", "create", "vi", "--role", "viewer", "--json"))
     context = browser.new_context(viewport=PHONE)
@@ -257,7 +257,7 @@ def test_who_may_only_look_is_not_offered_what_would_be_refused(browser: Any, st
 
 
 @pytest.mark.req("J-16")
-def test_nothing_hostile_in_a_request_runs_or_asks_anything(browser: Any, stack: Stack) -> None:
+def test_no_hostile_text_of_a_request_runs_or_opens_a_dialog(browser: Any, stack: Stack) -> None:
     line = "printf '%s' " + " ".join("'" + one.replace("'", '"').replace("\n", " ") + "'" for one in HOSTILE)
     approval = asked(stack, line, "hostile")
     with page_of(browser, stack) as page:

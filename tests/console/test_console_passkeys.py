@@ -100,7 +100,7 @@ def test_a_passkey_is_registered_votes_and_is_revoked(browser: Any, stack: Stack
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
-def test_what_the_person_does_not_confirm_is_no_vote(browser: Any, stack: Stack) -> None:
+def test_an_unconfirmed_passkey_is_not_a_vote(browser: Any, stack: Stack) -> None:
     approval = asked(stack, "echo unconfirmed", "unconfirmed")
     with page_with_device(browser, stack) as (page, devtools, device):
         register(page, stack, "key")
@@ -119,7 +119,7 @@ def test_what_the_person_does_not_confirm_is_no_vote(browser: Any, stack: Stack)
         assert [one["label"] for one in stack.get("/v1/signing-keys")["signing_keys"]].count("the same again") == 0
 
 
-def test_a_person_with_two_passkeys_chooses_and_the_page_remembers(browser: Any, stack: Stack) -> None:
+def test_a_person_with_two_passkeys_chooses_and_the_page_remembers_it(browser: Any, stack: Stack) -> None:
     approval = asked(stack, "touch two", "two")
     with page_with_device(browser, stack) as (page, devtools, first):
         register(page, stack, "first device")
@@ -141,7 +141,7 @@ def test_a_person_with_two_passkeys_chooses_and_the_page_remembers(browser: Any,
         page.get_by_text("Decided by").wait_for()
 
 
-def test_a_page_at_an_address_of_numbers_says_why_it_has_none(browser: Any, stack: Stack) -> None:
+def test_a_page_at_an_ip_address_explains_why_it_has_no_passkeys(browser: Any, stack: Stack) -> None:
     context = browser.new_context()
     page = context.new_page()
     page.goto(f"{stack.url}/console/")

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from tests.console.pages import page_of, ran
 from tests.console.screens import config
-from tests.console.updating import HOSTILE
+from tests.console.update_agent import HOSTILE
 
 from proof.processes.stack import Stack
 
@@ -33,12 +33,12 @@ STEPS = [("Read the code", "completed"), (HOSTILE, "in_progress"), ("Write a tes
 
 @pytest.fixture(scope="module")
 def stack_config() -> str:
-    """Agents that send what their prompt says."""
+    """Agents that send the updates of their prompt."""
     return config() + RULES
 
 
 def png(width: int, height: int) -> bytes:
-    """A picture of noughts, or one that says so and holds far less."""
+    """A picture of zero bytes, or a small one with a large declared size."""
     def chunk(kind: bytes, content: bytes) -> bytes:
         return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
 
@@ -85,7 +85,7 @@ def test_a_plan_is_shown_beside_the_prompt_as_it_changes(browser: Any, stack: St
         summary.wait_for(state="detached")
 
 
-def test_what_the_agent_offers_is_chosen_and_sent(browser: Any, stack: Stack) -> None:
+def test_an_offered_setting_is_chosen_and_sent(browser: Any, stack: Stack) -> None:
     session = updated(stack, "chosen", plan())
     with page_of(browser, stack, f"/console/sessions/{session}") as page:
         page.get_by_text("mode: Default · Thinking depth: Low").wait_for()
@@ -103,7 +103,7 @@ def test_what_the_agent_offers_is_chosen_and_sent(browser: Any, stack: Stack) ->
     assert (payload["mode"], payload["model"], payload["options"]) == ("plan", "small", {"thinking": "high"})
 
 
-def test_what_edits_changed_is_summed_by_file(browser: Any, stack: Stack) -> None:
+def test_edits_are_summed_by_file(browser: Any, stack: Stack) -> None:
     for path, old, new in (("b.py", "a\nb\n", "a\nc\nd\n"), (HOSTILE, "", "x\n"), ("b.py", "c\n", "")):
         given = {"file_path": path, "old_string": old, "new_string": new}
         call = {"kind": "edit", "title": "an edit", "rawInput": given}
@@ -115,7 +115,7 @@ def test_what_edits_changed_is_summed_by_file(browser: Any, stack: Stack) -> Non
         assert lines == [f"{HOSTILE} +1 −0".replace("\u202e", "<U+202E>"), "b.py +2 −2 · 2 edits"]
 
 
-def test_pictures_are_shown_by_what_they_hold_and_every_file_is_saved(browser: Any, stack: Stack) -> None:
+def test_pictures_are_shown_by_their_content_and_every_file_can_be_saved(browser: Any, stack: Stack) -> None:
     session = updated(stack, "files", sent(png(40, 30), "small.png"), sent(SVG, "drawn.svg", "image/svg+xml"),
                       sent(SVG, "renamed.png"), sent(png(100_000, 100_000), "bomb.png"), sent(b"", "empty.png"),
                       sent(b"\xff\xd8\xff", "cut.jpg", "image/jpeg"),

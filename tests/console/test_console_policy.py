@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnin
 
 
 @pytest.mark.req("J-8")
-def test_a_call_is_tried_and_the_rule_that_decides_is_shown(browser: Any, stack: Stack) -> None:
+def test_a_call_is_tried_and_the_deciding_rule_shown(browser: Any, stack: Stack) -> None:
     expected = stack.get("/v1/policy/decision", agent="shell", command="ls", tool="shell", workspace="/tmp")
     with page_of(browser, stack) as page:
         page.get_by_role("link", name="Policy").click()
@@ -31,7 +31,7 @@ def test_a_call_is_tried_and_the_rule_that_decides_is_shown(browser: Any, stack:
 
 
 @pytest.mark.req("J-8", "A-9")
-def test_a_remembered_rule_is_revoked_after_a_second_press(browser: Any, stack: Stack) -> None:
+def test_a_remembered_rule_is_revoked_after_a_second_click(browser: Any, stack: Stack) -> None:
     approval = asked(stack, "true remembered", "remembered")
     interlock(stack, "deny", approval, "--always", "session", "--yes")
     with page_of(browser, stack, "/console/policy") as page:

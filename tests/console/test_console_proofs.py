@@ -75,7 +75,7 @@ FORGED_PROOFS: dict[str, Lie] = {
 }
 
 
-def test_the_gateways_own_log_goes_on_and_a_record_is_proven(page: Any, stack: Stack) -> None:
+def test_the_gateways_own_log_continues_and_a_record_is_proven(page: Any, stack: Stack) -> None:
     opened(page, stack)
     assert verdict(page).state == "whole"
     asked(stack, "true", "proven")
@@ -100,20 +100,20 @@ def test_each_record_of_trees_of_many_sizes_is_proven(page: Any, imposter: Impos
         assert found == ["included"] * size
 
 
-def test_a_log_goes_on_from_every_beginning_without_being_read_again(imposter: Imposter) -> None:
+def test_a_log_continues_from_every_size_without_being_read_again(imposter: Imposter) -> None:
     records = make_log(random.Random(3), 21)
     for first, second in PAIRS:
         found = imposter.visit(records[:second], signed(records, second), signed(records, first))
         assert (found.state, imposter.asked) == ("continued", []), (first, second)
 
 
-def test_a_forged_proof_of_consistency_is_a_log_that_was_replaced(imposter: Imposter) -> None:
+def test_a_forged_consistency_proof_counts_as_a_replaced_log(imposter: Imposter) -> None:
     for name, lie in FORGED_PROOFS.items():
         imposter.consistency = lie
         assert imposter.visit(WIDE, signed(WIDE), signed(WIDE, 7)) == ("bad", "forked", None), name
 
 
-def test_a_forged_proof_of_inclusion_shows_the_record_as_absent(page: Any, imposter: Imposter) -> None:
+def test_a_forged_inclusion_proof_shows_the_record_as_absent(page: Any, imposter: Imposter) -> None:
     assert imposter.visit(WIDE, signed(WIDE), signed(WIDE, 7)).state == "continued"
     for seq, (name, lie) in enumerate(FORGED_PROOFS.items(), 1):
         imposter.inclusion = lie
@@ -133,20 +133,20 @@ def rehashed(line: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_an_altered_record_is_red(page: Any, imposter: Imposter) -> None:
-    spoken = next(one.seq for one in LOG if one.personal)
-    name = next(iter(LOG[spoken - 1].personal))
-    lies = {
+    personal = next(one.seq for one in LOG if one.personal)
+    name = next(iter(LOG[personal - 1].personal))
+    forgeries = {
         "another actor": (5, lambda line: {**line, "record": rehashed(line)["record"]}, "changed"),
         "another actor and its hash": (5, rehashed, "absent"),
         "another hash": (5, lambda line: {**line, "hash": flipped(line["hash"])}, "changed"),
         "another record's body": (5, lambda line: {**line, **{
-            key: value for key, value in _line(LOG[6]).items() if key != "seq"}}, "changed"),
+                 key: value for key, value in _line(LOG[6]).items() if key != "seq"}}, "changed"),
         "a member more": (5, lambda line: {**line, "record": {**line["record"], "note": "x"}}, "changed"),
         "no record": (5, lambda line: {**line, "record": {**line["record"], "seq": "5"}}, "changed"),
-        "another personal value": (spoken, lambda line: {**line, "personal": {
-            **line["personal"], name: [line["personal"][name][0], "forged"]}}, "changed"),
+        "another personal value": (personal, lambda line: {**line, "personal": {
+                 **line["personal"], name: [line["personal"][name][0], "forged"]}}, "changed"),
     }
-    for what, (seq, lie, expected) in lies.items():
+    for what, (seq, lie, expected) in forgeries.items():
         imposter.listing = altered(seq, lie)
         assert imposter.visit(LOG, signed(LOG), signed(LOG)).state == "continued"
         assert proven(page, seq) == expected, what
@@ -171,7 +171,7 @@ def by(key: Ed25519PrivateKey, records: list[AuditRecord], origin: str = origin_
     return sign_checkpoint(key, origin, len(records), root_of([bytes.fromhex(one.hash) for one in records]))
 
 
-def test_a_checkpoint_of_another_key_or_another_log_is_no_continuation(imposter: Imposter) -> None:
+def test_a_checkpoint_of_another_key_or_log_is_not_a_continuation(imposter: Imposter) -> None:
     kept = signed(LOG, 6)
     assert imposter.visit(LOG, by(OTHER_KEY, LOG), kept) == ("bad", "bad signature", None)
     assert imposter.visit(LOG, by(KEY, LOG, origin_of("gw_1", "t2")), kept) == ("bad", "bad signature", None)
@@ -182,7 +182,7 @@ def test_a_checkpoint_of_another_key_or_another_log_is_no_continuation(imposter:
     assert imposter.visit(LOG[:5], by(KEY, LOG[:5]), kept) == ("bad", "rolled back", 6)
 
 
-def test_a_newer_record_moves_the_witness_on_or_shows_that_the_log_was_replaced(page: Any, imposter: Imposter) -> None:
+def test_a_newer_record_advances_the_witness_or_shows_a_replaced_log(page: Any, imposter: Imposter) -> None:
     assert imposter.visit(LOG, signed(LOG, 8), signed(LOG, 4)).state == "continued"
     assert proven(page, 10) == "unsigned"
     imposter.checkpoint = signed(LOG)

@@ -1,4 +1,4 @@
-"""What asks for a second look in a request, and where else it can be answered, in real Chromium (J-5)."""
+"""Risky parts of a request, and the other ways to decide it, in real Chromium (J-5)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def stack_config() -> str:
     return config()
 
 
-def test_words_that_ask_for_a_second_look_are_named_above_the_request(browser: Any, stack: Stack) -> None:
+def test_risky_words_are_named_above_the_request(browser: Any, stack: Stack) -> None:
     approval = asked(stack, LINE, "risky")
     with page_of(browser, stack, f"/a/{approval}") as page:
         page.locator("#risks li").first.wait_for()
@@ -40,7 +40,7 @@ def test_words_that_ask_for_a_second_look_are_named_above_the_request(browser: A
 
 
 @pytest.mark.parametrize("line", HARMLESS)
-def test_a_request_without_them_names_none(browser: Any, stack: Stack, line: str) -> None:
+def test_a_request_without_risky_words_names_none(browser: Any, stack: Stack, line: str) -> None:
     approval = asked(stack, line, "harmless")
     with page_of(browser, stack, f"/a/{approval}") as page:
         page.locator("dd", has_text=f"interlock approve {approval}").wait_for()
@@ -49,7 +49,7 @@ def test_a_request_without_them_names_none(browser: Any, stack: Stack, line: str
     answered(stack, approval, "deny")
 
 
-def test_only_what_an_edit_puts_in_is_searched(browser: Any, stack: Stack) -> None:
+def test_only_added_text_of_an_edit_is_searched(browser: Any, stack: Stack) -> None:
     call = {"kind": "edit", "title": "an edit", "rawInput": {
         "file_path": "a.sh", "old_string": "sudo true\n", "new_string": f"eval \"$x\"\n{HOSTILE[0]} rm -rf /\n"}}
     approval = asked(stack, json.dumps(call), "edits", "forger")
@@ -58,7 +58,7 @@ def test_only_what_an_edit_puts_in_is_searched(browser: Any, stack: Stack) -> No
         assert page.locator("#risks code").all_text_contents() == ["rm -rf", 'eval "']
 
 
-def test_no_other_place_is_named_for_what_takes_a_passkey(browser: Any, stack: Stack) -> None:
+def test_no_other_way_to_vote_is_named_for_an_approval_that_needs_a_passkey(browser: Any, stack: Stack) -> None:
     approval = asked(stack, "touch signed", "signed")
     with page_of(browser, stack, f"/a/{approval}") as page:
         page.get_by_text("It counts votes with a passkey alone").wait_for()

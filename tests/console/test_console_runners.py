@@ -1,4 +1,4 @@
-"""The view of runners in real Chromium: who is online, draining one, and a code that pairs another (J-8)."""
+"""The view of runners in real Chromium: the online ones, a drain, and a code that pairs another (J-8)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from proof.processes.stack import Stack
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore"), pytest.mark.req("J-8")]
 
 
-def test_a_runner_is_drained_and_put_back_and_another_is_offered_a_code(browser: Any, stack: Stack) -> None:
+def test_a_runner_is_drained_and_resumed_and_another_gets_a_code(browser: Any, stack: Stack) -> None:
     with page_of(browser, stack) as page:
         page.get_by_role("link", name="Runners").click()
         page.locator("p", has_text=re.compile("^(online|working) ")).wait_for()  # Other tests share this runner.
@@ -43,7 +43,7 @@ def drained(stack: Stack) -> Iterator[None]:
 
 
 def altered(page: Any, nodes: list[dict[str, Any]], **members: Any) -> None:
-    """Have the list of runners say so of the only one."""
+    """Make the list of runners report this of the only one."""
     page.unroute_all()
     page.route("**/v1/edge/nodes", lambda one: one.fulfill(json={"nodes": [{**nodes[0], **members}]}))
     page.reload()
@@ -74,7 +74,7 @@ def test_a_runners_version_system_and_clock_are_shown(browser: Any, stack: Stack
 
 
 @pytest.mark.usefixtures("drained")
-def test_a_drain_of_everything_is_shown_with_its_reason_and_ended(browser: Any, stack: Stack) -> None:
+def test_a_drain_of_everything_is_shown_with_its_reason_and_can_be_ended(browser: Any, stack: Stack) -> None:
     with page_of(browser, stack, "/console/runners") as page:
         shown = page.locator("[data-drain=gateway]")
         shown.get_by_text("a new disk <b>tonight</b>").wait_for()

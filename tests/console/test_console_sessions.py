@@ -20,7 +20,7 @@ def session_of(stack: Stack, name: str) -> str:
 
 
 @pytest.mark.req("J-3", "J-11")
-def test_the_list_shows_what_waits_first_and_keeps_its_filter_in_the_address(browser: Any, stack: Stack) -> None:
+def test_the_list_shows_waiting_sessions_first_and_keeps_its_filter_in_the_url(browser: Any, stack: Stack) -> None:
     asked(stack, "echo first", "list-waits")
     with page_of(browser, stack) as page:
         page.get_by_role("link", name="Sessions").click()
@@ -36,7 +36,7 @@ def test_the_list_shows_what_waits_first_and_keeps_its_filter_in_the_address(bro
 
 
 @pytest.mark.req("J-4")
-def test_a_prompt_from_the_page_is_answered_there_and_its_output_streams(browser: Any, stack: Stack) -> None:
+def test_a_prompt_from_the_page_is_decided_there_and_its_output_streams(browser: Any, stack: Stack) -> None:
     asked(stack, "echo begun", "stream")
     with page_of(browser, stack, f"/console/sessions/{session_of(stack, 'stream')}") as page:
         page.get_by_role("link", name="Open the approval").click()
@@ -55,7 +55,7 @@ def test_a_prompt_from_the_page_is_answered_there_and_its_output_streams(browser
 
 
 @pytest.mark.req("J-4", "J-16")
-def test_what_an_agent_prints_is_shown_and_never_run(browser: Any, stack: Stack) -> None:
+def test_agent_output_is_shown_and_never_run(browser: Any, stack: Stack) -> None:
     lines = "\n".join(HOSTILE)
     (stack.workspace / "hostile").write_text(lines)
     session = ran(stack, "shell", "cat hostile", "hostile-output")
@@ -85,7 +85,7 @@ def test_after_a_killed_gateway_the_open_page_has_the_whole_text(browser: Any, s
 
 
 @pytest.mark.req("J-4", "A-2")
-def test_an_agent_that_its_runner_ended_is_no_error(browser: Any, stack: Stack) -> None:
+def test_an_agent_ended_by_its_runner_is_not_an_error(browser: Any, stack: Stack) -> None:
     session = ran(stack, "shell", "echo before", "ended-idle")
     interlock(stack, "sessions", "archive", session)
 

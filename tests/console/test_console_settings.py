@@ -32,7 +32,7 @@ def test_usage_is_shown_by_agent_and_downloaded(browser: Any, stack: Stack, tmp_
                                                                    for one in report["items"]]
 
 
-def test_a_key_is_made_shown_once_and_revoked(browser: Any, stack: Stack) -> None:
+def test_a_key_is_created_shown_once_and_revoked(browser: Any, stack: Stack) -> None:
     with page_of(browser, stack, "/console/access") as page:
         page.get_by_text("this browser").wait_for()
         page.locator("summary", has_text="Make a key").click()
@@ -70,7 +70,7 @@ def test_another_browsers_login_is_ended(browser: Any, stack: Stack) -> None:
     other.close()
 
 
-def test_colours_and_language_are_of_this_browser(browser: Any, stack: Stack) -> None:
+def test_colours_and_language_are_stored_per_browser(browser: Any, stack: Stack) -> None:
     ground = "getComputedStyle(document.body).backgroundColor"
     with page_of(browser, stack, "/console/settings") as page:
         page.get_by_label("Colours").select_option("dark")
@@ -116,7 +116,7 @@ def test_a_session_is_named_forked_and_archived(browser: Any, stack: Stack) -> N
     assert any(one.get("label") == "here" for one in stack.get(f"/v1/sessions/{session}/tree")["nodes"])
 
 
-def test_the_settings_say_how_long_what_is_kept(browser: Any, stack: Stack) -> None:
+def test_the_settings_show_the_retention_of_each_kind(browser: Any, stack: Stack) -> None:
     day_ms = 86_400_000
     with page_of(browser, stack, "/console/settings") as page:
         page.locator("#retention li").first.wait_for()

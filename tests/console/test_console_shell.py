@@ -39,7 +39,7 @@ def kept(page: Any) -> dict[str, str]:
     return {urlsplit(url).path: text for url, text in page.evaluate(KEPT)}
 
 
-def test_a_phone_can_install_it(browser: Any, stack: Stack) -> None:
+def test_a_phone_can_install_the_console(browser: Any, stack: Stack) -> None:
     with page_of(browser, stack) as page:
         assert controlled(page) == f"{origin(stack)}/console/"
         devtools = page.context.new_cdp_session(page)
@@ -51,7 +51,7 @@ def test_a_phone_can_install_it(browser: Any, stack: Stack) -> None:
         assert {one["errorId"] for one in found} <= {"in-incognito"}
 
 
-def test_without_a_connection_it_opens_and_says_so(browser: Any, stack: Stack) -> None:
+def test_without_a_connection_the_console_opens_and_reports_it(browser: Any, stack: Stack) -> None:
     context = browser.new_context(viewport=PHONE)
     page = context.new_page()
     page.goto(link(stack))
@@ -73,7 +73,7 @@ def test_without_a_connection_it_opens_and_says_so(browser: Any, stack: Stack) -
     context.close()
 
 
-def test_only_the_page_and_its_files_are_kept(browser: Any, stack: Stack) -> None:
+def test_only_the_page_and_its_files_are_cached(browser: Any, stack: Stack) -> None:
     approval = asked(stack, "touch kept-by-nobody", "kept")
     with page_of(browser, stack) as page:
         controlled(page)
@@ -113,7 +113,7 @@ def test_a_new_build_is_shown_at_the_next_load(browser: Any, stack: Stack) -> No
         }""")
 
 
-def test_an_open_page_of_an_earlier_build_says_so_and_is_replaced_by_the_next_link(browser: Any, stack: Stack) -> None:
+def test_an_open_page_of_an_older_build_reports_it_and_reloads_at_the_next_link(browser: Any, stack: Stack) -> None:
     """The gateway was upgraded under an open tab: the tab stays usable, and leaves its build with the next view."""
     with page_of(browser, stack) as page:
         other = "<script type=module src=/console/assets/index-later0.js></script>"
@@ -132,7 +132,7 @@ def test_an_open_page_of_an_earlier_build_says_so_and_is_replaced_by_the_next_li
 
 @pytest.mark.parametrize("path", ["/console/nowhere", "/console/a/", "/console/a/no%20id", "/console/sessionsx",
                                   "/console/sessions/no%20id", "/console/policy/a/b"])
-def test_an_address_that_names_nothing_says_so_and_leads_to_the_inbox(browser: Any, stack: Stack, path: str) -> None:
+def test_an_unknown_url_is_reported_with_a_link_to_the_inbox(browser: Any, stack: Stack, path: str) -> None:
     with page_of(browser, stack, path) as page:
         page.get_by_role("alert").get_by_text("There is no such page.").wait_for()
         assert page.locator("nav [aria-current]").count() == 0

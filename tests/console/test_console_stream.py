@@ -24,7 +24,7 @@ NUMBERED = f"""count => {{
     const found = (({SHOWN}).match(/\\d+/g) ?? []).map(Number);
     return found.length === count && found.every((one, at) => one === at);
 }}"""
-"""Whether so many pieces are shown, each once and in order, as Markdown or not."""
+"""Whether this many pieces are shown, each once and in order, as Markdown or not."""
 LONG = "".join(pieces(3_000))
 """More than is read as Markdown."""
 
@@ -50,7 +50,7 @@ def send(runner: ScriptedRunner, session: Session, texts: list[str], offset: int
         offset += len(text)
 
 
-def test_a_long_text_that_grows_fast_is_shown_whole(browser: Any, stack: Stack, runner: ScriptedRunner) -> None:
+def test_a_long_fast_growing_text_is_shown_completely(browser: Any, stack: Stack, runner: ScriptedRunner) -> None:
     session = runner.open()
     with page_of(browser, stack) as page:
         page.goto(f"{origin(stack)}/console/sessions/{session.session_id}")
@@ -78,8 +78,8 @@ def test_a_piece_is_shown_once_and_a_gap_is_marked_once(browser: Any, stack: Sta
         assert page.evaluate(SHOWN).strip() == "one 😀 two three …nine ten"
 
 
-def test_a_network_that_is_cut_in_mid_stream_costs_no_text(browser: Any, stack: Stack, runner: ScriptedRunner) -> None:
-    """A page goes on behind its last event: what was sent meanwhile is shown once, at its place."""
+def test_a_network_cut_in_mid_stream_loses_no_text(browser: Any, stack: Stack, runner: ScriptedRunner) -> None:
+    """A page continues after its last event: events sent meanwhile are shown once, in order."""
     session = runner.open()
     texts = pieces(900)
     with page_of(browser, stack) as page:
@@ -101,7 +101,7 @@ def test_a_network_that_is_cut_in_mid_stream_costs_no_text(browser: Any, stack: 
             page.get_by_text(NO_CONNECTION).wait_for(state="detached")
 
 
-def test_a_connection_that_brings_nothing_is_noticed_and_replaced(browser: Any, stack: Stack) -> None:
+def test_a_silent_connection_is_detected_and_replaced(browser: Any, stack: Stack) -> None:
     """Nothing closes a socket whose network is gone, or whose peer forgot it; two checks without a message do."""
     passed: list[bool] = []
 
@@ -130,7 +130,7 @@ def test_a_connection_that_brings_nothing_is_noticed_and_replaced(browser: Any, 
         assert passed == [False, True]
 
 
-def test_a_stream_that_fails_inside_the_gateway_goes_on(browser: Any, stack: Stack, runner: ScriptedRunner) -> None:
+def test_a_stream_that_fails_inside_the_gateway_continues(browser: Any, stack: Stack, runner: ScriptedRunner) -> None:
     """The socket stays open when one of its streams fails, so nothing else would show that no more comes of it."""
     session = runner.open()
     failed: list[str] = []
@@ -159,7 +159,7 @@ def test_a_stream_that_fails_inside_the_gateway_goes_on(browser: Any, stack: Sta
         page.get_by_text("all the same").wait_for()
 
 
-def test_a_proxy_that_refuses_sockets_leaves_the_page_readable(browser: Any, stack: Stack) -> None:
+def test_a_proxy_that_refuses_websockets_leaves_the_page_readable(browser: Any, stack: Stack) -> None:
     approval = asked(stack, "write behind-a-proxy.txt 1", "behind-a-proxy")
     with page_of(browser, stack) as page:
         page.route_web_socket("**/v1/stream?*", lambda socket: socket.close())
@@ -170,7 +170,7 @@ def test_a_proxy_that_refuses_sockets_leaves_the_page_readable(browser: Any, sta
         page.locator(f"a[href='/console/a/{approval}']").wait_for(state="detached")
 
 
-def test_a_read_that_fails_is_repeated_once_the_gateway_is_reached_again(browser: Any, stack: Stack) -> None:
+def test_a_failed_read_is_repeated_once_the_gateway_is_reachable(browser: Any, stack: Stack) -> None:
     approval = asked(stack, "write after-a-failure.txt 1", "after-a-failure")
     with page_of(browser, stack) as page:
         page.route("**/v1/approvals?*", once(UNANSWERED["abort"]))
@@ -203,7 +203,7 @@ def once(fail: Callable[[Any], None]) -> Callable[[Any], None]:
 
 
 @pytest.mark.parametrize("how", UNANSWERED)
-def test_a_request_that_could_not_be_read_is_shown_without_another_visit(browser: Any, stack: Stack, how: str) -> None:
+def test_an_unreadable_request_is_shown_later_without_another_visit(browser: Any, stack: Stack, how: str) -> None:
     """Also when nothing else changes meanwhile: a phone that opens a notice may have no network for a moment."""
     approval = asked(stack, f"write unread-{how}.txt 1", f"unread-{how}")
     with page_of(browser, stack) as page:
@@ -215,8 +215,8 @@ def test_a_request_that_could_not_be_read_is_shown_without_another_visit(browser
         assert page.locator("main .bad").count() == 0
 
 
-def test_what_says_that_an_approval_cannot_be_read_goes_with_the_next_read(browser: Any, stack: Stack) -> None:
-    """Of a read that got no answer the view says nothing: the page shows that there is no connection."""
+def test_the_error_of_an_unreadable_approval_disappears_with_the_next_read(browser: Any, stack: Stack) -> None:
+    """The view shows no error for a read without an answer: the page shows that the connection is lost."""
     approval = asked(stack, "write reread.txt 1", "reread")
     with page_of(browser, stack, f"/console/a/{approval}") as page:
         page.get_by_role("button", name="Allow once", disabled=False).wait_for()
@@ -231,8 +231,9 @@ def test_what_says_that_an_approval_cannot_be_read_goes_with_the_next_read(brows
 
 @pytest.mark.parametrize("how", UNANSWERED)
 @pytest.mark.parametrize("part", ["", "/frames?*"])
-def test_a_session_that_could_not_be_read_is_shown_without_another_visit(browser: Any, stack: Stack, part: str,
-                                                                         how: str) -> None:
+def test_an_unreadable_session_is_shown_later_without_another_visit(
+    browser: Any, stack: Stack, part: str, how: str
+) -> None:
     session = ran(stack, "shell", "echo whole", f"session-{how}-{len(part)}")
     with page_of(browser, stack) as page:
         page.route(f"**/v1/sessions/{session}{part}", once(UNANSWERED[how]))
@@ -242,7 +243,7 @@ def test_a_session_that_could_not_be_read_is_shown_without_another_visit(browser
         page.get_by_role("alert").wait_for(state="detached")
 
 
-def test_a_read_that_is_never_answered_is_made_again(browser: Any, stack: Stack) -> None:
+def test_a_read_without_an_answer_is_repeated(browser: Any, stack: Stack) -> None:
     """Nothing fails a request on a connection whose network is gone, and no event follows in a session that is idle."""
     session = ran(stack, "shell", "echo late", "session-never")
     held: list[Any] = []
@@ -257,8 +258,9 @@ def test_a_read_that_is_never_answered_is_made_again(browser: Any, stack: Stack)
         page.locator(".tool", has_text="echo late").wait_for()
 
 
-def test_thoughts_are_folded_and_what_is_hostile_in_them_is_text(browser: Any, stack: Stack, runner: ScriptedRunner
-                                                                 ) -> None:
+def test_thoughts_are_folded_and_hostile_text_in_them_stays_text(
+    browser: Any, stack: Stack, runner: ScriptedRunner
+) -> None:
     session = runner.open()
     with page_of(browser, stack) as page:
         page.goto(f"{origin(stack)}/console/sessions/{session.session_id}")

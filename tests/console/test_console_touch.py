@@ -17,7 +17,7 @@ TARGET_PX = 44
 BESIDE_KEYBOARD = {"width": 360, "height": 440}
 """What an on-screen keyboard leaves of a phone's screen."""
 FONTS = ({"standard": 16, "fixed": 13}, {"standard": 32, "fixed": 26})
-"""A browser's own setting, and the setting of a reader who needs text twice as large."""
+"""The default text size, and text twice as large."""
 TOO_SMALL = """least => [...document.querySelectorAll('a, button, summary, input, select, textarea')].filter((one) => {
     const {width, height} = (one.closest('label') ?? one).getBoundingClientRect();
     const isInText = getComputedStyle(one).display === 'inline';
@@ -38,8 +38,9 @@ def stack_config() -> str:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_screen_fits_a_phone_and_its_reader(page: Any, stack: Stack, screens: dict[str, tuple[str, str]],
-                                              name: str) -> None:
+def test_a_screen_fits_a_phone_and_large_text(
+    page: Any, stack: Stack, screens: dict[str, tuple[str, str]], name: str
+) -> None:
     devtools = page.context.new_cdp_session(page)
     sizes = []
     for font in FONTS:
@@ -54,8 +55,9 @@ def test_a_screen_fits_a_phone_and_its_reader(page: Any, stack: Stack, screens: 
     devtools.send("Page.setFontSizes", {"fontSizes": FONTS[0]})
 
 
-def test_what_is_unfolded_beside_a_keyboard_can_be_reached(page: Any, stack: Stack,
-                                                           screens: dict[str, tuple[str, str]]) -> None:
+def test_unfolded_content_beside_a_keyboard_can_be_reached(
+    page: Any, stack: Stack, screens: dict[str, tuple[str, str]]
+) -> None:
     page.set_viewport_size(BESIDE_KEYBOARD)
     show(page, stack, screens["planned"])
     page.get_by_label("Write to the agent").wait_for()
@@ -69,8 +71,9 @@ def test_what_is_unfolded_beside_a_keyboard_can_be_reached(page: Any, stack: Sta
     page.set_viewport_size(PHONE)
 
 
-def test_a_reader_at_the_end_stays_there_when_the_keyboard_comes(page: Any, stack: Stack,
-                                                                 screens: dict[str, tuple[str, str]]) -> None:
+def test_a_reader_at_the_end_stays_there_when_the_keyboard_opens(
+    page: Any, stack: Stack, screens: dict[str, tuple[str, str]]
+) -> None:
     show(page, stack, screens["ran"])
     page.get_by_label("Write to the agent").wait_for()
     page.wait_for_function("() => scrollY > 0")
@@ -79,5 +82,5 @@ def test_a_reader_at_the_end_stays_there_when_the_keyboard_comes(page: Any, stac
     page.set_viewport_size(PHONE)
 
 
-def test_a_keyboard_makes_the_page_smaller_instead_of_covering_it(page: Any) -> None:
+def test_a_keyboard_shrinks_the_page_instead_of_covering_it(page: Any) -> None:
     assert "interactive-widget=resizes-content" in page.locator("meta[name=viewport]").get_attribute("content")

@@ -30,7 +30,7 @@ def packages() -> Path:
     return require("llm-bridge")
 
 
-def test_no_character_is_hidden_in_the_console_that_a_card_shows(packages: Path, tmp_path: Path) -> None:
+def test_no_character_is_hidden_in_the_console_that_a_terminal_card_shows(packages: Path, tmp_path: Path) -> None:
     subprocess.run(["node", packages / COMPILER, SOURCE, "--target", "es2022", "--module", "es2022", "--types", "",
                     "--outDir", tmp_path], check=True, capture_output=True)
     module = (tmp_path / "visible.js").rename(tmp_path / "visible.mjs")

@@ -7,7 +7,7 @@ from interlock.demo.agent import Chosen, config_text
 from interlock.ports.agent import AgentSpec
 
 
-def test_an_agents_table_is_read_as_it_was_written() -> None:
+def test_an_agents_table_reads_back_unchanged() -> None:
     spec = AgentSpec(adapter="acp", command='/a "b"\\c', args=["--x", "ü\x7f\n"], env={"A B": "'1'", "C": ""})
     config = parse(config_text(Chosen("mine", spec, "p")), "demo")
     assert config.agents == {"mine": spec}

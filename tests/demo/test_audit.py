@@ -7,7 +7,7 @@ from pathlib import Path
 from interlock.demo.audit import approved
 
 
-def test_only_grants_count_and_a_line_that_was_tampered_with_proves_nothing(tmp_path: Path) -> None:
+def test_only_grants_count_and_a_modified_line_proves_nothing(tmp_path: Path) -> None:
     export = tmp_path / "audit.jsonl"
     export.write_text('{"record":{"action":"approve","approval_id":"apr_1"}}\n'
                       '{"record":{"action":"deny","approval_id":"apr_2"}}\n'

@@ -22,7 +22,7 @@ async def started(log: Path, code: str) -> ChildProcess:
     return ChildProcess("gateway", process, log)
 
 
-async def test_one_that_ends_before_it_is_ready_is_named_with_its_last_words(tmp_path: Path) -> None:
+async def test_a_process_that_ends_before_it_is_ready_is_named_with_its_last_output(tmp_path: Path) -> None:
     child = await started(tmp_path / "log", "print('first'); print('no disk'); raise SystemExit(3)")
     with pytest.raises(NotStarted, match=r"The gateway ended before it was ready: no disk$"):
         await child.ready(asyncio.Event().wait())
@@ -31,7 +31,7 @@ async def test_one_that_ends_before_it_is_ready_is_named_with_its_last_words(tmp
     assert child.log_tail(2) == "first\nno disk"
 
 
-async def test_one_that_is_ready_gives_what_was_waited_for_and_ends_when_it_is_stopped(tmp_path: Path) -> None:
+async def test_a_ready_process_gives_the_awaited_match_and_ends_when_stopped(tmp_path: Path) -> None:
     child = await started(tmp_path / "log", "import time; time.sleep(600)")
 
     async def sign() -> str:
@@ -42,7 +42,7 @@ async def test_one_that_is_ready_gives_what_was_waited_for_and_ends_when_it_is_s
     assert (tmp_path / "log").exists()
 
 
-async def test_one_that_does_not_end_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_process_that_does_not_end_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(child_processes, "STOP_S", 0.05)
     child = await started(tmp_path / "log", "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
                                             "print('deaf', flush=True); time.sleep(600)")

@@ -11,7 +11,7 @@ def test_checksums_are_those_of_posix() -> None:
     assert (files.cksum(b""), files.cksum(b"123456789")) == (4294967295, 930766865)
 
 
-def test_files_are_the_same_at_every_run_and_end_before_their_output_is_cut_short(tmp_path: Path) -> None:
+def test_files_are_the_same_in_every_run_and_fit_the_output_limit(tmp_path: Path) -> None:
     files.write(tmp_path / "one")
     files.write(tmp_path / "two")
     assert files.expected(tmp_path / "one") == files.expected(tmp_path / "two")

@@ -20,7 +20,7 @@ def made(path: Path) -> None:
             "INSERT INTO frame VALUES (1, 1, 'x'), (1, 3, 'z'), (1, 2, 'y'), (2, 9, 'other')")
 
 
-def test_what_the_gateway_has_not_acknowledged_is_what_waits(tmp_path: Path) -> None:
+def test_unacknowledged_frames_are_the_waiting_ones(tmp_path: Path) -> None:
     made(tmp_path / "outbox.db")
 
     assert look(tmp_path / "outbox.db", "a") == OutboxState(3, 1, ("y", "z"))
@@ -29,7 +29,7 @@ def test_what_the_gateway_has_not_acknowledged_is_what_waits(tmp_path: Path) -> 
 
 
 @pytest.mark.anyio
-async def test_it_is_read_again_until_it_fits(tmp_path: Path) -> None:
+async def test_the_outbox_is_read_again_until_it_is_consistent(tmp_path: Path) -> None:
     made(tmp_path / "outbox.db")
 
     def acknowledge(state: OutboxState) -> bool:

@@ -28,7 +28,9 @@ def new_ids() -> Any:
     ("drop-frame", "tool.invoke.result", [1, 2, 3], {1: 1, 2: 3, 3: 4}),
     ("double-frame", "agent.text.done", [1, 2, 3, 4, 5], {1: 1, 2: 2, 3: 2, 4: 3, 5: 4}),
 ])
-def test_a_miscount_shows_in_no_number(sabotage: str, name: str, sent: list[int], acks: dict[int, int]) -> None:
+def test_a_miscount_is_not_visible_in_any_number(
+    sabotage: str, name: str, sent: list[int], acks: dict[int, int]
+) -> None:
     tap = make_tap(sabotage, new_ids())
     made = [durable(1), durable(2, name), durable(3), durable(4, name)]
     onward = [out for frame in made for passed in [tap.from_runner(frame)] if passed for out in passed.onward]
@@ -41,13 +43,13 @@ def test_a_miscount_shows_in_no_number(sabotage: str, name: str, sent: list[int]
     [hello] = _onward(tap.from_runner({"type": "x-interlock.hello", "payload": {
         "sessions": [{"session_id": "s", "acked_seq": 4}, {"session_id": "other", "acked_seq": 4}]}}))
     assert [one["acked_seq"] for one in hello["payload"]["sessions"]] == [sent[-1], 4]
-    for told, meant in acks.items():
-        heard = tap.from_gateway(ack(told))
-        assert heard is not None
-        assert heard.onward[0]["payload"]["seq"] == meant
+    for acknowledged, meant in acks.items():
+        ack_frame = tap.from_gateway(ack(acknowledged))
+        assert ack_frame is not None
+        assert ack_frame.onward[0]["payload"]["seq"] == meant
 
 
-def test_a_forged_yes_stands_between_the_numbers_of_the_true_ones() -> None:
+def test_a_forged_grant_is_numbered_between_the_real_ones() -> None:
     tap = make_tap("auto-allow", new_ids())
     assert [out["seq"] for out in _onward(tap.from_gateway(durable(1, "control.session.open")))] == [1]
     asked = {**durable(1, "agent.interaction.request"), "payload": {"interaction_id": "i"}}

@@ -1,4 +1,4 @@
-"""What the demonstration counts in a stream: text in its place, holes, and programs that ran without a yes."""
+"""What the demonstration counts in a stream: text at its offset, gaps, and programs that ran without a grant."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from interlock.demo.stream_view import StreamView
 
 
 def event(n: int | None, kind: str, name: str, **payload: Any) -> dict[str, Any]:
-    said: dict[str, Any] = {"kind": kind, "frame": {"type": name, "payload": payload}}
-    return said if n is None else {"n": n, **said}
+    recorded: dict[str, Any] = {"kind": kind, "frame": {"type": name, "payload": payload}}
+    return recorded if n is None else {"n": n, **recorded}
 
 
 def test_text_is_written_at_its_offset_and_replaced_by_its_record() -> None:
@@ -24,7 +24,7 @@ def test_text_is_written_at_its_offset_and_replaced_by_its_record() -> None:
     assert (reading.text, reading.torn, reading.holes, reading.durable) == ("abcde", 0, 0, 1)
 
 
-def test_a_hole_and_text_that_vanished_are_counted() -> None:
+def test_a_gap_and_vanished_text_are_counted() -> None:
     reading = StreamView()
     reading.take(event(None, "C", "agent.text.delta", block_id="b", offset=3, text="x"))
     reading.take(event(1, "C", "agent.text.done", block_id="b", text="other"))
@@ -33,12 +33,12 @@ def test_a_hole_and_text_that_vanished_are_counted() -> None:
 
 @pytest.mark.req("P-2")
 @pytest.mark.parametrize(("allowed_first", "found"), [(True, []), (False, ["rm -r"])])
-def test_what_ran_without_a_yes_on_record_is_found(allowed_first: bool, found: list[str]) -> None:
+def test_a_run_without_a_recorded_grant_is_found(allowed_first: bool, found: list[str]) -> None:
     reading = StreamView()
     reading.take(event(1, "C", "agent.interaction.request", interaction_id="i", title="rm -r"))
     numbers = (2, 3) if allowed_first else (3, 2)
-    told = [event(numbers[0], "M", "control.interaction.response", interaction_id="i", decision="allow"),
-            event(numbers[1], "C", "x-interlock.interaction.resolved", interaction_id="i", outcome="allowed")]
-    for one in sorted(told, key=lambda one: one["n"]):
+    events = [event(numbers[0], "M", "control.interaction.response", interaction_id="i", decision="allow"),
+              event(numbers[1], "C", "x-interlock.interaction.resolved", interaction_id="i", outcome="allowed")]
+    for one in sorted(events, key=lambda one: one["n"]):
         reading.take(one)
     assert reading.unpermitted == found

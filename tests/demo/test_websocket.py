@@ -9,7 +9,7 @@ from interlock.demo.websocket import Splitter, text_frame
 
 @pytest.mark.parametrize("size", [0, 1, 125, 126, 65_535, 65_536])
 @pytest.mark.parametrize("key", [None, b"\x01\xfe\x00\x7f"])
-def test_a_frame_is_read_as_it_was_written_wherever_it_is_split(size: int, key: bytes | None) -> None:
+def test_a_frame_reads_back_at_any_split(size: int, key: bytes | None) -> None:
     payload = bytes(number % 251 for number in range(size))
     raw = text_frame(payload, key)
     for at in {0, 1, 2, 3, 5, len(raw) // 2, len(raw) - 1}:

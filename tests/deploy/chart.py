@@ -36,14 +36,14 @@ def render(text: str, values: Mapping[str, Any], release: str) -> str:
                 shown.pop()
             case _:
                 if all(shown):
-                    out.append(_said(action[2], values, release))
+                    out.append(_output(action[2], values, release))
     if shown:
         raise NotOfTheChart("an `if` without its `end`")
     out.append(text[at:])
     return "".join(out)
 
 
-def _said(action: str, values: Mapping[str, Any], release: str) -> str:
+def _output(action: str, values: Mapping[str, Any], release: str) -> str:
     first, *more = [part.strip() for part in action.split("|")]
     value = _value(first, values, release)
     for step in more:

@@ -28,7 +28,7 @@ def compose() -> dict[str, Any]:
     return yaml.safe_load((DEPLOY / "compose.yaml").read_text())
 
 
-def test_the_compose_file_is_one_and_every_name_in_it_is_there() -> None:
+def test_the_compose_file_is_valid_and_every_name_in_it_exists() -> None:
     text = (DEPLOY / "compose.yaml").read_text()
     merging = compose_spec.PyOptions()
     merging.apply_merge = True
@@ -44,14 +44,14 @@ def test_the_compose_file_is_one_and_every_name_in_it_is_there() -> None:
             assert used["source"] in whole["configs"]
         for needed in service.get("depends_on", ()):
             assert needed in whole["services"]
-        # Nothing of it is to be reached from elsewhere until somebody says so.
+        # Nothing is reachable from other hosts by default.
         for port in service.get("ports", ()):
             assert port.startswith("127.0.0.1:")
     proxied = set(re.findall(r"server \w+ ([\w-]+):", whole["configs"]["haproxy"]["content"]))
     assert proxied == set(gateways)
 
 
-def test_the_config_in_the_compose_file_is_read_and_shares_a_ledger() -> None:
+def test_the_config_in_the_compose_file_is_valid_and_shares_a_ledger() -> None:
     config = parse(compose()["configs"]["interlock"]["content"], "compose.yaml")
     assert isinstance(config, Config)
     assert config.cluster.store == "postgresql://interlock@postgres/interlock"
@@ -66,7 +66,7 @@ def test_the_config_in_the_compose_file_is_read_and_shares_a_ledger() -> None:
     {"ingress": {**VALUES["ingress"], "className": "nginx", "annotations": {"a": "b"}},
      "objects": {**VALUES["objects"], "credentialsSecret": "s3"}}, {"ingress": {**VALUES["ingress"], "enabled": False}},
 ])
-def test_the_chart_gives_resources_that_kubernetes_takes(changes: dict[str, Any]) -> None:
+def test_the_chart_renders_valid_kubernetes_resources(changes: dict[str, Any]) -> None:
     values = {**copy.deepcopy(VALUES), **changes}
     documents = [document for path in sorted((CHART / "templates").glob("*.yaml"))
                  for document in yaml.safe_load_all(render(path.read_text(), values, "house"))]
@@ -84,7 +84,7 @@ def test_the_chart_gives_resources_that_kubernetes_takes(changes: dict[str, Any]
     assert mounted == {volume["name"] for volume in pod["volumes"]}
 
 
-def test_the_chart_uses_nothing_that_is_not_checked_here() -> None:
+def test_the_chart_uses_only_checked_features() -> None:
     for wrong in ('{{ include "x" . }}', "{{ .Values.nothing }}", "{{ .Values.host | upper }}",
                   "{{ if .Values.host }}"):
         with pytest.raises(NotOfTheChart):
@@ -97,7 +97,7 @@ UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
-def test_a_unit_restarts_what_died_and_gives_it_time_to_end(unit: Path, tmp_path: Path) -> None:
+def test_a_unit_restarts_a_dead_process_and_gives_it_time_to_end(unit: Path, tmp_path: Path) -> None:
     read = configparser.ConfigParser(strict=True, interpolation=None)
     read.optionxform = str  # type: ignore[assignment, method-assign]
     read.read(unit)
@@ -110,16 +110,16 @@ def test_a_unit_restarts_what_died_and_gives_it_time_to_end(unit: Path, tmp_path
     if analyser is not None:  # It looks for the program, too; here that is one that is there.
         name = unit.name.replace("@.", "@root.")
         (tmp_path / name).write_text(unit.read_text().replace("/opt/interlock/bin/interlock", "/bin/true"))
-        told = subprocess.run([analyser, "verify", "--man=no", "--recursive-errors=no", str(tmp_path / name)],
-                              capture_output=True, text=True, timeout=60)
-        assert (told.returncode, told.stderr.strip()) == (0, "")
+        verified = subprocess.run([analyser, "verify", "--man=no", "--recursive-errors=no", str(tmp_path / name)],
+                                  capture_output=True, text=True, timeout=60)
+        assert (verified.returncode, verified.stderr.strip()) == (0, "")
 
 
-def test_the_words_of_the_units_and_of_the_chart_are_words_of_the_command_line() -> None:
+def test_the_verbs_and_options_of_the_units_and_the_chart_exist() -> None:
     from interlock.cli import verbs
 
-    said = {"gateway", "runner", "cluster-keys"}
-    assert said <= set(verbs.names())
+    verbs_used = {"gateway", "runner", "cluster-keys"}
+    assert verbs_used <= set(verbs.names())
     for word in (line.split()[1] for unit in UNITS for line in unit.read_text().splitlines()
                  if line.startswith("ExecStart=")):
-        assert word in said
+        assert word in verbs_used

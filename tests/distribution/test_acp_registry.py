@@ -35,7 +35,7 @@ def test_the_entry_names_this_version_and_starts_the_door(tmp_path: Path) -> Non
     assert entry["license_url"] == f"{URL}/blob/main/LICENSE"
 
 
-def test_the_icon_is_sixteen_pixels_in_the_colour_of_the_editor(tmp_path: Path) -> None:
+def test_the_icon_is_sixteen_pixels_in_the_editors_colour(tmp_path: Path) -> None:
     written(tmp_path, URL)
     root = ElementTree.parse(tmp_path / "interlock/icon.svg").getroot()
     assert (root.get("width"), root.get("height"), root.get("viewBox")) == ("16", "16", "0 0 16 16")
@@ -43,11 +43,11 @@ def test_the_icon_is_sixteen_pixels_in_the_colour_of_the_editor(tmp_path: Path) 
     assert colours <= {"currentColor", "none", "inherit"}
 
 
-def test_the_door_offers_a_way_to_authenticate_that_the_registry_takes() -> None:
+def test_the_door_offers_an_authentication_that_the_registry_accepts() -> None:
     assert {method["type"] for method in PROCESS.auth_methods} & {"agent", "terminal"}
 
 
-def test_a_wrong_call_says_how(tmp_path: Path) -> None:
+def test_an_invalid_call_explains_the_usage(tmp_path: Path) -> None:
     refused = written(tmp_path)
     assert refused.returncode == 1
     assert refused.stderr.startswith("usage: ")

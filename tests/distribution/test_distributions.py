@@ -41,7 +41,7 @@ def instructions() -> list[tuple[str, str]]:
 
 
 @pytest.mark.needs("hatchling", "twine", "git")
-def test_wheel_and_sdist_are_what_an_index_accepts(tmp_path: Path) -> None:
+def test_an_index_accepts_wheel_and_sdist(tmp_path: Path) -> None:
     source, dist = tmp_path / "source", tmp_path / "dist"
     source.mkdir()
     kept = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout
@@ -67,7 +67,7 @@ def test_wheel_and_sdist_are_what_an_index_accepts(tmp_path: Path) -> None:
 
 
 @pytest.mark.needs("hatchling")
-def test_the_image_copies_all_that_the_build_needs(tmp_path: Path) -> None:
+def test_the_image_copies_everything_that_the_build_needs(tmp_path: Path) -> None:
     ignored = (ROOT / ".dockerignore").read_text().splitlines()
     for word, rest in instructions():
         if word == "COPY" and not rest.startswith("--from"):
@@ -101,7 +101,7 @@ def test_a_linter_finds_nothing_in_the_image() -> None:
     run(require("hadolint"), DOCKERFILE, ROOT / ".devcontainer/Dockerfile", cwd=ROOT)
 
 
-def test_a_release_publishes_without_a_stored_secret_and_attests_what_it_built() -> None:
+def test_a_release_publishes_without_a_stored_secret_and_attests_its_build() -> None:
     text = (ROOT / ".github/workflows/release.yml").read_text()
     workflow: dict[Any, Any] = yaml.safe_load(text)
     jobs = workflow["jobs"]
@@ -124,7 +124,7 @@ def test_a_release_publishes_without_a_stored_secret_and_attests_what_it_built()
                for job in jobs.values() for step in job["steps"] if "uses" in step)
 
 
-def test_the_devcontainer_installs_what_contributing_says() -> None:
+def test_the_devcontainer_installs_what_contributing_describes() -> None:
     container = json.loads((ROOT / ".devcontainer/devcontainer.json").read_text())
     assert container["postCreateCommand"] in (ROOT / "CONTRIBUTING.md").read_text()
     image = (ROOT / ".devcontainer" / container["build"]["dockerfile"]).read_text()

@@ -67,14 +67,14 @@ def install(distribution: str, into: Path) -> None:
 
 
 @pytest.mark.req("Y-14")
-def test_the_library_brings_few_dependencies() -> None:
+def test_the_library_has_few_dependencies() -> None:
     brought = closure(declared(PROJECT))
     assert "websockets" not in brought
     assert len(brought) <= MOST_DEPENDENCIES, sorted(brought)
 
 
 @pytest.mark.req("Y-14")
-def test_both_distributions_are_of_one_version_and_need_the_same_of_others() -> None:
+def test_both_distributions_have_one_version_and_the_same_requirements() -> None:
     whole, library = (tomllib.loads((at / "pyproject.toml").read_text())["project"] for at in (ROOT, PROJECT))
     assert whole["version"] == library["version"] == interlock.__version__
     assert whole["requires-python"] == library["requires-python"]
@@ -84,7 +84,7 @@ def test_both_distributions_are_of_one_version_and_need_the_same_of_others() -> 
 
 @pytest.mark.req("Y-14")
 @pytest.mark.needs("hatchling")
-def test_the_wheel_works_with_its_own_dependencies_alone(tmp_path: Path) -> None:
+def test_the_wheel_works_with_its_own_dependencies_only(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)], cwd=PROJECT,
                    check=True, capture_output=True, timeout=120)
     (wheel,) = tmp_path.glob("*.whl")
@@ -109,7 +109,7 @@ def test_the_wheel_works_with_its_own_dependencies_alone(tmp_path: Path) -> None
 
 @pytest.mark.req("Y-14")
 @pytest.mark.needs("hatchling")
-def test_a_wheel_of_the_sdist_has_the_same_files(tmp_path: Path) -> None:
+def test_a_wheel_from_the_sdist_has_the_same_files(tmp_path: Path) -> None:
     for kind, project in (("wheel", PROJECT), ("sdist", PROJECT)):
         subprocess.run([sys.executable, "-m", "hatchling", "build", "-t", kind, "-d", str(tmp_path / kind)],
                        cwd=project, check=True, capture_output=True, timeout=120)

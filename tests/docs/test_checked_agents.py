@@ -50,7 +50,7 @@ def test_a_record_that_differs_changes_the_page(generator: ModuleType) -> None:
     assert "Checked on 2031-01-02." in rows[4]
 
 
-def test_what_was_not_tried_is_not_shown_as_not_offered(generator: ModuleType) -> None:
+def test_an_untested_feature_is_not_shown_as_missing(generator: ModuleType) -> None:
     slow = Evidence(agent_id="goose", verdict="asks", because="It asked.", version="9", checked="2031-01-02T00:00:00Z",
                     digest="", cut_short=True, tools=[
                         ToolEvidence(tool="shell", state="asked", shown="input"),
@@ -62,6 +62,6 @@ def test_what_was_not_tried_is_not_shown_as_not_offered(generator: ModuleType) -
     assert "“?” means: not tried." in rows[4]
 
 
-def test_a_page_without_its_marks_is_refused(generator: ModuleType) -> None:
+def test_a_page_without_its_markers_is_refused(generator: ModuleType) -> None:
     with pytest.raises(ValueError, match=r"agents\.md has no <!-- checked: begin -->"):
         generator.page("nothing", {})

@@ -27,17 +27,17 @@ def files(code: str) -> list[Path]:
     return sorted(SOURCE.glob(PLACEHOLDER.sub("*", code)))
 
 
-def test_each_list_is_held_to_a_count() -> None:
+def test_each_list_has_a_count() -> None:
     assert set(dict(SECTION.findall((ROOT / "CONTRIBUTING.md").read_text("utf-8")))) == set(MOST)
 
 
 @pytest.mark.parametrize("task", MOST)
-def test_a_change_touches_no_more_files_than_was_agreed(task: str) -> None:
+def test_a_change_touches_no_more_files_than_agreed(task: str) -> None:
     assert 0 < len(steps(task)) <= MOST[task]
 
 
 @pytest.mark.parametrize("task", MOST)
-def test_the_files_of_a_list_are_there_and_have_what_it_names(task: str) -> None:
+def test_the_files_of_a_list_exist_with_the_names_it_mentions(task: str) -> None:
     for step in steps(task):
         codes = CODE.findall(step)
         places = [code for code in codes if code.endswith(".py")]

@@ -60,7 +60,7 @@ def blocks(path: Path, *languages: str) -> list[str]:
 # --- the reference ---
 @pytest.mark.req("G-7", "F-2")
 @pytest.mark.parametrize("page", GENERATOR.PAGES)
-def test_the_reference_is_what_the_program_says(page: str) -> None:
+def test_the_reference_is_generated_from_the_program(page: str) -> None:
     written = (DOCS / "reference" / page).read_text("utf-8")
     assert written == GENERATOR.PAGES[page](), "run: python docs/reference/generate.py"
 
@@ -76,7 +76,7 @@ def anchors(path: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("path", [*PAGES, *FRONT], ids=name)
-def test_every_link_leads_somewhere(path: Path) -> None:
+def test_every_link_has_a_target(path: Path) -> None:
     for target in LINK.findall(FENCE.sub("", path.read_text("utf-8"))):
         if target.startswith(("http://", "https://")):
             continue
@@ -94,7 +94,7 @@ def test_every_page_can_be_reached_from_another() -> None:
 
 
 @pytest.mark.parametrize("path", PAGES, ids=name)
-def test_no_page_names_a_place_that_readers_do_not_have(path: Path) -> None:
+def test_no_page_names_a_path_that_readers_do_not_have(path: Path) -> None:
     assert OUT_OF_PLACE.findall(path.read_text("utf-8")) == []
 
 
@@ -109,7 +109,7 @@ class Typed(NamedTuple):
 
 
 def commands(path: Path) -> Iterator[Typed]:
-    """Find what is typed: lines behind `$` of a console, all lines of a shell block, and what stands in backticks."""
+    """Find the commands: lines after `$` of a console block, all lines of a shell block, and text in backticks."""
     text = path.read_text("utf-8")
     lines = [line[2:] for body in blocks(path, "console") for line in body.splitlines() if line.startswith("$ ")]
     lines += [body.replace("\\\n", " ") for body in blocks(path, "sh")]
@@ -121,7 +121,7 @@ def commands(path: Path) -> Iterator[Typed]:
 
 
 def simple_commands(line: str) -> Iterator[tuple[str, ...]]:
-    """Split a shell's lines at their operators, quotes respected; `…` stands for what was left out."""
+    """Split a shell's lines at their operators, quotes respected; `…` marks omitted text."""
     reader = shlex.shlex(line, posix=True, punctuation_chars="();<>|&\n")
     reader.whitespace_split = True
     reader.whitespace = " \t"
@@ -152,14 +152,14 @@ def check_typed(typed: Typed) -> None:
             assert word.partition("=")[0] in names, f"interlock {typed}: {verb} has no {word}"
 
 
-def test_no_page_and_no_message_installs_from_a_name_that_no_index_has() -> None:
+def test_no_page_and_no_message_installs_an_unpublished_name() -> None:
     for path in [REPOSITORY / "README.md", *REPOSITORY.glob("docs/**/*.md"), *REPOSITORY.glob("src/**/*.py")]:
         assert "install interlock" not in path.read_text("utf-8"), path
         assert "interlock[" not in path.read_text("utf-8"), path
 
 
 @pytest.mark.parametrize("name", get_args(Extra))
-def test_every_extra_that_is_recommended_can_be_installed(name: str) -> None:
+def test_every_recommended_extra_can_be_installed(name: str) -> None:
     declared = tomllib.loads((REPOSITORY / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
     assert name in declared
     assert f"'.[{name}]'" in install(name)
@@ -167,19 +167,19 @@ def test_every_extra_that_is_recommended_can_be_installed(name: str) -> None:
 
 @pytest.mark.req("G-7")
 @pytest.mark.parametrize("path", [*PAGES, *FRONT], ids=name)
-def test_every_command_is_one_of_the_programs(path: Path) -> None:
+def test_every_command_of_the_pages_exists(path: Path) -> None:
     for typed in commands(path):
         check_typed(typed)
 
 
 @pytest.mark.req("G-7")
 @pytest.mark.parametrize("typed", ["attack", "run shell --slowly", "audit forge", "config check --fix"])
-def test_a_command_that_is_not_is_found(typed: str) -> None:
+def test_an_unknown_command_is_found(typed: str) -> None:
     with pytest.raises(AssertionError):
         check_typed(Typed(tuple(typed.split())))
 
 
-def test_the_tutorial_types_the_whole_way() -> None:
+def test_the_tutorial_types_every_step() -> None:
     verbs = [typed.words[0] for typed in commands(DOCS / "tutorial.md")]
     way = iter(verbs)
     assert all(step in way for step in ["up", "doctor", "run", "run", "run", "approvals", "approve", "attach", "audit"])
@@ -208,7 +208,7 @@ def test_every_yaml_example_is_yaml(path: Path) -> None:
         assert isinstance(yaml.safe_load(body), dict)
 
 
-def test_every_fence_is_closed_and_named_as_known() -> None:
+def test_every_fence_is_closed_and_has_a_known_name() -> None:
     for path in PAGES:
         assert path.read_text("utf-8").count("\n```") % 2 == 0, name(path)
         languages = {language for language, _ in FENCE.findall(path.read_text("utf-8"))}
@@ -218,7 +218,7 @@ def test_every_fence_is_closed_and_named_as_known() -> None:
 
 # --- policies ---
 class Example(NamedTuple):
-    """One row of a table in policies.md, under the rules that stand above it."""
+    """One row of a table in policies.md, under the rules above it."""
 
     section: str
     rules: str
@@ -259,7 +259,7 @@ def subject(asked: str) -> PolicySubject:
 
 @pytest.mark.req("P-1")
 @pytest.mark.parametrize("example", examples(), ids=lambda one: f"{one.section}: {one.asked}")
-def test_a_policy_decides_as_the_page_says(example: Example) -> None:
+def test_a_policy_decides_as_the_page_describes(example: Example) -> None:
     policy = RuleSet(config.parse(example.rules, "policies.md").policy.rules)
     verdict = policy.decide(subject(example.asked))
     decided = f"{verdict.effect} {verdict.required}" if verdict.required > 1 else verdict.effect
@@ -267,7 +267,7 @@ def test_a_policy_decides_as_the_page_says(example: Example) -> None:
 
 
 @pytest.mark.req("P-1")
-def test_every_rule_on_the_page_decides_some_example() -> None:
+def test_every_rule_on_the_page_decides_an_example() -> None:
     deciding = {(one.section, one.rule) for one in examples()}
     for section, rules in {(one.section, one.rules) for one in examples()}:
         named = {(section, rule.name) for rule in config.parse(rules, "policies.md").policy.rules}
@@ -276,7 +276,7 @@ def test_every_rule_on_the_page_decides_some_example() -> None:
 
 # --- errors ---
 @pytest.mark.req("F-1", "W-2")
-def test_every_code_has_its_section_and_no_other_is_there() -> None:
+def test_every_code_has_its_section_and_no_section_is_left_over() -> None:
     text = ERRORS.read_text("utf-8")
     sections = re.findall(r"^## (\S+)$", text, re.MULTILINE)
     assert len(sections) == len(set(sections))
@@ -297,7 +297,7 @@ def test_a_section_names_the_status_of_its_code(code: str) -> None:
 
 
 @pytest.mark.req("F-1")
-def test_every_code_is_raised_somewhere_and_no_other() -> None:
+def test_every_code_is_raised_and_no_other() -> None:
     source = "\n".join(path.read_text("utf-8") for path in (REPOSITORY / "src/interlock").rglob("*.py"))
     raised = set(re.findall(r"Problem\(\s*\"(\w+)\"", source))
     assert raised == set(PROBLEMS) - {"Canceled"}

@@ -22,17 +22,17 @@ DOCUMENT: dict[str, Any] = openapi.openapi()
 
 
 @pytest.mark.req("F-2")
-def test_the_document_in_the_repository_is_what_the_table_says() -> None:
+def test_the_document_in_the_repository_equals_the_table() -> None:
     assert KEPT.read_bytes() == openapi.document(), f"run: {COMMAND}"
 
 
 @pytest.mark.req("F-2")
-def test_it_is_openapi() -> None:
+def test_the_document_is_valid_openapi() -> None:
     assert [error.message for error in validator.OpenAPIV31SpecValidator(DOCUMENT).iter_errors()] == []
 
 
 @pytest.mark.req("F-2")
-def test_a_fault_in_it_would_be_noticed() -> None:
+def test_a_fault_in_the_document_is_detected() -> None:
     def faults(answer: dict[str, Any]) -> list[Any]:
         path = {"get": {"operationId": "listCommands", "responses": {"200": answer}}}
         small = {**DOCUMENT, "paths": {"/v1/commands": path}, "components": {}}
@@ -43,7 +43,7 @@ def test_a_fault_in_it_would_be_noticed() -> None:
 
 
 @pytest.mark.req("F-2")
-def test_every_operation_is_there_with_the_type_of_its_answer() -> None:
+def test_every_operation_is_listed_with_the_type_of_its_answer() -> None:
     there = {operation["operationId"] for path in DOCUMENT["paths"].values()
              for operation in path.values() if isinstance(operation, dict) and "operationId" in operation}
     assert there == {one.name for one in OPERATIONS} | {"isAlive", "isReady", "readMetrics", "describeApi",
@@ -61,12 +61,12 @@ def test_every_query_parameter_is_described_and_no_other() -> None:
 
 
 @pytest.mark.req("F-1", "F-2")
-def test_every_code_that_an_operation_names_is_one_of_f_1() -> None:
+def test_every_code_that_an_operation_names_is_listed_in_f_1() -> None:
     assert {code for one in OPERATIONS for code in one.codes} <= set(PROBLEMS)
 
 
 @pytest.mark.req("F-2")
-def test_every_reference_leads_somewhere_and_every_schema_is_one() -> None:
+def test_every_reference_has_a_target_and_every_schema_is_valid() -> None:
     for schema in DOCUMENT["components"]["schemas"].values():
         jsonschema.Draft202012Validator.check_schema(schema)
     for reference in references(DOCUMENT):

@@ -47,7 +47,7 @@ def repository(tmp_path: Path) -> Path:
     return place
 
 
-def test_what_a_page_links_to_is_staged_in_its_place(repository: Path, tmp_path: Path) -> None:
+def test_a_pages_links_are_staged_at_their_path(repository: Path, tmp_path: Path) -> None:
     (repository / "docs/README.md").write_text("# Pages\n[a](how-to/begin.md) [all](how-to/) [it](../verifier.py)\n")
     navigation = SITE.stage(repository, tmp_path / "pages")
     assert (tmp_path / "pages/verifier.py").read_text() == "pass\n"
@@ -64,11 +64,11 @@ def test_a_link_out_of_the_repository_is_refused(repository: Path, tmp_path: Pat
         SITE.stage(repository, tmp_path / "pages")
 
 
-def test_anchors_are_those_of_the_repository() -> None:
+def test_anchors_match_those_of_the_repository() -> None:
     assert SITE.anchor("What a `yes` covers, and what not") == "what-a-yes-covers-and-what-not"
 
 
-def test_pictures_get_a_page_behind_the_tutorials(repository: Path, tmp_path: Path) -> None:
+def test_pictures_have_a_page_after_the_tutorials(repository: Path, tmp_path: Path) -> None:
     pages = tmp_path / "pages"
     navigation = SITE.stage(repository, pages)
     (pages / SITE.PICTURES).mkdir()
@@ -86,7 +86,7 @@ def test_pictures_get_a_page_behind_the_tutorials(repository: Path, tmp_path: Pa
         SITE.add_page_of_pictures(pages, navigation)
 
 
-def test_pictures_of_the_console_get_a_page_with_each_screen_on_a_phone_and_on_a_desk(
+def test_console_pictures_have_a_page_with_each_screen_on_phone_and_desktop(
         repository: Path, tmp_path: Path) -> None:
     pages = tmp_path / "pages"
     navigation = SITE.stage(repository, pages)
@@ -104,16 +104,16 @@ def test_pictures_of_the_console_get_a_page_with_each_screen_on_a_phone_and_on_a
         SITE.add_page_of_console(pages, navigation)
 
 
-def test_the_pictures_of_the_console_are_of_screens_that_there_are() -> None:
+def test_the_console_pictures_show_existing_screens() -> None:
     assert set(SITE.CONSOLE_CAPTIONS) <= set(screens.NAMES)
     assert {int(width) for width in SITE.WIDTHS} <= {size["width"] for size in screens.SIZES}
 
 
-def test_the_pictures_are_those_that_the_tour_of_the_terminal_records() -> None:
+def test_the_pictures_are_those_that_the_terminal_tour_records() -> None:
     assert {verb.name for verb in recorder.TOUR} >= SITE.CAPTIONS.keys()
 
 
-def test_versions_are_listed_newest_first_and_the_root_leads_to_the_newest(tmp_path: Path) -> None:
+def test_versions_are_listed_newest_first_and_the_root_redirects_to_the_newest(tmp_path: Path) -> None:
     for name in ("0.2.0", "0.10.0", "0.10.0rc1", "assets", "0.11.0"):
         (tmp_path / name).mkdir()
     for name in ("0.2.0", "0.10.0", "0.10.0rc1", "assets"):
@@ -130,7 +130,7 @@ def test_versions_are_listed_newest_first_and_the_root_leads_to_the_newest(tmp_p
 @pytest.mark.long
 @pytest.mark.needs("mkdocs")
 @pytest.mark.parametrize("link", ["nowhere.md", "tutorial.md#nowhere", "nowhere/"])
-def test_a_link_that_leads_nowhere_fails_the_build(repository: Path, tmp_path: Path, link: str) -> None:
+def test_a_link_without_a_target_fails_the_build(repository: Path, tmp_path: Path, link: str) -> None:
     (repository / "docs/README.md").write_text(f"# Pages\n[it]({link})\n")
     script = ("import importlib.util, pathlib, sys\n"
               f"spec = importlib.util.spec_from_file_location('site_of_pages', {str(PROGRAM)!r})\n"
@@ -144,7 +144,7 @@ def test_a_link_that_leads_nowhere_fails_the_build(repository: Path, tmp_path: P
 
 
 def built(repository: Path, into: Path) -> Path:
-    """Run the program on another repository; returns where it wrote the site."""
+    """Run the program on another repository and return the directory of the site."""
     script = ("import importlib.util, pathlib, sys\n"
               f"spec = importlib.util.spec_from_file_location('site_of_pages', {str(PROGRAM)!r})\n"
               "site = importlib.util.module_from_spec(spec); spec.loader.exec_module(site)\n"
@@ -158,7 +158,7 @@ def built(repository: Path, into: Path) -> Path:
 
 @pytest.mark.long
 @pytest.mark.needs("mkdocs")
-def test_a_site_without_a_version_is_the_directory_itself_and_has_no_menu(repository: Path, tmp_path: Path) -> None:
+def test_a_site_without_versions_is_the_directory_itself_and_has_no_menu(repository: Path, tmp_path: Path) -> None:
     site = built(repository, tmp_path / "site")
     page = (site / "docs/how-to/begin.html").read_text("utf-8")
     assert '"provider": "mike"' not in page
@@ -178,7 +178,7 @@ def whole_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.long
 @pytest.mark.needs("mkdocs")
-def test_the_site_is_built_with_a_search_and_loads_nothing_from_elsewhere(whole_site: Path) -> None:
+def test_the_site_has_a_search_and_loads_nothing_from_other_hosts(whole_site: Path) -> None:
     pages = list((whole_site / "0.1.0").rglob("*.html"))
     assert len(pages) > 100
     for page in pages:
@@ -191,7 +191,7 @@ def test_the_site_is_built_with_a_search_and_loads_nothing_from_elsewhere(whole_
 
 @pytest.mark.long
 @pytest.mark.needs("mkdocs")
-def test_a_version_with_pictures_has_a_menu_that_reads_the_list_beside_it(whole_site: Path) -> None:
+def test_a_version_with_pictures_has_a_menu_that_reads_the_list_of_versions(whole_site: Path) -> None:
     assert json.loads((whole_site / "versions.json").read_text())[0]["version"] == "0.1.0"
     page = (whole_site / "0.1.0/docs/pictures.html").read_text("utf-8")
     assert '"provider": "mike"' in page

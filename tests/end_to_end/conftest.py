@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from end_to_end.errands import Errand, submit
+from end_to_end.tasks import SubmittedTask, submit
 from proof.processes.fork_server import ForkServer
 from proof.processes.stack import CLUSTER, Stack
 
@@ -30,27 +30,27 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 CONFIG = """
 [[policy.rules]]
-name = "lines that say so are free"
+name = "lines marked free"
 effect = "allow"
 door = "tool"
 agent = "shell"
 command = '(echo [a-z ]+|sleep [0-9]+|exit [0-9]) # free'
 
 [[policy.rules]]
-name = "an agent of the tests asks nobody"
+name = "agents of the tests that never ask"
 effect = "allow"
 door = "tool"
 agent = "free*"
 
 [[policy.rules]]
-name = "lines that say so are never run"
+name = "lines marked never"
 effect = "deny"
 door = "tool"
 command = ".*# never"
-reason = "It says so itself."
+reason = "The line is marked never."
 
 [[policy.rules]]
-name = "lines that say so must be answered soon"
+name = "lines marked soon"
 effect = "ask"
 door = "tool"
 command = ".*# soon"
@@ -139,17 +139,17 @@ def workspace(stack: Stack, request: pytest.FixtureRequest) -> Path:
 
 
 @pytest.fixture(scope="module")
-def finished(stack: Stack) -> Errand:
+def finished(stack: Stack) -> SubmittedTask:
     """A session of the shell that stays open all along."""
     place = stack.workspace / "open"
     place.mkdir()
-    errand = submit(stack, "shell", "echo open # free", workspace=place)
-    assert errand.ended()["state"] == "succeeded"
-    return errand
+    task = submit(stack, "shell", "echo open # free", workspace=place)
+    assert task.ended()["state"] == "succeeded"
+    return task
 
 
 @pytest.fixture
-def usable(stack: Stack, finished: Errand) -> Generator[None]:
+def usable(stack: Stack, finished: SubmittedTask) -> Generator[None]:
     """After the test, another session of the same gateway and runner still does its work."""
     yield
     again = submit(stack, "shell", "echo still here # free", session_id=finished.session_id)

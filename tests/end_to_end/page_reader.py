@@ -78,7 +78,7 @@ def is_whole(text: str) -> bool:
     return True
 
 
-class PageHouse:
+class PageSetup:
     """What the reader of one page has: a home, a workspace, a gateway with a runner, and agents with a model."""
 
     def __init__(self, place: Path, model: ModelServer, receiver: Receiver, fork_server: ForkServer) -> None:
@@ -102,7 +102,7 @@ class PageHouse:
             f'[agents.{name}]\nadapter = "builtin"\nmodel = "openai-chat/fake"\nbase_url = "{model.url}/v1"\n'
             f'api_key_env = "OWN_KEY"\nenv = {{ OWN_KEY = "fake" }}\n\n' for name in AGENTS)
         self.replaced: dict[str, str] = {}
-        """What stands on pages for something that differs from reader to reader, and what this one has."""
+        """The placeholders of the pages, each with the value of this reader."""
         self.url = self.key = ""
         self._up: subprocess.Popen[str] | None = None
         self._variables = self.home / ".variables"
@@ -113,7 +113,7 @@ class PageHouse:
         path.write_text(f"#!/bin/sh\n{script}\n")
         path.chmod(0o755)
 
-    def __enter__(self) -> PageHouse:
+    def __enter__(self) -> PageSetup:
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -128,7 +128,7 @@ class PageHouse:
         if self._up is not None:
             return
         (self.state / "interlock.toml").write_text(self.config)
-        self._up = subprocess.Popen(  # Its log goes on for as long as it runs.
+        self._up = subprocess.Popen(  # It logs as long as it runs.
             [str(self._programs / "interlock"), "up", "--port", "0", "--root", str(self.home)], cwd=self.work,
             env=self.environment, text=True, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
         assert self._up.stderr is not None
@@ -170,8 +170,8 @@ class PageHouse:
         return done.stdout
 
     def type(self, text: str, until: str = STANDING, status: int = 0) -> str:
-        """Type a command on a terminal, say yes where it asks, and return what it printed. One that runs until it is
-        ended gets Ctrl-C once `until` is there. Raises AssertionError."""
+        """Type a command at a terminal, confirm its questions and return its output. A command that runs until it is
+        ended gets Ctrl-C once `until` is printed. Raises AssertionError."""
         command = self.as_typed(text)
         kept = shlex.quote(str(self._variables))
         script = (f"[ -f {kept} ] && . {kept}\nset -a\n{command}\nended=$?\nexport -p | "
@@ -222,7 +222,7 @@ class PageHouse:
         return shown
 
 
-Preparation = Callable[[PageHouse], object]
+Preparation = Callable[[PageSetup], object]
 
 
 class PageRun(NamedTuple):
@@ -248,7 +248,7 @@ def entry_of(table: Mapping[str, T], text: str) -> T | None:
     return table[max(fitting, key=len)] if fitting else None
 
 
-def run_page(path: Path, how: PageRun, stack: PageHouse) -> list[PageCommand]:
+def run_page(path: Path, how: PageRun, stack: PageSetup) -> list[PageCommand]:
     """Type a page's commands in order. Returns those that were run."""
     ran: list[PageCommand] = []
     if how.start is not None:

@@ -22,7 +22,7 @@ AGENT = "rogue"
 
 
 class Rogue:
-    """One link. Frames are dictionaries; `raw` sends whatever it is given."""
+    """One link. Frames are dictionaries; `raw` sends any bytes."""
 
     def __init__(self, stack: Stack, token: str | None = None) -> None:
         address = stack.url.replace("http", "ws") + "/rawp"
@@ -45,7 +45,7 @@ class Rogue:
         """Send anything."""
         self.link.send(message)
 
-    def say(self, kind: str, payload: Any, session_id: str | None = None, **fields: Any) -> dict[str, Any]:
+    def send_frame(self, kind: str, payload: Any, session_id: str | None = None, **fields: Any) -> dict[str, Any]:
         """Send a frame; a durable one of a session gets its next seq, unless `seq` is given."""
         frame: dict[str, Any] = {"type": kind, "message_id": str(uuid.uuid4()), "payload": payload,
                                  "timestamp": "2026-11-21T00:00:00.000Z"}
@@ -59,12 +59,12 @@ class Rogue:
 
     def hello(self, **changes: Any) -> None:
         """Open as a runner that offers one agent."""
-        self.say("x-interlock.hello", {
+        self.send_frame("x-interlock.hello", {
             "versions": [DPS_VERSION], "runner_id": "local", "boot_id": str(uuid.uuid4()), "sessions": [],
             "roots": ["/"], "agents": [{"agent_id": AGENT, "adapter": "acp", "adapter_type": "process",
                                         "permission": "asks", "context_owner": "agent"}], **changes})
 
-    def hear(self, kind: str, session_id: str | None = None) -> dict[str, Any]:
+    def receive(self, kind: str, session_id: str | None = None) -> dict[str, Any]:
         """Wait for a frame of a type, of a session if one is named; others are passed over. Raises ConnectionClosed."""
         while True:
             frame = json.loads(self.link.recv(PATIENCE_S))
@@ -81,25 +81,25 @@ class Rogue:
 
     def opened(self, session_id: str) -> None:
         """Answer an open as an agent that is there."""
-        order = self.hear("control.session.open", session_id)
-        self.say("session.capabilities", {
+        order = self.receive("control.session.open", session_id)
+        self.send_frame("session.capabilities", {
             "dps_version": DPS_VERSION, "features": {"adapter_type": "process", "permission": "asks"},
             "agent": {"agent_id": AGENT, "name": "Rogue"}}, session_id,
             metadata={"in_reply_to": order["message_id"]})
 
     def started(self, session_id: str) -> str:
-        """Start the prompt's turn; gives its id."""
-        prompt = self.hear("control.prompt.request", session_id)
+        """Start the prompt's turn and return its id."""
+        prompt = self.receive("control.prompt.request", session_id)
         turn_id = str(uuid.uuid4())
-        self.say("session.turn.start", {"turn_id": turn_id, "turn_index": 0}, session_id,
-                 metadata={"prompt_id": prompt["payload"]["prompt_id"]})
+        self.send_frame("session.turn.start", {"turn_id": turn_id, "turn_index": 0}, session_id,
+                        metadata={"prompt_id": prompt["payload"]["prompt_id"]})
         return turn_id
 
     def ended(self, session_id: str, turn_id: str) -> None:
         """End the turn as it should."""
-        self.say("session.turn.end", {"turn_id": turn_id, "stop_reason": "end_turn"}, session_id)
+        self.send_frame("session.turn.end", {"turn_id": turn_id, "stop_reason": "end_turn"}, session_id)
         quota = {"limit": -1, "used": 0, "unit": "USD"}
-        self.say("session.usage", {
+        self.send_frame("session.usage", {
             "turn_id": turn_id, "token_usage": {"input_tokens": 1, "output_tokens": 1}, "cost_usage": quota,
             "message_usage": {**quota, "unit": "COUNT"}, "context_window": {},
             "time_to_reset": "2026-12-01T00:00:00.000Z"}, session_id)

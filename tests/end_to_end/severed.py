@@ -39,7 +39,7 @@ class Stretch:
 
     @property
     def url(self) -> str:
-        """Where the runner dials."""
+        """The address that the runner dials."""
         return f"http://127.0.0.1:{self._listener.getsockname()[1]}"
 
     def cut(self) -> None:

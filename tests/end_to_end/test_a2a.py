@@ -11,7 +11,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from end_to_end.errands import PATIENCE_S, new_key
+from end_to_end.tasks import PATIENCE_S, new_key
 from proof.processes.stack import Stack
 
 pytestmark = pytest.mark.req("O-9")
@@ -69,7 +69,7 @@ def approval_of(update: dict[str, Any]) -> str:
     return text.partition("/a/")[2].partition(";")[0]
 
 
-def test_a_blocking_message_returns_the_task_with_its_answer_and_a_repeated_one_the_same(client: Client) -> None:
+def test_a_blocking_message_returns_the_task_and_its_answer_also_when_repeated(client: Client) -> None:
     asked = {"message": message("echo from a client # free")}
     task = client.post("/message:send", asked).json()["task"]
     assert task["status"]["state"] == "TASK_STATE_COMPLETED"
@@ -80,7 +80,7 @@ def test_a_blocking_message_returns_the_task_with_its_answer_and_a_repeated_one_
     assert client.http.get(f"{client.base}/tasks/{task['id']}").json() == task
 
 
-def test_a_stream_begins_with_the_task_waits_for_a_person_and_ends_with_its_end(stack: Stack, client: Client) -> None:
+def test_a_stream_starts_with_the_task_waits_for_approval_and_ends_with_the_task(stack: Stack, client: Client) -> None:
     states: list[str] = []
     texts: list[str] = []
     for number, event in enumerate(client.stream(message("echo waited"))):
@@ -98,7 +98,7 @@ def test_a_stream_begins_with_the_task_waits_for_a_person_and_ends_with_its_end(
     assert "waited\n" in texts
 
 
-def test_no_message_to_a_waiting_task_is_a_vote(stack: Stack, client: Client, workspace: Path) -> None:
+def test_a_message_to_a_waiting_task_never_counts_as_a_vote(stack: Stack, client: Client, workspace: Path) -> None:
     asked = {"message": message("touch made"), "metadata": {"interlock": {"workspace": str(workspace)}}}
     task = client.post("/message:send", asked).json()["task"]
     assert task["status"]["state"] == "TASK_STATE_AUTH_REQUIRED"
@@ -127,7 +127,7 @@ def _subscribed(client: Client, task_id: str) -> list[dict[str, Any]]:
         return [json.loads(line[6:]) for line in answer.iter_lines() if line.startswith("data: ")]
 
 
-def test_a_context_goes_on_in_its_session_also_one_that_the_client_named(client: Client) -> None:
+def test_a_context_continues_in_its_session_also_if_the_client_chose_its_id(client: Client) -> None:
     first = client.rpc("SendMessage", message=message("echo one # free"))["result"]["task"]
     following = message("echo two # free", contextId=first["contextId"])
     second = client.rpc("SendMessage", message=following)["result"]["task"]
@@ -144,7 +144,9 @@ def test_a_context_goes_on_in_its_session_also_one_that_the_client_named(client:
     assert "is of the context" in wrong["error"]["message"]
 
 
-def test_the_card_is_the_same_for_anybody_and_the_extended_one_needs_a_key(stack: Stack, client: Client) -> None:
+def test_the_public_card_is_the_same_for_everyone_and_the_extended_card_needs_a_key(
+    stack: Stack, client: Client
+) -> None:
     anonymous = httpx2.get(f"{client.base}/.well-known/agent-card.json")
     card = anonymous.json()
     assert [one["url"] for one in card["supportedInterfaces"]] == [client.base] * 2
@@ -156,11 +158,11 @@ def test_the_card_is_the_same_for_anybody_and_the_extended_one_needs_a_key(stack
     assert "It runs on" in client.http.get(f"{client.base}/extendedAgentCard").json()["description"]
     refused = httpx2.get(f"{client.base}/extendedAgentCard", headers=HEADERS)
     assert (refused.status_code, refused.headers["www-authenticate"]) == (401, 'Bearer realm="interlock"')
-    with Client(stack, "there-is-none") as nobody:
-        assert "No runner offers" in nobody.rpc("GetExtendedAgentCard")["error"]["message"]
+    with Client(stack, "there-is-none") as intruder:
+        assert "No runner offers" in intruder.rpc("GetExtendedAgentCard")["error"]["message"]
 
 
-def test_a_key_may_do_here_what_it_may_do_over_rest_and_no_more(stack: Stack, client: Client) -> None:
+def test_a_key_has_the_same_rights_over_a2a_as_over_rest(stack: Stack, client: Client) -> None:
     task = client.rpc("SendMessage", message=message("echo mine # free"))["result"]["task"]
     with Client(stack, "shell", _key(stack, "viewer")) as viewer:
         assert viewer.rpc("GetTask", id=task["id"])["result"] == task
@@ -194,14 +196,14 @@ def _key(stack: Stack, role: str, tenant: str | None = None) -> str:
     (b'{"jsonrpc": "2.0", "method": "ListTasks", "id": 1, "params": {"status": "DONE"}}', -32602),
     (b'{"jsonrpc": "2.0", "method": "ListTaskPushNotificationConfigs", "id": 1, "params": {"taskId": "x"}}', -32001),
 ])
-def test_a_request_that_is_not_one_has_a_code_and_a_sentence(client: Client, body: bytes, code: int) -> None:
+def test_an_invalid_request_gets_a_code_and_one_sentence(client: Client, body: bytes, code: int) -> None:
     answer = client.http.post(client.base, content=body, headers={"Content-Type": "application/json"})
     error = answer.json()["error"]
     assert (answer.status_code, error["code"]) == (200, code)
     assert error["message"].endswith(".")
 
 
-def test_another_version_and_another_path_are_refused(client: Client) -> None:
+def test_an_unknown_version_and_an_unknown_path_are_refused(client: Client) -> None:
     old = httpx2.get(f"{client.base}/tasks", headers={"Authorization": client.http.headers["authorization"]})
     assert (old.status_code, old.json()["error"]["details"][0]["reason"]) == (400, "VERSION_NOT_SUPPORTED")
     assert client.http.get(f"{client.base}/nowhere").status_code == 404

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from end_to_end.errands import PATIENCE_S
+from end_to_end.tasks import PATIENCE_S
 from proof.processes.stack import Stack
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("O-9"), pytest.mark.needs("a2a-sdk")]

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from channels.post_server import Posted, PostServer, post_server
 from end_to_end.conftest import CONFIG
-from end_to_end.errands import PATIENCE_S, new_key
+from end_to_end.tasks import PATIENCE_S, new_key
 from proof.processes.fork_server import ForkServer
 from proof.processes.stack import Stack
 
@@ -99,7 +99,7 @@ async def granted(stack: Stack, text: str) -> None:
 
 
 @pytest.mark.parametrize("binding", ["JSONRPC", "HTTP+JSON"])
-async def test_a_client_is_notified_of_each_change_and_of_nothing_that_the_agent_wrote(
+async def test_a_push_client_receives_each_state_change_and_no_agent_text(
     stack: Stack, workspace: Path, binding: str
 ) -> None:
     from a2a.types import a2a_pb2 as a2a
@@ -134,7 +134,7 @@ async def test_a_client_is_notified_of_each_change_and_of_nothing_that_the_agent
     assert stack.get("/v1/webhooks/deliveries")["deliveries"] == []
 
 
-async def test_configs_are_set_listed_replaced_and_deleted_by_those_who_may_command(
+async def test_keys_that_may_command_set_list_replace_and_delete_push_configs(
     stack: Stack, workspace: Path
 ) -> None:
     from a2a.types import a2a_pb2 as a2a
@@ -183,7 +183,7 @@ async def test_configs_are_set_listed_replaced_and_deleted_by_those_who_may_comm
     assert sorted(steps) == ["subscribed"] * 5 + ["unsubscribed"] * 4
 
 
-async def test_what_a_dead_gateway_had_not_notified_is_notified_by_the_next_one(stack: Stack, workspace: Path) -> None:
+async def test_the_next_gateway_sends_the_notifications_that_a_dead_one_did_not(stack: Stack, workspace: Path) -> None:
     from a2a.types import a2a_pb2 as a2a
 
     async with post_server() as receiver, client_of(stack, "JSONRPC") as client:
@@ -203,7 +203,7 @@ async def test_what_a_dead_gateway_had_not_notified_is_notified_by_the_next_one(
         assert [one for one in states(receiver) if one in ENDS] == ["TASK_STATE_COMPLETED"]
 
 
-async def test_tasks_are_listed_by_their_last_change_in_pages(stack: Stack, workspace: Path) -> None:
+async def test_tasks_are_listed_in_pages_by_their_last_change(stack: Stack, workspace: Path) -> None:
     from a2a.types import a2a_pb2 as a2a
 
     async with client_of(stack, "JSONRPC") as client:

@@ -30,9 +30,9 @@ def door(request: pytest.FixtureRequest) -> Door:
 
 async def pending(gateway: AsyncInterlock, session_key: str) -> Approval:
     async with asyncio.timeout(PATIENCE_S):
-        async for heard in gateway.events.follow():
-            if isinstance(heard, StreamEvent) and heard.data.event == "approval" and heard.data.state == "pending":
-                found = await gateway.approvals.get(heard.data.id)
+        async for event in gateway.events.follow():
+            if isinstance(event, StreamEvent) and event.data.event == "approval" and event.data.state == "pending":
+                found = await gateway.approvals.get(event.data.id)
                 shown = await gateway.sessions.get(found.session_id)
                 if shown.session_key == session_key and found.state == "pending":
                     return found
@@ -40,7 +40,7 @@ async def pending(gateway: AsyncInterlock, session_key: str) -> Approval:
 
 
 @pytest.mark.req("O-1")
-async def test_initialize_needs_no_gateway_and_the_rest_says_that_there_is_none() -> None:
+async def test_initialize_works_without_a_gateway_and_other_methods_report_that_it_is_missing() -> None:
     def absent() -> AsyncInterlock:
         raise DoorError(AUTH_REQUIRED, "No gateway runs here. Start one with: interlock up")
 
@@ -59,7 +59,7 @@ async def test_initialize_needs_no_gateway_and_the_rest_says_that_there_is_none(
 
 
 @pytest.mark.req("O-7", "O-2", "O-3", "O-4")
-async def test_a_prompt_runs_after_a_yes_to_the_digest_that_was_shown(
+async def test_a_prompt_runs_after_a_grant_of_the_digest_that_was_shown(
     door: Door, stack: Stack, workspace: Path
 ) -> None:
     async with door(stack) as at:
@@ -82,7 +82,7 @@ async def test_a_prompt_runs_after_a_yes_to_the_digest_that_was_shown(
 
 
 @pytest.mark.req("O-7", "O-4")
-async def test_a_no_in_the_editor_is_a_vote_and_nothing_runs(door: Door, stack: Stack, workspace: Path) -> None:
+async def test_a_denial_in_the_editor_is_a_vote_and_nothing_runs(door: Door, stack: Stack, workspace: Path) -> None:
     async with door(stack, answer=lambda asked: "deny") as at:
         session = await at.new(workspace)
         await asyncio.wait_for(at.prompt(session, "touch made"), PATIENCE_S)
@@ -92,7 +92,7 @@ async def test_a_no_in_the_editor_is_a_vote_and_nothing_runs(door: Door, stack: 
 
 
 @pytest.mark.req("O-7", "O-4")
-async def test_a_cancelled_question_is_no_vote_and_somebody_else_may_decide(
+async def test_a_cancelled_question_is_not_a_vote_and_others_can_still_decide(
     door: Door, stack: Stack, workspace: Path
 ) -> None:
     async with door(stack, answer=lambda asked: None) as at, client(stack) as gateway:
@@ -109,7 +109,7 @@ async def test_a_cancelled_question_is_no_vote_and_somebody_else_may_decide(
 
 
 @pytest.mark.req("O-7", "O-4")
-async def test_an_approval_that_is_decided_elsewhere_is_withdrawn_from_the_editor(
+async def test_an_approval_that_another_client_decided_is_withdrawn_from_the_editor(
     door: Door, stack: Stack, workspace: Path
 ) -> None:
     async with door(stack, answer=None) as at, client(stack) as gateway:
@@ -125,7 +125,7 @@ async def test_an_approval_that_is_decided_elsewhere_is_withdrawn_from_the_edito
 
 
 @pytest.mark.req("O-7", "O-4")
-async def test_a_command_that_is_held_as_a_whole_is_asked_about_in_the_same_way(
+async def test_a_command_that_needs_approval_before_it_starts_is_asked_about_in_the_editor(
     door: Door, stack: Stack, workspace: Path
 ) -> None:
     async with door(stack, agent="guarded", answer=lambda asked: "deny") as at:
@@ -139,7 +139,7 @@ async def test_a_command_that_is_held_as_a_whole_is_asked_about_in_the_same_way(
 
 
 @pytest.mark.req("O-7", "O-4")
-async def test_a_key_that_may_not_vote_is_shown_who_decides(door: Door, stack: Stack, workspace: Path) -> None:
+async def test_a_key_that_may_not_vote_sees_who_decides(door: Door, stack: Stack, workspace: Path) -> None:
     async with client(stack) as gateway:
         made = await gateway.keys.make(Actor(type="user", id="somebody"), ["operator"])
         async with door(stack, key=made.key) as at:
@@ -155,7 +155,7 @@ async def test_a_key_that_may_not_vote_is_shown_who_decides(door: Door, stack: S
 
 
 @pytest.mark.req("O-7", "O-3")
-async def test_cancel_ends_the_prompt_and_a_failure_names_its_code(door: Door, stack: Stack, workspace: Path) -> None:
+async def test_cancel_ends_the_prompt_and_a_failure_has_its_code(door: Door, stack: Stack, workspace: Path) -> None:
     async with door(stack, answer=None) as at:
         session = await at.new(workspace)
         prompted = at.prompt(session, "sleep 60")
@@ -178,7 +178,7 @@ async def test_cancel_ends_the_prompt_and_a_failure_names_its_code(door: Door, s
     ("shell", "/nowhere", "outside the runner's roots"), ("shell", "relative", "absolute path"),
     ("ghost", None, "No runner that is online offers the agent ghost"), (None, None, "Which agent"),
 ])
-async def test_a_session_that_cannot_work_is_refused_with_the_remedy(
+async def test_a_session_that_cannot_run_is_refused_with_a_remedy(
     door: Door, stack: Stack, workspace: Path, agent: str | None, cwd: str | None, sentence: str
 ) -> None:
     async with door(stack, agent=agent) as at:
@@ -187,7 +187,7 @@ async def test_a_session_that_cannot_work_is_refused_with_the_remedy(
 
 
 @pytest.mark.req("O-2")
-async def test_mcp_servers_of_the_editor_are_named_and_not_started(
+async def test_mcp_servers_of_the_editor_are_named_but_not_started(
     stack: Stack, workspace: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     server = {"name": "sql", "command": str(workspace / "evil"), "args": [], "env": []}
@@ -199,7 +199,7 @@ async def test_mcp_servers_of_the_editor_are_named_and_not_started(
 
 
 @pytest.mark.req("O-7", "O-5")
-async def test_another_editor_loads_the_conversation_and_follows_what_goes_on(
+async def test_a_second_editor_loads_the_conversation_and_follows_the_running_turn(
     door: Door, stack: Stack, workspace: Path
 ) -> None:
     async with door(stack) as first, door(stack) as second:
@@ -261,7 +261,7 @@ async def test_slash_commands_are_answered_by_the_door(door: Door, stack: Stack,
 
 @pytest.mark.req("O-6")
 @pytest.mark.parametrize(("on_exit", "state"), [("detach", "succeeded"), ("cancel", "canceled")])
-async def test_an_editor_that_leaves_lets_the_work_go_on_or_ends_it(
+async def test_work_continues_or_ends_when_the_editor_leaves(
     stack: Stack, workspace: Path, on_exit: OnExit, state: str
 ) -> None:
     async with client(stack) as gateway:
@@ -280,7 +280,7 @@ async def test_an_editor_that_leaves_lets_the_work_go_on_or_ends_it(
 
 
 @pytest.mark.req("O-6")
-async def test_a_gateway_that_is_killed_in_mid_turn_is_followed_again_and_the_turn_ends_once(
+async def test_after_a_gateway_is_killed_in_mid_turn_the_editor_follows_and_the_turn_ends_once(
     stack: Stack, workspace: Path
 ) -> None:
     async with editor(stack, answer=None) as at:
@@ -303,7 +303,7 @@ async def test_a_gateway_that_is_killed_in_mid_turn_is_followed_again_and_the_tu
 
 
 @pytest.mark.req("O-7", "O-5", "O-6")
-async def test_a_websocket_that_breaks_in_mid_turn_leaves_the_turn_and_its_text_to_the_next_one(
+async def test_after_a_broken_websocket_the_next_connection_gets_the_turn_and_its_text(
     stack: Stack, workspace: Path
 ) -> None:
     first = Editor(None)
@@ -345,7 +345,7 @@ async def test_a_question_that_was_closed_is_answered_by_a_slash_command(
 
 
 @pytest.mark.req("O-7")
-async def test_the_python_client_of_acp_works_over_its_own_websocket(stack: Stack, workspace: Path) -> None:
+async def test_acps_python_client_works_over_its_own_websocket(stack: Stack, workspace: Path) -> None:
     from acp import connect_to_agent, schema
     from acp.helpers import text_block
     from acp.ws import create_websocket_stream

@@ -49,7 +49,7 @@ async def test_a_prompt_runs_and_its_output_is_shown(stack: Stack, workspace: Pa
     assert "[done] end_turn" in ran.out
 
 
-async def test_what_it_allows_and_denies_is_a_vote(stack: Stack, workspace: Path) -> None:
+async def test_a_permission_that_acpx_allows_or_denies_is_a_vote(stack: Stack, workspace: Path) -> None:
     allowed = await acpx(stack, workspace, "--approve-all", "exec", "touch made")
     denied = await acpx(stack, workspace, "--deny-all", "exec", "touch denied")
     assert (allowed.status, denied.status) == (0, 5), allowed.err + denied.err
@@ -60,7 +60,7 @@ async def test_what_it_allows_and_denies_is_a_vote(stack: Stack, workspace: Path
     assert votes == {"$ touch made": ["grant"], "$ touch denied": ["deny"]}
 
 
-async def test_a_session_goes_on_and_is_listed(stack: Stack, workspace: Path) -> None:
+async def test_a_session_continues_and_is_listed(stack: Stack, workspace: Path) -> None:
     assert (await acpx(stack, workspace, "sessions", "new")).status == 0
     for words in ("one", "two"):
         ran = await acpx(stack, workspace, "prompt", f"echo {words} # free")

@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from end_to_end.errands import PATIENCE_S, Errand, body, new_key, submit, watching
+from end_to_end.tasks import PATIENCE_S, SubmittedTask, body, new_key, submit, watching
 from interlock.command.audit.audit_check import Tampering, verify
 from interlock.gateway.audit.signing_key import PUBLIC_NAME, load_public_key
 from proof.processes.stack import Stack
@@ -17,15 +17,15 @@ from proof.recovery.random_kills import TERMINAL
 
 
 @pytest.fixture(scope="module")
-def done(stack: Stack) -> list[Errand]:
+def done(stack: Stack) -> list[SubmittedTask]:
     """Commands that ended in every way that there is."""
     place = stack.workspace / "audited"
     place.mkdir()
-    errands: list[Errand] = []
+    tasks: list[SubmittedTask] = []
 
-    def give(agent: str, text: str, timeout_ms: int | None = None) -> Errand:
-        errands.append(submit(stack, agent, text, workspace=place, timeout_ms=timeout_ms))
-        return errands[-1]
+    def give(agent: str, text: str, timeout_ms: int | None = None) -> SubmittedTask:
+        tasks.append(submit(stack, agent, text, workspace=place, timeout_ms=timeout_ms))
+        return tasks[-1]
 
     give("shell", "echo allowed # free")
     give("shell", "echo denied by policy # never")
@@ -41,19 +41,19 @@ def done(stack: Stack) -> list[Errand]:
     canceled = give("misbehaving", "text:on wait")
     with watching(canceled) as viewer:
         viewer.until_text("on")
-    errands.append(canceled.cancel())
+    tasks.append(canceled.cancel())
     voided = give("misbehaving", "ask")
     voided.approval()
-    errands.append(voided.cancel())
+    tasks.append(voided.cancel())
     held = give("guarded", "text")
     held.approval()
-    errands.append(held.cancel())
+    tasks.append(held.cancel())
     assert stack.post("/v1/commands", body("prisoner", "text"), new_key()).status_code == 403
-    for errand in errands:
-        errand.ended()
-    ends = Counter(errand.command()["state"] for errand in errands)
+    for task in tasks:
+        task.ended()
+    ends = Counter(task.command()["state"] for task in tasks)
     assert ends.keys() == TERMINAL - {"expired"}, ends
-    return errands
+    return tasks
 
 
 def exported(stack: Stack) -> list[bytes]:
@@ -64,7 +64,7 @@ def exported(stack: Stack) -> list[bytes]:
 
 
 @pytest.mark.req("U-1", "U-2", "U-5")
-def test_the_export_verifies_and_a_flipped_byte_does_not(stack: Stack, done: list[Errand]) -> None:
+def test_the_export_verifies_and_one_with_a_flipped_byte_does_not(stack: Stack, done: list[SubmittedTask]) -> None:
     lines, key = exported(stack), load_public_key(stack.state / PUBLIC_NAME)
 
     report = verify(lines, key)
@@ -81,16 +81,16 @@ def test_the_export_verifies_and_a_flipped_byte_does_not(stack: Stack, done: lis
 
 @pytest.mark.req("U-1", "C-0", "P-5")
 def test_each_transition_of_a_command_and_of_an_approval_has_exactly_one_record(
-    stack: Stack, done: list[Errand]
+    stack: Stack, done: list[SubmittedTask]
 ) -> None:
     records = [json.loads(line)["record"] for line in exported(stack)[:-1]]
-    told: Counter[tuple[str, str | None, str | None]] = Counter()
-    for errand in done:
-        for event in errand.status():
+    recorded: Counter[tuple[str, str | None, str | None]] = Counter()
+    for task in done:
+        for event in task.status():
             if event["event"] == "state":
-                told[errand.id, event.get("previous"), event["state"]] += 1
+                recorded[task.id, event.get("previous"), event["state"]] += 1
             elif event["event"] == "approval":
-                told[event["approval_id"], None, event["approval_state"]] += 1
+                recorded[event["approval_id"], None, event["approval_state"]] += 1
     written: Counter[tuple[str, str | None, str | None]] = Counter()
     for record in records:
         if "to" not in record["meta"]:
@@ -98,19 +98,19 @@ def test_each_transition_of_a_command_and_of_an_approval_has_exactly_one_record(
         subject = record.get("approval_id") or record["command_id"]
         written[subject, record["meta"].get("from"), record["meta"]["to"]] += 1
 
-    assert written == told
-    assert set(told.values()) == {1}
+    assert written == recorded
+    assert set(recorded.values()) == {1}
     actions = Counter(record["action"] for record in records)
     assert actions["vote"] == 4
     assert actions["tool_denied"] == 1
-    assert actions["reject"] >= 3  # Policy's no to a command, a person's to a command and to a tool call.
+    assert actions["reject"] >= 3  # A policy denies a command; a person denies a command and a tool call.
 
 
 @pytest.mark.req("U-1", "U-4", "K-4")
-def test_no_record_holds_what_was_said(stack: Stack, done: list[Errand], tmp_path: Path) -> None:
-    # What may be erased stands beside the record, and only a commitment to it within.
+def test_audit_records_contain_no_conversation_text(stack: Stack, done: list[SubmittedTask], tmp_path: Path) -> None:
+    # Erasable values are stored beside the record, which contains only a commitment to them.
     log = b"".join(line[line.index(b'"record":'):] for line in exported(stack)[:-1])
 
-    for said in (b"nobody answered", b"echo", str(stack.workspace).encode(), b"127.0.0.1",
-                 (stack.state / "owner.key").read_bytes().strip(), stack.token.read_bytes()):
-        assert said not in log
+    for private in (b"nobody answered", b"echo", str(stack.workspace).encode(), b"127.0.0.1",
+                    (stack.state / "owner.key").read_bytes().strip(), stack.token.read_bytes()):
+        assert private not in log

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from end_to_end.errands import submit
+from end_to_end.tasks import submit
 from interlock.app.state_backup import restore_backup, write_backup
 from proof.processes.fork_server import ForkServer
 from proof.processes.stack import Stack
@@ -25,7 +25,9 @@ command = 'echo [a-z0-9 ]+'
 
 
 @pytest.mark.req("Y-15")
-def test_a_backup_under_load_restores_what_was_acknowledged_and_starts(tmp_path: Path, fork_server: ForkServer) -> None:
+def test_a_backup_under_load_restores_every_acknowledged_command_and_starts(
+    tmp_path: Path, fork_server: ForkServer
+) -> None:
     place = tmp_path / "stack"
     place.mkdir()
     stack = Stack(place, CONFIG, fork_server, on_file=True)
@@ -34,9 +36,9 @@ def test_a_backup_under_load_restores_what_was_acknowledged_and_starts(tmp_path:
 
     def work() -> None:
         while not stopping.is_set():
-            errand = submit(stack, "shell", f"echo number {len(acknowledged)}", workspace=stack.workspace)
-            acknowledged.append(errand.id)
-            errand.ended()
+            task = submit(stack, "shell", f"echo number {len(acknowledged)}", workspace=stack.workspace)
+            acknowledged.append(task.id)
+            task.ended()
 
     try:
         stack.up()

@@ -14,12 +14,12 @@ import httpx2
 import pytest
 from websockets.exceptions import InvalidStatus
 
-from end_to_end.errands import PATIENCE_S, Errand, body, healthy, new_key, submit
 from end_to_end.rogue import AGENT, Rogue
+from end_to_end.tasks import PATIENCE_S, SubmittedTask, body, healthy, new_key, submit
 from proof.processes.fork_server import ForkServer
 from proof.processes.stack import Stack
 
-pytestmark = pytest.mark.usefixtures("standing_up")
+pytestmark = pytest.mark.usefixtures("healthy_gateway")
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory, fork_server: ForkServer) -
 
 
 @pytest.fixture
-def standing_up(gateway: Stack) -> Iterator[None]:
+def healthy_gateway(gateway: Stack) -> Iterator[None]:
     """After each test the same process still answers."""
     process = gateway.processes["gateway"]
     yield
@@ -83,7 +83,7 @@ def test_a_hostile_body(gateway: Stack, name: str) -> None:
     with Rogue(gateway) as rogue:  # An agent is there to take it, so that nothing else is what is wrong.
         rogue.hello(agents=[{"agent_id": "shell", "adapter": "acp", "adapter_type": "process", "permission": "asks",
                              "context_owner": "agent"}])
-        rogue.hear("x-interlock.welcome")
+        rogue.receive("x-interlock.welcome")
         answer = httpx2.post(gateway.url + "/v1/commands", content=BODIES[name], timeout=PATIENCE_S, headers={
             **gateway.headers, "Idempotency-Key": new_key(), "Content-Type": "application/json"})
 
@@ -138,12 +138,12 @@ def test_hostile_headers(gateway: Stack, headers: dict[str, str], status: int) -
     b"\x00\x01\x02\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"GET /healthz HTTP/1.1\r\n\r\n",
     b"POST /v1/commands HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: -1\r\n\r\n",
     b"GET /rawp HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"])
-def test_what_is_no_proper_request(gateway: Stack, sent: bytes) -> None:
+def test_a_malformed_request_is_refused(gateway: Stack, sent: bytes) -> None:
     with socket.create_connection(("127.0.0.1", gateway.port), PATIENCE_S) as connection:
         connection.sendall(sent)
         connection.shutdown(socket.SHUT_WR)
-        said = connection.recv(65_536)
-    assert said == b"" or b" 4" in said.split(b"\r\n")[0]
+        received = connection.recv(65_536)
+    assert received == b"" or b" 4" in received.split(b"\r\n")[0]
 
 
 @pytest.mark.req("L-2", "L-3", "W-2")
@@ -168,7 +168,7 @@ def test_a_hello_that_is_not_accepted(gateway: Stack, changes: dict[str, Any], c
 @pytest.mark.req("L-4")
 @pytest.mark.parametrize("first", [
     "garbage", "{}", '{"type":"x-interlock.heartbeat","message_id":"1","payload":{"agents":[]}}'])
-def test_what_comes_before_hello_ends_the_link(gateway: Stack, first: str) -> None:
+def test_a_frame_before_hello_ends_the_link(gateway: Stack, first: str) -> None:
     with Rogue(gateway) as rogue:
         rogue.raw(first)
 
@@ -180,7 +180,7 @@ def rogue(gateway: Stack) -> Iterator[Rogue]:
     """A rogue that was welcomed."""
     with Rogue(gateway) as rogue:
         rogue.hello()
-        rogue.hear("x-interlock.welcome")
+        rogue.receive("x-interlock.welcome")
         yield rogue
 
 
@@ -188,7 +188,7 @@ def rogue(gateway: Stack) -> Iterator[Rogue]:
 @pytest.mark.parametrize(("message", "code"), [
     ("garbage", 1003), ("[]", 1003), ('{"type":7}', 1003), (b"\xff\xfe", 1003), ("[" * 50_000, 1003),
     ("x" * 1_100_000, 1009)])
-def test_a_message_that_is_no_frame_ends_the_link_and_nothing_else(
+def test_a_message_that_is_not_a_frame_ends_only_the_link(
     rogue: Rogue, message: str | bytes, code: int
 ) -> None:
     rogue.raw(message)
@@ -200,18 +200,18 @@ def test_a_message_that_is_no_frame_ends_the_link_and_nothing_else(
 @pytest.mark.parametrize("message", [
     '{"type":"x-interlock.heartbeat","message_id":"1","payload":{"agents":7}}', '{"type":"x","payload":{}}',
     '{"type":"session.usage","message_id":"1","payload":{}}', '{"type":"session.usage","seq":1,"payload":{}}'])
-def test_a_frame_that_names_no_session_is_passed_over(gateway: Stack, rogue: Rogue, message: str) -> None:
+def test_a_frame_without_a_session_is_ignored(gateway: Stack, rogue: Rogue, message: str) -> None:
     rogue.raw(message)
 
-    errand = _begun(gateway, rogue, welcomed=True)
-    rogue.ended(errand.session_id, rogue.started(errand.session_id))
-    assert errand.ended()["state"] == "succeeded"
+    task = _begun(gateway, rogue, welcomed=True)
+    rogue.ended(task.session_id, rogue.started(task.session_id))
+    assert task.ended()["state"] == "succeeded"
 
 
 @pytest.mark.req("E-1", "W-1", "T-4", "W-2", "D-1")
-def test_frames_that_do_not_fit_are_refused_and_the_link_and_the_turn_go_on(gateway: Stack, rogue: Rogue) -> None:
-    errand = submit(gateway, AGENT, "be yourself", workspace="/")
-    session = errand.session_id
+def test_frames_that_do_not_fit_are_refused_and_the_link_and_the_turn_continue(gateway: Stack, rogue: Rogue) -> None:
+    task = submit(gateway, AGENT, "be yourself", workspace="/")
+    session = task.session_id
     rogue.opened(session)
     turn = rogue.started(session)
     hostile: list[tuple[str, Any, str]] = [
@@ -232,56 +232,56 @@ def test_frames_that_do_not_fit_are_refused_and_the_link_and_the_turn_go_on(gate
         ("session.turn.start", {"turn_id": str(uuid.uuid4()), "turn_index": 9}, "PROMPT_IN_PROGRESS"),
     ]
     for kind, payload, code in hostile:
-        sent = rogue.say(kind, payload, session)
-        answer = rogue.hear("session.error", session)
+        sent = rogue.send_frame(kind, payload, session)
+        answer = rogue.receive("session.error", session)
         assert (answer["payload"]["error_code"], answer["payload"]["fatal"]) == (code, False), kind
         assert answer["metadata"]["in_reply_to"] == sent["message_id"]
         assert answer["payload"]["message"]
-    rogue.say("agent.strange.thing", {"any": "thing"}, session)  # Of a type that no one knows: kept and relayed.
-    rogue.say("x-vendor.odd", {"more": [1]}, session)
-    rogue.say("agent.text.done", {"turn_id": turn, "block_id": "b", "text": "after all"}, session)
+    rogue.send_frame("agent.strange.thing", {"any": "thing"}, session)  # Of a type that no one knows: kept and relayed.
+    rogue.send_frame("x-vendor.odd", {"more": [1]}, session)
+    rogue.send_frame("agent.text.done", {"turn_id": turn, "block_id": "b", "text": "after all"}, session)
     rogue.ended(session, turn)
 
-    assert errand.ended()["state"] == "succeeded"
-    assert errand.text() == "after all"
-    assert len([event for event in errand.frames() if event["kind"] == "refused"]) == len(hostile)
-    assert errand.sent("x-vendor.odd")[0]["payload"] == {"more": [1]}
-    assert errand.sent("agent.strange.thing")[0]["payload"] == {"any": "thing"}
+    assert task.ended()["state"] == "succeeded"
+    assert task.text() == "after all"
+    assert len([event for event in task.frames() if event["kind"] == "refused"]) == len(hostile)
+    assert task.sent("x-vendor.odd")[0]["payload"] == {"more": [1]}
+    assert task.sent("agent.strange.thing")[0]["payload"] == {"any": "thing"}
 
 
 @pytest.mark.req("E-3", "D-1", "E-4")
-def test_a_repetition_is_no_second_frame_and_a_gap_is_repaired_by_a_new_link(gateway: Stack) -> None:
+def test_a_repeated_frame_is_ignored_and_a_gap_is_repaired_by_a_new_link(gateway: Stack) -> None:
     with Rogue(gateway) as rogue:
         rogue.hello()
-        errand = _begun(gateway, rogue)
-        session, turn = errand.session_id, rogue.started(errand.session_id)
+        task = _begun(gateway, rogue)
+        session, turn = task.session_id, rogue.started(task.session_id)
         text = {"turn_id": turn, "block_id": "b", "text": "once"}
-        first = rogue.say("agent.text.done", text, session)
+        first = rogue.send_frame("agent.text.done", text, session)
         for _ in range(3):
             rogue.raw(json.dumps(first))
-        rogue.say("agent.text.done", {**text, "block_id": "c"}, session, seq=first["seq"] + 5)
+        rogue.send_frame("agent.text.done", {**text, "block_id": "c"}, session, seq=first["seq"] + 5)
         assert rogue.closed() == 4409
     with Rogue(gateway) as rogue:
         rogue.hello(sessions=[{"session_id": session, "last_seq_sent": first["seq"], "control_seq": 2,
                                "state": "running"}])
-        welcome = rogue.hear("x-interlock.welcome")
+        welcome = rogue.receive("x-interlock.welcome")
         assert {known["session_id"]: known["last_durable_seq"] for known in welcome["payload"]["sessions"]} == {
             session: first["seq"]}
         rogue.seqs[session] = itertools.count(first["seq"] + 1)
         rogue.ended(session, turn)
-        assert errand.ended()["state"] == "succeeded"
-    assert errand.text() == "once"
+        assert task.ended()["state"] == "succeeded"
+    assert task.text() == "once"
 
 
 @pytest.mark.req("E-3", "W-2", "K-1")
-def test_a_session_that_is_not_the_runners_is_not_written_to(gateway: Stack, rogue: Rogue) -> None:
+def test_a_runner_cannot_write_to_a_session_of_another_runner(gateway: Stack, rogue: Rogue) -> None:
     nobodys = "00000000-0000-4000-8000-000000000000"
-    rogue.say("agent.text.done", {"turn_id": "t", "block_id": "b", "text": "x"}, nobodys)
-    rogue.say("session.closed", {"reason": "x"}, nobodys)
-    errand = _begun(gateway, rogue, welcomed=True)
-    rogue.ended(errand.session_id, rogue.started(errand.session_id))
+    rogue.send_frame("agent.text.done", {"turn_id": "t", "block_id": "b", "text": "x"}, nobodys)
+    rogue.send_frame("session.closed", {"reason": "x"}, nobodys)
+    task = _begun(gateway, rogue, welcomed=True)
+    rogue.ended(task.session_id, rogue.started(task.session_id))
 
-    assert errand.ended()["state"] == "succeeded"
+    assert task.ended()["state"] == "succeeded"
     assert httpx2.get(f"{gateway.url}/v1/sessions/{nobodys}", headers=gateway.headers).status_code == 404
 
 
@@ -293,13 +293,13 @@ def test_a_session_that_is_not_the_runners_is_not_written_to(gateway: Stack, rog
     {"frames": [{"type": "session.history", "payload": {}}], "last_sync_timestamp": "", "last_message_id": "",
      "buffer_status": {"policy_applied": "RING", "truncated": False}}])
 def test_a_hostile_history(gateway: Stack, rogue: Rogue, history: dict[str, Any]) -> None:
-    errand = _begun(gateway, rogue, welcomed=True)
-    rogue.say("session.history", history, errand.session_id, seq=None)
+    task = _begun(gateway, rogue, welcomed=True)
+    rogue.send_frame("session.history", history, task.session_id, seq=None)
     if history.get("frames", "all") != "all":
         assert rogue.closed() == 1003
     else:
-        assert rogue.hear("session.error", errand.session_id)["payload"]["error_code"] == "INVALID_FRAME"
-    errand.cancel()
+        assert rogue.receive("session.error", task.session_id)["payload"]["error_code"] == "INVALID_FRAME"
+    task.cancel()
 
 
 def _present(gateway: Stack) -> None:
@@ -312,10 +312,10 @@ def _present(gateway: Stack) -> None:
     raise AssertionError("the rogue was not seen")
 
 
-def _begun(gateway: Stack, rogue: Rogue, *, welcomed: bool = False) -> Errand:
+def _begun(gateway: Stack, rogue: Rogue, *, welcomed: bool = False) -> SubmittedTask:
     if not welcomed:
-        rogue.hear("x-interlock.welcome")
+        rogue.receive("x-interlock.welcome")
     _present(gateway)
-    errand = submit(gateway, AGENT, "be yourself", workspace="/")
-    rogue.opened(errand.session_id)
-    return errand
+    task = submit(gateway, AGENT, "be yourself", workspace="/")
+    rogue.opened(task.session_id)
+    return task

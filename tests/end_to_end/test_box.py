@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from end_to_end.errands import submit
+from end_to_end.tasks import submit
 from proof.processes.stack import Stack
 from this_host import HOST
 
@@ -40,11 +40,11 @@ def test_an_approved_script_cannot_answer_the_next_approval(stack: Stack, worksp
         {sys.executable} ask.py {url}/v1/approvals
     """)
 
-    errand = submit(stack, f"free-{kind}", "sh attempt.sh # free", workspace=workspace)
-    assert errand.ended()["state"] == "succeeded"
-    assert errand.sent("session.capabilities")[0]["payload"]["box"]["walls"] == kind
+    task = submit(stack, f"free-{kind}", "sh attempt.sh # free", workspace=workspace)
+    assert task.ended()["state"] == "succeeded"
+    assert task.sent("session.capabilities")[0]["payload"]["box"]["walls"] == kind
 
-    output = errand.sent("tool.invoke.result")[0]["payload"]["output"]
+    output = task.sent("tool.invoke.result")[0]["payload"]["output"]
     assert output.count("not approved") == 2
     assert (state / "owner.key").read_text().strip() not in output
     assert "PATH=" not in output
@@ -55,11 +55,11 @@ def test_an_approved_script_cannot_answer_the_next_approval(stack: Stack, worksp
 
 
 @pytest.mark.req("H-15")
-def test_the_approval_says_behind_which_walls_its_agent_is(stack: Stack, workspace: Path) -> None:
-    errand = submit(stack, "shell", "echo x > x", workspace=workspace)
-    approval = errand.approval()
-    errand.vote("deny", approval)
-    errand.ended()
+def test_the_approval_names_the_walls_around_its_agent(stack: Stack, workspace: Path) -> None:
+    task = submit(stack, "shell", "echo x > x", workspace=workspace)
+    approval = task.approval()
+    task.vote("deny", approval)
+    task.ended()
 
     assert approval["box"] == {"walls": HOST.kinds[0]}
     offered = [agent for node in stack.get("/v1/edge/nodes")["nodes"] for agent in node["agents"]]
@@ -67,15 +67,15 @@ def test_the_approval_says_behind_which_walls_its_agent_is(stack: Stack, workspa
 
 
 @pytest.mark.req("H-15")
-def test_a_program_that_never_asks_is_held_to_reading_by_the_wall(stack: Stack, workspace: Path) -> None:
+def test_the_wall_keeps_a_program_that_never_asks_read_only(stack: Stack, workspace: Path) -> None:
     (workspace / "there").write_text("as it was")
-    errand = submit(stack, "sh", "cat there; echo x > there; echo x > new; echo over", workspace=workspace,
-                    workspace_access="ro")
-    errand.vote("grant", errand.approval())
+    task = submit(stack, "sh", "cat there; echo x > there; echo x > new; echo over", workspace=workspace,
+                  workspace_access="ro")
+    task.vote("grant", task.approval())
 
-    ended = errand.ended()
+    ended = task.ended()
     assert (ended["state"], ended.get("error")) == ("succeeded", None)
-    assert errand.text().startswith("as it was")
+    assert task.text().startswith("as it was")
     assert [entry.name for entry in workspace.iterdir()] == ["there"]
     assert (workspace / "there").read_text() == "as it was"
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from end_to_end.conftest import AGENTS, CONFIG
-from end_to_end.errands import PATIENCE_S, submit, watching
 from end_to_end.severed import Stretch
+from end_to_end.tasks import PATIENCE_S, submit, watching
 from proof.processes.fork_server import ForkServer
 from proof.processes.stack import Stack
 
@@ -35,10 +35,10 @@ def unbuffered(
 
 
 @pytest.mark.req("D-3", "D-4", "D-2", "S-3")
-def test_what_none_loses_is_told_on_the_stream_and_in_the_result(unbuffered: tuple[Stack, Stretch]) -> None:
+def test_an_output_loss_is_reported_on_the_stream_and_in_the_result(unbuffered: tuple[Stack, Stretch]) -> None:
     stack, stretch = unbuffered
-    errand = submit(stack, "free", SAYING, workspace=stack.workspace)
-    with watching(errand) as viewer:
+    task = submit(stack, "free", SAYING, workspace=stack.workspace)
+    with watching(task) as viewer:
         viewer.until_text("before\n")
         stretch.cut()
         viewer.until(lambda event: event.get("notice", {}).get("code") == "Detached")
@@ -46,14 +46,14 @@ def test_what_none_loses_is_told_on_the_stream_and_in_the_result(unbuffered: tup
         (stack.workspace / "go").touch()
         stack.until(lambda: (stack.workspace / "said").exists())
         stretch.repair()
-        told = viewer.until(lambda event: event.get("notice", {}).get("code") == "Truncated")["notice"]
-        ended = errand.ended()
-    stream = stack.pages(f"/v1/sessions/{errand.session_id}/frames", "events", view="raw")
+        loss = viewer.until(lambda event: event.get("notice", {}).get("code") == "Truncated")["notice"]
+        ended = task.ended()
+    stream = stack.pages(f"/v1/sessions/{task.session_id}/frames", "events", view="raw")
     seqs = [event["frame"]["seq"] for event in stream if event.get("kind") == "C"]
     missing = set(range(1, max(seqs) + 1)) - set(seqs)
-    assert told["lost_frame_count"] == len(missing) > 0
+    assert loss["lost_frame_count"] == len(missing) > 0
     assert ended["state"] == "succeeded"
     kept = [notice for notice in ended["result"]["output"]["notices"] if notice["code"] == "Truncated"]
     assert [notice["lost_frame_count"] for notice in kept] == [len(missing)]
-    again = submit(stack, "free", AFTER, session_id=errand.session_id)
+    again = submit(stack, "free", AFTER, session_id=task.session_id)
     assert again.ended()["state"] == "succeeded"

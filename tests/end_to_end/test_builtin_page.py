@@ -24,7 +24,7 @@ def model() -> Generator[ModelServer]:
 
 
 @pytest.mark.req("B-1", "G-3", "G-7")
-def test_the_page_does_what_it_says(model: ModelServer, fork_server: ForkServer, tmp_path: Path) -> None:
+def test_the_page_does_what_it_describes(model: ModelServer, fork_server: ForkServer, tmp_path: Path) -> None:
     page = PAGE.read_text("utf-8")
     typed = [line[2:] for line in page.splitlines() if line.startswith("$ interlock run builtin")]
     typed += [line for line in page.splitlines() if line.startswith("interlock run builtin")]
@@ -36,8 +36,8 @@ def test_the_page_does_what_it_says(model: ModelServer, fork_server: ForkServer,
     environment = clean | {"INTERLOCK_STATE": str(tmp_path / "state")}
     started = environment | {"ANTHROPIC_API_KEY": "the key", "ANTHROPIC_BASE_URL": model.url}
     with fork_server.at_work(["up", "--port", "0"], place, environment=started) as up:
-        said = "".join(iter(up.stderr.readline, "Ctrl-C ends all of it.\n"))
-        assert "agents: builtin, shell" in said or "agents: shell, builtin" in said
+        printed = "".join(iter(up.stderr.readline, "Ctrl-C ends all of it.\n"))
+        assert "agents: builtin, shell" in printed or "agents: shell, builtin" in printed
         for line in typed:
             words = shlex.split(line)[1:]
             ran = fork_server.run(words, place, environment=environment, timeout=PATIENCE_S)
@@ -45,9 +45,9 @@ def test_the_page_does_what_it_says(model: ModelServer, fork_server: ForkServer,
             assert ran.stdout == "Hello from the model server.\n"
             assert model.recording.turns()[-1].asked.prompt.endswith(words[2])
         assert model.recording.turns()[-1].asked.model == "claude-opus-5-5"
-        # `--continue` goes on with the conversation.
+        # `--continue` continues the conversation.
         assert "write a poem" in str(model.recording.turns()[2].body)
-        # Where the key is typed wrong, it says so; the gateway never had it.
+        # A wrong key is reported where it was typed; the gateway never received it.
         assert "the key" not in "".join(file.read_text(errors="replace") for file in
                                         (tmp_path / "state").rglob("*") if file.suffix in (".log", ".jsonl"))
         up.terminate()
@@ -55,7 +55,7 @@ def test_the_page_does_what_it_says(model: ModelServer, fork_server: ForkServer,
 
 
 @pytest.mark.req("B-1")
-def test_without_a_key_one_sentence_says_what_to_set(tmp_path: Path) -> None:
+def test_without_a_key_one_sentence_names_the_setting(tmp_path: Path) -> None:
     from interlock.agents.registry import offers, with_builtin
 
     found = {offer.agent_id: offer.unavailable for offer in offers(with_builtin({}), {})}

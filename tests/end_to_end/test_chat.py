@@ -26,7 +26,7 @@ def chat(stack: Stack, text: str, *options: str) -> subprocess.CompletedProcess[
 
 
 @pytest.mark.req("V-1", "R-4", "I-1")
-def test_a_conversation_is_piped_through(stack: Stack) -> None:
+def test_chat_reads_a_conversation_from_a_pipe(stack: Stack) -> None:
     before = chat(stack, "/status\n", "shell", "--session", "talk")
     assert (before.returncode, "not begun" in before.stdout) == (0, True)
     done = chat(stack, "echo one # free\n", "shell", "--session", "talk")
@@ -46,21 +46,21 @@ def test_a_conversation_is_piped_through(stack: Stack) -> None:
 
 
 @pytest.mark.req("V-1")
-def test_stop_ends_what_runs(stack: Stack) -> None:
+def test_stop_ends_the_running_task(stack: Stack) -> None:
     done = chat(stack, "sleep 60 # free\n/stop\n", "shell", "--session", "halt")
     assert done.returncode == 4, done.stderr
     assert "Stopping 1 command." in done.stdout
 
 
 @pytest.mark.req("N-3")
-def test_status_says_where_things_are_and_which_session_was_last(stack: Stack) -> None:
+def test_status_shows_the_connected_parts_and_the_last_session(stack: Stack) -> None:
     chat(stack, "echo x # free\n", "shell", "--session", "where")
     shown = stack.interlock("status", "--state", str(stack.state),
                             environment={**os.environ, "INTERLOCK_URL": stack.url}).stdout
-    said = dict(line.split("  ", 1) for line in shown.splitlines() if line.startswith(("state directory", "store ")))
+    rows = dict(line.split("  ", 1) for line in shown.splitlines() if line.startswith(("state directory", "store ")))
     states, stores = stack.places()
-    assert said["state directory"].strip() in states
-    assert said["store"].strip() in stores
+    assert rows["state directory"].strip() in states
+    assert rows["store"].strip() in stores
     assert "last session     agent:shell:where · " in shown
 
 
@@ -80,8 +80,8 @@ class Terminal:
         os.write(self._descriptor, keys.encode())
 
     def read_until(self, text: str) -> None:
-        """Read until this text, which follows what was read before. How long the program loads until it writes
-        anything says nothing of it, and one that ends has no terminal any more: OSError."""
+        """Read until this text, which follows what was read before. The time that the program needs to load is not
+        limited. Raises OSError if it ends, since its terminal is closed."""
         if not self.seen:
             select.select([self._descriptor], [], [])
         until_s = time.monotonic() + PATIENCE_S
@@ -105,7 +105,7 @@ class Terminal:
 
 
 @pytest.mark.req("Y-7", "V-1")
-def test_at_a_terminal_approvals_are_answered_in_line_and_ctrl_c_ends_the_turn_alone(stack: Stack) -> None:
+def test_a_terminal_user_answers_approvals_in_line_and_ctrl_c_ends_only_the_turn(stack: Stack) -> None:
     terminal = Terminal(stack, "shell", "--session", "typed")
     terminal.read_until(EDITING)
     terminal.press("echo first\r")
@@ -125,7 +125,7 @@ def test_at_a_terminal_approvals_are_answered_in_line_and_ctrl_c_ends_the_turn_a
 
 
 @pytest.mark.req("Y-7", "G-4")
-def test_a_chat_that_is_opened_again_follows_what_still_runs(stack: Stack) -> None:
+def test_a_reopened_chat_follows_the_running_task(stack: Stack) -> None:
     first = Terminal(stack, "shell", "--session", "left")
     first.read_until(EDITING)
     first.press("echo begun # free\x1b\rsleep 60 # free\r")

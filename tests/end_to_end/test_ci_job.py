@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from end_to_end.errands import Errand, new_key
+from end_to_end.tasks import SubmittedTask, new_key
 from interlock.cli.exit_status import ExitStatus
 from interlock.command.audit.record_proof import check
 from interlock.gateway.audit.signing_key import load_public_key
@@ -46,10 +46,10 @@ class Job:
         raise AssertionError(f"no line has {words!r}: {self.lines}")
 
     @property
-    def errand(self) -> Errand:
-        """The command that it said to have started."""
+    def task(self) -> SubmittedTask:
+        """The task that the job reported as started."""
         found = next(match for line in self.lines if (match := STARTED.search(line)))
-        return Errand(self.stack, self.stack.get(f"/v1/commands/{found[1]}"))
+        return SubmittedTask(self.stack, self.stack.get(f"/v1/commands/{found[1]}"))
 
     def ended(self) -> int:
         """Wait for its end; the exit status."""
@@ -59,7 +59,7 @@ class Job:
 
 
 def clean_environment() -> dict[str, str]:
-    """The environment without what the CI system of these very tests says in it."""
+    """The environment without the variables of the CI system that runs these tests."""
     return {name: value for name, value in os.environ.items() if not name.startswith(("GITHUB_", "GITLAB_", "CI"))}
 
 
@@ -87,7 +87,7 @@ def github(tmp_path: Path, run: str, **more: str) -> dict[str, str]:
             "GITHUB_OUTPUT": str(tmp_path / "output"), **more}
 
 
-def test_an_approval_is_answered_elsewhere_and_the_job_leaves_a_summary_and_a_proof(
+def test_a_job_whose_approval_is_decided_elsewhere_leaves_a_summary_and_a_proof(
     stack: Stack, workspace: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "summary.md").write_text("# Before")
@@ -95,11 +95,11 @@ def test_an_approval_is_answered_elsewhere_and_the_job_leaves_a_summary_and_a_pr
     with job(stack, workspace, prompt, "--proof", str(tmp_path / "proof.json"), "--link", "https://gate.example",
              **github(tmp_path, "approved")) as at:
         asked = at.until("Approval needed")
-        errand = at.errand
-        approval = errand.approval()
+        task = at.task
+        approval = task.approval()
         assert asked.startswith("::notice title=Approval needed::$ printf")
         assert asked.endswith(f"answer at https://gate.example/a/{approval['id']}")
-        assert errand.vote("grant", approval).status_code == 200
+        assert task.vote("grant", approval).status_code == 200
         assert at.ended() == ExitStatus.DONE, at.lines
 
     log = "\n".join(at.lines)
@@ -117,11 +117,11 @@ def test_an_approval_is_answered_elsewhere_and_the_job_leaves_a_summary_and_a_pr
     assert {"enqueue", "tool_call", "approve", "complete"} <= {row.rpartition(" · ")[2] for row in report.rows}
     assert f"root of the Merkle tree: `{report.root}`" in summary
     outputs = dict(line.split("=", 1) for line in (tmp_path / "output").read_text().splitlines())
-    assert outputs == {"command-id": errand.id, "session-id": errand.session_id, "state": "succeeded",
+    assert outputs == {"command-id": task.id, "session-id": task.session_id, "state": "succeeded",
                        "proof": str(tmp_path / "proof.json")}
 
 
-def test_the_proof_is_checked_offline_by_the_documented_command(stack: Stack, workspace: Path, tmp_path: Path) -> None:
+def test_the_documented_command_checks_the_proof_offline(stack: Stack, workspace: Path, tmp_path: Path) -> None:
     proof = tmp_path / "proof.json"
     with job(stack, workspace, "echo proven # free", "--proof", str(proof)) as at:
         assert at.ended() == ExitStatus.DONE, at.lines
@@ -132,7 +132,7 @@ def test_the_proof_is_checked_offline_by_the_documented_command(stack: Stack, wo
 
     whole = verify("--key", str(stack.state / "gateway.pub"))
     assert (whole.returncode, whole.stdout.partition(":")[0]) == (ExitStatus.DONE, "ok"), whole
-    assert f"records of {at.errand.id} are in the signed log" in whole.stdout
+    assert f"records of {at.task.id} are in the signed log" in whole.stdout
     assert verify().returncode == ExitStatus.USAGE
     assert verify("audit.ndjson", "--key", str(stack.state / "gateway.pub")).returncode == ExitStatus.USAGE
     proof.write_text(proof.read_text().replace("user:owner", "user:mallory"))
@@ -141,19 +141,19 @@ def test_the_proof_is_checked_offline_by_the_documented_command(stack: Stack, wo
     assert re.match(r"not ok at record \d+ \(not included\): ", forged.stdout)
 
 
-def test_an_approval_that_nobody_gives_in_time_cancels_the_task(stack: Stack, workspace: Path, tmp_path: Path) -> None:
+def test_an_approval_without_votes_in_time_cancels_the_task(stack: Stack, workspace: Path, tmp_path: Path) -> None:
     with job(stack, workspace, "echo never", *SOON, "--summary", str(tmp_path / "s.md")) as at:
         assert at.ended() == ExitStatus.REJECTED, at.lines
-    assert at.errand.command()["state"] == "canceled"
+    assert at.task.command()["state"] == "canceled"
     assert any(line.startswith("error: Approval overdue: apr_") for line in at.lines)
     assert "was not decided within the pipeline's limit." in (tmp_path / "s.md").read_text()
 
 
-def test_a_no_is_exit_status_of_run_and_is_named(stack: Stack, workspace: Path) -> None:
+def test_a_denial_is_named_and_sets_the_exit_status_of_run(stack: Stack, workspace: Path) -> None:
     with job(stack, workspace, "echo denied") as at:
         at.until("Approval needed")
-        errand = at.errand
-        assert errand.vote("deny").status_code == 200
+        task = at.task
+        assert task.vote("deny").status_code == 200
         status = at.ended()
     assert status == ExitStatus.DONE  # A denied tool alone does not fail the task; `run` does the same.
     assert any(line.startswith("✗ not run: $ echo denied · denied by user:owner") for line in at.lines)
@@ -169,44 +169,44 @@ def test_a_canceled_pipeline_cancels_the_task_or_leaves_it(
         at.until("Approval needed")
         at.process.send_signal(number)
         assert at.ended() == status, at.lines
-    errand = at.errand
+    task = at.task
     if chosen == "cancel":
-        assert errand.command()["state"] == "canceled"
+        assert task.command()["state"] == "canceled"
     else:
-        assert f"interlock attach {errand.id}" in at.lines[-1]
-        errand.vote("grant")
-        assert errand.ended()["state"] == "succeeded"
+        assert f"interlock attach {task.id}" in at.lines[-1]
+        task.vote("grant")
+        assert task.ended()["state"] == "succeeded"
 
 
-def test_a_lost_job_that_is_run_again_follows_the_same_task(stack: Stack, workspace: Path, tmp_path: Path) -> None:
+def test_a_repeated_job_after_a_lost_one_follows_the_same_task(stack: Stack, workspace: Path, tmp_path: Path) -> None:
     prompt = "echo ran >> runs.txt"
     with job(stack, workspace, prompt, **github(tmp_path, "lost")) as lost:
         lost.until("Approval needed")
         lost.process.kill()
         lost.process.wait(PATIENCE_S)
-    errand = lost.errand
+    task = lost.task
     with job(stack, workspace, prompt, **github(tmp_path, "lost", GITHUB_RUN_ATTEMPT="2")) as again:
-        assert errand.id in again.until("task cmd_")
-        errand.vote("grant")
+        assert task.id in again.until("task cmd_")
+        task.vote("grant")
         assert again.ended() == ExitStatus.DONE, again.lines
     with job(stack, workspace, prompt, **github(tmp_path, "lost", GITHUB_RUN_ATTEMPT="3")) as third:
         assert third.ended() == ExitStatus.DONE, third.lines
-    assert third.errand.id == errand.id
+    assert third.task.id == task.id
     assert (workspace / "runs.txt").read_text() == "ran\n"
 
 
-def test_a_job_whose_task_failed_runs_the_prompt_again(stack: Stack, workspace: Path) -> None:
+def test_a_repeated_job_after_a_failed_task_runs_the_prompt_again(stack: Stack, workspace: Path) -> None:
     named = ("--run-key", "fails", *SOON)
     gitlab = {"GITLAB_CI": "true", "CI_PIPELINE_ID": "1", "CI_JOB_NAME": "j"}
     with job(stack, workspace, "echo no", *named, CI_JOB_ID="1", **gitlab) as first:
         assert first.ended() == ExitStatus.REJECTED
     with job(stack, workspace, "echo no", *named, CI_JOB_ID="2", **gitlab) as second:
         assert second.ended() == ExitStatus.REJECTED
-    assert first.errand.id != second.errand.id
-    assert any(f"{first.errand.id} of an earlier try of this job is canceled" in line for line in second.lines)
+    assert first.task.id != second.task.id
+    assert any(f"{first.task.id} of an earlier try of this job is canceled" in line for line in second.lines)
 
 
-def test_a_key_that_may_not_read_the_log_runs_without_a_proof_and_is_refused_one(
+def test_a_key_without_audit_rights_runs_without_a_proof_and_is_refused_one(
     stack: Stack, workspace: Path, tmp_path: Path
 ) -> None:
     made: dict[str, Any] = stack.post("/v1/keys", {"principal": {"type": "user", "id": "pipeline"},
@@ -219,11 +219,11 @@ def test_a_key_that_may_not_read_the_log_runs_without_a_proof_and_is_refused_one
     assert not any(STARTED.search(line) for line in refused.lines)
 
 
-def test_the_gateway_dies_in_the_middle_and_the_job_goes_on(stack: Stack, workspace: Path) -> None:
+def test_the_job_continues_after_the_gateway_dies_in_the_middle(stack: Stack, workspace: Path) -> None:
     with job(stack, workspace, "echo before; until [ -e go ]; do sleep 0.1; done; echo after") as at:
         at.until("Approval needed")
-        errand = at.errand
-        errand.vote("grant")
+        task = at.task
+        task.vote("grant")
         at.until("by user:owner")  # From here on the job only listens, so it reports a lost connection at once.
         stack.kill("gateway")
         at.until("the connection to the gateway was lost")
@@ -275,29 +275,29 @@ def test_the_actions_step_runs_a_hostile_prompt_as_data(stack: Stack, workspace:
                 proof="proof.json", run_key="one; touch pwned", runner=runner, approval_timeout="2m",
                 on_cancel="detach", on_rerun="again") as at:
         assert "https://gate.example/a/" in at.until("Approval needed")
-        errand = at.errand
-        command = errand.command()
+        task = at.task
+        command = task.command()
         assert command["payload"]["messages"][0]["content"][0]["value"] == prompt
         assert command["timeout_ms"] == 300_000
-        errand.vote("deny")
+        task.vote("deny")
         assert at.ended() == ExitStatus.DONE, at.lines
     assert not list(tmp_path.rglob("pwned")) + list(workspace.rglob("pwned"))
     assert (tmp_path / "proof.json").is_file()
-    assert f"command-id={errand.id}\n" in (tmp_path / "output").read_text()
+    assert f"command-id={task.id}\n" in (tmp_path / "output").read_text()
 
 
-def test_the_signal_of_a_canceled_job_reaches_the_program(stack: Stack, workspace: Path, tmp_path: Path) -> None:
+def test_the_cancel_signal_of_a_job_reaches_the_program(stack: Stack, workspace: Path, tmp_path: Path) -> None:
     with action(stack, workspace, tmp_path, "canceled", prompt="echo later") as at:
         at.until("Approval needed")
         at.process.send_signal(signal.SIGINT)
         assert at.ended() == ExitStatus.CANCELED, at.lines
-    assert at.errand.command()["state"] == "canceled"
+    assert at.task.command()["state"] == "canceled"
 
 
 @pytest.mark.parametrize(("inputs", "sentence"), [
     ({"agent": "--state=x", "prompt": "p"}, "begins with a dash"), ({"prompt": "p", "prompt_file": "f"}, "not both"),
     ({"prompt": ""}, "the prompt is empty"), ({"prompt_file": "missing"}, "cannot be read")])
-def test_a_wrong_input_of_the_action_is_one_sentence(
+def test_an_invalid_input_of_the_action_gives_one_sentence(
     stack: Stack, workspace: Path, tmp_path: Path, inputs: dict[str, str], sentence: str
 ) -> None:
     with action(stack, workspace, tmp_path, "wrong", **inputs) as at:
@@ -305,7 +305,7 @@ def test_a_wrong_input_of_the_action_is_one_sentence(
     assert sentence in "\n".join(at.lines)
 
 
-def test_a_gateway_that_is_not_there_and_a_wrong_argument_are_one_sentence_each(stack: Stack, workspace: Path) -> None:
+def test_a_missing_gateway_and_an_invalid_argument_give_one_sentence_each(stack: Stack, workspace: Path) -> None:
     with job(stack, workspace, "echo x", key="ilk_wrong") as refused:
         assert refused.ended() == ExitStatus.NOT_AUTHORISED
     with job(stack, workspace, "echo x", "--approval-timeout", "soon") as wrong:
@@ -317,7 +317,7 @@ def test_a_gateway_that_is_not_there_and_a_wrong_argument_are_one_sentence_each(
 
 
 @pytest.mark.parametrize("ci_system", ["GitHub", "another"])
-def test_a_refusal_is_one_line_of_the_log(stack: Stack, workspace: Path, tmp_path: Path, ci_system: str) -> None:
+def test_a_refusal_is_one_line_in_the_log(stack: Stack, workspace: Path, tmp_path: Path, ci_system: str) -> None:
     environ = github(tmp_path, "refused") if ci_system == "GitHub" else {}
     with job(stack, workspace, "echo x", key="ilk_wrong", **environ) as refused:
         assert refused.ended() == ExitStatus.NOT_AUTHORISED

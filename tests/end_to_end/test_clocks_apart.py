@@ -22,13 +22,13 @@ pytestmark = pytest.mark.long
 APART_MS = (HOUR_MS, -HOUR_MS, 0)
 """How wrong the clock of each gateway is."""
 NEAR_MS = 120_000
-"""A time is an hour off if it is within this of it; nothing that is shown lies so far ahead or back on purpose."""
+"""A time counts as an hour off within this tolerance; no shown time is intentionally that far off."""
 PATHS = ("/v1/status", "/v1/sessions", "/v1/commands", "/v1/approvals", "/v1/runners", "/v1/edge/nodes",
          "/v1/keys", "/v1/usage", "/v1/audit")
 
 
 def times(value: Any, place: str) -> Iterator[tuple[str, int]]:
-    """Yield each time in an answer, in milliseconds since 1970, and where it stands."""
+    """Yield each time in an answer, in milliseconds since 1970, with its path."""
     if isinstance(value, dict):
         for name, one in value.items():
             yield from times(one, f"{place}.{name}")
@@ -81,7 +81,7 @@ def done(stack: ClusterStack, number: int) -> str:
 
 
 @pytest.mark.req("C-1", "C-4")
-def test_every_time_that_a_gateway_shows_is_the_ledgers(stack: ClusterStack) -> None:
+def test_every_time_that_a_gateway_shows_comes_from_the_ledger(stack: ClusterStack) -> None:
     began_ms = time.time() * 1000
     sessions = [done(stack, number) for number in range(GATEWAYS)]
     paths = [*PATHS, *(f"/v1/sessions/{one}" for one in sessions), *(f"/v1/sessions/{one}/history" for one in sessions)]

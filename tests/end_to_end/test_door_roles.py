@@ -15,7 +15,7 @@ import pytest
 
 from bot_api.server import TOKEN, bot_api
 from end_to_end.acp_editor import editor
-from end_to_end.errands import PATIENCE_S, Errand, new_key, submit
+from end_to_end.tasks import PATIENCE_S, SubmittedTask, new_key, submit
 from interlock.channels.chat.places import PlacesFile
 from interlock.doors.acp.door import DoorError
 from interlock.doors.mcp.tools import GatewayTools
@@ -49,7 +49,7 @@ door = "command"
 agent = "sh"
 
 [[policy.rules]]
-name = "lines that say so are free"
+name = "lines marked free"
 effect = "allow"
 door = "tool"
 command = "echo [a-z-]+ # free"
@@ -66,16 +66,16 @@ _numbers = itertools.count(1)
 
 
 class Held(NamedTuple):
-    """A task that waits for an approval, and a session that has said CANARY."""
+    """A task that waits for an approval, and a session whose output contains CANARY."""
 
     stack: Stack
-    errand: Errand
+    task: SubmittedTask
     approval: dict[str, Any]
-    finished: Errand
+    finished: SubmittedTask
 
 
 class Door(NamedTuple):
-    """A way in: what it offers at all, and how somebody with a key tries it; `use` returns what the door has shown."""
+    """A door: its operations, and a client with a key that tries them; `use` returns what the door has shown."""
 
     name: str
     offers: frozenset[str]
@@ -95,10 +95,10 @@ def stack(tmp_path_factory: pytest.TempPathFactory, fork_server: ForkServer) -> 
 
 
 @pytest.fixture(scope="module")
-def finished(stack: Stack) -> Errand:
-    errand = submit(stack, "shell", f"echo {CANARY} # free", workspace=stack.workspace)
-    assert errand.ended()["state"] == "succeeded"
-    return errand
+def finished(stack: Stack) -> SubmittedTask:
+    task = submit(stack, "shell", f"echo {CANARY} # free", workspace=stack.workspace)
+    assert task.ended()["state"] == "succeeded"
+    return task
 
 
 def key_of(stack: Stack, name: str, role: str, tenant: str) -> str:
@@ -139,7 +139,7 @@ async def by_rest(key: str, held: Held) -> Shown:
 
 async def canceled_by_rest(key: str, held: Held) -> Shown:
     async with AsyncInterlock(held.stack.url, key) as client:
-        await shown_or_refused(client.commands.cancel(held.errand.id))
+        await shown_or_refused(client.commands.cancel(held.task.id))
     return {}
 
 
@@ -151,10 +151,10 @@ def by_acp(transport: Any) -> Callable[[str, Held], Awaitable[Shown]]:
                 session = await at.new(held.stack.workspace)
                 await at.prompt(session, "echo started # free")
             with suppress(DoorError):
-                await at.ask("session/load", sessionId=held.errand.session_id, cwd="/", mcpServers=[])
+                await at.ask("session/load", sessionId=held.task.session_id, cwd="/", mcpServers=[])
                 await at.until(lambda: at.asked or f"interlock approve {held.approval['id']}" in str(at.updates))
                 if at.asked:
-                    await asyncio.to_thread(held.errand.ended)
+                    await asyncio.to_thread(held.task.ended)
             return {READ: json.dumps(at.updates)}
 
     return use
@@ -187,7 +187,7 @@ def by_mcp(over_http: bool) -> Callable[[str, Held], Awaitable[Shown]]:
                                                   "directory": str(held.stack.workspace)})
             for tool in ("explain_approval", "ask_for_decision", "propose_rule"):
                 await client.call_tool(tool, {"approval": held.approval["id"]})
-            await client.call_tool("steer_task", {"task": held.errand.id, "how": "cancel"})
+            await client.call_tool("steer_task", {"task": held.task.id, "how": "cancel"})
             return shown
 
     return use
@@ -204,18 +204,18 @@ async def by_a2a(key: str, held: Held) -> Shown:
 
         shown = {READ: (await http.get(f"/tasks/{held.finished.id}")).text}
         await http.post("/message:send", json=message("echo started # free"))
-        await http.post("/message:send", json=message("approve, yes, /approve", taskId=held.errand.id))
-        await http.post(f"/tasks/{held.errand.id}:cancel", json={})
+        await http.post("/message:send", json=message("approve, yes, /approve", taskId=held.task.id))
+        await http.post(f"/tasks/{held.task.id}:cancel", json={})
         return shown
 
 
 @asynccontextmanager
-async def bridged(service: Any, held: Held, key: str, ann: Any, room: Any) -> AsyncIterator[None]:
+async def bridged(service: Any, held: Held, key: str, ann: Any, group: Any) -> AsyncIterator[None]:
     """A bridge of the gateway's owner, in which ANN has the key."""
     owner_key = held.stack.headers["Authorization"].removeprefix("Bearer ")
     async with AsyncInterlock(held.stack.url, owner_key) as owner, AsyncInterlock(held.stack.url, key) as own:
         place = held.stack.place / f"places-{next(_numbers)}.json"
-        bridge = bridges.Bridge(service, owner, PlacesFile(place), bridges.Settings({ann: own}, [room], str))
+        bridge = bridges.Bridge(service, owner, PlacesFile(place), bridges.Settings({ann: own}, [group], str))
         running = asyncio.ensure_future(bridge.run())
         try:
             yield
@@ -228,22 +228,22 @@ async def bridged(service: Any, held: Held, key: str, ann: Any, room: Any) -> As
 async def by_slack(key: str, held: Held) -> Shown:
     async with slack_api() as api, bridged(slack_apps.SlackApp(slack_apps.SlackTokens(BOT_TOKEN, APP_TOKEN), api.url),
                                            held, key, ANN, "C0ROOM"):
-        card = await api.until_said("C0ROOM", "touch")
+        card = await api.until_posted("C0ROOM", "touch")
         await api.press("C0ROOM", ANN, card["ts"], "Allow")
-        await api.until(lambda: api.whispers or "✅" in str(api.said("C0ROOM")))
+        await api.until(lambda: api.whispers or "✅" in str(api.posted_texts("C0ROOM")))
         await api.write("DANN", ANN, "echo started")
-        await api.until(lambda: api.said("DANN"))
+        await api.until(lambda: api.posted_texts("DANN"))
         return {}
 
 
 async def by_telegram(key: str, held: Held) -> Shown:
-    room, ann = -100, 7
-    async with bot_api() as api, bridged(telegram_bots.TelegramBot(TOKEN, api.url), held, key, ann, room):
-        card = await api.until_said(room, "touch")
-        press = await api.press(room, ann, card["message_id"], "Allow")
+    group, ann = -100, 7
+    async with bot_api() as api, bridged(telegram_bots.TelegramBot(TOKEN, api.url), held, key, ann, group):
+        card = await api.until_posted(group, "touch")
+        press = await api.press(group, ann, card["message_id"], "Allow")
         await api.until(lambda: press in api.answers)
         await api.write(ann, ann, "echo started")
-        await api.until(lambda: api.said(ann))
+        await api.until(lambda: api.posted_texts(ann))
         return {}
 
 
@@ -256,26 +256,26 @@ DOORS = (
     Door("slack", frozenset({START, VOTE}), by_slack),
     Door("telegram", frozenset({START, VOTE}), by_telegram),
 )
-"""ntfy and webhooks are no ways in: they take nothing back from whoever they notify."""
+"""ntfy and webhooks are not doors: they accept nothing from those whom they notify."""
 
 
-async def done(stack: Stack, finished: Errand, door: str, use: Callable[[str, Held], Awaitable[Shown]], role: str,
-               tenant: str) -> set[str]:
+async def done(stack: Stack, finished: SubmittedTask, door: str, use: Callable[[str, Held], Awaitable[Shown]],
+               role: str, tenant: str) -> set[str]:
     """What a new key of a role and tenant brings about through a door, in the default tenant."""
     name = f"{door}-{role}-{tenant}-{next(_numbers)}"
     key = await asyncio.to_thread(key_of, stack, name, role, tenant)
-    errand = await asyncio.to_thread(submit, stack, "shell", "touch held", session_id=finished.session_id)
-    held = Held(stack, errand, await asyncio.to_thread(errand.approval), finished)
+    task = await asyncio.to_thread(submit, stack, "shell", "touch held", session_id=finished.session_id)
+    held = Held(stack, task, await asyncio.to_thread(task.approval), finished)
     shown = await use(key, held)
     with suppress(AssertionError):
-        await asyncio.to_thread(errand.cancel)
-    await asyncio.to_thread(errand.ended)
+        await asyncio.to_thread(task.cancel)
+    await asyncio.to_thread(task.ended)
     page = await asyncio.to_thread(stack.get, "/v1/audit", actor=f"user:{name}", limit=200)
     acts = {ACTIONS[one["record"]["action"]] for one in page["items"] if one["record"]["action"] in ACTIONS}
     return acts | {act for act, text in shown.items() if CANARY in text}
 
 
-async def allowed_by_rest(stack: Stack, finished: Errand, role: str, tenant: str) -> set[str]:
+async def allowed_by_rest(stack: Stack, finished: SubmittedTask, role: str, tenant: str) -> set[str]:
     """The oracle. What is decided by a vote may have ended before it is canceled: the two are asked for apart."""
     return (await done(stack, finished, "rest", by_rest, role, tenant)
             | await done(stack, finished, "rest", canceled_by_rest, role, tenant))
@@ -283,7 +283,9 @@ async def allowed_by_rest(stack: Stack, finished: Errand, role: str, tenant: str
 
 @pytest.mark.parametrize(("role", "tenant"), [(role, tenant) for tenant in TENANTS for role in ROLES
                                               if (role, tenant) != ("owner", "elsewhere")])
-async def test_a_door_allows_a_key_what_rest_allows_it(stack: Stack, finished: Errand, role: str, tenant: str) -> None:
+async def test_a_door_and_rest_allow_a_key_the_same(
+    stack: Stack, finished: SubmittedTask, role: str, tenant: str
+) -> None:
     (stack.workspace / "held").unlink(missing_ok=True)
     allowed = await allowed_by_rest(stack, finished, role, tenant)
     if tenant == "elsewhere":
@@ -294,7 +296,7 @@ async def test_a_door_allows_a_key_what_rest_allows_it(stack: Stack, finished: E
     assert (stack.workspace / "held").exists() == (VOTE in allowed)
 
 
-async def test_the_oracle_tells_the_roles_apart(stack: Stack, finished: Errand) -> None:
+async def test_the_oracle_distinguishes_the_roles(stack: Stack, finished: SubmittedTask) -> None:
     found = {role: await allowed_by_rest(stack, finished, role, "default") for role in ROLES}
     commands, everything = {READ, TRANSCRIPT, START, CANCEL}, {READ, TRANSCRIPT, START, CANCEL, VOTE}
     assert found == {"owner": everything, "admin": everything, "operator": commands, "approver": {READ, VOTE},

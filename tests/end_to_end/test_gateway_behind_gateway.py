@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from end_to_end.errands import Errand, submit
+from end_to_end.tasks import SubmittedTask, submit
 from proof.processes.fork_server import ForkServer
 from proof.processes.stack import Stack
 
@@ -59,44 +59,44 @@ def workspace(pair: Pair, request: pytest.FixtureRequest) -> Path:
     return found
 
 
-def behind(pair: Pair, errand: Errand) -> tuple[dict[str, Any], Errand]:
+def behind(pair: Pair, task: SubmittedTask) -> tuple[dict[str, Any], SubmittedTask]:
     """The approval that waits at the back, and its command there."""
     (approval,) = pair.back.get("/v1/approvals", state="pending")["items"]
-    return approval, Errand(pair.back, pair.back.get(f"/v1/commands/{approval['command_id']}"))
+    return approval, SubmittedTask(pair.back, pair.back.get(f"/v1/commands/{approval['command_id']}"))
 
 
 @pytest.mark.parametrize("decision", ["grant", "deny"])
-def test_an_answer_at_the_front_is_the_vote_at_the_back(pair: Pair, workspace: Path, decision: str) -> None:
-    errand = submit(pair.front, "behind", "touch made", workspace=workspace)
-    asked = errand.approval()
-    waiting, command = behind(pair, errand)
+def test_a_vote_at_the_front_gateway_is_the_vote_at_the_back(pair: Pair, workspace: Path, decision: str) -> None:
+    task = submit(pair.front, "behind", "touch made", workspace=workspace)
+    asked = task.approval()
+    waiting, command = behind(pair, task)
     assert asked["title"] == waiting["title"] == "$ touch made"
     assert not (workspace / "made").exists()
 
-    assert errand.vote(decision, asked).status_code == 200
+    assert task.vote(decision, asked).status_code == 200
 
     ended = command.ended()
     decided = pair.back.get(f"/v1/approvals/{waiting['id']}")
     assert decided["state"] == ("consumed" if decision == "grant" else "denied")
     assert [vote["decision"] for vote in decided["votes"]] == [decision]
-    assert errand.ended()["state"] == ended["state"] == "succeeded"
+    assert task.ended()["state"] == ended["state"] == "succeeded"
     assert (workspace / "made").exists() == (decision == "grant")
     assert pair.front.get("/v1/approvals", state="pending")["items"] == []
 
 
 @pytest.mark.parametrize("decision", ["grant", "deny"])
-def test_an_answer_at_the_back_takes_the_question_back_and_is_no_yes_of_the_front(
+def test_a_vote_at_the_back_withdraws_the_question_and_grants_nothing_at_the_front(
     pair: Pair, workspace: Path, decision: str
 ) -> None:
-    errand = submit(pair.front, "behind", "touch made", workspace=workspace)
-    asked = errand.approval()
-    waiting, command = behind(pair, errand)
+    task = submit(pair.front, "behind", "touch made", workspace=workspace)
+    asked = task.approval()
+    waiting, command = behind(pair, task)
 
     assert command.vote(decision, waiting).status_code == 200
 
     assert command.ended()["state"] == "succeeded"
-    ended = errand.ended()
-    if decision == "grant":  # What ran without a yes of the front's own people is reported there, and ends the turn.
+    ended = task.ended()
+    if decision == "grant":  # A run without a grant of the front's approvers is reported there and ends the turn.
         assert (ended["state"], ended["error"]["code"]) == ("failed", "RAN_UNASKED")
     else:
         assert ended["state"] == "succeeded"
@@ -107,13 +107,13 @@ def test_an_answer_at_the_back_takes_the_question_back_and_is_no_yes_of_the_fron
 
 
 def test_a_cancel_at_the_front_ends_the_turn_at_the_back_without_a_vote(pair: Pair, workspace: Path) -> None:
-    errand = submit(pair.front, "behind", "touch made", workspace=workspace)
-    errand.approval()
-    waiting, command = behind(pair, errand)
+    task = submit(pair.front, "behind", "touch made", workspace=workspace)
+    task.approval()
+    waiting, command = behind(pair, task)
 
-    errand.cancel()
+    task.cancel()
 
-    assert errand.ended()["state"] == command.ended()["state"] == "canceled"
+    assert task.ended()["state"] == command.ended()["state"] == "canceled"
     left = pair.back.get(f"/v1/approvals/{waiting['id']}")
     assert left["state"] not in ("pending", "granted", "denied")
     assert "votes" not in left

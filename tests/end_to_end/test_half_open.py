@@ -39,7 +39,7 @@ async def until(condition: object) -> None:
             await asyncio.sleep(0.005)
 
 
-async def test_both_sides_find_a_silent_link_and_the_runner_comes_back() -> None:
+async def test_both_sides_detect_a_silent_link_and_the_runner_reconnects() -> None:
     served = Server()
     await served.pair()
     listener = server.listen("127.0.0.1", 0)
@@ -72,7 +72,7 @@ async def test_both_sides_find_a_silent_link_and_the_runner_comes_back() -> None
         await served.engine.stop()
 
 
-def test_without_a_word_a_ping_goes_out_every_15_seconds_and_two_may_be_missed() -> None:
+def test_an_idle_link_sends_a_ping_every_15_seconds_and_two_may_be_missed() -> None:
     assert (NORMAL_PACE.ping_interval_s, NORMAL_PACE.ping_timeout_s) == (15, 30)
     assert tuple(server.NORMAL_PINGS) == (15, 30)
     assert msgspec.structs.fields(RunnerConfig)[-1].default == NORMAL_PACE

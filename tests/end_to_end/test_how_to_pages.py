@@ -19,7 +19,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from end_to_end.page_reader import HOW_TO, PATIENCE_S, PageHouse, PageRun, entry_of, page_commands, run_page
+from end_to_end.page_reader import HOW_TO, PATIENCE_S, PageRun, PageSetup, entry_of, page_commands, run_page
 from end_to_end.receiver import receiving
 from interlock.model_stand_in import running_model_server
 from proof import REPOSITORY
@@ -36,7 +36,7 @@ TOKEN = "it waits for the token of a bot of one's own"
 STAGED = "it needs an agent whose changes are staged: tests/end_to_end/test_staged_changes.py"
 SHOWN_ID = "apr_01M7YTES3RF9XD4GP69BSVFR9K"
 SHOWN_DIGEST = "827b867e0b5a01dcb19514626d1a3146bf8258df041fe9ad35506a84e1dc0bc5"
-Step = Callable[[PageHouse], Any]
+Step = Callable[[PageSetup], Any]
 
 
 def until(found: Callable[[], list[dict[str, Any]]]) -> dict[str, Any]:
@@ -48,7 +48,7 @@ def until(found: Callable[[], list[dict[str, Any]]]) -> dict[str, Any]:
     return rows[0]
 
 
-def ask(stack: PageHouse, line: str) -> dict[str, Any]:
+def ask(stack: PageSetup, line: str) -> dict[str, Any]:
     """Have the shell agent ask whether it may run a line; its approval is the one that pages name."""
     stack.do(f"interlock run shell '{line}' --detach")
     asked = until(lambda: [one for one in stack.rows("interlock approvals") if line in str(one)])
@@ -61,9 +61,9 @@ def waits(line: str) -> Step:
     return in_order(lambda stack: ask(stack, line), done("interlock approvals"))
 
 
-def stands_for(printed: str, command: str, field: str = "id", row: int = 0) -> Step:
-    """Have a row of a list stand for an id of the page."""
-    def prepare(stack: PageHouse) -> None:
+def replace_id(printed: str, command: str, field: str = "id", row: int = 0) -> Step:
+    """Replace an id of the page by that of a row of a list."""
+    def prepare(stack: PageSetup) -> None:
         stack.replaced[printed] = str(stack.rows(command)[row][field])
     return prepare
 
@@ -82,7 +82,7 @@ def config_of(page: str, *numbers: int) -> Step:
     """Take these TOML blocks of a page into the config."""
     blocks = re.findall(r"^```toml\n(.*?)^```$", (HOW_TO / f"{page}.md").read_text("utf-8"), re.MULTILINE | re.DOTALL)
 
-    def prepare(stack: PageHouse) -> None:
+    def prepare(stack: PageSetup) -> None:
         stack.config += "".join(stack.as_typed(blocks[number]) + "\n" for number in numbers)
     return prepare
 
@@ -93,7 +93,7 @@ def in_order(*steps: Step) -> Step:
 
 
 def lines(count: int) -> Step:
-    """Have so many tasks of the shell agent done, for a log with records."""
+    """Run this many tasks of the shell agent, so that the log has records."""
     return lambda stack: [stack.do(f"interlock run shell 'echo {number}' --yes") for number in range(count)]
 
 
@@ -104,13 +104,13 @@ CODE = re.compile(r"[A-Z0-9]{5}-[A-Z0-9]{5}")
 
 def with_code(printed: str) -> Step:
     """Have a pairing code."""
-    def prepare(stack: PageHouse) -> None:
+    def prepare(stack: PageSetup) -> None:
         stack.replaced[printed] = CODE.findall(stack.do("interlock runners code"))[0]
         (stack.state / "runner/token").unlink(missing_ok=True)
     return prepare
 
 
-def login_code(stack: PageHouse) -> None:
+def login_code(stack: PageSetup) -> None:
     """Have a one-time code for a login."""
     made = httpx2.post(f"{stack.url}/v1/browser-codes", json={}, headers={
         "Authorization": f"Bearer {stack.key}", "Idempotency-Key": secrets.token_hex(16)})
@@ -118,14 +118,14 @@ def login_code(stack: PageHouse) -> None:
 
 
 def receiver_of(section: str, url: str) -> Step:
-    """Have a receiver on this machine stand for one of the page."""
-    def prepare(stack: PageHouse) -> None:
+    """Replace a receiver of the page by one on this host."""
+    def prepare(stack: PageSetup) -> None:
         stack.replaced[url] = stack.receiver.url + "topic"
         stack.config += '[outgoing]\nallow = ["127.0.0.1/32"]\n\n'
     return prepare
 
 
-def dead_letter(stack: PageHouse) -> None:
+def dead_letter(stack: PageSetup) -> None:
     """Have a message be refused for good."""
     stack.receiver.status = 410
     ask(stack, "echo unheard")
@@ -133,12 +133,12 @@ def dead_letter(stack: PageHouse) -> None:
     stack.receiver.status = 200
 
 
-def first_entry(stack: PageHouse) -> None:
-    """Have the first entry of a transcript stand for that of the page."""
+def first_entry(stack: PageSetup) -> None:
+    """Replace an entry id of the page by that of the first entry of the transcript."""
     stack.replaced["1a2b3c4d"] = json.loads((stack.work / "old.jsonl").read_text("utf-8").splitlines()[1])["id"]
 
 
-def forget_rules(stack: PageHouse) -> None:
+def forget_rules(stack: PageSetup) -> None:
     """Have none of the rules that people left behind count."""
     for rule in stack.rows("interlock policy rules"):
         stack.do(f"interlock policy forget {rule['id']}")
@@ -170,7 +170,7 @@ PAGES: dict[str, PageRun] = {
             'curl -s -H "Authorization: Bearer $KEY" -H "Content-Type: application/json" \\\n-H "Idempotency-Key: vote':
                 in_order(forget_rules, lambda stack: ask(stack, "uname")),
             'curl -sN -H "Authorization: Bearer $KEY" -H "Accept: text/event-stream" $URL/v1/commands/CMD':
-                stands_for("CMD", "interlock tasks --only succeeded"),
+                replace_id("CMD", "interlock tasks --only succeeded"),
         },
         until={'curl -sN -H "Authorization: Bearer $KEY" -H "Accept: text/event-stream" $URL/v1/events': "event:"}),
     "box-an-agent": PageRun(
@@ -211,9 +211,9 @@ PAGES: dict[str, PageRun] = {
         prints={"interlock audit erase": "erased"}),
     "keys": PageRun(
         before={
-            "interlock keys rotate": stands_for("key_01K9", "interlock keys", "key_id", -1),
+            "interlock keys rotate": replace_id("key_01K9", "interlock keys", "key_id", -1),
             "interlock signing-keys list": done("interlock signing-keys create"),
-            "interlock signing-keys revoke": stands_for("sgk_3f2a", "interlock signing-keys", "key_id"),
+            "interlock signing-keys revoke": replace_id("sgk_3f2a", "interlock signing-keys", "key_id"),
         },
         not_here={"interlock console": CONSOLE}),
     "lock-checkpoints": PageRun(
@@ -246,7 +246,7 @@ PAGES: dict[str, PageRun] = {
         before={
             "interlock runner pair": with_code("K7Q2M-9XF4T"),
             "interlock runner --root": done("mkdir -p ~/work"),
-            "interlock runners": stands_for("rnr_01K9", "interlock runners", "runner_id", -1),
+            "interlock runners": replace_id("rnr_01K9", "interlock runners", "runner_id", -1),
         },
         until={"interlock runner --root": "is attached to its gateway"},
         not_here={"interlock runner install": "it has systemd start a runner: tests/cli/host/test_install.py"}),
@@ -272,8 +272,8 @@ PAGES: dict[str, PageRun] = {
         start=in_order(config_of("sessions", 4), lambda stack: stack.environment.update({"VISUAL": "true"})),
         before={
             "interlock sessions set": done("interlock run claude hello --session agent:claude:main"),
-            "interlock sessions archive": stands_for("3f2a", "interlock sessions", "session_id"),
-            "interlock sessions rename": stands_for("2cd0", "interlock sessions", "session_id"),
+            "interlock sessions archive": replace_id("3f2a", "interlock sessions", "session_id"),
+            "interlock sessions rename": replace_id("2cd0", "interlock sessions", "session_id"),
             "interlock config import": done("mkdir -p ~/.openclaw", "echo '{}' > ~/.openclaw/openclaw.json"),
         },
         not_here={"interlock chat": "it is a conversation: tests/end_to_end/test_chat.py"}),
@@ -312,17 +312,17 @@ PAGES: dict[str, PageRun] = {
 
 @pytest.mark.parametrize("path", sorted(path for path in HOW_TO.glob("*.md") if page_commands(path)),
                          ids=lambda path: path.stem)
-def test_a_page_does_what_it_says(path: Path, tmp_path: Path, fork_server: ForkServer) -> None:
+def test_a_page_does_what_it_describes(path: Path, tmp_path: Path, fork_server: ForkServer) -> None:
     if path.stem in OWN_TESTS:
         assert path.name in (REPOSITORY / "tests/end_to_end" / OWN_TESTS[path.stem]).read_text("utf-8")
         return
     how = PAGES.get(path.stem, PageRun())
     with (running_model_server() as model, receiving() as receiver,
-          PageHouse(tmp_path, model, receiver, fork_server) as stack):
+          PageSetup(tmp_path, model, receiver, fork_server) as stack):
         run_page(path, how, stack)
 
 
-def test_what_is_left_out_is_on_its_page() -> None:
+def test_each_omitted_command_is_on_its_page() -> None:
     for name, how in PAGES.items():
         typed = [command.text for command in page_commands(HOW_TO / f"{name}.md")]
         for begin in (*how.before, *how.until, *how.status, *how.prints, *how.not_here):
@@ -332,7 +332,7 @@ def test_what_is_left_out_is_on_its_page() -> None:
                 assert (REPOSITORY / named).exists() or (REPOSITORY / "tests/end_to_end" / named).exists(), named
 
 
-def test_most_of_what_pages_have_typed_is_run() -> None:
+def test_most_typed_commands_of_the_pages_are_run() -> None:
     """The share only rises."""
     every = [command for path in HOW_TO.glob("*.md") for command in page_commands(path)]
     left_out = [command for command in every
@@ -340,7 +340,7 @@ def test_most_of_what_pages_have_typed_is_run() -> None:
     assert len(left_out) <= 0.3 * len(every)
 
 
-def test_no_command_stands_in_a_block_without_a_language() -> None:
+def test_every_block_with_a_command_has_a_language() -> None:
     for path in HOW_TO.glob("*.md"):
         is_open = False
         rows = path.read_text("utf-8").splitlines()

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from end_to_end.errands import Errand, submit
+from end_to_end.tasks import SubmittedTask, submit
 from interlock.backends.sqlite.connect import open_writer
 from interlock.backends.sqlite.ledger import LEDGER_NAME
 from interlock.gateway.audit.audit_state import verify_ledger_file
@@ -40,7 +40,7 @@ def test_a_ledger_of_an_earlier_version_opens_and_its_log_verifies(sample: Path,
 
 
 @pytest.mark.long
-def test_a_gateway_and_a_runner_work_on_in_it(sample: Path, tmp_path: Path) -> None:
+def test_a_gateway_and_a_runner_continue_with_an_earlier_state(sample: Path, tmp_path: Path) -> None:
     place = tmp_path / "stack"
     place.mkdir()
     stack = Stack(place, on_file=True)
@@ -57,9 +57,9 @@ def test_a_gateway_and_a_runner_work_on_in_it(sample: Path, tmp_path: Path) -> N
         commands = stack.pages("/v1/commands", "items")
         assert Counter(one["state"] for one in commands) == {"succeeded": 5, "pending_approval": 1}
         first = min(commands, key=lambda one: str(one["id"]))
-        assert "hello" in str(Errand(stack, first).frames())
+        assert "hello" in str(SubmittedTask(stack, first).frames())
         assert len(stack.pages("/v1/approvals", "items")) >= 3
-        waiting = next(Errand(stack, one) for one in commands if one["state"] == "pending_approval")
+        waiting = next(SubmittedTask(stack, one) for one in commands if one["state"] == "pending_approval")
         assert waiting.vote("deny").status_code == 200
         assert waiting.ended()["state"] == "rejected"
         assert submit(stack, "shell", "echo again", workspace=stack.workspace).ended()["state"] == "succeeded"
@@ -68,7 +68,7 @@ def test_a_gateway_and_a_runner_work_on_in_it(sample: Path, tmp_path: Path) -> N
     assert stack.audit_ok()[0], stack.audit_ok()
 
 
-def test_a_sample_is_never_written_over(tmp_path: Path) -> None:
+def test_a_sample_is_never_overwritten(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-m", "proof.recovery.kept_state", "write", str(tmp_path)],
                           capture_output=True, text=True, cwd=Path(__file__).resolve().parents[2], check=False)
     assert done.returncode == 1
@@ -76,7 +76,7 @@ def test_a_sample_is_never_written_over(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_a_program_leaves_the_state_of_a_newer_one_alone(sample: Path, tmp_path: Path) -> None:
+def test_a_program_does_not_change_the_state_of_a_newer_version(sample: Path, tmp_path: Path) -> None:
     bring_back(sample, tmp_path)
     open_writer(tmp_path / LEDGER_NAME).close()
     with closing(sqlite3.connect(tmp_path / LEDGER_NAME)) as ledger:

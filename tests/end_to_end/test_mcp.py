@@ -14,7 +14,7 @@ from typing import Any, Literal
 import httpx2
 import pytest
 
-from end_to_end.errands import PATIENCE_S, new_key
+from end_to_end.tasks import PATIENCE_S, new_key
 from proof.processes.stack import Stack
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("O-8"), pytest.mark.needs("mcp")]
@@ -50,7 +50,7 @@ async def called(client: Any, name: str, **arguments: Any) -> dict[str, Any]:
 
 
 @DOORS
-async def test_a_task_is_started_waits_for_a_person_and_is_read(stack: Stack, workspace: Path, door: str) -> None:
+async def test_a_task_starts_waits_for_approval_and_is_read(stack: Stack, workspace: Path, door: str) -> None:
     from mcp_types import ElicitResult
 
     opened: list[str] = []
@@ -85,7 +85,7 @@ async def test_a_task_is_started_waits_for_a_person_and_is_read(stack: Stack, wo
 
 
 @DOORS
-async def test_no_tool_decides_whatever_the_key_may_do(stack: Stack, workspace: Path, door: str) -> None:
+async def test_no_tool_can_vote_whatever_the_rights_of_the_key(stack: Stack, workspace: Path, door: str) -> None:
     async with client_of(stack, stack.headers["Authorization"].removeprefix("Bearer "), door) as client:
         tools = (await client.list_tools()).tools
         assert not [tool.name for tool in tools if any(word in tool.name.split("_") for word in NEVER)]
@@ -105,7 +105,7 @@ async def test_no_tool_decides_whatever_the_key_may_do(stack: Stack, workspace: 
 
 
 @DOORS
-async def test_a_key_may_do_here_what_it_may_do_over_rest_and_no_more(stack: Stack, door: str) -> None:
+async def test_a_key_has_the_same_rights_over_mcp_as_over_rest(stack: Stack, door: str) -> None:
     async with client_of(stack, key_of(stack, "viewer"), door) as client:
         assert "agents" in await called(client, "list_agents")
         refused = await client.call_tool("start_task", {"agent": "shell", "prompt": "echo no # free"})
@@ -123,8 +123,9 @@ async def test_a_key_may_do_here_what_it_may_do_over_rest_and_no_more(stack: Sta
 
 
 @DOORS
-async def test_a_task_of_the_protocol_waits_for_the_page_and_has_the_answer(stack: Stack, workspace: Path, door: str
-                                                                            ) -> None:
+async def test_a_protocol_task_waits_for_the_approval_page_and_has_its_decision(
+    stack: Stack, workspace: Path, door: str
+) -> None:
     from mcp.client.extension import ClientExtension, ResultClaim
     from mcp_types import ElicitResult, Request, RequestParams, Result
     from pydantic import ConfigDict
@@ -155,10 +156,10 @@ async def test_a_task_of_the_protocol_waits_for_the_page_and_has_the_answer(stac
         def claims(self) -> Any:
             return [ResultClaim(result_type="task", model=Shown, resolve=unresolved)]
 
-    async def nobody(_context: Any, _asked: Any) -> Any:
+    async def no_answer(_context: Any, _asked: Any) -> Any:
         return ElicitResult(action="decline")
 
-    async with client_of(stack, key_of(stack, "owner"), door, extensions=[Tasks()], elicitation_callback=nobody
+    async with client_of(stack, key_of(stack, "owner"), door, extensions=[Tasks()], elicitation_callback=no_answer
                          ) as client:
         started = await client.session.call_tool("start_task", {
             "agent": "shell", "prompt": "touch made", "directory": str(workspace)}, allow_claimed=True)

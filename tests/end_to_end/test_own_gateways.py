@@ -28,7 +28,7 @@ def shared_stacks(source: str) -> list[int]:
 
 
 @pytest.mark.parametrize("name", sorted(OWN_GATEWAYS))
-def test_a_module_that_is_left_out_has_no_gateway_in_common_with_others(name: str) -> None:
+def test_a_module_that_is_left_out_shares_no_gateway_with_others(name: str) -> None:
     assert shared_stacks((HERE / name).read_text(encoding="utf-8")) == []
 
 

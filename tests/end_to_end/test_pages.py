@@ -36,7 +36,7 @@ class Typed(NamedTuple):
 
     @property
     def answers(self) -> list[str]:
-        """What the reader types where it asks."""
+        """The input of the reader at a question."""
         return ANSWERED.findall(self.printed)
 
 
@@ -51,7 +51,7 @@ def typed(page: Path) -> list[Typed]:
 
 
 class Reader:
-    """Somebody at a terminal with a home of their own, who types what a page says."""
+    """A reader at a terminal, with a separate home, who types the commands of a page."""
 
     def __init__(self, home: Path) -> None:
         programs = home / "bin"
@@ -104,7 +104,7 @@ class Reader:
 
 @pytest.fixture
 def reader(tmp_path: Path) -> Reader:
-    """A reader who has read the first lines of the tutorial."""
+    """A reader who has typed the first lines of the tutorial."""
     one = Reader(tmp_path / "home")
     one.directory = one.home / "tutorial/notes"
     one.environment["INTERLOCK_STATE"] = str(one.home / "tutorial/state")
@@ -128,7 +128,7 @@ def up(reader: Reader) -> Generator[subprocess.Popen[str]]:
             process.wait(PATIENCE_S)
 
 
-def test_the_tutorial_does_what_it_says(reader: Reader, up: subprocess.Popen[str]) -> None:
+def test_the_tutorial_does_what_it_describes(reader: Reader, up: subprocess.Popen[str]) -> None:
     for one in typed(TUTORIAL):
         if one.command == "interlock up":
             continue  # It runs in the other terminal.
@@ -145,7 +145,7 @@ def test_the_tutorial_does_what_it_says(reader: Reader, up: subprocess.Popen[str
                 assert words in " ".join(shown.split()), f"{one.command} did not print {words!r}:\n{shown}"
 
 
-def test_a_backup_and_its_restore_do_what_they_say(reader: Reader, up: subprocess.Popen[str]) -> None:
+def test_a_backup_and_its_restore_do_what_the_page_describes(reader: Reader, up: subprocess.Popen[str]) -> None:
     lines = [line for body in BLOCK.findall(BACKUP.read_text("utf-8")) for line in body.splitlines()
              if line.startswith("interlock ")]
     assert [line.split()[1] for line in lines] == ["backup", "restore", "up"]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from end_to_end.errands import PATIENCE_S
+from end_to_end.tasks import PATIENCE_S
 from interlock.protocol.resources import Approval
 from interlock.sdk import (
     AgentTextPart,
@@ -37,7 +37,7 @@ def texts(parts: list[Any]) -> str:
     return "".join(part.text for part in parts if isinstance(part, AgentTextPart))
 
 
-def test_a_prompt_comes_as_parts_and_ends_with_its_command(stack: Stack, workspace: Path) -> None:
+def test_a_prompt_streams_parts_and_ends_with_its_command(stack: Stack, workspace: Path) -> None:
     asked: list[Approval] = []
 
     def allow(approval: Approval) -> bool:
@@ -61,7 +61,7 @@ def test_a_prompt_comes_as_parts_and_ends_with_its_command(stack: Stack, workspa
 
 
 @pytest.mark.anyio
-async def test_a_function_that_is_awaited_denies(stack: Stack, workspace: Path) -> None:
+async def test_an_awaited_function_can_deny(stack: Stack, workspace: Path) -> None:
     async def deny(_approval: Approval) -> bool:
         await asyncio.sleep(0)
         return False
@@ -75,7 +75,7 @@ async def test_a_function_that_is_awaited_denies(stack: Stack, workspace: Path) 
 
 
 @pytest.mark.anyio
-async def test_an_approval_that_is_left_is_decided_elsewhere(stack: Stack, workspace: Path) -> None:
+async def test_an_approval_that_the_program_leaves_open_is_decided_elsewhere(stack: Stack, workspace: Path) -> None:
     states: list[str] = []
     async with AsyncInterlock(stack.url, key_of(stack)) as gateway, asyncio.timeout(PATIENCE_S):
         async for part in gateway.stream("touch made", agent="shell", workspace=str(workspace)):
@@ -88,7 +88,7 @@ async def test_an_approval_that_is_left_is_decided_elsewhere(stack: Stack, works
     assert states[-1] in ("granted", "consumed")
 
 
-def test_a_second_prompt_of_a_session_has_its_own_parts_alone(stack: Stack, workspace: Path) -> None:
+def test_a_second_prompt_of_a_session_streams_only_its_own_parts(stack: Stack, workspace: Path) -> None:
     with Interlock(stack.url, key_of(stack)) as gateway:
         first = list(gateway.stream("echo first # free", agent="shell", workspace=str(workspace)))
         assert isinstance(first[-1], EndPart)

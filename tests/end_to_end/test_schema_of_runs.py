@@ -7,7 +7,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from end_to_end.errands import submit
+from end_to_end.tasks import submit
 from interlock.protocol.schema import json_schema
 from proof.processes.stack import Stack
 
@@ -29,8 +29,8 @@ def test_every_frame_of_a_held_a_denied_and_a_canceled_turn_is_valid(stack: Stac
     assert dead.ended()["state"] == "failed"
 
     seen: set[str] = set()
-    for errand in (allowed, denied, canceled, dead):
-        for event in errand.frames():
+    for task in (allowed, denied, canceled, dead):
+        for event in task.frames():
             if event["kind"] in ("C", "M"):
                 SCHEMA.validate(event["frame"])
                 seen.add(event["frame"]["type"])

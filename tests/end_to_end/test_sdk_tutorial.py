@@ -15,7 +15,7 @@ BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 @pytest.mark.req("F-2", "G-7")
-def test_the_tutorial_does_what_it_says(
+def test_the_tutorial_does_what_it_describes(
     stack: Stack, workspace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("INTERLOCK_URL", stack.url)
@@ -24,11 +24,11 @@ def test_the_tutorial_does_what_it_says(
     names: dict[str, object] = {}
     for block in BLOCK.findall(PAGE.read_text("utf-8")):
         exec(compile(block, PAGE.name, "exec"), names)
-    said = capsys.readouterr().out
-    assert "owner may act as" in said
-    assert "asked:" in said
-    assert "now succeeded" in said
-    assert "from python" in said
-    assert "ended: succeeded" in said
-    assert "0 waiting; 1 runners" in said
+    printed = capsys.readouterr().out
+    assert "owner may act as" in printed
+    assert "asked:" in printed
+    assert "now succeeded" in printed
+    assert "from python" in printed
+    assert "ended: succeeded" in printed
+    assert "0 waiting; 1 runners" in printed
     assert (workspace / "audit.ndjson").read_bytes().count(b"\n") > 5

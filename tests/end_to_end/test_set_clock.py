@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import httpx2
 import pytest
 
-from end_to_end.errands import body, new_key
 from end_to_end.receiver import Receiver, receiving
+from end_to_end.tasks import body, new_key
 from interlock.protocol.clock import parse_iso
 from interlock.protocol.limits import DAY_MS
 from proof.processes.skewed_gateway import JUMP_NAME

@@ -15,8 +15,8 @@ import httpx2
 import pytest
 
 from end_to_end.conftest import AGENTS, CONFIG
-from end_to_end.errands import PATIENCE_S, Errand, Viewer, submit, watching
 from end_to_end.severed import Stretch
+from end_to_end.tasks import PATIENCE_S, SubmittedTask, Viewer, submit, watching
 from proof.processes.fork_server import ForkServer
 from proof.processes.stack import Stack
 
@@ -54,47 +54,47 @@ def place(far: tuple[Stack, Stretch], request: pytest.FixtureRequest) -> Path:
 
 
 @contextlib.contextmanager
-def counting(stack: Stack, place: Path) -> Generator[tuple[Errand, Viewer]]:
-    """A command in the middle of its output, and a viewer who has seen the first hundred lines."""
-    errand = submit(stack, "free", COUNTING, workspace=place)
-    with watching(errand) as viewer:
+def counting(stack: Stack, place: Path) -> Generator[tuple[SubmittedTask, Viewer]]:
+    """A task in the middle of its output, and a viewer that has received the first hundred lines."""
+    task = submit(stack, "free", COUNTING, workspace=place)
+    with watching(task) as viewer:
         viewer.until_text("line 100\n")
-        yield errand, viewer
+        yield task, viewer
 
 
-def check(errand: Errand, viewer: Viewer) -> None:
+def check(task: SubmittedTask, viewer: Viewer) -> None:
     """Everything is there, once, in order, and what was shown is what is kept."""
-    assert errand.ended()["state"] == "succeeded"
+    assert task.ended()["state"] == "succeeded"
     viewer.until_frame("session.usage")
-    kept = {name: text for name, text in errand.texts().items() if name.endswith("/stdout")}
+    kept = {name: text for name, text in task.texts().items() if name.endswith("/stdout")}
     assert list(kept.values()) == [WHOLE]
     for name, text in viewer.blocks.items():
-        assert errand.texts()[name].startswith(text)
-    assert [event["n"] for event in viewer.events if "n" in event] == [event["n"] for event in errand.frames()][
+        assert task.texts()[name].startswith(text)
+    assert [event["n"] for event in viewer.events if "n" in event] == [event["n"] for event in task.frames()][
         : len([event for event in viewer.events if "n" in event])]
 
 
 @pytest.mark.req("D-1", "D-2", "D-7", "C-7", "E-3", "S-3")
-def test_a_link_that_is_reset_in_the_middle_of_output(far: tuple[Stack, Stretch], place: Path) -> None:
+def test_a_link_reset_in_mid_output_loses_nothing(far: tuple[Stack, Stretch], place: Path) -> None:
     stack, stretch = far
-    with counting(stack, place) as (errand, viewer):
+    with counting(stack, place) as (task, viewer):
         stretch.cut()
         viewer.until(lambda event: event.get("notice", {}).get("code") == "Detached")
         (place / "go").touch()
         assert stretch.await_refused(PATIENCE_S)
-        assert errand.command()["state"] == "running"  # Losing the link is not losing the agent.
+        assert task.command()["state"] == "running"  # Losing the link is not losing the agent.
         stretch.repair()
         viewer.until(lambda event: event.get("notice", {}).get("code") == "Reattached")
         viewer.until_text("line 300\n")
         (place / "end").touch()
 
-        check(errand, viewer)
+        check(task, viewer)
 
 
 @pytest.mark.req("D-2", "L-5", "C-7")
-def test_a_link_of_which_only_the_runner_knows_that_it_is_dead(far: tuple[Stack, Stretch], place: Path) -> None:
+def test_a_dead_link_that_only_the_runner_detects_is_replaced(far: tuple[Stack, Stretch], place: Path) -> None:
     stack, stretch = far
-    with counting(stack, place) as (errand, viewer):
+    with counting(stack, place) as (task, viewer):
         taken = stretch.taken
         stretch.half_open()  # The gateway's end stays open: it learns of it by the runner's next link.
         (place / "go").touch()
@@ -102,13 +102,13 @@ def test_a_link_of_which_only_the_runner_knows_that_it_is_dead(far: tuple[Stack,
         assert stretch.taken > taken
         (place / "end").touch()
 
-        check(errand, viewer)
+        check(task, viewer)
 
 
 @pytest.mark.req("D-2", "D-7", "E-3")
-def test_a_link_that_is_cut_again_and_again(far: tuple[Stack, Stretch], place: Path) -> None:
+def test_a_link_that_is_cut_repeatedly_loses_nothing(far: tuple[Stack, Stretch], place: Path) -> None:
     stack, stretch = far
-    with counting(stack, place) as (errand, viewer):
+    with counting(stack, place) as (task, viewer):
         (place / "go").touch()
         for _ in range(4):
             seen = len(viewer.notices())
@@ -118,25 +118,25 @@ def test_a_link_that_is_cut_again_and_again(far: tuple[Stack, Stretch], place: P
         viewer.until_text("line 300\n")
         (place / "end").touch()
 
-        check(errand, viewer)
+        check(task, viewer)
 
 
 @pytest.mark.req("A-5", "P-6", "D-7", "C-7")
 @pytest.mark.parametrize("decision", ["grant", "deny"])
-def test_an_approval_outlives_the_link_and_is_answered_while_it_is_down(
+def test_an_approval_is_answered_while_the_link_is_down(
     far: tuple[Stack, Stretch], place: Path, decision: str
 ) -> None:
     stack, stretch = far
-    errand = submit(stack, "shell", "echo written > written", workspace=place)
-    approval = errand.approval()
-    with watching(errand) as viewer:
+    task = submit(stack, "shell", "echo written > written", workspace=place)
+    approval = task.approval()
+    with watching(task) as viewer:
         stretch.cut()
         viewer.until(lambda event: event.get("notice", {}).get("code") == "Detached")
-        assert errand.vote(decision, approval).status_code == 200
+        assert task.vote(decision, approval).status_code == 200
         assert not (place / "written").exists()
         stretch.repair()
 
-        errand.ended()
+        task.ended()
 
     assert (place / "written").exists() == (decision == "grant")
     states = {"grant": "consumed", "deny": "denied"}
@@ -144,29 +144,29 @@ def test_an_approval_outlives_the_link_and_is_answered_while_it_is_down(
 
 
 @pytest.mark.req("C-2", "C-7", "D-7")
-def test_a_cancel_while_the_link_is_down_is_done_when_it_is_back(far: tuple[Stack, Stretch], place: Path) -> None:
+def test_a_cancel_while_the_link_is_down_is_applied_after_reconnect(far: tuple[Stack, Stretch], place: Path) -> None:
     stack, stretch = far
-    with counting(stack, place) as (errand, viewer):
+    with counting(stack, place) as (task, viewer):
         stretch.cut()
         viewer.until(lambda event: event.get("notice", {}).get("code") == "Detached")
-        cancel = errand.cancel()
-        assert errand.command()["state"] == "canceling"
+        cancel = task.cancel()
+        assert task.command()["state"] == "canceling"
         stretch.repair()
 
-        assert errand.ended()["state"] == "canceled"
+        assert task.ended()["state"] == "canceled"
         assert cancel.ended()["state"] == "succeeded"
-    again = submit(stack, "free", "echo again # free", session_id=errand.session_id)
+    again = submit(stack, "free", "echo again # free", session_id=task.session_id)
     assert again.ended()["state"] == "succeeded"
 
 
 @pytest.mark.req("S-1", "S-3")
-def test_a_viewer_who_comes_back_is_told_what_it_missed_and_nothing_twice(
+def test_a_returning_viewer_receives_each_missed_event_once(
     far: tuple[Stack, Stretch], place: Path
 ) -> None:
     stack, _ = far
-    with counting(stack, place) as (errand, viewer):
+    with counting(stack, place) as (task, viewer):
         viewer.until_frame("tool.invoke.request")
-    url = f"{stack.url}/v1/sessions/{errand.session_id}/frames?view=raw"
+    url = f"{stack.url}/v1/sessions/{task.session_id}/frames?view=raw"
     headers = {**stack.headers, "Accept": "text/event-stream"}
     cursor, seen = None, []
     for _ in range(3):  # Reads two durable events, leaves, comes back with its cursor.
@@ -184,13 +184,13 @@ def test_a_viewer_who_comes_back_is_told_what_it_missed_and_nothing_twice(
     assert seen == [1, 2, 3, 4, 5, 6]
     (place / "go").touch()
     (place / "end").touch()
-    assert errand.ended()["state"] == "succeeded"
+    assert task.ended()["state"] == "succeeded"
 
 
 @pytest.mark.req("D-6", "C-4", "L-5")
-def test_a_runner_that_is_stopped_by_the_kernel_goes_on_where_it_was(far: tuple[Stack, Stretch], place: Path) -> None:
+def test_a_runner_stopped_by_the_kernel_continues_where_it_was(far: tuple[Stack, Stretch], place: Path) -> None:
     stack, _ = far
-    with counting(stack, place) as (errand, viewer):
+    with counting(stack, place) as (task, viewer):
         runner = stack.processes["runner"]
         runner.send_signal(signal.SIGSTOP)
         (place / "go").touch()
@@ -200,4 +200,4 @@ def test_a_runner_that_is_stopped_by_the_kernel_goes_on_where_it_was(far: tuple[
         (place / "end").touch()
         again.join()
 
-        check(errand, viewer)
+        check(task, viewer)

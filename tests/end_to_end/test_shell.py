@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from end_to_end.errands import Errand, body, healthy, new_key, submit, watching
+from end_to_end.tasks import SubmittedTask, body, healthy, new_key, submit, watching
 from proof.processes.stack import Stack
 
 SLOW_LINES = "for i in 1 2 3; do echo line $i; done; while [ ! -e go ]; do sleep 0.05; done; echo last # free"
@@ -16,36 +16,36 @@ SLOW_LINES = "for i in 1 2 3; do echo line $i; done; while [ ! -e go ]; do sleep
 
 @pytest.mark.req("L-1", "C-0", "C-8", "T-2", "T-3", "A-1", "E-4")
 def test_a_command_runs_and_its_result_arrives(stack: Stack, workspace: Path) -> None:
-    errand = submit(stack, "free", "echo $RAWP_WORKSPACE_PATH; echo $RAWP_DPS_VERSION # free", workspace=workspace)
+    task = submit(stack, "free", "echo $RAWP_WORKSPACE_PATH; echo $RAWP_DPS_VERSION # free", workspace=workspace)
 
-    ended = errand.ended()
+    ended = task.ended()
 
     assert (ended["state"], ended["result"]["output"]["exit_code"]) == ("succeeded", 0)
-    assert errand.sent("tool.invoke.result")[0]["payload"]["output"] == f"{workspace}\nrawp-dps-1.0\n"
-    types = [event["frame"]["type"] for event in errand.frames() if event["kind"] == "C"]
+    assert task.sent("tool.invoke.result")[0]["payload"]["output"] == f"{workspace}\nrawp-dps-1.0\n"
+    types = [event["frame"]["type"] for event in task.frames() if event["kind"] == "C"]
     assert types.index("session.usage") == types.index("session.turn.end") + 1
-    states = [event["state"] for event in errand.status() if event["event"] == "state"]
+    states = [event["state"] for event in task.status() if event["event"] == "state"]
     assert states == ["queued", "dispatched", "running", "succeeded"]
-    errand.close()
+    task.close()
     assert stack.leftovers(workspace) == []
 
 
 @pytest.mark.req("S-1", "S-3", "E-4")
-def test_output_is_shown_live_before_the_tool_ends_and_equals_what_is_kept(stack: Stack, workspace: Path) -> None:
-    errand = submit(stack, "free", SLOW_LINES, workspace=workspace)
+def test_output_is_shown_live_and_equals_the_stored_output(stack: Stack, workspace: Path) -> None:
+    task = submit(stack, "free", SLOW_LINES, workspace=workspace)
 
-    with watching(errand) as viewer:
+    with watching(task) as viewer:
         viewer.until_text("line 3\n")
-        assert errand.command()["state"] == "running"
-        assert errand.sent("tool.invoke.result") == []
-        with watching(errand) as late:  # Who joins in the middle gets the text so far, then what comes.
+        assert task.command()["state"] == "running"
+        assert task.sent("tool.invoke.result") == []
+        with watching(task) as late:  # A viewer that joins in the middle gets the text so far, then the rest.
             late.until_text("line 1\nline 2\nline 3\n")
             (workspace / "go").touch()
-            assert errand.ended()["state"] == "succeeded"
+            assert task.ended()["state"] == "succeeded"
             late.until_frame("session.usage")
         viewer.until_frame("session.usage")
 
-    kept = errand.texts()
+    kept = task.texts()
     for name in [name for name in kept if name.endswith("/stdout")]:
         assert kept[name] == "line 1\nline 2\nline 3\nlast\n"
         assert kept[name].startswith(viewer.blocks[name])
@@ -53,40 +53,40 @@ def test_output_is_shown_live_before_the_tool_ends_and_equals_what_is_kept(stack
 
 
 @pytest.mark.req("A-5", "P-2", "P-5", "P-6")
-def test_a_held_tool_call_runs_after_the_yes_and_only_then(stack: Stack, workspace: Path) -> None:
-    errand = submit(stack, "shell", "echo done > done.txt", workspace=workspace)
+def test_a_held_tool_call_runs_only_after_the_grant(stack: Stack, workspace: Path) -> None:
+    task = submit(stack, "shell", "echo done > done.txt", workspace=workspace)
 
-    approval = errand.approval()
+    approval = task.approval()
     assert (approval["door"], approval["input"]) == ("tool", {"command": "echo done > done.txt"})
     assert not (workspace / "done.txt").exists()
-    assert stack.get(f"/v1/sessions/{errand.session_id}")["state"] == "waiting_approval"
-    assert errand.vote("grant", approval).status_code == 200
+    assert stack.get(f"/v1/sessions/{task.session_id}")["state"] == "waiting_approval"
+    assert task.vote("grant", approval).status_code == 200
 
-    assert errand.ended()["state"] == "succeeded"
+    assert task.ended()["state"] == "succeeded"
     assert (workspace / "done.txt").read_text() == "done\n"
     assert stack.get(f"/v1/approvals/{approval['id']}")["state"] == "consumed"
-    assert errand.sent("x-interlock.interaction.resolved")[0]["payload"]["outcome"] == "allowed"
-    late = errand.vote("deny", approval)
+    assert task.sent("x-interlock.interaction.resolved")[0]["payload"]["outcome"] == "allowed"
+    late = task.vote("deny", approval)
     assert (late.status_code, late.json()["code"]) == (409, "Conflict")
 
 
 @pytest.mark.req("A-5", "P-6")
 @pytest.mark.parametrize(("line", "state", "outcome"), [
     ("touch it", "denied", "denied"), ("touch it # soon", "expired", "expired"), ("touch it # never", None, "denied")])
-def test_a_no_of_a_person_of_time_or_of_policy_holds(
+def test_a_denial_by_a_person_a_timeout_or_a_policy_holds(
     stack: Stack, workspace: Path, line: str, state: str | None, outcome: str
 ) -> None:
-    errand = submit(stack, "shell", line, workspace=workspace)
+    task = submit(stack, "shell", line, workspace=workspace)
     if state is not None:
-        approval = errand.approval()
+        approval = task.approval()
         if state == "denied":
-            errand.vote("deny", approval)
-    ended = errand.ended()
+            task.vote("deny", approval)
+    ended = task.ended()
 
-    assert ended["state"] == "succeeded"  # A no is an answer like another: the agent says so and ends its turn.
+    assert ended["state"] == "succeeded"  # A denial is an answer like another: the agent reports it and ends its turn.
     assert not (workspace / "it").exists()
-    assert errand.sent("x-interlock.interaction.resolved")[0]["payload"]["outcome"] == outcome
-    assert errand.sent("tool.invoke.result")[0]["payload"]["status"] == "denied"
+    assert task.sent("x-interlock.interaction.resolved")[0]["payload"]["outcome"] == outcome
+    assert task.sent("tool.invoke.result")[0]["payload"]["status"] == "denied"
     if state is not None:
         assert stack.get(f"/v1/approvals/{approval['id']}")["state"] == state
 
@@ -94,22 +94,22 @@ def test_a_no_of_a_person_of_time_or_of_policy_holds(
 @pytest.mark.req("P-1", "P-6", "C-0")
 @pytest.mark.parametrize(("decision", "state"), [("grant", "succeeded"), ("deny", "rejected")])
 def test_a_command_is_held_before_it_starts(stack: Stack, workspace: Path, decision: str, state: str) -> None:
-    errand = submit(stack, "guarded", "text:started", workspace=workspace)
+    task = submit(stack, "guarded", "text:started", workspace=workspace)
 
-    approval = errand.approval()
+    approval = task.approval()
     assert approval["door"] == "command"
-    assert errand.command()["state"] == "pending_approval"
+    assert task.command()["state"] == "pending_approval"
     assert stack.leftovers(workspace) == []
-    errand.vote(decision, approval)
+    task.vote(decision, approval)
 
-    assert errand.ended()["state"] == state
-    assert errand.text() == ("started" if decision == "grant" else "")
+    assert task.ended()["state"] == state
+    assert task.text() == ("started" if decision == "grant" else "")
     assert (stack.get(f"/v1/approvals/{approval['id']}")["state"]
             == ("consumed" if decision == "grant" else "denied"))
 
 
 @pytest.mark.req("P-1", "F-1")
-def test_policy_may_deny_a_command(stack: Stack, workspace: Path) -> None:
+def test_a_policy_can_deny_a_command(stack: Stack, workspace: Path) -> None:
     answer = stack.post("/v1/commands", body("prisoner", "text", workspace=workspace), new_key())
 
     assert (answer.status_code, answer.json()["code"]) == (403, "Forbidden")
@@ -118,26 +118,26 @@ def test_policy_may_deny_a_command(stack: Stack, workspace: Path) -> None:
 
 @pytest.mark.req("A-4", "C-2", "C-8", "D-4")
 def test_a_cancel_in_the_middle_of_output_ends_the_tool(stack: Stack, workspace: Path) -> None:
-    errand = submit(stack, "free", "echo $$ > pid; echo begun; exec sleep 600 # free", workspace=workspace)
-    with watching(errand) as viewer:
+    task = submit(stack, "free", "echo $$ > pid; echo begun; exec sleep 600 # free", workspace=workspace)
+    with watching(task) as viewer:
         viewer.until_text("begun\n")
 
-    cancel = errand.cancel()
+    cancel = task.cancel()
 
-    assert errand.ended()["state"] == "canceled"
+    assert task.ended()["state"] == "canceled"
     assert cancel.ended()["state"] == "succeeded"
     assert not Path(f"/proc/{(workspace / 'pid').read_text().strip()}").exists()
-    assert errand.sent("session.turn.end")[0]["payload"]["stop_reason"] == "cancelled"
-    assert errand.sent("tool.invoke.result")[0]["payload"]["output"].startswith("begun\n")
-    again = submit(stack, "free", "echo again # free", session_id=errand.session_id)
+    assert task.sent("session.turn.end")[0]["payload"]["stop_reason"] == "cancelled"
+    assert task.sent("tool.invoke.result")[0]["payload"]["output"].startswith("begun\n")
+    again = submit(stack, "free", "echo again # free", session_id=task.session_id)
     assert again.ended()["state"] == "succeeded"
 
 
 @pytest.mark.req("C-1", "C-8")
-def test_a_command_that_takes_too_long_is_timed_out(stack: Stack, workspace: Path) -> None:
-    errand = submit(stack, "free", "echo $$ > pid; exec sleep 600 # free", workspace=workspace, timeout_ms=700)
+def test_a_command_over_its_time_limit_is_timed_out(stack: Stack, workspace: Path) -> None:
+    task = submit(stack, "free", "echo $$ > pid; exec sleep 600 # free", workspace=workspace, timeout_ms=700)
 
-    ended = errand.ended()
+    ended = task.ended()
 
     assert (ended["state"], ended["error"]["code"]) == ("timed_out", "Timeout")
     assert not Path(f"/proc/{(workspace / 'pid').read_text().strip()}").exists()
@@ -160,10 +160,12 @@ def test_a_second_prompt_of_a_session_waits_for_the_first(stack: Stack, workspac
 
 
 @pytest.mark.req("A-2", "C-8")
-def test_the_first_failure_stops_the_lines_and_its_exit_status_is_the_result(stack: Stack, workspace: Path) -> None:
-    errand = submit(stack, "free", "exit 7 # free\ntouch never # free", workspace=workspace)
+def test_the_first_failing_line_stops_the_others_and_its_exit_status_is_the_result(
+    stack: Stack, workspace: Path
+) -> None:
+    task = submit(stack, "free", "exit 7 # free\ntouch never # free", workspace=workspace)
 
-    ended = errand.ended()
+    ended = task.ended()
 
     assert (ended["state"], ended["result"]["output"]["exit_code"]) == ("failed", 7)
     assert not (workspace / "never").exists()
@@ -175,19 +177,19 @@ def test_a_workspace_outside_the_roots_is_refused(stack: Stack, place: str) -> N
     link = stack.workspace / "link"
     if not link.is_symlink():
         link.symlink_to("/etc")
-    errand = submit(stack, "free", "touch here # free", workspace=place.format(root=stack.workspace))
+    task = submit(stack, "free", "touch here # free", workspace=place.format(root=stack.workspace))
 
-    ended = errand.ended()
+    ended = task.ended()
 
     assert ended["state"] == "failed"
     assert ended["error"]["code"] == "WORKSPACE_REFUSED"
     assert ended["error"]["message"]
-    assert errand.sent("session.turn.start") == []
-    assert errand.sent("session.closed") != []
+    assert task.sent("session.turn.start") == []
+    assert task.sent("session.closed") != []
 
 
 @pytest.mark.req("M-1", "M-2")
-def test_the_same_key_gives_the_same_answer_and_runs_once(stack: Stack, workspace: Path) -> None:
+def test_a_repeated_idempotency_key_gets_the_same_answer_and_runs_once(stack: Stack, workspace: Path) -> None:
     key, wanted = new_key(), body("free", "echo once >> ran # free", workspace=workspace)
 
     first, second = stack.post("/v1/commands", wanted, key), stack.post("/v1/commands", wanted, key)
@@ -197,14 +199,14 @@ def test_the_same_key_gives_the_same_answer_and_runs_once(stack: Stack, workspac
     assert first.content == second.content
     assert first.headers["location"] == second.headers["location"]
     assert second.headers["idempotency-replayed"] == "true"
-    assert Errand(stack, first.json()).ended()["state"] == "succeeded"
+    assert SubmittedTask(stack, first.json()).ended()["state"] == "succeeded"
     assert (workspace / "ran").read_text() == "once\n"
     later = stack.post("/v1/commands", wanted, key)
     assert (later.status_code, later.content) == (202, first.content)
 
 
 @pytest.mark.req("K-2", "F-1")
-def test_nothing_is_answered_without_a_key_or_for_another_host(stack: Stack) -> None:
+def test_a_request_without_a_key_or_for_another_host_is_refused(stack: Stack) -> None:
     url = f"{stack.url}/v1/commands"
     answers = {
         "no key": httpx2.get(url),

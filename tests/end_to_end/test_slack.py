@@ -22,7 +22,7 @@ from slack_api.server import APP_TOKEN, BOT_TOKEN, SlackApi, labels_of, slack_ap
 apps, bridges = lazily("interlock.channels.slack.app"), lazily("interlock.channels.chat.bridge")
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("O-12"), pytest.mark.needs("slack-sdk")]
-ANN, STRANGER, CHAT, ROOM = "UANN", "USTRANGER", "DANN", "C0ROOM"
+ANN, STRANGER, CHAT, CHANNEL = "UANN", "USTRANGER", "DANN", "C0ROOM"
 CONFIG = """
 [session]
 defaultAgent = "sh"
@@ -72,7 +72,7 @@ async def bridged(stack: Stack, api: SlackApi, place: Path) -> AsyncIterator[Asy
     """A bridge at work, with the owner's client."""
     async with AsyncInterlock(stack.url, owner_key(stack)) as owner:
         app = apps.SlackApp(apps.SlackTokens(BOT_TOKEN, APP_TOKEN), api.url)
-        bridge = bridges.Bridge(app, owner, PlacesFile(place), bridges.Settings({ANN: owner}, [ROOM], str))
+        bridge = bridges.Bridge(app, owner, PlacesFile(place), bridges.Settings({ANN: owner}, [CHANNEL], str))
         running = asyncio.ensure_future(bridge.run())
         try:
             yield owner
@@ -83,55 +83,56 @@ async def bridged(stack: Stack, api: SlackApi, place: Path) -> AsyncIterator[Asy
 
 
 @pytest.mark.req("R-1", "R-4")
-async def test_each_thread_is_a_session_and_replies_are_in_it(stack: Stack, api: SlackApi, tmp_path: Path) -> None:
+async def test_each_thread_is_a_session_and_contains_its_replies(stack: Stack, api: SlackApi, tmp_path: Path) -> None:
     async with bridged(stack, api, tmp_path / "slack.json") as owner:
         first = await api.write(CHAT, ANN, "echo one &amp;&amp; echo two")
-        reply = await api.until_said(CHAT, "two")
+        reply = await api.until_posted(CHAT, "two")
         assert (reply["thread_ts"], "one\ntwo" in text_of(reply)) == (first, True)
         second = await api.write(CHAT, ANN, "echo of another thread")
-        assert (await api.until_said(CHAT, "of another thread"))["thread_ts"] == second
+        assert (await api.until_posted(CHAT, "of another thread"))["thread_ts"] == second
         await api.write(CHAT, ANN, "echo again", thread=first)
-        assert (await api.until_said(CHAT, "again"))["thread_ts"] == first
+        assert (await api.until_posted(CHAT, "again"))["thread_ts"] == first
         keys = [one.session_key async for one in owner.sessions.every() if ":thread:" in one.session_key]
     assert sorted(keys) == sorted(f"agent:sh:slack:dm:UANN:thread:{ts}" for ts in (first, second))
 
 
-async def test_what_slack_sends_twice_is_done_once(stack: Stack, api: SlackApi, tmp_path: Path) -> None:
+async def test_an_event_that_slack_repeats_is_handled_once(stack: Stack, api: SlackApi, tmp_path: Path) -> None:
     async with bridged(stack, api, tmp_path / "slack.json"):
         for _ in range(2):
             await api.write(CHAT, ANN, f"echo once >> {tmp_path}/done", ts="1900000000.000001")
         await api.write(CHAT, ANN, "echo last", thread="1900000000.000001")
-        await api.until_said(CHAT, "last")
+        await api.until_posted(CHAT, "last")
     assert (tmp_path / "done").read_text() == "once\n"
 
 
-async def test_a_stranger_gets_their_id_and_nothing_is_done(stack: Stack, api: SlackApi, tmp_path: Path) -> None:
+async def test_a_stranger_gets_their_id_and_cannot_command(stack: Stack, api: SlackApi, tmp_path: Path) -> None:
     async with bridged(stack, api, tmp_path / "slack.json"):
         await api.write("DSTRANGER", STRANGER, f"touch {tmp_path}/mine")
-        await api.until_said("DSTRANGER", f"Your Slack id is {STRANGER}")
+        await api.until_posted("DSTRANGER", f"Your Slack id is {STRANGER}")
     assert not (tmp_path / "mine").exists()
 
 
 @pytest.mark.req("P-3", "P-5", "P-8")
-async def test_a_held_tool_is_decided_by_a_press_or_elsewhere_and_the_card_shows_it(stack: Stack, api: SlackApi,
-                                                                                  tmp_path: Path) -> None:
+async def test_a_held_tool_is_decided_by_a_button_or_elsewhere_and_the_card_shows_it(
+    stack: Stack, api: SlackApi, tmp_path: Path
+) -> None:
     async with bridged(stack, api, tmp_path / "slack.json") as owner:
-        await api.write(ROOM, ANN, f"<@UBOT> touch {tmp_path}/allowed")
-        card = await api.until_said(ROOM, "touch")
+        await api.write(CHANNEL, ANN, f"<@UBOT> touch {tmp_path}/allowed")
+        card = await api.until_posted(CHANNEL, "touch")
         assert labels_of(card) == ["Allow", "Deny"]
-        await api.press(ROOM, ANN, card["ts"], "Allow")
-        await api.until(lambda: "✅" in text_of(api.messages[ROOM][card["ts"]]))
-        assert labels_of(api.messages[ROOM][card["ts"]]) == []
-        await api.write(ROOM, ANN, f"<@UBOT> touch {tmp_path}/denied")
-        other = await api.until_said(ROOM, f"{tmp_path}/denied")
+        await api.press(CHANNEL, ANN, card["ts"], "Allow")
+        await api.until(lambda: "✅" in text_of(api.messages[CHANNEL][card["ts"]]))
+        assert labels_of(api.messages[CHANNEL][card["ts"]]) == []
+        await api.write(CHANNEL, ANN, f"<@UBOT> touch {tmp_path}/denied")
+        other = await api.until_posted(CHANNEL, f"{tmp_path}/denied")
         (waiting,) = [one async for one in owner.approvals.every(state="pending")]
         await owner.approvals.vote(waiting.id, "deny", digest=waiting.digest)
-        await api.until(lambda: "⛔" in text_of(api.messages[ROOM][other["ts"]]))
+        await api.until(lambda: "⛔" in text_of(api.messages[CHANNEL][other["ts"]]))
     assert (tmp_path / "allowed").exists()
     assert not (tmp_path / "denied").exists()
 
 
-async def test_the_verb_starts_the_app_of_the_config(stack: Stack, api: SlackApi, tmp_path: Path) -> None:
+async def test_the_slack_verb_starts_the_app_of_the_config(stack: Stack, api: SlackApi, tmp_path: Path) -> None:
     state = stack.place / "verb"
     state.mkdir(mode=0o700)
     (state / "bot.token").write_text(BOT_TOKEN)
@@ -146,7 +147,7 @@ async def test_the_verb_starts_the_app_of_the_config(stack: Stack, api: SlackApi
     try:
         await until_first_call(api.called, process)
         await api.write(CHAT, ANN, "echo by the verb")
-        await api.until_said(CHAT, "by the verb")
+        await api.until_posted(CHAT, "by the verb")
     finally:
         process.terminate()
         _, says = await process.communicate()

@@ -54,9 +54,9 @@ class Gateway(Place):
             for line in stream:
                 if not line.startswith(b"data: "):
                     continue
-                told = json.loads(line[6:])
-                if told["kind"] == "C" and "n" in told:
-                    frames.append(told["frame"])
+                content = json.loads(line[6:])
+                if content["kind"] == "C" and "n" in content:
+                    frames.append(content["frame"])
                     if frames[-1]["type"] == kind:
                         return frames
         raise AssertionError(f"the stream ended before {kind}")
@@ -106,12 +106,12 @@ def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Three]:
     made.b.end()
 
 
-def told(frames: list[dict[str, Any]]) -> list[tuple[int, str]]:
+def content(frames: list[dict[str, Any]]) -> list[tuple[int, str]]:
     return [(frame["seq"], frame["message_id"]) for frame in frames]
 
 
 @pytest.mark.req("D-5", "G-4")
-def test_the_other_gateway_watches_then_takes_over_with_what_waits(three: Three) -> None:
+def test_the_second_gateway_watches_and_takes_over_waiting_work(three: Three) -> None:
     a, b, host = three.a, three.b, three.host
     command_id, session_id = three.working("touch taken", "--session", "handed")
     a.frames_until(session_id, "agent.interaction.request")
@@ -167,7 +167,7 @@ def _waiting(gateway: Gateway, session_id: str) -> list[str]:
 
 
 @pytest.mark.req("D-5", "D-6")
-def test_a_runner_killed_with_two_gateways_tells_both_the_same_to_the_last_frame(three: Three) -> None:
+def test_a_killed_runner_sends_the_same_frames_to_both_gateways(three: Three) -> None:
     a, b = three.a, three.b
     command_id, session_id = three.working("echo begun")
     a.frames_until(session_id, "agent.interaction.request")
@@ -176,14 +176,14 @@ def test_a_runner_killed_with_two_gateways_tells_both_the_same_to_the_last_frame
     three.runner.communicate(timeout=PATIENCE_S)
     three.runner = three.host.attached(2)
     at_a, at_b = (gateway.frames_until(session_id, "session.closed") for gateway in (a, b))
-    assert told(at_a) == told(at_b)
+    assert content(at_a) == content(at_b)
     assert [frame["seq"] for frame in at_b] == list(range(1, len(at_b) + 1))
     assert a.call("attach", command_id).returncode == 1
     assert b.session(session_id).get("lost_frame_count", 0) == 0
 
 
 @pytest.mark.req("D-5", "L-3")
-def test_one_gateway_that_is_gone_does_not_disturb_the_other(three: Three) -> None:
+def test_an_absent_gateway_does_not_disturb_the_other(three: Three) -> None:
     runners = three.b.document("runners")["runners"]
     assert three.b.call("runners", "revoke", runners[0]["runner_id"]).returncode == 0
     read_until(three.runner.stderr, '"refused"')

@@ -7,17 +7,17 @@ from pathlib import Path
 import pytest
 
 from end_to_end.conftest import AGENTS, CONFIG
-from end_to_end.errands import submit, watching
+from end_to_end.tasks import submit, watching
 from proof.processes.fork_server import ForkServer
 from proof.processes.stack import Stack
 
 
 @pytest.mark.req("A-4", "G-2")
-def test_a_runner_that_starts_leaves_the_agents_of_another_alone(
+def test_a_starting_runner_leaves_the_agents_of_another_runner_alone(
     stack: Stack, workspace: Path, tmp_path: Path, fork_server: ForkServer
 ) -> None:
-    errand = submit(stack, "misbehaving", "text:on wait", workspace=workspace)
-    with watching(errand) as viewer:
+    task = submit(stack, "misbehaving", "text:on wait", workspace=workspace)
+    with watching(task) as viewer:
         viewer.until_text("on")
     agents = stack.leftovers(workspace)
 
@@ -28,6 +28,6 @@ def test_a_runner_that_starts_leaves_the_agents_of_another_alone(
         other.down()
 
     assert stack.leftovers(workspace) == agents != []
-    assert errand.command()["state"] == "running"
-    errand.cancel()
-    assert errand.ended()["state"] == "canceled"
+    assert task.command()["state"] == "running"
+    task.cancel()
+    assert task.ended()["state"] == "canceled"

@@ -6,10 +6,10 @@ import pytest
 
 from interlock.model_stand_in.answers import HttpFailure, ModelAnswer
 from interlock.model_stand_in.anthropic import failure, stream, whole
-from model_stand_in.asked import CALLING, PLAIN, delays, events
+from model_stand_in.answer_parts import CALLING, PLAIN, delays, events
 
 
-def test_a_whole_answer_has_its_text_then_its_calls() -> None:
+def test_a_complete_answer_has_its_text_then_its_calls() -> None:
     made = whole(CALLING, "m")
     assert [block["type"] for block in made["content"]] == ["text", "tool_use", "tool_use"]
     assert (made["content"][0]["text"], made["content"][1]["input"]) == ("one two", {"command": "ls"})
@@ -29,14 +29,14 @@ def test_a_stream_opens_and_closes_each_block_in_turn() -> None:
         "thinking_delta", "signature_delta", "text_delta", "text_delta", "input_json_delta", "input_json_delta"]
 
 
-def test_a_delay_lies_before_each_chunk_but_the_first_and_before_the_calls() -> None:
+def test_a_delay_precedes_each_chunk_except_the_first_and_the_calls() -> None:
     assert delays(stream(PLAIN, "m")) == 1
     assert delays(stream(CALLING, "m")) == 2
 
 
 @pytest.mark.parametrize(("given", "reason"), [
     (PLAIN, "end_turn"), (CALLING, "tool_use"), (ModelAnswer(("x",), length=True), "max_tokens")])
-def test_an_answer_says_why_it_ended(given: ModelAnswer, reason: str) -> None:
+def test_an_answer_has_its_stop_reason(given: ModelAnswer, reason: str) -> None:
     assert whole(given, "m")["stop_reason"] == reason
     assert [one["delta"]["stop_reason"] for one in events(stream(given, "m")) if one["type"] == "message_delta"] == [
         reason]

@@ -24,13 +24,13 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class Form:
-    """One provider's form, as the one who asks sees it."""
+    """One provider's API, from the view of a client."""
 
     path: str
     body: Callable[[list[Json]], Json]
     tool: Json
     result: Json
-    said: Callable[[Json], str]
+    text_of: Callable[[Json], str]
     called: Callable[[Json], tuple[str, Json]]
     streamed: Callable[[list[Json]], list[str]]
     last: str
@@ -51,7 +51,7 @@ ANTHROPIC = Form(
     body=lambda messages: {"messages": messages, "max_tokens": 100},
     tool={"name": "Bash", "input_schema": SCHEMA},
     result={"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_1", "content": "hi"}]},
-    said=lambda answer: "".join(block.get("text", "") for block in answer["content"]),
+    text_of=lambda answer: "".join(block.get("text", "") for block in answer["content"]),
     called=lambda answer: anthropic_tool(answer["content"][-1]),
     streamed=lambda events: [e["delta"]["text"] for e in events if e.get("delta", {}).get("type") == "text_delta"],
     last="message_stop",
@@ -61,7 +61,7 @@ CHAT = Form(
     body=lambda messages: {"messages": messages},
     tool={"type": "function", "function": {"name": "developer__shell", "parameters": SCHEMA}},
     result={"role": "tool", "tool_call_id": "call_1", "content": "hi"},
-    said=lambda answer: answer["choices"][0]["message"]["content"] or "",
+    text_of=lambda answer: answer["choices"][0]["message"]["content"] or "",
     called=lambda answer: openai_tool(answer["choices"][0]["message"]["tool_calls"][0]["function"]),
     streamed=lambda events: [c["delta"]["content"] for e in events for c in e["choices"] if c["delta"].get("content")],
     last="[DONE]",
@@ -71,7 +71,7 @@ RESPONSES = Form(
     body=lambda messages: {"input": messages},
     tool={"type": "function", "name": "shell", "parameters": SCHEMA},
     result={"type": "function_call_output", "call_id": "call_1", "output": "hi"},
-    said=lambda answer: "".join(part["text"] for item in answer["output"] for part in item.get("content", [])),
+    text_of=lambda answer: "".join(part["text"] for item in answer["output"] for part in item.get("content", [])),
     called=lambda answer: openai_tool(answer["output"][-1]),
     streamed=lambda events: [e["delta"] for e in events if e["type"] == "response.output_text.delta"],
     last="response.completed",
@@ -95,11 +95,11 @@ def events_of(text: str) -> tuple[list[Json], str]:
 
 @every_form
 def test_chunks_are_counted(model_server: ModelServer, form: Form) -> None:
-    assert form.said(ask(model_server, form, "go [[chunks:4]]").json()) == "".join(chunk_texts(4))
+    assert form.text_of(ask(model_server, form, "go [[chunks:4]]").json()) == "".join(chunk_texts(4))
 
 
 @every_form
-def test_a_stream_carries_each_chunk_apart_and_ends_as_the_provider_ends_it(
+def test_a_stream_sends_each_chunk_separately_and_ends_in_the_providers_form(
     model_server: ModelServer, form: Form
 ) -> None:
     events, last = events_of(ask(model_server, form, "go [[chunks:4]]", stream=True).text)
@@ -114,7 +114,7 @@ def test_chunks_can_be_made_wide() -> None:
 
 
 @every_form
-def test_a_delay_lies_between_chunks(model_server: ModelServer, form: Form) -> None:
+def test_a_delay_separates_chunks(model_server: ModelServer, form: Form) -> None:
     began = monotonic()
     ask(model_server, form, "[[chunks:3]] [[delay:40]]", stream=True)
 
@@ -122,13 +122,13 @@ def test_a_delay_lies_between_chunks(model_server: ModelServer, form: Form) -> N
 
 
 @every_form
-def test_the_shell_tool_on_offer_is_called_and_its_result_ends_the_turn(model_server: ModelServer, form: Form) -> None:
+def test_the_offered_shell_tool_is_called_and_its_result_ends_the_turn(model_server: ModelServer, form: Form) -> None:
     prompt = "[[tool:ls -l]]"
     name, arguments = form.called(ask(model_server, form, prompt).json())
 
     assert name.lower() in {"bash", "developer__shell", "shell"}
     assert arguments == {"command": "ls -l"}
-    assert form.said(ask(model_server, form, prompt, form.result).json()) == AFTER_TOOL
+    assert form.text_of(ask(model_server, form, prompt, form.result).json()) == AFTER_TOOL
 
 
 @every_form
@@ -136,27 +136,29 @@ def test_two_tools_are_called_one_after_the_other(model_server: ModelServer, for
     prompt = "[[tool:one]] [[tool:two]]"
 
     assert form.called(ask(model_server, form, prompt, form.result).json())[1] == {"command": "two"}
-    assert form.said(ask(model_server, form, prompt, form.result, form.result).json()) == AFTER_TOOL
+    assert form.text_of(ask(model_server, form, prompt, form.result, form.result).json()) == AFTER_TOOL
 
 
 @every_form
-def test_only_the_last_prompt_steers(model_server: ModelServer, form: Form) -> None:
+def test_only_the_last_prompt_is_a_script(model_server: ModelServer, form: Form) -> None:
     later = {"role": "user", "content": "<system-reminder>[[fail:500]]</system-reminder>now [[chunks:2]]"}
 
     answer = ask(model_server, form, "[[tool:ls]]", form.result, later)
 
-    assert form.said(answer.json()) == "".join(chunk_texts(2))
+    assert form.text_of(answer.json()) == "".join(chunk_texts(2))
 
 
 @every_form
-def test_only_the_last_paragraph_steers_and_a_command_may_have_several(model_server: ModelServer, form: Form) -> None:
+def test_only_the_last_paragraph_is_a_script_and_a_command_may_have_several(
+    model_server: ModelServer, form: Form
+) -> None:
     answer = ask(model_server, form, "[[fail:500]]\n\nnow [[tool:echo one\n\necho two]]")
 
     assert form.called(answer.json())[1] == {"command": "echo one\n\necho two"}
 
 
 @every_form
-def test_the_note_of_denied_calls_behind_a_prompt_takes_no_word_from_it(model_server: ModelServer, form: Form) -> None:
+def test_the_note_of_denied_calls_after_a_prompt_changes_no_word_of_it(model_server: ModelServer, form: Form) -> None:
     denied = DeniedCalls()
     denied.add("Writing a.txt", "denied by ann")
     blocks = denied.appended([{"type": "text", "text": "[[fail:500]]\n\nnow [[tool:echo one]]"}])
@@ -166,7 +168,7 @@ def test_the_note_of_denied_calls_behind_a_prompt_takes_no_word_from_it(model_se
 
 
 @every_form
-def test_a_failure_has_the_status_that_was_asked_for(model_server: ModelServer, form: Form) -> None:
+def test_a_failure_has_the_requested_status(model_server: ModelServer, form: Form) -> None:
     answer = ask(model_server, form, "[[fail:429]]", stream=True)
 
     assert answer.status_code == 429
@@ -174,15 +176,15 @@ def test_a_failure_has_the_status_that_was_asked_for(model_server: ModelServer, 
 
 
 @every_form
-def test_an_overflow_is_told_in_the_provider_s_words(model_server: ModelServer, form: Form) -> None:
+def test_an_overflow_has_the_providers_message(model_server: ModelServer, form: Form) -> None:
     answer = ask(model_server, form, "[[overflow]]")
 
     assert answer.status_code == 400
-    told = answer.json()["error"]
-    assert told.get("code") == "context_length_exceeded" or "prompt is too long" in told["message"]
+    error = answer.json()["error"]
+    assert error.get("code") == "context_length_exceeded" or "prompt is too long" in error["message"]
 
 
-def test_a_title_is_answered_whatever_its_text_says(model_server: ModelServer) -> None:
+def test_a_title_request_is_answered_whatever_its_text(model_server: ModelServer) -> None:
     system = {"role": "system", "content": "Generate a short title for this session."}
     body = {"messages": [system, {"role": "user", "content": "[[fail:500]] [[tool:ls]]"}]}
 
@@ -193,7 +195,7 @@ def test_a_title_is_answered_whatever_its_text_says(model_server: ModelServer) -
     assert model_server.recording.turns() == []
 
 
-def test_other_required_arguments_of_a_shell_tool_are_filled_in(model_server: ModelServer) -> None:
+def test_other_required_arguments_of_a_shell_tool_are_filled(model_server: ModelServer) -> None:
     properties = {"cmd": {"type": "array"}, "description": {"type": "string"}, "seconds": {"type": "integer"}}
     schema = {"properties": properties, "required": ["cmd", "description", "seconds"]}
 
@@ -203,13 +205,13 @@ def test_other_required_arguments_of_a_shell_tool_are_filled_in(model_server: Mo
     assert ANTHROPIC.called(answer.json()) == ("exec_command", expected)
 
 
-def test_without_a_shell_tool_the_answer_says_so(model_server: ModelServer) -> None:
+def test_a_missing_shell_tool_is_reported_in_the_answer(model_server: ModelServer) -> None:
     answer = ask(model_server, ANTHROPIC, "[[tool:ls]]", tools=[{"name": "Read", "input_schema": {}}])
 
-    assert "No shell tool" in ANTHROPIC.said(answer.json())
+    assert "No shell tool" in ANTHROPIC.text_of(answer.json())
 
 
-def test_tokens_are_counted_and_models_listed(model_server: ModelServer) -> None:
+def test_tokens_are_counted_and_models_are_listed(model_server: ModelServer) -> None:
     counted = httpx2.post(model_server.url + "/v1/messages/count_tokens", json={"messages": []})
     models = httpx2.get(model_server.url + "/v1/models")
 
@@ -217,7 +219,7 @@ def test_tokens_are_counted_and_models_listed(model_server: ModelServer) -> None
     assert "fake-model" in [model["id"] for model in models.json()["data"]]
 
 
-def test_what_was_asked_is_kept(model_server: ModelServer) -> None:
+def test_requests_are_recorded(model_server: ModelServer) -> None:
     ask(model_server, CHAT, "remember me")
 
     kept = model_server.recording.wait_for(lambda one: one.asked.prompt == "remember me")
@@ -243,7 +245,7 @@ def test_a_stop_does_not_wait_for_a_slow_answer() -> None:
         assert monotonic() - began < 5
 
 
-def test_it_serves_as_a_process_of_its_own() -> None:
+def test_the_server_runs_as_a_separate_process() -> None:
     argv = [sys.executable, "-m", "interlock.model_stand_in", "--port", "0"]
     with subprocess.Popen(argv, cwd=TESTS.parent, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

@@ -6,10 +6,10 @@ import pytest
 
 from interlock.model_stand_in.answers import HttpFailure, ModelAnswer
 from interlock.model_stand_in.chat import failure, stream, whole
-from model_stand_in.asked import CALLING, PLAIN, delays, events
+from model_stand_in.answer_parts import CALLING, PLAIN, delays, events
 
 
-def test_a_whole_answer_has_its_text_and_its_calls() -> None:
+def test_a_complete_answer_has_its_text_and_its_calls() -> None:
     message = whole(CALLING, "m")["choices"][0]["message"]
     assert message["content"] == "one two"
     assert [call["function"]["arguments"] for call in message["tool_calls"]] == [
@@ -29,13 +29,13 @@ def test_a_stream_ends_with_its_usage_and_done() -> None:
     assert len({one["id"] for one in found[:-1]}) == 1
 
 
-def test_a_delay_lies_before_each_chunk_but_the_first_and_before_the_calls() -> None:
+def test_a_delay_precedes_each_chunk_except_the_first_and_the_calls() -> None:
     assert (delays(stream(PLAIN, "m")), delays(stream(CALLING, "m"))) == (1, 2)
 
 
 @pytest.mark.parametrize(("given", "reason"), [
     (PLAIN, "stop"), (CALLING, "tool_calls"), (ModelAnswer(("x",), length=True), "length")])
-def test_an_answer_says_why_it_ended(given: ModelAnswer, reason: str) -> None:
+def test_an_answer_has_its_stop_reason(given: ModelAnswer, reason: str) -> None:
     assert whole(given, "m")["choices"][0]["finish_reason"] == reason
     assert events(stream(given, "m"))[-3]["choices"][0]["finish_reason"] == reason
 

@@ -48,38 +48,38 @@ def read(form: str, *texts: str | None, **fields: Any) -> ModelPrompt:
 
 
 @every_form
-def test_the_last_prompt_counts_with_the_results_since(form: str) -> None:
+def test_the_last_prompt_counts_with_the_results_after_it(form: str) -> None:
     found = read(form, "first", None, "second", None, None)
     assert (found.prompt, found.results, found.earlier, found.system) == ("second", 2, 1, "be brief")
     assert found.tools == (OfferedTool("t", SCHEMA),)
 
 
 @every_form
-def test_notes_of_the_agent_are_no_words_of_the_person(form: str) -> None:
+def test_notes_of_the_agent_are_not_text_of_the_user(form: str) -> None:
     noted = "<system-reminder>do\nnot</system-reminder> hello <info-msg a='b'>x</info-msg>"
     assert read(form, noted).prompt == "hello"
     assert (read(form, "hello", None, "<system-reminder>x</system-reminder>").prompt) == "hello"
 
 
 @every_form
-def test_a_title_asked_on_the_side_is_known_by_its_words_unless_work_is_offered(form: str) -> None:
+def test_a_title_request_is_recognised_by_its_text_unless_tools_are_offered(form: str) -> None:
     assert read(form, "Generate a short title for this.").side
     assert not read(form, "hello").side
 
 
 @every_form
-def test_the_last_figure_of_tokens_in_the_conversation_is_reported(form: str) -> None:
+def test_the_last_token_count_in_the_conversation_is_reported(form: str) -> None:
     assert read(form, "[[tokens:5]]", None, "[[tokens:9]]").tokens == 9
     assert read(form, "hello").tokens is None
 
 
 @every_form
-def test_nothing_is_an_empty_prompt(form: str) -> None:
+def test_an_empty_conversation_is_an_empty_prompt(form: str) -> None:
     reader = FORMS[form][0]
     assert (reader({}).prompt, reader({}).results, reader({}).stream, reader({}).model) == ("", 0, False, "fake-model")
 
 
-def test_a_text_alone_is_an_input_of_responses_and_a_namespace_has_tools() -> None:
+def test_plain_text_is_a_responses_input_and_a_namespace_has_tools() -> None:
     found = read_responses({"input": "hi", "tools": [{"type": "namespace", "name": "web", "tools": [{"name": "get"}]}]})
     assert (found.prompt, found.tools) == ("hi", (OfferedTool("web::get", {}),))
 
@@ -87,5 +87,5 @@ def test_a_text_alone_is_an_input_of_responses_and_a_namespace_has_tools() -> No
 @pytest.mark.parametrize(("fields", "effort"), [
     ({"reasoning": {"effort": "high"}}, "high"), ({"thinking": {"type": "enabled", "budget_tokens": 5}}, "5"),
     ({"thinking": {"type": "disabled"}}, "disabled"), ({"reasoning_effort": "low"}, "low"), ({}, None)])
-def test_how_much_is_to_be_thought(fields: dict[str, Any], effort: str | None) -> None:
+def test_the_thinking_effort_is_read(fields: dict[str, Any], effort: str | None) -> None:
     assert read("chat", "hi", **fields).effort == effort

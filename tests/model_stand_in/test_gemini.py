@@ -6,10 +6,10 @@ import pytest
 
 from interlock.model_stand_in.answers import HttpFailure, ModelAnswer, ModelCall
 from interlock.model_stand_in.gemini import failure, stream, whole
-from model_stand_in.asked import CALLING, PLAIN, delays, events
+from model_stand_in.answer_parts import CALLING, PLAIN, delays, events
 
 
-def test_a_whole_answer_has_its_text_and_its_calls() -> None:
+def test_a_complete_answer_has_its_text_and_its_calls() -> None:
     [candidate] = whole(CALLING, "m")["candidates"]
     text, call, _ = candidate["content"]["parts"]
     assert (text, call["functionCall"]) == ({"text": "one two"}, {"name": "shell", "args": {"command": "ls"}})
@@ -17,12 +17,12 @@ def test_a_whole_answer_has_its_text_and_its_calls() -> None:
 
 
 @pytest.mark.parametrize("arguments", ["not json", "[1]", '"x"'])
-def test_arguments_that_are_no_object_become_one_since_this_form_has_no_other(arguments: str) -> None:
+def test_arguments_that_are_not_an_object_become_one(arguments: str) -> None:
     made = whole(ModelAnswer((), (ModelCall("shell", arguments),)), "m")
     assert made["candidates"][0]["content"]["parts"][0]["functionCall"]["args"] == {"input": arguments}
 
 
-def test_a_stream_has_what_is_new_in_each_event_and_ends_with_a_reason() -> None:
+def test_a_stream_has_only_new_text_in_each_event_and_ends_with_a_reason() -> None:
     found = events(stream(CALLING, "m"))
     parts = [part for one in found for part in one["candidates"][0]["content"]["parts"]]
     assert [part["text"] for part in parts if "text" in part] == ["hm", "one ", "two"]
@@ -31,7 +31,7 @@ def test_a_stream_has_what_is_new_in_each_event_and_ends_with_a_reason() -> None
     assert (delays(stream(PLAIN, "m")), delays(stream(CALLING, "m"))) == (1, 2)
 
 
-def test_an_answer_that_was_cut_says_so() -> None:
+def test_a_truncated_answer_reports_it() -> None:
     assert events(stream(ModelAnswer(("x",), length=True), "m"))[-1]["candidates"][0]["finishReason"] == "MAX_TOKENS"
 
 

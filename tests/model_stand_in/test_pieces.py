@@ -10,7 +10,7 @@ from interlock.model_stand_in.pieces import compact, fresh_id, sse
 
 @pytest.mark.parametrize(("event", "text"), [
     (None, 'data: {"a":"é\\n"}\n\n'), ("x", 'event: x\ndata: {"a":"é\\n"}\n\n')])
-def test_an_event_is_one_line_of_json_whatever_its_text(event: str | None, text: str) -> None:
+def test_an_event_is_one_line_of_json_with_any_text(event: str | None, text: str) -> None:
     assert sse({"a": "é\n"}, event).decode() == text
 
 
@@ -20,7 +20,7 @@ def test_json_has_no_blanks_and_reads_back() -> None:
     assert json.loads(compact(value)) == value
 
 
-def test_an_id_has_its_prefix_and_comes_once() -> None:
+def test_an_id_has_its_prefix_and_is_unique() -> None:
     ids = {fresh_id("msg") for _ in range(50)}
     assert len(ids) == 50
     assert all(re.fullmatch(r"msg_[0-9a-f]{16}", one) for one in ids)

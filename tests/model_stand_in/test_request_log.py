@@ -1,4 +1,4 @@
-"""The requests that the server received: in order, bounded, and found by anyone who waits for one."""
+"""The requests that the server received: in order, bounded, and awaitable."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def request(prompt: str, kind: RequestKind = RequestKind.TURN) -> RecordedReques
     return RecordedRequest(WireForm.CHAT, kind, {}, {"input": prompt}, asked)
 
 
-def test_requests_are_kept_in_order_and_those_on_the_side_told_apart() -> None:
+def test_requests_are_kept_in_order_and_side_requests_separately() -> None:
     log = Recording()
     for one in (request("a"), request("title", RequestKind.SIDE), request("é")):
         log.add(one)
@@ -25,20 +25,20 @@ def test_requests_are_kept_in_order_and_those_on_the_side_told_apart() -> None:
     assert not log.contained("b")
 
 
-def test_the_oldest_makes_room() -> None:
+def test_the_oldest_request_is_removed() -> None:
     log = Recording()
     for number in range(MAX_RECORDED + 1):
         log.add(request(str(number)))
     assert (len(log.all()), log.all()[0].asked.prompt) == (MAX_RECORDED, "1")
 
 
-def test_pages_that_were_fetched_are_known() -> None:
+def test_fetched_pages_are_recorded() -> None:
     log = Recording()
     log.visit("mark")
     assert (log.visited("mark"), log.visited("other")) == (True, False)
 
 
-def test_one_that_comes_later_wakes_who_waits_for_it() -> None:
+def test_a_later_request_resumes_its_waiter() -> None:
     log, found = Recording(), list[str]()
 
     def wait() -> None:

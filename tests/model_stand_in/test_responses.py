@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from interlock.model_stand_in.answers import ModelAnswer, ModelCall
 from interlock.model_stand_in.responses import stream, whole
-from model_stand_in.asked import CALLING, PLAIN, delays, events
+from model_stand_in.answer_parts import CALLING, PLAIN, delays, events
 
 
-def test_a_whole_answer_has_its_message_then_its_calls() -> None:
+def test_a_complete_answer_has_its_message_then_its_calls() -> None:
     message, first, second = whole(CALLING, "m")["output"]
     assert message["content"][0]["text"] == "one two"
     assert (first["name"], first["arguments"], second["arguments"]) == (
@@ -32,7 +32,7 @@ def test_events_are_numbered_from_created_to_completed() -> None:
     assert (delays(stream(PLAIN, "m")), delays(stream(CALLING, "m"))) == (1, 2)
 
 
-def test_an_answer_that_was_cut_is_incomplete_and_says_why() -> None:
+def test_a_truncated_answer_is_incomplete_with_a_reason() -> None:
     last = events(stream(ModelAnswer(("x",), length=True), "m"))[-1]
     assert last["type"] == "response.incomplete"
     assert last["response"]["incomplete_details"] == {"reason": "max_output_tokens"}

@@ -11,7 +11,7 @@ import pytest
 from interlock.model_stand_in.server_thread import listen, running_model_server
 
 
-def test_it_answers_as_soon_as_the_block_begins_and_never_after_it() -> None:
+def test_the_server_answers_from_the_start_of_the_block_and_never_after_it() -> None:
     with running_model_server() as server:
         assert httpx2.get(f"{server.url}/v1/models").status_code < 500
         port = int(server.url.rpartition(":")[2])
@@ -20,7 +20,7 @@ def test_it_answers_as_soon_as_the_block_begins_and_never_after_it() -> None:
         pass
 
 
-def test_a_port_that_is_named_is_taken() -> None:
+def test_a_given_port_is_used() -> None:
     first, url = listen()
     with first:
         port = int(url.rpartition(":")[2])

@@ -32,5 +32,7 @@ def test_the_shell_is_found_by_the_last_part_of_its_name(names: list[str], chose
     (tool("bash", command=STRING, timeout={"type": "integer"}, background={"type": "boolean"}, why=STRING, odd={}),
      {"command": "ls", "timeout": 0, "background": False, "why": "run", "odd": "run"}),
 ])
-def test_it_gets_the_command_and_whatever_else_it_requires(offered: OfferedTool, arguments: dict[str, Any]) -> None:
+def test_the_shell_tool_gets_the_command_and_its_other_required_arguments(
+    offered: OfferedTool, arguments: dict[str, Any]
+) -> None:
     assert shell_call([offered], "ls") == ("bash", arguments)

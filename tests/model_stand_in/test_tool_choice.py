@@ -1,4 +1,4 @@
-"""The tool that the model stand-in calls for an action, with agents that offer it in different ways."""
+"""The tool that the model stand-in calls for an action, for agents that offer it in different ways."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def sub_agent(name: str, *required: str, **properties: Any) -> OfferedTool:
     return OfferedTool(name, {"properties": {"prompt": {"type": "string"}, **properties}, "required": list(required)})
 
 
-def test_a_tool_that_is_not_offered_at_once_is_called_through_the_one_that_is() -> None:
+def test_a_deferred_tool_is_called_through_the_one_that_loads_it() -> None:
     assert action_call("fetch", [DEFERRED], {"url": "http://a/"}) == (
         "tool_call", {"name": "web_fetch", "arguments": {"url": "http://a/", "prompt": "say it"}})
     assert action_call("mark", [DEFERRED], {"name": "a.txt"}) == (
@@ -27,7 +27,7 @@ def test_a_tool_that_is_not_offered_at_once_is_called_through_the_one_that_is() 
     assert action_call("fetch", [], {"url": "http://a/"}) is None
 
 
-def test_codex_writes_and_edits_by_a_patch_in_a_command() -> None:
+def test_codex_writes_and_edits_with_a_patch_in_a_command() -> None:
     codex = OfferedTool("exec_command", {"properties": {"cmd": {"type": "string"}, "sandbox_permissions": {}}})
     for action, given, lines in (("write", {"path": "/w/a", "content": "one\ntwo\n"},
                                 ["*** Add File: /w/a", "+one", "+two"]),
@@ -44,5 +44,5 @@ def test_codex_writes_and_edits_by_a_patch_in_a_command() -> None:
     (sub_agent("task", subagent_type={"type": "string"}), {"subagent_type": "general"}),
     (sub_agent("invoke_agent", "agent_name", agent_name={"type": "string"}), {"agent_name": "generalist"}),
 ])  # fmt: skip
-def test_a_sub_agent_is_of_a_kind_that_its_agent_has(tool: OfferedTool, named: dict[str, Any]) -> None:
+def test_a_sub_agent_has_a_type_that_its_agent_offers(tool: OfferedTool, named: dict[str, Any]) -> None:
     assert delegate_call([tool], "do it") == (tool.name, {"prompt": "do it", **named})

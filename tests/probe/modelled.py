@@ -1,4 +1,4 @@
-"""An ACP agent that has a model choose its tools (OPENAI_BASE_URL), and asks about them as its first argument says.
+"""An ACP agent whose model chooses its tools (OPENAI_BASE_URL). Its first argument selects how it asks about them.
 
 | word         | what it does                                                   |
 |--------------|----------------------------------------------------------------|
@@ -6,9 +6,9 @@
 | `vague`      | asks before each tool with an input of its directory alone     |
 | `loose`      | asks until the prompt `/yolo`; its mode `plan` asks for nothing |
 | `slow`       | asks, and never answers a change of its mode                   |
-| `hides`      | asks, and offers the tool `fetch` in its first request alone   |
+| `hides`      | asks, and offers the tool `fetch` only in its first request    |
 | `reads`      | asks, but not before a shell command `cat`                     |
-| `hangs`      | asks before a sub-agent, whose turn then ends by a cancel alone |
+| `hangs`      | asks before a sub-agent, whose turn then ends only by a cancel |
 | `loses`      | as `hangs`, and ends the next prompt unseen by its model       |
 | `serves`     | asks, and offers the tools of the MCP servers that it is sent  |
 | `opens`      | asks, but not before a tool of an MCP server                   |
@@ -16,7 +16,7 @@
 | `never`      | asks about nothing                                             |
 | `some`       | asks about the shell alone                                     |
 | `after`      | runs each tool, and then asks                                  |
-| `ignores`    | asks, and runs the tool whatever the answer is                 |
+| `ignores`    | asks, and runs the tool with any answer                        |
 | `blind`      | asks without the tool's input                                  |
 | `idle`       | answers every prompt by itself, without its model              |
 | `dies`       | ends when its model wants a tool                               |
@@ -147,7 +147,7 @@ def allowed(number: int, call: dict[str, Any]) -> bool:
 
 
 def use(number: int, name: str, given: dict[str, str]) -> str:
-    """Use a tool as the word says; what it returns to the model."""
+    """Use a tool in the way of the word; return its output for the model."""
     output = "done"
     call: dict[str, Any] = {"toolCallId": f"call-{number}", "title": name, "kind": KINDS[name],
                             "status": "pending"}

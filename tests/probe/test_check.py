@@ -56,7 +56,7 @@ def states(found: Evidence) -> dict[str, str]:
     return {one.tool: one.state for one in found.tools if one.state not in ("not tried", "not offered")}
 
 
-async def test_an_agent_that_asks_before_each_tool_is_seen_to() -> None:
+async def test_an_agent_that_asks_before_each_tool_is_recognised() -> None:
     found = await checked(modelled("asks"))
 
     assert found.verdict == "asks"
@@ -69,13 +69,13 @@ async def test_an_agent_that_asks_before_each_tool_is_seen_to() -> None:
     assert (found.version, found.mode, found.checked) == ("7.1", None, "2026-11-22T12:30:00Z")
 
 
-async def test_what_a_sub_agent_runs_after_its_turn_is_seen() -> None:
+async def test_a_sub_agents_run_after_its_turn_is_recorded() -> None:
     found = await checked(modelled("delegates"))
 
     assert (found.verdict, states(found)["sub-agent"]) == ("command", "ran unasked")
 
 
-async def test_an_agent_that_does_not_ask_before_reading_commands_is_held_with_that_said() -> None:
+async def test_an_agent_that_does_not_ask_before_reading_commands_is_held_with_a_remark() -> None:
     found = await checked(modelled("reads"))
 
     assert (found.verdict, states(found)["shell"], states(found)[READ_COMMAND]) == ("asks", "asked", "ran unasked")
@@ -85,7 +85,7 @@ async def test_an_agent_that_does_not_ask_before_reading_commands_is_held_with_t
 
 
 @pytest.mark.parametrize("word", ["hangs", "loses"])
-async def test_a_sub_agent_whose_turn_does_not_end_is_said_to_hang(
+async def test_a_sub_agent_whose_turn_does_not_end_is_reported_as_hanging(
     word: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(checking, "TURN_TIMEOUT_S", 1.0)
@@ -106,7 +106,7 @@ async def test_a_sub_agent_whose_turn_does_not_end_is_said_to_hang(
     ("after", "shell, write, edit", "ran unasked"),
     ("ignores", "shell, write, edit, fetch", "ran after a no"),
 ])
-async def test_an_agent_that_runs_what_was_not_allowed_is_held_as_a_whole(word: str, bad: str, state: str) -> None:
+async def test_an_agent_that_runs_a_denied_tool_is_held_as_a_whole(word: str, bad: str, state: str) -> None:
     found = await checked(modelled(word))
 
     assert found.verdict == "command"
@@ -114,14 +114,14 @@ async def test_an_agent_that_runs_what_was_not_allowed_is_held_as_a_whole(word: 
     assert {tool for tool, seen in states(found).items() if seen == state} >= set(bad.split(", "))
 
 
-async def test_a_question_without_the_input_is_seen_as_described() -> None:
+async def test_a_question_without_the_input_is_recorded_as_described() -> None:
     found = await checked(modelled("blind"))
 
     assert found.verdict == "asks"
     assert {one.shown for one in found.tools if one.state == "asked"} == {"described"}
 
 
-async def test_an_input_without_the_effect_is_seen_as_described() -> None:
+async def test_an_input_without_the_effect_is_recorded_as_described() -> None:
     found = await checked(modelled("vague"))
 
     assert {one.shown for one in found.tools if one.state == "asked"} == {"described"}
@@ -133,7 +133,9 @@ async def test_an_input_without_the_effect_is_seen_as_described() -> None:
     (b'[{"type":"diff","path":"a.txt","oldText":null,"newText":"other"}]', False, "described"),
     (b'[{"type":"diff","path":"a.txt","oldText":null,"newText":"after"}]', True, "described"),
 ])  # fmt: skip
-async def test_a_diff_that_holds_the_effect_is_as_good_as_an_input(content: bytes, described: bool, shown: str) -> None:
+async def test_a_diff_that_contains_the_effect_counts_like_an_input(
+    content: bytes, described: bool, shown: str
+) -> None:
     witness = Witness(False, lambda: False, effect=(b"a.txt", b"after"))
     await witness.ask(AgentQuestion("c", "edit", "Edit files", b"{}", [], "edit", content_json=content,
                                     described=described))
@@ -142,7 +144,7 @@ async def test_a_diff_that_holds_the_effect_is_as_good_as_an_input(content: byte
 
 @pytest.mark.parametrize(("word", "verdict", "state", "ran"), [
     ("serves", "asks", "asked", True), ("opens", "command", "ran unasked", None)])
-async def test_a_tool_of_an_mcp_server_is_tried(word: str, verdict: str, state: str, ran: bool | None) -> None:
+async def test_a_tool_of_an_mcp_server_is_tested(word: str, verdict: str, state: str, ran: bool | None) -> None:
     found = await checked(modelled(word))
     of_server = next(one for one in found.tools if one.tool == "MCP tool")
 
@@ -153,7 +155,7 @@ async def test_a_tool_of_an_mcp_server_is_tried(word: str, verdict: str, state: 
 @pytest.mark.parametrize(("word", "state", "sentence"), [
     ("asks", "asked", ""), ("trusts", "ran unasked", " Files of a workspace (extension) start programs or end its "
                                                      "asking.")])
-async def test_files_of_a_workspace_that_attack_the_agent_are_planted(
+async def test_workspace_files_that_attack_the_agent_are_planted(
     word: str, state: str, sentence: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(checking, "attacks_on", lambda spec: ATTACKS["pi-acp"])
@@ -165,7 +167,7 @@ async def test_files_of_a_workspace_that_attack_the_agent_are_planted(
 
 
 @pytest.mark.req("H-13")
-def test_an_attack_worked_if_its_program_ran_or_the_question_is_gone() -> None:
+def test_an_attack_succeeded_if_its_program_ran_or_the_question_is_missing() -> None:
     hooks, rules = Attack("hooks", "runs", lambda run: {}), Attack("rules", "allows", lambda run: {})
     step = repository_step(EffectPlaces(Path("work"), "http://model", lambda url: False, lambda text: False))
 
@@ -185,7 +187,7 @@ def test_an_attack_worked_if_its_program_ran_or_the_question_is_gone() -> None:
 @pytest.mark.parametrize(("late", "asked", "happened", "state"), [
     (True, False, False, "not tried"), (False, False, False, "refused"), (True, True, False, "asked"),
     (True, False, True, "ran unasked")])
-def test_a_turn_that_was_cancelled_for_want_of_time_is_not_taken_for_a_refusal(
+def test_a_turn_that_was_cancelled_by_the_time_limit_is_not_a_refusal(
     late: bool, asked: bool, happened: bool, state: State
 ) -> None:
     step = next(one for one in steps(EffectPlaces(Path("work"), "http://model", lambda url: False,
@@ -199,7 +201,7 @@ def test_a_turn_that_was_cancelled_for_want_of_time_is_not_taken_for_a_refusal(
     assert [one.state for one in attacked] == [{"ran unasked": "not tried"}.get(state, state)]
 
 
-async def test_modes_and_prompts_that_end_the_asking_are_named() -> None:
+async def test_modes_and_prompts_that_end_asking_are_named() -> None:
     found = await checked(modelled("loose"))
 
     assert found.verdict == "asks"
@@ -209,7 +211,7 @@ async def test_modes_and_prompts_that_end_the_asking_are_named() -> None:
         ("plan", "ran unasked"), ("yolo", "ran unasked"), ("/yolo", "ran unasked"), ("/mode auto", "ran unasked")}
 
 
-async def test_a_tool_that_was_not_offered_when_it_was_to_be_called_is_not_taken_for_refused() -> None:
+async def test_a_tool_that_was_not_offered_is_not_counted_as_refused() -> None:
     found = await checked(modelled("hides"))
 
     assert [one.state for one in found.tools if one.tool == "fetch"] == ["not offered"]
@@ -217,7 +219,7 @@ async def test_a_tool_that_was_not_offered_when_it_was_to_be_called_is_not_taken
     assert found.verdict == "asks"
 
 
-async def test_a_mode_that_was_not_reached_in_time_is_not_taken_for_one_that_was_refused(
+async def test_a_mode_that_was_not_reached_in_time_is_not_counted_as_refused(
     monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(checking, "SWITCH_TIMEOUT_S", 0.2)
@@ -231,14 +233,14 @@ async def test_a_mode_that_was_not_reached_in_time_is_not_taken_for_one_that_was
 
 
 @pytest.mark.parametrize("program", ["cline", "auggie", "droid"])
-async def test_an_agent_that_needs_an_account_is_said_to_be_unpointable(program: str) -> None:
+async def test_an_agent_that_needs_an_account_is_reported_as_unpointable(program: str) -> None:
     found = await checked(AgentSpec(adapter="acp", command=f"/opt/{program}"))
 
     assert found.verdict == "command"
     assert "cannot be pointed at the model stand-in" in found.because
 
 
-async def test_a_stand_in_that_cannot_listen_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_stand_in_that_cannot_listen_gives_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse() -> object:
         raise OSError(98, "Address already in use")
     monkeypatch.setattr(checking, "running_model_server", refuse)
@@ -247,7 +249,7 @@ async def test_a_stand_in_that_cannot_listen_is_one_sentence(monkeypatch: pytest
         await checked(modelled("asks"))
 
 
-async def test_an_agent_that_does_not_use_the_model_stand_in_is_not_believed() -> None:
+async def test_an_agent_that_does_not_use_the_model_stand_in_gets_no_verdict() -> None:
     found = await checked(modelled("idle"))
 
     assert (found.verdict, found.because) == ("command", checking.NOT_ASKED)
@@ -270,7 +272,7 @@ async def test_an_agent_that_breaks_is_held_as_a_whole(
     assert (found.verdict, found.because) == ("command", because)
 
 
-async def test_a_check_that_takes_too_long_keeps_what_it_saw(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_check_over_its_time_limit_keeps_its_observations(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checking, "WHOLE_TIMEOUT_S", 1.5)
     monkeypatch.setattr(checking, "TURN_TIMEOUT_S", 60.0)
 
@@ -291,7 +293,7 @@ async def test_a_check_that_takes_too_long_keeps_what_it_saw(monkeypatch: pytest
     (record(tried=3, cut_short=True), False),
     (record(tried=1), False),
 ])
-def test_a_check_that_was_cut_short_replaces_no_fuller_record(made: Evidence, stays: bool) -> None:
+def test_an_interrupted_check_does_not_replace_a_complete_record(made: Evidence, stays: bool) -> None:
     before = record(tried=2)
 
     written = json.loads(with_record({"m": before}, made))
@@ -301,7 +303,7 @@ def test_a_check_that_was_cut_short_replaces_no_fuller_record(made: Evidence, st
     assert kept(None, made) is made
 
 
-async def test_the_agent_gets_no_secret_and_no_home_of_its_user(tmp_path: Path) -> None:
+async def test_the_agent_gets_no_secret_and_not_its_users_home(tmp_path: Path) -> None:
     into = tmp_path / "environment.json"
     await checked(modelled("tells", INTO=str(into), MY_API_KEY="sk-real", HOME=str(tmp_path), MAX_TOKENS_SHOWN="9"))
     environment = json.loads(into.read_text())
@@ -312,7 +314,7 @@ async def test_the_agent_gets_no_secret_and_no_home_of_its_user(tmp_path: Path) 
     assert not Path(environment["HOME"]).exists()
 
 
-def test_settings_come_with_the_agent_and_its_servers_and_keys_do_not(tmp_path: Path) -> None:
+def test_settings_are_copied_with_the_agent_without_its_servers_and_keys(tmp_path: Path) -> None:
     own = {".a/settings.json": b'{"permission": {"bash": "allow"}, "mcpServers": {"x": {}}, "api_key": "k", '
                                b'"m": {"a": 1}}',
            ".a/config.yaml": b"GOOSE_MODE: auto\nOPENAI_API_KEY: k\nextensions:\n  x: 1\n",
@@ -327,7 +329,7 @@ def test_settings_come_with_the_agent_and_its_servers_and_keys_do_not(tmp_path: 
         "approval_policy": "never", "model": "fake", "permission": {"ask": ["FetchURL", {"tool": "a.b"}]}}
 
 
-def test_the_digest_changes_with_what_decides_how_an_agent_asks(tmp_path: Path) -> None:
+def test_the_digest_changes_with_everything_that_decides_how_an_agent_asks(tmp_path: Path) -> None:
     program = tmp_path / "agent"
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)

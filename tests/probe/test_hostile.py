@@ -50,7 +50,7 @@ def test_attacks_that_write_the_same_file_are_not_planted_together(tmp_path: Pat
         plant(tmp_path / "work", tmp_path / "seen", *ATTACKS["qwen"])
 
 
-def test_an_agent_is_known_by_its_adapter_or_its_program() -> None:
+def test_an_agent_is_recognised_by_its_adapter_or_its_program() -> None:
     assert attacks_on(AgentSpec(adapter="claude")) == ATTACKS["claude"]
     assert attacks_on(AgentSpec(adapter="acp", command="/opt/bin/qwen")) == ATTACKS["qwen"]
     assert attacks_on(AgentSpec(adapter="acp", command="something")) == ()

@@ -15,7 +15,7 @@ def call(directory: Path, method: str, **params: Any) -> dict[str, Any] | None:
     return reply(json.dumps({"jsonrpc": "2.0", "id": 7, "method": method, "params": params}), directory)
 
 
-def test_its_tool_leaves_a_file_of_that_name(tmp_path: Path) -> None:
+def test_the_tool_creates_a_file_of_that_name(tmp_path: Path) -> None:
     listed = call(tmp_path, "tools/list")
     done = call(tmp_path, "tools/call", name=TOOL_NAME, arguments={"name": "mark.txt"})
 
@@ -27,7 +27,7 @@ def test_its_tool_leaves_a_file_of_that_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("arguments", [{}, {"name": "../mark.txt"}, {"name": "/tmp/mark.txt"}, {"name": 3}, None])
-def test_a_name_that_leads_elsewhere_is_refused(arguments: Any, tmp_path: Path) -> None:
+def test_a_name_outside_the_directory_is_refused(arguments: Any, tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     done = call(tmp_path / "in", "tools/call", name=TOOL_NAME, arguments=arguments)
 
@@ -38,7 +38,7 @@ def test_a_name_that_leads_elsewhere_is_refused(arguments: Any, tmp_path: Path) 
 
 @pytest.mark.parametrize(("line", "code"), [
     ("nonsense", -32700), ("[]", -32700), ('{"id": 1}', -32700), ('{"id": 1, "method": "tools/drop"}', -32601)])
-def test_what_it_does_not_offer_is_an_error(line: str, code: int, tmp_path: Path) -> None:
+def test_an_unknown_method_is_an_error(line: str, code: int, tmp_path: Path) -> None:
     answer = reply(line, tmp_path)
 
     assert answer is not None

@@ -25,7 +25,7 @@ NOW = datetime(2026, 11, 22, tzinfo=UTC)
 @pytest.mark.parametrize(("own", "configured_mode", "opened_in", "verdict"), [
     ("approve", "", "approve", "asks"), ("auto", "", "approve", "asks"), ("approve", "auto", "auto", "command"),
 ])
-async def test_goose_is_put_into_the_mode_that_asks_unless_its_config_names_another(
+async def test_goose_is_put_into_its_asking_mode_unless_its_config_names_another(
     own: str, configured_mode: str, opened_in: str, verdict: str
 ) -> None:
     command, path = str(require("goose")), os.environ.get("PATH", os.defpath)
@@ -40,7 +40,7 @@ async def test_goose_is_put_into_the_mode_that_asks_unless_its_config_names_anot
 
 
 @pytest.mark.parametrize("name", ["codex-acp", "gemini", "opencode"])
-async def test_an_agent_of_the_lab_asks_as_it_is_set_up(name: str) -> None:
+async def test_a_lab_agent_asks_as_configured(name: str) -> None:
     found = await check(name, configured(name), os.environ, NOW)
 
     assert (found.verdict, found.seconds < 30) == ("asks", True)
@@ -70,7 +70,7 @@ def as_the_page_says(name: str, spec: AgentSpec, home: Path) -> AgentSpec:
 
 @pytest.mark.req("H-10")
 @pytest.mark.parametrize("name", ["claude-acp", "gemini", "qwen", "vibe"])
-async def test_an_agent_of_the_lab_can_be_made_to_ask_before_a_command_that_reads(
+async def test_a_lab_agent_can_be_made_to_ask_before_a_reading_command(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(checking, "attacks_on", lambda spec: ())

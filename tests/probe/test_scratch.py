@@ -21,7 +21,7 @@ def written(home: Path, name: str, own: str, ours: str) -> str:
     return (home / name).read_text()
 
 
-def test_json_keeps_what_decides_about_questions_and_no_server_or_secret(tmp_path: Path) -> None:
+def test_json_keeps_settings_about_questions_and_no_server_or_secret(tmp_path: Path) -> None:
     own = '{"permission": {"bash": "ask", "edit": "deny"}, "mcpServers": {"x": {}}, "API_KEY": "s", /* c */ "theme": 1}'
     ours = '{"permission": {"bash": "allow"}, "url": "u"}'
     found = msgspec.json.decode(written(tmp_path, "a/settings.json", own, ours))
@@ -37,7 +37,7 @@ def test_toml_keeps_values_that_are_not_set_by_the_check(tmp_path: Path) -> None
     assert found == {"approval": "always", "tools": {"web": True}, "model": "stand-in"}
 
 
-def test_yaml_keeps_single_values_at_the_top(tmp_path: Path) -> None:
+def test_yaml_keeps_top_level_scalars(tmp_path: Path) -> None:
     own = "MODE: approve\nextensions:\n  x: y\nMY_SECRET: s\nMODEL: a\n"
     text = written(tmp_path, "config.yaml", own, "MODEL: b\n")
 
@@ -45,11 +45,11 @@ def test_yaml_keeps_single_values_at_the_top(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("own", ["{not json", "[1]", ""])
-def test_settings_that_cannot_be_read_are_left_out(own: str, tmp_path: Path) -> None:
+def test_unreadable_settings_are_left_out(own: str, tmp_path: Path) -> None:
     assert msgspec.json.decode(written(tmp_path, "x.json", own, '{"a": 1}')) == {"a": 1}
 
 
-def test_no_secret_and_no_other_home_reaches_the_agent_and_it_reaches_only_loopback(tmp_path: Path) -> None:
+def test_the_agent_gets_no_secret_no_other_home_and_only_loopback(tmp_path: Path) -> None:
     spec = AgentSpec(adapter="acp", command="goose",
                      env={"MY_API_KEY": "s", "HOME": "/home/kim", "CODEX_HOME": "/home/kim/.codex", "MODE": "ask"})
     made = surroundings(spec, pointing_of(spec.adapter, spec.command), "http://127.0.0.1:7", home=tmp_path,

@@ -35,18 +35,18 @@ def tried(tool: str, *, allow: bool = False, questions: int = 0, offered: bool =
     ([tried("shell")], "refused"),
     ([tried("shell", offered=False)], "not offered"),
 ])
-def test_the_worst_of_a_tools_attempts_is_its_state(attempts: list[Tried], state: str) -> None:
+def test_the_worst_attempt_of_a_tool_is_its_state(attempts: list[Tried], state: str) -> None:
     assert seen_of("shell", attempts).state == state
 
 
-def test_what_ran_after_a_yes_is_noted_only_if_it_was_asked_about() -> None:
+def test_a_run_after_a_grant_is_recorded_only_if_it_was_asked_about() -> None:
     asked = seen_of("shell", [tried("shell", questions=1), tried("shell", allow=True, questions=1, happened=True)])
     unasked = seen_of("shell", [tried("shell", allow=True)])
 
     assert (asked.ran_after_yes, unasked.ran_after_yes) == (True, None)
 
 
-def test_an_agent_that_asks_before_each_is_held_and_one_tool_that_ran_unasked_ends_that() -> None:
+def test_an_agent_that_always_asks_is_held_and_one_unasked_run_ends_that() -> None:
     shell, write = seen_of("shell", [tried("shell", questions=1)]), seen_of("write", [tried("write", questions=1)])
     loose = seen_of("edit", [tried("edit", happened=True)])
 
@@ -59,14 +59,14 @@ def test_an_agent_that_asks_before_each_is_held_and_one_tool_that_ran_unasked_en
     assert verdict([seen_of("fetch", [tried("fetch", questions=1)])])[0] is False
 
 
-def test_a_verdict_says_what_it_does_not_cover() -> None:
+def test_a_verdict_names_what_it_does_not_cover() -> None:
     outside = seen_of(OUTSIDE_SANDBOX, [tried(OUTSIDE_SANDBOX, questions=1)])
 
     assert "its own sandbox" in limits([outside])
     assert limits([outside, seen_of("shell", [tried("shell", questions=1)])]) == ""
 
 
-def test_each_tool_has_a_line_whether_it_was_tried_or_not() -> None:
+def test_each_tool_has_a_line_whether_it_was_tested_or_not() -> None:
     lines = table([tried("shell", questions=1)])
 
     assert {line.tool: line.state for line in lines}["shell"] == "asked"

@@ -16,7 +16,7 @@ def question(text: bytes = b"touch there", **more: object) -> AgentQuestion:
     return AgentQuestion(None, "shell", "run it", text, OPTIONS, **more)  # type: ignore[arg-type]
 
 
-async def test_it_answers_as_the_step_says_with_the_agents_own_option() -> None:
+async def test_the_witness_answers_as_the_step_requires_with_the_agents_option() -> None:
     yes = await Witness(True, lambda: False).ask(question())
     no = await Witness(False, lambda: False).ask(question())
 
@@ -24,7 +24,7 @@ async def test_it_answers_as_the_step_says_with_the_agents_own_option() -> None:
     assert (no.allow, no.option_id) == (False, "no")
 
 
-async def test_an_effect_that_is_there_at_the_first_question_ran_before_it() -> None:
+async def test_an_effect_that_exists_at_the_first_question_ran_before_it() -> None:
     happened = [False]
     before, after = Witness(False, lambda: True), Witness(False, lambda: happened[0])
     await before.ask(question())
@@ -36,15 +36,15 @@ async def test_an_effect_that_is_there_at_the_first_question_ran_before_it() -> 
 
 
 async def test_a_question_that_lacks_the_effect_only_describes_it() -> None:
-    shown, lacking, told = (Witness(False, lambda: False, effect=(b"there",)) for _ in range(3))
+    shown, lacking, announced = (Witness(False, lambda: False, effect=(b"there",)) for _ in range(3))
     await shown.ask(question())
     await lacking.ask(question(b"{}"))
-    await told.ask(question(described=True))
+    await announced.ask(question(described=True))
 
-    assert (shown.shown, lacking.shown, told.shown) == ("input", "described", "described")
+    assert (shown.shown, lacking.shown, announced.shown) == ("input", "described", "described")
 
 
-async def test_delegating_is_noted_apart_and_answered_yes_if_the_step_is_about_it() -> None:
+async def test_delegation_is_recorded_separately_and_granted_if_the_step_is_about_it() -> None:
     delegating, other = Witness(False, lambda: False, delegating=True), Witness(False, lambda: False)
     task = question(b"[[tool:shell]]")
 
@@ -53,7 +53,7 @@ async def test_delegating_is_noted_apart_and_answered_yes_if_the_step_is_about_i
     assert (delegating.delegated, delegating.questions, other.delegated, other.questions) == (True, 0, True, 1)
 
 
-async def test_a_tool_that_ends_well_without_a_question_is_noted_and_one_behind_a_question_is_not() -> None:
+async def test_a_tool_that_succeeds_without_a_question_is_recorded() -> None:
     unasked, asked, failed = (Witness(True, lambda: False) for _ in range(3))
     await asked.ask(question())
     for one, status in ((unasked, "ok"), (asked, "ok"), (failed, "error")):
@@ -62,7 +62,9 @@ async def test_a_tool_that_ends_well_without_a_question_is_noted_and_one_behind_
     assert (unasked.finished, asked.finished, failed.finished) == (True, False, False)
 
 
-async def test_past_the_limit_all_is_denied_and_words_are_never_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_past_the_limit_every_request_is_denied_and_text_questions_never_answered(
+    monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(bounds, "MAX_QUESTIONS", 1)
     one = Witness(True, lambda: False)
     assert (await one.ask(question())).allow

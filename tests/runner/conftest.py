@@ -51,7 +51,7 @@ async def start(session_id: str, runner_id: str, tmp_path: Path) -> AsyncIterato
 
 @pytest.fixture
 def gone() -> Gone:
-    """Wait until each of these processes has ended; the kernel tells it through a pidfd."""
+    """Wait by pidfd until each of these processes has ended."""
 
     async def watch(pid: int) -> None:
         try:
@@ -75,7 +75,7 @@ def gone() -> Gone:
 
 @pytest.fixture
 def state() -> Callable[[int], str]:
-    """The state letter of a process, "" where there is none: R, S, T (stopped), Z."""
+    """The state letter of a process, "" if it does not exist: R, S, T (stopped), Z."""
 
     def state(pid: int) -> str:
         try:
@@ -88,7 +88,7 @@ def state() -> Callable[[int], str]:
 
 @pytest.fixture
 def until() -> Callable[[Callable[[], bool]], Awaitable[None]]:
-    """Wait for something the kernel does but tells no one: look again every few milliseconds, for a while."""
+    """Wait for a change in the kernel without an event: poll every few milliseconds, up to a limit."""
 
     async def until(condition: Callable[[], bool]) -> None:
         loop = asyncio.get_running_loop()

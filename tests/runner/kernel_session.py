@@ -56,7 +56,7 @@ def agent(staged: Staged, line: str) -> int:
             walls = Walls("namespace", staged=(str(staged.workspace), str(staged.upper), str(staged.work)))
             wall_setup.raise_walls([os.fsencode(field) for field in walls.fields()])
             os.chdir(staged.workspace)
-            os.dup2(2, 1)  # Standard output is this program's answer.
+            os.dup2(2, 1)  # Standard output is the answer of this program.
             # The PATH of the tests may lead through directories that are closed to other users.
             os.execve("/bin/sh", ["sh", "-ec", line], {"PATH": os.defpath})
         finally:

@@ -33,7 +33,7 @@ QUICK = LinkIntervals(ack_delay_s=0.01, reconnect_min_ms=1, reconnect_max_ms=2)
 
 
 class Clock:
-    """Time that stands still unless it is moved."""
+    """A clock that changes only on request."""
 
     def __init__(self) -> None:
         self.ms = 1_800_000_000_000
@@ -187,7 +187,7 @@ class Runner:
         return [p.LiveAgent(session_id=SESSION, agent_id="shell", state="running")]
 
     async def state(self, kind: str) -> LinkState:
-        """Wait until the link tells this of itself."""
+        """Wait until the link reports this state."""
         while True:
             state = await asyncio.wait_for(self.states.get(), PATIENCE_S)
             if state.kind == kind:

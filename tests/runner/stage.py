@@ -45,7 +45,7 @@ _numbers = itertools.count(1)
 
 
 class StillClock:
-    """A clock that stands."""
+    """A clock that does not move."""
 
     def now_ms(self) -> int:
         return NOW_MS
@@ -66,14 +66,14 @@ def program(code: str, *arguments: str) -> AgentSpec:
 
 
 class Stage:
-    """What a test plays on: `send` is the gateway's hand, `heard` what came to its ear, in order."""
+    """A session with a scripted gateway: `send` sends its frames, `received` has the runner's, in order."""
 
     def __init__(self, workspace: Path, agents: dict[str, AgentSpec], outbox: MemoryOutbox, objects: MemoryObjects,
                  waits: Waits, timeouts: SessionTimeouts, outbox_bytes: int, boxing: Boxing = NO_BOX) -> None:
         self.workspace = workspace
         self.outbox = outbox
         self.objects = objects
-        self.heard: list[Frame] = []
+        self.received: list[Frame] = []
         self.presence = LivePresence(live=True)
         self.machine = TurnMachine()
         self._changed = asyncio.Condition()
@@ -104,7 +104,7 @@ class Stage:
                     self.machine.apply(frame)
                 else:
                     self.machine.check(frame)
-                self.heard.append(frame)
+                self.received.append(frame)
         asyncio.get_running_loop().create_task(self._tell())
 
     def forget(self, session_id: str) -> None:
@@ -119,34 +119,34 @@ class Stage:
         return await self.next_within(PATIENCE_S, *kinds)
 
     async def next_within(self, seconds: float, *kinds: str) -> Frame:
-        """The same, or TimeoutError after so long."""
+        """The same, or TimeoutError after this time."""
         async with asyncio.timeout(seconds), self._changed:
             while True:
-                while self._taken < len(self.heard):
-                    frame = self.heard[self._taken]
+                while self._taken < len(self.received):
+                    frame = self.received[self._taken]
                     self._taken += 1
                     if frame.type in kinds:
                         return frame
                 if self._over():
-                    pytest.fail(f"the session is over and sent no {' or '.join(kinds)}: {self.heard[-1].payload}")
+                    pytest.fail(f"the session is over and sent no {' or '.join(kinds)}: {self.received[-1].payload}")
                 await self._changed.wait()
 
     def _over(self) -> bool:
         """True when no frame can follow: what was sent last was an opening that has ended, or found no open session."""
-        if not self.heard:
+        if not self.received:
             return False
-        last = self.heard[-1]
+        last = self.received[-1]
         if last.type == "session.closed":
             return self._sent == "control.session.open" and self._openings == len(self.all("session.closed"))
         return (last.type == "session.error" and last.payload.error_code == Code.SESSION_NOT_FOUND
                 and last.metadata.get("in_reply_to") == f"m-{self._control_seq}")
 
     def all(self, *kinds: str) -> list[Frame]:
-        return [frame for frame in self.heard if frame.type in kinds]
+        return [frame for frame in self.received if frame.type in kinds]
 
     def durable(self) -> list[str]:
         """Types of the durable frames in order, but for state changes."""
-        return [f.type for f in self.heard if f.seq is not None and f.type != "agent.state.changed"]
+        return [f.type for f in self.received if f.seq is not None and f.type != "agent.state.changed"]
 
     def text(self) -> str:
         return "".join(frame.payload.text for frame in self.all("agent.text.done"))

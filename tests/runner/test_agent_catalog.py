@@ -25,7 +25,7 @@ class Greeted:
 
 
 def reading(*found: Offering | OfferingRefused) -> Callable[[], Offering]:
-    """A config that says one thing after the other."""
+    """A config that changes with each read."""
     left = iter(found)
 
     def read() -> Offering:
@@ -39,7 +39,7 @@ def reading(*found: Offering | OfferingRefused) -> Callable[[], Offering]:
 
 
 @pytest.mark.req("G-1", "A-1", "L-4")
-def test_agents_and_roots_come_and_go_and_only_what_differs_is_told() -> None:
+def test_added_and_removed_agents_and_roots_are_reported_as_differences() -> None:
     offered, greet = Offered(Offering({}, ["/a"])), Greeted()
     read = reading(Offering({"cat": CAT}, ["/a"]), Offering({"cat": CAT}, ["/a"]), Offering({}, ["/b", "/c"]))
     assert reread(offered, read, greet) == []
@@ -51,7 +51,7 @@ def test_agents_and_roots_come_and_go_and_only_what_differs_is_told() -> None:
 
 
 @pytest.mark.req("G-1")
-def test_a_bad_file_changes_nothing_and_says_what_is_wrong() -> None:
+def test_an_invalid_file_changes_nothing_and_its_mistake_is_reported() -> None:
     offered, greet = Offered(Offering({"cat": CAT}, ["/a"])), Greeted()
     wrong = ["interlock.toml:1: no."]
     assert reread(offered, reading(OfferingRefused(wrong)), greet) == wrong
@@ -59,6 +59,6 @@ def test_a_bad_file_changes_nothing_and_says_what_is_wrong() -> None:
 
 
 @pytest.mark.req("A-7", "G-1")
-def test_an_agent_with_an_unknown_adapter_is_told_of_with_the_reason() -> None:
+def test_an_agent_with_an_unknown_adapter_is_reported_with_the_reason() -> None:
     (offer,) = offers({"odd": AgentSpec(adapter="acpp", command="cat")})
     assert offer.unavailable == "there is no adapter 'acpp'; choose one of: acp, builtin, claude, dps, exec"

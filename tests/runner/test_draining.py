@@ -44,21 +44,21 @@ async def gateway() -> AsyncIterator[Gateway]:
     await made.stop()
 
 
-async def said(process: asyncio.subprocess.Process, word: str) -> None:
+async def until_logged(process: asyncio.subprocess.Process, word: str) -> None:
     assert process.stdout is not None
     async with asyncio.timeout(PATIENCE_S):
         while word not in (await process.stdout.readline()).decode():
             pass
 
 
-async def test_a_turn_ends_by_itself_and_no_other_begins(gateway: Gateway, tmp_path: Path) -> None:
+async def test_the_running_turn_ends_by_itself_and_no_other_starts(gateway: Gateway, tmp_path: Path) -> None:
     async with running(gateway, tmp_path, 60_000) as process:
         peer = await gateway.peer()
         await peer.welcome()
         await start_turn(peer, "ask text:done")
         asked = (await until(peer, "agent.interaction.request"))[-1]
         process.send_signal(signal.SIGTERM)
-        await said(process, "draining")
+        await until_logged(process, "draining")
         await peer.send("control.session.open", p.SessionOpen(
             session_id=OTHER, agent_id="bad", workspace="", workspace_access="rw"), seq=1, session_id=OTHER)
         await peer.send("control.interaction.response", p.InteractionResponse(
@@ -69,14 +69,14 @@ async def test_a_turn_ends_by_itself_and_no_other_begins(gateway: Gateway, tmp_p
         assert await asyncio.wait_for(process.wait(), PATIENCE_S) == 0
 
 
-async def test_a_second_signal_and_the_end_of_the_time_cancel_what_runs(gateway: Gateway, tmp_path: Path) -> None:
+async def test_a_second_signal_or_the_time_limit_cancels_running_turns(gateway: Gateway, tmp_path: Path) -> None:
     for number, drain_ms in enumerate((60_000, 1)):
         async with running(gateway, tmp_path / str(number), drain_ms) as process:
             peer = await gateway.peer()
             await peer.welcome()
             await start_turn(peer, "text:on wait")
             process.send_signal(signal.SIGTERM)
-            await said(process, "draining")
+            await until_logged(process, "draining")
             process.send_signal(signal.SIGTERM)
             frames = await until(peer, "session.turn.end")
             assert frames[-1].payload.stop_reason == "cancelled"

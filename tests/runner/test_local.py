@@ -23,7 +23,7 @@ print((asyncio.run(ask(Path(sys.argv[1]), Reload()))).sentence)
 
 @pytest.mark.req("D-5", "H-15")
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not tell which process asks")
-async def test_an_agents_process_may_not_ask_its_runner(tmp_path: Path) -> None:
+async def test_an_agents_process_may_not_command_its_runner(tmp_path: Path) -> None:
     reloaded: list[str] = []
 
     async def reload() -> list[str]:

@@ -68,7 +68,7 @@ async def gateway() -> AsyncIterator[Gateway]:
 
 
 async def until(peer: Peer, kind: str) -> list[Frame]:
-    """Frames up to the first of this type; what a history holds stands for itself."""
+    """Frames up to the first of this type; the frames of a history count separately."""
     frames: list[Frame] = []
     while not frames or frames[-1].type != kind:
         frames.append(await peer.receive())
@@ -85,7 +85,9 @@ async def start_turn(peer: Peer, words: str) -> Frame:
 
 
 @pytest.mark.req("A-4", "T-3", "L-4")
-async def test_sigterm_ends_agents_and_tells_it_at_the_next_start(gateway: Gateway, tmp_path: Path, gone: Gone) -> None:
+async def test_sigterm_ends_agents_and_is_reported_at_the_next_start(
+    gateway: Gateway, tmp_path: Path, gone: Gone
+) -> None:
     async with running(gateway, tmp_path) as process:
         peer = await gateway.peer()
         hello = await peer.welcome()
@@ -112,7 +114,7 @@ async def test_sigterm_ends_agents_and_tells_it_at_the_next_start(gateway: Gatew
 
 
 @pytest.mark.req("D-6", "D-7", "A-4")
-async def test_a_killed_runner_says_what_was_open(gateway: Gateway, tmp_path: Path, gone: Gone) -> None:
+async def test_a_killed_runner_reports_its_open_turns(gateway: Gateway, tmp_path: Path, gone: Gone) -> None:
     async with running(gateway, tmp_path) as process:
         peer = await gateway.peer()
         await peer.welcome()

@@ -47,7 +47,7 @@ def occupied() -> Generator[Occupied]:
 
 
 @pytest.mark.req("A-4")
-async def test_an_agent_starts_and_ends_with_more_descriptors_open_than_select_can_watch(
+async def test_an_agent_runs_with_more_open_descriptors_than_select_supports(
     occupied: Occupied, tmp_path: Path
 ) -> None:
     with soft_limit(4 * FD_SETSIZE):
@@ -81,7 +81,7 @@ async def test_a_runner_without_a_free_descriptor_refuses_the_start_and_keeps_it
 
 
 @pytest.mark.req("A-4")
-async def test_a_wait_for_the_end_of_a_process_needs_no_descriptor(tmp_path: Path) -> None:
+async def test_waiting_for_a_process_needs_no_descriptor(tmp_path: Path) -> None:
     agent = await AgentProcess.start(["/bin/cat"], {}, tmp_path)
     free = os.open(os.devnull, os.O_RDONLY)
     os.close(free)
@@ -93,7 +93,7 @@ async def test_a_wait_for_the_end_of_a_process_needs_no_descriptor(tmp_path: Pat
 
 
 @pytest.mark.req("W-2", "A-4")
-async def test_a_session_whose_agent_finds_no_descriptor_is_closed_and_the_other_works_on(tmp_path: Path) -> None:
+async def test_a_session_without_a_descriptor_is_closed_and_the_other_continues(tmp_path: Path) -> None:
     async with stage(tmp_path) as scene:
         await scene.open("bad")
         await scene.next("session.capabilities")
@@ -109,9 +109,9 @@ async def test_a_session_whose_agent_finds_no_descriptor_is_closed_and_the_other
         assert (await scene.turn("text:hello")).payload.stop_reason == "end_turn"
 
 
-async def test_an_agent_has_the_descriptor_limit_that_the_runner_was_started_with(tmp_path: Path) -> None:
+async def test_an_agent_has_the_runners_original_descriptor_limit(tmp_path: Path) -> None:
     with soft_limit(4 * FD_SETSIZE):
         agent = await AgentProcess.start(["/bin/sh", "-c", "ulimit -n"], {}, tmp_path, descriptors=FD_SETSIZE)
-        told = [line async for line in agent.lines()]
+        lines = [line async for line in agent.lines()]
         await agent.terminate()
-    assert told == [b"1024"]
+    assert lines == [b"1024"]

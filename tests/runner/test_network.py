@@ -110,7 +110,7 @@ def curl(*words: str) -> list[str]:
     return ["curl", "-sS", "--max-time", "10", *words]
 
 
-async def test_no_socket_leads_out_of_it(tmp_path: Path) -> None:
+async def test_no_socket_leads_out_of_the_network(tmp_path: Path) -> None:
     name = f"interlock-{os.getpid()}-{id(tmp_path)}"
     abstract = await asyncio.start_unix_server(lambda _reader, writer: writer.close(), path="\0" + name)
     script = tmp_path / "tries.py"
@@ -124,7 +124,7 @@ async def test_no_socket_leads_out_of_it(tmp_path: Path) -> None:
     assert not {"reached", "sent", "resolved", "made", "opened"} & set(found.values()), found
 
 
-async def test_a_model_on_the_hosts_loopback_is_reached_and_nothing_else_there_is(tmp_path: Path) -> None:
+async def test_only_the_model_is_reached_on_the_hosts_loopback(tmp_path: Path) -> None:
     async with serving() as (port, received), serving() as (other, untouched):
         reach = Reach((Endpoint("127.0.0.1", port, tls=False, anywhere=True),))
         reports: list[str] = []
@@ -139,7 +139,7 @@ async def test_a_model_on_the_hosts_loopback_is_reached_and_nothing_else_there_i
     assert len(reports) == 1
 
 
-async def test_an_allowed_name_that_leads_to_a_private_address_is_refused(tmp_path: Path) -> None:
+async def test_an_allowed_name_with_a_private_address_is_refused(tmp_path: Path) -> None:
     async with serving() as (port, received):
         reach = Reach((Endpoint("api.example.com", port, tls=False),))
         reports: list[str] = []
@@ -149,7 +149,7 @@ async def test_an_allowed_name_that_leads_to_a_private_address_is_refused(tmp_pa
     assert "api.example.com leads to" in reports[0]
 
 
-async def test_a_tunnel_carries_tls_for_its_own_host_alone(tmp_path: Path) -> None:
+async def test_a_tunnel_carries_tls_for_its_own_host_only(tmp_path: Path) -> None:
     async with serving() as (port, received):
         reach = Reach((Endpoint("api.example.com", port, tls=True, anywhere=True),))
         reports: list[str] = []
@@ -163,14 +163,14 @@ async def test_a_tunnel_carries_tls_for_its_own_host_alone(tmp_path: Path) -> No
     assert len(reports) == 1
 
 
-async def test_it_ends_with_the_process(tmp_path: Path) -> None:
+async def test_the_network_ends_with_the_process(tmp_path: Path) -> None:
     reach = Reach((Endpoint("api.example.com", 443),))
     report: list[str] = []
 
-    async def told(sentence: str) -> None:
+    async def collect(sentence: str) -> None:
         report.append(sentence)
 
-    way_out = outlet.Outlet(reach, told)
+    way_out = outlet.Outlet(reach, collect)
     agent = await AgentProcess.start(["sleep", "60"], {"PATH": os.environ["PATH"]}, tmp_path,
                                      walls=Walls("namespace", network=reach.listening), way_out=way_out)
     before = set(asyncio.all_tasks())

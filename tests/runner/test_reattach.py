@@ -25,7 +25,7 @@ def text_of(block: int, size: int) -> str:
     return "".join(f"{block:03d}.{n:03d}" + "x" * size for n in range(DELTAS))
 
 
-async def speak(outflow: Outflow, size: int) -> None:
+async def write_text(outflow: Outflow, size: int) -> None:
     """Every block in DELTAS deltas, then its `.done`; each is written before the next, so that the link sees many."""
     for block in range(BLOCKS):
         text = text_of(block, size)
@@ -37,7 +37,7 @@ async def speak(outflow: Outflow, size: int) -> None:
 
 
 class Reader:
-    """Takes one link's frames as a strict gateway would; `seq` goes on from link to link."""
+    """Receives the frames of one link like a strict gateway; `seq` continues from link to link."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -61,7 +61,7 @@ class Reader:
             assert payload["text"] == text[payload["offset"] : self.ends[block]]
 
     async def read(self, peer: Peer, frames: int) -> None:
-        """Read so many messages, or until all was said."""
+        """Read this many messages, or all."""
         for _ in range(frames):
             frame = await peer.receive()
             for one in inner(frame) if frame.type == "session.history" else [msgspec.to_builtins(frame)]:
@@ -72,11 +72,11 @@ class Reader:
 
 @pytest.mark.req("D-2", "D-6", "E-3", "E-4")
 @pytest.mark.parametrize("seed", range(6))
-async def test_links_that_are_cut_at_random_lose_and_repeat_nothing(tmp_path: Path, seed: int) -> None:
+async def test_random_link_cuts_lose_and_repeat_nothing(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     reader = Reader(size=5)
     async with conversation(outbox=SqliteOutbox(tmp_path / "outbox.db")) as (gateway, runner):
-        speaking = asyncio.create_task(speak(runner.outflow, reader.size))
+        speaking = asyncio.create_task(write_text(runner.outflow, reader.size))
         while reader.seq < BLOCKS:
             peer = await gateway.peer()
             await peer.welcome(s=reader.seq)
@@ -87,14 +87,14 @@ async def test_links_that_are_cut_at_random_lose_and_repeat_nothing(tmp_path: Pa
 
 
 @pytest.mark.req("D-1", "E-4")
-async def test_a_gateway_that_reads_late_gets_the_same(tmp_path: Path) -> None:
+async def test_a_gateway_that_reads_late_receives_the_same_frames(tmp_path: Path) -> None:
     """More waits than the link queues: the session falls behind in mid-block and is read from the outbox."""
     reader = Reader(size=20_000)
     async with conversation(outbox=SqliteOutbox(tmp_path / "outbox.db")) as (gateway, runner):
         peer = await gateway.peer()
         await peer.welcome(s=0)
         await peer.expect("session.history")
-        await speak(runner.outflow, reader.size)
+        await write_text(runner.outflow, reader.size)
         await runner.outflow.emit_delta(*delta(text_of(0, reader.size)[:9], 0, "b0"))
         await runner.outflow.flushed()
         await reader.read(peer, 1_000)

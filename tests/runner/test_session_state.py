@@ -22,7 +22,7 @@ def in_turn(**fields: Any) -> SessionState:
     return SessionState(opening="open", turn=TurnState(turn_id="t", prompt_id="p", started_ms=1, **fields))
 
 
-def test_a_state_is_read_as_it_was_written_and_an_empty_row_was_never_open() -> None:
+def test_a_state_reads_back_unchanged_and_an_empty_row_was_never_open() -> None:
     state = in_turn(tools={"i": 5}, interactions=["x"])
     assert decode_state(encode_state(state)) == state
     assert decode_state(b"") == SessionState()
@@ -31,7 +31,7 @@ def test_a_state_is_read_as_it_was_written_and_an_empty_row_was_never_open() -> 
         decode_state(b"{")
 
 
-def test_each_gateways_control_frames_are_counted_apart_and_never_back() -> None:
+def test_control_frames_are_counted_per_gateway_and_never_backwards() -> None:
     state = SessionState()
     state.note_handled("a", 5)
     state.note_handled("a", 3)
@@ -39,7 +39,7 @@ def test_each_gateways_control_frames_are_counted_apart_and_never_back() -> None
     assert [state.handled(name) for name in ("a", "b", "c")] == [5, 1, 0]
 
 
-def test_a_state_of_earlier_times_belongs_to_the_first_controller() -> None:
+def test_a_state_of_an_older_version_belongs_to_the_first_controller() -> None:
     state = decode_state(b'{"control_seq":7}')
     assert (state.handled(""), state.control_seq) == (7, 0)
     state.name_first("")
@@ -49,7 +49,7 @@ def test_a_state_of_earlier_times_belongs_to_the_first_controller() -> None:
     assert (state.handled("a"), state.handled("b"), state.handled("")) == (7, 0, 0)
 
 
-def test_an_opening_and_its_end_are_followed() -> None:
+def test_an_opening_and_its_end_are_recorded() -> None:
     state = SessionState(opening="opening")
     take(state, p.Capabilities(dps_version="v", features={}))
     take(state, p.StateChanged(state="running", previous="idle"))
@@ -66,7 +66,7 @@ def test_turns_and_prompts_are_numbered() -> None:
     assert (state.next_turn_index, state.messages) == (2, 2)
 
 
-def test_what_a_turn_waits_for_goes_with_its_answer_and_the_turn_with_its_usage() -> None:
+def test_a_question_ends_with_its_answer_and_a_turn_with_its_usage() -> None:
     state = in_turn(tools={"i": 5, "j": 6})
     assert state.turn is not None
     context = p.InteractionContext(tool_name="shell")

@@ -1,4 +1,4 @@
-"""The subject of a yes (H-1): the request's own bytes, and words that fit a frame."""
+"""The subject of a grant (H-1): the bytes of the request, and texts that fit a frame."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ def read(made: bytes) -> InteractionSubject:
     return msgspec.json.decode(made, type=InteractionSubject)
 
 
-def test_input_and_content_are_in_it_byte_for_byte() -> None:
+def test_the_subject_contains_input_and_content_byte_for_byte() -> None:
     made = subject_bytes(question(content_json=b'[ {"x":1} ]'), {})
     assert INPUT in made
     assert b'[ {"x":1} ]' in made
     assert subject_bytes(question(content_json=b'[ {"x":1} ]'), {}) == made, "the same request has the same digest"
 
 
-def test_what_is_absent_stays_absent() -> None:
+def test_absent_fields_stay_absent() -> None:
     found = read(subject_bytes(question(input_json=b"", content_json=None), {}))
     assert (bytes(found.input), found.content, found.kind, found.locations) == (
         b"{}", msgspec.UNSET, None, [])  # type: ignore[arg-type]
 
 
-def test_words_are_cut_to_their_limits_and_halves_of_characters_do_no_harm() -> None:
+def test_texts_are_truncated_to_their_limits_and_half_characters_are_harmless() -> None:
     made = subject_bytes(question(tool_name="n" * 9_999, title="t" * 9_999, kind="k" * 9_999, locations=("a\ud800",)),
                          {"a\ud800": "/real\udfff"})
     found = read(made)
@@ -47,6 +47,6 @@ def test_words_are_cut_to_their_limits_and_halves_of_characters_do_no_harm() -> 
 
 
 @pytest.mark.req("H-2")
-def test_it_says_whether_the_effect_is_only_described_or_has_changed() -> None:
+def test_the_subject_states_whether_the_effect_is_described_or_changed() -> None:
     assert read(subject_bytes(question(described=True, changed=True), {})).described
     assert b"described" not in subject_bytes(question(), {})

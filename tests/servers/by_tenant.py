@@ -1,14 +1,14 @@
-"""A ledger's tables as a form distributed by tenant would have them, in one PostgreSQL: a stand-in for Citus.
+"""A ledger's tables as if distributed by tenant, in one PostgreSQL: a stand-in for Citus.
 
-Citus takes no triggers on distributed tables, and no unique key of theirs without the distribution column. So neither
-is there: what a statement leaves to a trigger, or finds by another key, goes wrong in the suites of the ports.
+Citus accepts no triggers on distributed tables, and no unique key without the distribution column. So both are removed
+here: a statement that relies on a trigger or on another key fails in the suites of the ports.
 """
 
 from __future__ import annotations
 
 OF_THE_CLUSTER = ("runner", "api_key", "pairing", "browser_login", "runner_link")
-"""Tables that have a tenant and would not be distributed: those that say whose a credential is are looked into before
-that is known, and the changes of links are distinguished by the transactions of one server."""
+"""Tables with a tenant that would not be distributed: the tenant of a credential is unknown until its row is found,
+and the changes of links are distinguished by the transactions of one server."""
 _OTHERS = f"c.relname <> ALL ('{{{','.join(OF_THE_CLUSTER)}}}')"
 MAKE = f"""
 DO $$

@@ -1,5 +1,5 @@
-"""Runs one server for the tests of one run, until no one holds its lock any more: kernel and all, no matter who was
-killed.
+"""Runs one server for the tests of one run, until no process holds its lock. The kernel releases locks, so this
+holds after any kill.
 
 `python keeper.py postgres|nats DIRECTORY`; its address is in `DIRECTORY/NAME.url` once it takes connections.
 """
@@ -25,7 +25,7 @@ def keep(name: str, directory: Path) -> None:
     draft.rename(directory / f"{name}.url")
     with (directory / f"{name}.users").open("a") as users:
         fcntl.flock(users, fcntl.LOCK_EX)
-        # Anyone who comes now waits for the lock, then starts another; the lock's file stays for them.
+        # A later process waits for the lock, then starts another server; the file of the lock stays for it.
         (directory / f"{name}.url").unlink()
         server.stop(signal.SIGINT)
         shutil.rmtree(own, ignore_errors=True)

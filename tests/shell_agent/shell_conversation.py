@@ -32,7 +32,7 @@ class Question(NamedTuple):
 
 
 class Peer:
-    """What the SDK calls when the agent speaks."""
+    """The client that the SDK calls with messages of the agent."""
 
     def __init__(self) -> None:
         self.updates: list[dict[str, Any]] = []
@@ -139,6 +139,6 @@ async def conversation(workspace: Path) -> AsyncIterator[Conversation]:
         acp.spawn_agent_process(peer, *command, transport_kwargs=limits) as (agent, process),  # type: ignore[arg-type]
     ):
         await agent.initialize(protocol_version=acp.PROTOCOL_VERSION)
-        talk = Conversation(peer, agent, process)
-        await talk.open(workspace)
-        yield talk
+        connection = Conversation(peer, agent, process)
+        await connection.open(workspace)
+        yield connection

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Listener:
-    """Keeps what a command emits, and tells when a text has been seen."""
+    """Records the output of a command, and can wait for a text."""
 
     def __init__(self) -> None:
         self.pieces: list[tuple[Channel, str]] = []
@@ -27,7 +27,7 @@ class Listener:
         self._more.set()
 
     def text(self, channel: Channel = "stdout") -> str:
-        return "".join(text for spoken, text in self.pieces if spoken == channel)
+        return "".join(text for source, text in self.pieces if source == channel)
 
     async def seen(self, text: str) -> None:
         while text not in self.text():
@@ -44,39 +44,39 @@ def alive(pid: int) -> bool:
 
 
 async def test_a_command_runs_in_its_workspace_without_input(tmp_path: Path) -> None:
-    heard = Listener()
-    ended = await RunningCommand("pwd; cat; echo bad >&2; exit 7", str(tmp_path), heard).finish()
+    output = Listener()
+    ended = await RunningCommand("pwd; cat; echo bad >&2; exit 7", str(tmp_path), output).finish()
     assert ended == CommandExit(exit_code=7, signal=None, stdout_bytes=len(str(tmp_path)) + 1, stderr_bytes=4)
-    assert heard.text() == f"{tmp_path}\n"
-    assert heard.text("stderr") == "bad\n"
+    assert output.text() == f"{tmp_path}\n"
+    assert output.text("stderr") == "bad\n"
 
 
-async def test_a_death_by_signal_is_told_as_such(tmp_path: Path) -> None:
+async def test_a_death_by_signal_is_reported(tmp_path: Path) -> None:
     ended = await RunningCommand("kill -9 $$", str(tmp_path), Listener()).finish()
     assert (ended.exit_code, ended.signal, ended.status) == (None, 9, 137)
 
 
-async def test_output_comes_while_the_command_runs(tmp_path: Path) -> None:
-    heard = Listener()
+async def test_output_arrives_while_the_command_runs(tmp_path: Path) -> None:
+    output = Listener()
     os.mkfifo(tmp_path / "go")
-    running = RunningCommand("echo first; cat go", str(tmp_path), heard)
+    running = RunningCommand("echo first; cat go", str(tmp_path), output)
     finishing = asyncio.create_task(running.finish())
-    await heard.seen("first\n")
+    await output.seen("first\n")
     await asyncio.to_thread((tmp_path / "go").write_text, "second\n")
     assert (await finishing).exit_code == 0
-    assert heard.text() == "first\nsecond\n"
+    assert output.text() == "first\nsecond\n"
 
 
-async def test_characters_cut_by_a_read_are_whole_and_bad_bytes_are_replaced(tmp_path: Path) -> None:
+async def test_characters_split_by_a_read_are_complete_and_invalid_bytes_replaced(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("aä€𝄞" * 20_000)
-    heard = Listener()
-    ended = await RunningCommand(r"cat text; printf '\377\303'", str(tmp_path), heard).finish()
-    assert heard.text() == "aä€𝄞" * 20_000 + "\ufffd\ufffd"
+    output = Listener()
+    ended = await RunningCommand(r"cat text; printf '\377\303'", str(tmp_path), output).finish()
+    assert output.text() == "aä€𝄞" * 20_000 + "\ufffd\ufffd"
     assert ended.stdout_bytes == 20_000 * 10 + 2
-    assert max(len(text.encode()) for _, text in heard.pieces) <= CHUNK_BYTES + 3
+    assert max(len(text.encode()) for _, text in output.pieces) <= CHUNK_BYTES + 3
 
 
-async def test_a_slow_listener_slows_the_command_and_memory_stays_flat(tmp_path: Path) -> None:
+async def test_a_slow_reader_slows_the_command_in_constant_memory(tmp_path: Path) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     taken = 0
     gate = asyncio.Semaphore(0)
@@ -98,7 +98,7 @@ async def test_a_slow_listener_slows_the_command_and_memory_stays_flat(tmp_path:
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 20_000  # KiB
 
 
-async def test_what_the_command_left_in_its_group_ends_with_it(tmp_path: Path) -> None:
+async def test_processes_that_a_command_leaves_in_its_group_end_with_it(tmp_path: Path) -> None:
     ended = await RunningCommand("sleep 300 & echo $! > pid", str(tmp_path), Listener()).finish()
     assert ended.exit_code == 0
     pid = int((tmp_path / "pid").read_text())
@@ -107,15 +107,15 @@ async def test_what_the_command_left_in_its_group_ends_with_it(tmp_path: Path) -
 
 
 async def test_a_process_that_left_the_group_does_not_hold_the_command_open(tmp_path: Path) -> None:
-    heard = Listener()
+    output = Listener()
     line = "setsid sh -c 'echo $$ > pid; exec sleep 300' & while [ ! -s pid ]; do :; done; echo mine"
-    ended = await asyncio.wait_for(RunningCommand(line, str(tmp_path), heard).finish(), 10)
+    ended = await asyncio.wait_for(RunningCommand(line, str(tmp_path), output).finish(), 10)
     os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
     assert ended.exit_code == 0
-    assert heard.text() == "mine\n"
+    assert output.text() == "mine\n"
 
 
-async def test_a_chatty_process_that_left_the_group_does_not_either(tmp_path: Path) -> None:
+async def test_a_process_with_output_that_left_the_group_does_not_hold_it_open_either(tmp_path: Path) -> None:
     line = "setsid sh -c 'echo $$ > pid; exec yes' & while [ ! -s pid ]; do :; done"
     ended = await asyncio.wait_for(RunningCommand(line, str(tmp_path), Listener()).finish(), 10)
     assert ended.exit_code == 0
@@ -125,22 +125,22 @@ async def test_a_chatty_process_that_left_the_group_does_not_either(tmp_path: Pa
 
 
 async def test_terminate_lets_the_command_clean_up(tmp_path: Path) -> None:
-    heard = Listener()
+    output = Listener()
     running = RunningCommand(
-        "trap 'echo bye; exit 5' TERM; echo up; while :; do sleep 0.01; done", str(tmp_path), heard
+        "trap 'echo bye; exit 5' TERM; echo up; while :; do sleep 0.01; done", str(tmp_path), output
     )
     finishing = asyncio.create_task(running.finish())
-    await heard.seen("up")
+    await output.seen("up")
     await running.terminate()
     assert (await finishing).exit_code == 5
-    assert heard.text() == "up\nbye\n"
+    assert output.text() == "up\nbye\n"
 
 
-async def test_terminate_kills_what_does_not_listen_or_is_stopped(tmp_path: Path) -> None:
-    heard = Listener()
-    running = RunningCommand("trap '' TERM; echo up; kill -STOP $$; sleep 300", str(tmp_path), heard)
+async def test_terminate_kills_a_command_that_ignores_it_or_is_stopped(tmp_path: Path) -> None:
+    output = Listener()
+    running = RunningCommand("trap '' TERM; echo up; kill -STOP $$; sleep 300", str(tmp_path), output)
     finishing = asyncio.create_task(running.finish())
-    await heard.seen("up")
+    await output.seen("up")
     await asyncio.wait_for(running.terminate(), 10)
     assert (await finishing).signal == 9
     await running.terminate()  # a second time changes nothing
@@ -155,7 +155,7 @@ async def test_many_commands_at_once_do_not_hide_the_end_of_one(tmp_path: Path) 
     assert {ended.signal for ended in await asyncio.gather(*finishing)} == {signal.SIGTERM}
 
 
-async def test_a_listener_that_fails_ends_the_command(tmp_path: Path) -> None:
+async def test_a_failing_reader_ends_the_command(tmp_path: Path) -> None:
     async def broken(_: Channel, __: str) -> None:
         raise RuntimeError("gone")
 
@@ -165,6 +165,6 @@ async def test_a_listener_that_fails_ends_the_command(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("line", "cwd"), [("true", "/no/such/place"), ("true " + "x" * 300_000, "/"), ("a\0b", "/")])
-async def test_a_command_that_cannot_start_says_why(line: str, cwd: str) -> None:
+async def test_a_command_that_cannot_start_has_a_reason(line: str, cwd: str) -> None:
     with pytest.raises(CommandNotStarted, match=r"No such file|too long|null byte"):
         RunningCommand(line, cwd, Listener())

@@ -38,19 +38,19 @@ def test_lines_become_commands(text: str, commands: list[str]) -> None:
         ("true\n" * 1_001, "The prompt contains 1001 commands, more than 1000"),
     ],
 )
-def test_what_cannot_run_is_refused_in_one_sentence(text: str, sentence: str) -> None:
+def test_a_script_that_cannot_run_is_refused_with_one_sentence(text: str, sentence: str) -> None:
     with pytest.raises(script.ScriptRefused, match=sentence):
         script.parse(text)
 
 
-def test_an_ending_is_told_as_a_person_would() -> None:
+def test_an_end_is_described_in_plain_words() -> None:
     assert script.ending(0, None) == "succeeded"
     assert script.ending(7, None) == "failed with exit status 7"
     assert script.ending(None, 9) == "was ended by signal 9 (SIGKILL)"
     assert script.ending(None, 40) == "was ended by signal 40 (real-time signal 40)"
 
 
-def test_the_stop_says_what_was_not_run() -> None:
+def test_the_stop_names_the_commands_that_did_not_run() -> None:
     assert script.stopped(3, 3, "failed with exit status 7", "false") == (
         "command 3 of 3 failed with exit status 7: false"
     )
@@ -60,6 +60,6 @@ def test_the_stop_says_what_was_not_run() -> None:
     assert script.stopped(1, 3, "was not allowed", "rm x").endswith("and 2 more were not run: rm x")
 
 
-def test_a_long_command_is_cut_where_it_is_quoted() -> None:
+def test_a_long_command_is_truncated_in_quotes() -> None:
     assert len(script.shown("x" * 1_000)) == script.SHOWN_COMMAND_CHARS
     assert script.shown("x" * script.SHOWN_COMMAND_CHARS) == "x" * script.SHOWN_COMMAND_CHARS

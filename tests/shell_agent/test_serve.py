@@ -19,23 +19,23 @@ pytestmark = [pytest.mark.anyio, pytest.mark.req("A-7")]
 
 
 @pytest.mark.parametrize("how", ["end of input", "signal"])
-async def test_it_ends_with_its_running_command(tmp_path: Path, how: str) -> None:
-    async with conversation(tmp_path) as talk:
-        answer = talk.prompt("echo $$ > pid; echo up; exec sleep 300")
-        await talk.allow()
-        await talk.printed("up")
+async def test_the_agent_ends_with_its_running_command(tmp_path: Path, how: str) -> None:
+    async with conversation(tmp_path) as connection:
+        answer = connection.prompt("echo $$ > pid; echo up; exec sleep 300")
+        await connection.allow()
+        await connection.printed("up")
         if how == "signal":
-            talk.process.terminate()
+            connection.process.terminate()
         else:
-            assert talk.process.stdin is not None
-            talk.process.stdin.close()
-        assert await talk.process.wait() == (0 if how == "end of input" else -signal.SIGTERM)
+            assert connection.process.stdin is not None
+            connection.process.stdin.close()
+        assert await connection.process.wait() == (0 if how == "end of input" else -signal.SIGTERM)
         with pytest.raises(ProcessLookupError):
             os.kill(int((tmp_path / "pid").read_text()), 0)
         answer.cancel()
 
 
-async def test_it_ends_though_nobody_reads_its_output(tmp_path: Path) -> None:
+async def test_the_agent_ends_even_if_its_output_is_not_read(tmp_path: Path) -> None:
     """The command floods, the peer stops reading and hangs up: no send of the agent's may hold it back."""
     process = subprocess.Popen(
         [sys.executable, "-m", "interlock.shell_agent"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
@@ -64,14 +64,14 @@ async def test_it_ends_though_nobody_reads_its_output(tmp_path: Path) -> None:
             os.kill(int((tmp_path / "pid").read_text()), 0)
 
 
-def test_wrong_use_is_told_in_a_sentence(capfd: pytest.CaptureFixture[str]) -> None:
+def test_wrong_usage_gives_a_sentence(capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
     assert "Agent Client Protocol" in capfd.readouterr().out
     assert main(["--fast"]) == 2
     assert "takes no arguments, but got '--fast'" in capfd.readouterr().err
 
 
-def test_input_that_is_no_pipe_is_refused() -> None:
+def test_input_that_is_not_a_pipe_is_refused() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "interlock.shell_agent"], stdin=subprocess.DEVNULL, capture_output=True, text=True
     )
@@ -79,7 +79,7 @@ def test_input_that_is_no_pipe_is_refused() -> None:
     assert done.stderr.startswith("error: standard input and output must be pipes")
 
 
-def test_input_that_is_not_acp_is_told_without_a_traceback() -> None:
+def test_input_that_is_not_acp_is_reported_without_a_traceback() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "interlock.shell_agent"], input="hello\n[1]\n", capture_output=True, text=True
     )

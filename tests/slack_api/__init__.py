@@ -1,1 +1,1 @@
-"""A stand-in of Slack's Web API and Socket Mode on loopback."""
+"""A stand-in for Slack's Web API and Socket Mode on loopback."""

@@ -99,10 +99,10 @@ class SlackApi:
         await self._socket.close()
 
     # --- what people see ---
-    def said(self, channel: str) -> list[str]:
+    def posted_texts(self, channel: str) -> list[str]:
         return [text_of(message) for message in self.messages.get(channel, {}).values()]
 
-    async def until_said(self, channel: str, part: str) -> dict[str, Any]:
+    async def until_posted(self, channel: str, part: str) -> dict[str, Any]:
         """Wait until a message of a channel has a text; the message."""
         def found() -> dict[str, Any] | None:
             return next((one for one in self.messages.get(channel, {}).values() if part in text_of(one)), None)

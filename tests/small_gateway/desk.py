@@ -71,7 +71,7 @@ class _Clock:
 
 
 class NoChats:
-    """A desk's chats where a test needs none: whatever is asked of them is a conflict."""
+    """Chats for tests that need none: every request to them is a conflict."""
 
     async def arrive(self, *_: Any) -> Any:
         raise Problem("Conflict", "This desk has no chats.")
@@ -159,10 +159,10 @@ class SmallDesk:
         self.policy = RuleSet()
         self.hooks: dict[tuple[str, str], ConfiguredWebhook] = {}
         self.doors: dict[str, Door] = {}
-        """The hooks that others knock at."""
+        """The hooks that other programs call."""
         self.jobs: list[CronJob] = []
         self.chats: Any = NoChats()
-        """The engine's own, where a test has one."""
+        """The engine's chats, if a test has an engine."""
         self.gate: asyncio.Event | None = None
         self.entered = asyncio.Event()
         self.beating: set[str] = set()
@@ -184,7 +184,7 @@ class SmallDesk:
         return self.at_ms
 
     async def commit(self, writes: list[Any]) -> Receipt:
-        """Commit, then tell: what the lanes do."""
+        """Commit, then publish, as the lanes do."""
         receipt = await self.ledger.commit(WriteBatch(writes))
         appends = [write for write in writes if isinstance(write, Append)]
         for write, n in zip(appends, receipt.numbers, strict=True):

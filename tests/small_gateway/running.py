@@ -39,7 +39,7 @@ class Gateway:
         self.http = self.as_role("owner")
         self.server: Any = None
         self.access: Access
-        """What decides who may ask, and how often."""
+        """Authentication and rate limits."""
         self.keys = 0
 
     def as_role(self, role: str, tenant: str = "default") -> httpx2.AsyncClient:

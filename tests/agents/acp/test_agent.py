@@ -29,7 +29,7 @@ _DONE = {"sessionUpdate": "tool_call_update", "toolCallId": "c", "status": "comp
 
 
 class Row(NamedTuple):
-    """The words of the prompt, or raw updates; who decides; and what must hold then."""
+    """The script of the prompt, or raw updates; the decider; and the expected state."""
 
     words: str
     holds: Callable[[Stage], Any]
@@ -94,7 +94,7 @@ ROWS: dict[str, Row] = {
 
 @pytest.mark.req("A-5", "A-7", "A-9")
 @pytest.mark.parametrize("name", sorted(ROWS))
-async def test_a_difference_is_none_to_whoever_reads(name: str, tmp_path: Path) -> None:
+async def test_every_documented_difference_exists_in_the_code(name: str, tmp_path: Path) -> None:
     row = ROWS[name]
     (tmp_path / "updates.json").write_text(json.dumps(row.updates))
     async with stage(tmp_path, {"acp": misbehaving("--start=able")}) as scene:
@@ -105,14 +105,14 @@ async def test_a_difference_is_none_to_whoever_reads(name: str, tmp_path: Path) 
         assert (await scene.next("session.turn.end")).payload.stop_reason == row.stop
         await scene.next("session.usage")
         assert row.holds(scene)
-        # Whatever the agent did: it goes on, and nothing of the last turn comes into the next one.
-        heard = len(scene.heard)
+        # In every case the session continues, and nothing of the last turn appears in the next.
+        before = len(scene.received)
         assert (await scene.turn("text:after")).payload.stop_reason == "end_turn"
-        assert "".join(f.payload.text for f in scene.heard[heard:] if f.type == "agent.text.done") == "after"
+        assert "".join(f.payload.text for f in scene.received[before:] if f.type == "agent.text.done") == "after"
 
 
 @pytest.mark.req("A-7", "A-8")
-async def test_an_agent_without_credentials_says_so_itself(tmp_path: Path) -> None:
+async def test_an_agent_without_credentials_reports_it_itself(tmp_path: Path) -> None:
     async with stage(tmp_path, {"acp": misbehaving("--start=session-error")}) as scene:
         await scene.open("acp")
         error = (await scene.next("session.error")).payload
@@ -121,6 +121,6 @@ async def test_an_agent_without_credentials_says_so_itself(tmp_path: Path) -> No
 
 
 @pytest.mark.req("A-7")
-def test_no_difference_is_without_its_row() -> None:
+def test_every_difference_has_its_row() -> None:
     elsewhere = {"no credentials", "no conversation to load"}  # The test above; test_abilities (forgetful).
     assert set(ROWS) | elsewhere == DIFFERENCES

@@ -54,20 +54,20 @@ GOOSE = [
 @pytest.mark.req("A-7", "A-9")
 async def test_claude_code() -> None:
     recorder, process, outcome = await play(CLAUDE)
-    assert recorder.said == [("request", "Bash", COMMAND), ("ask", "Bash"),
-                             ("plan", [("a", "completed", "high"), ("b", "pending", "low")]), ("progress", 50),
-                             ("result", "ok", "text", "hi"),
-                             ("text", "done")]
+    assert recorder.events == [("request", "Bash", COMMAND), ("ask", "Bash"),
+                               ("plan", [("a", "completed", "high"), ("b", "pending", "low")]), ("progress", 50),
+                               ("result", "ok", "text", "hi"),
+                               ("text", "done")]
     assert process.got[-1]["result"] == {"outcome": {"outcome": "selected", "optionId": "allow"}}
     assert outcome.usage.input_tokens == 200
-    assert (recorder.told.context_used, recorder.told.cost_usd) == (105, 0.5)
+    assert (recorder.usage_sum.context_used, recorder.usage_sum.cost_usd) == (105, 0.5)
 
 
 @pytest.mark.req("A-7", "A-9")
 async def test_goose() -> None:
     recorder, process, outcome = await play(GOOSE, allow=False)
-    assert recorder.said == [("request", "shell", COMMAND), ("ask", "shell"), ("output", "stdout", "hi\n"),
-                             ("result", "ok", "text", None), ("text", "done")]
+    assert recorder.events == [("request", "shell", COMMAND), ("ask", "shell"), ("output", "stdout", "hi\n"),
+                               ("result", "ok", "text", None), ("text", "done")]
     assert process.got[-1]["result"] == {"outcome": {"outcome": "selected", "optionId": "reject_once"}}
     assert outcome.stop_reason == "end_turn"
 
@@ -75,14 +75,14 @@ async def test_goose() -> None:
 @pytest.mark.req("Y-5")
 @pytest.mark.parametrize(("allow", "more"), [
     (False, {"_meta": {"interlock": {"denied": "denied by user:ann: not today"}}}), (True, {})])
-async def test_a_no_says_who_denied_it_and_why(allow: bool, more: dict[str, Any]) -> None:
+async def test_a_denial_names_the_decider_and_the_reason(allow: bool, more: dict[str, Any]) -> None:
     _, process, _ = await play(CLAUDE, allow=allow, why="denied by user:ann: not today")
     chosen = "allow" if allow else "reject"
     assert process.got[-1]["result"] == {"outcome": {"outcome": "selected", "optionId": chosen}, **more}
 
 
 @pytest.mark.req("A-7")
-async def test_what_differs_between_agents() -> None:
+async def test_differences_between_agents_are_known() -> None:
     diff = [{"type": "diff", "path": "/w/n.txt", "oldText": "a", "newText": "b"}]
     recorder, process, outcome = await play([
         update(sessionUpdate="user_message_chunk", content={"type": "text", "text": "go"}),
@@ -95,7 +95,7 @@ async def test_what_differs_between_agents() -> None:
         update(sessionUpdate="tool_call_update", toolCallId="e1", status="completed", content=content("ab")),
         {"result": {"stopReason": "refusal"}},
     ])
-    assert recorder.said == [
+    assert recorder.events == [
         ("request", "edit", {}),
         ("result", "ok", "diff", [{"path": "/w/n.txt", "old_text": "a", "new_text": "b"}]),
         ("request", "execute", {}), ("output", "stdout", "a"), ("output", "stdout", "b"),
@@ -116,25 +116,25 @@ async def test_the_outcome_of_a_command_without_output_is_not_its_output() -> No
                rawOutput={"exit_code": 0}, _meta=nothing),
         {"result": {"stopReason": "end_turn"}},
     ])
-    assert recorder.said == [("request", "execute", COMMAND), ("result", "ok", "text", None)]
+    assert recorder.events == [("request", "execute", COMMAND), ("result", "ok", "text", None)]
 
 
 @pytest.mark.req("A-5")
-async def test_a_permission_that_the_agent_gives_up_is_no_longer_asked() -> None:
+async def test_a_permission_that_the_agent_withdraws_is_no_longer_asked() -> None:
     recorder, process, outcome = await play([
         permission([("allow", "allow_once")], 7, toolCallId="c1", rawInput=COMMAND, title="echo"),
         {"method": "$/cancel_request", "params": {"requestId": 7}},
         None,
         {"result": {"stopReason": "end_turn"}},
     ], forever=True)
-    assert recorder.said[0] == ("request", "unknown", COMMAND)
+    assert recorder.events[0] == ("request", "unknown", COMMAND)
     assert (process.got[-1]["id"], process.got[-1]["error"]["code"]) == (7, -32800)
     assert outcome.stop_reason == "end_turn"
 
 
 @pytest.mark.req("A-5", "P-2")
 @pytest.mark.parametrize("other_id", [7, 7.0, "7"])
-async def test_two_questions_under_one_id_are_both_denied_and_a_third_as_well(other_id: Any) -> None:
+async def test_requests_with_a_repeated_id_are_all_denied(other_id: Any) -> None:
     once = [("allow", "allow_once")]
     recorder, process, outcome = await play([
         permission(once, 7, toolCallId="c1", rawInput={"command": "ls"}, title="ls"),
@@ -149,12 +149,12 @@ async def test_two_questions_under_one_id_are_both_denied_and_a_third_as_well(ot
     replies = [(m["id"], m.get("error", m.get("result", {}))) for m in process.got if "method" not in m]
     assert [(i, reply["code"]) for i, reply in replies[:3]] == [(7, -32600), (other_id, -32600), (7, -32600)]
     assert replies[3] == (8, {"outcome": {"outcome": "selected", "optionId": "allow"}})
-    assert ("warn", "INVALID_FRAME") in recorder.said
+    assert ("warn", "INVALID_FRAME") in recorder.events
     assert outcome.stop_reason == "end_turn"
 
 
 @pytest.mark.req("A-5", "P-2")
-async def test_another_request_under_the_id_of_an_open_question_ends_the_question_with_a_no() -> None:
+async def test_another_request_with_the_id_of_an_open_question_denies_the_question() -> None:
     _, process, _ = await play([
         permission([("allow", "allow_once")], 7, toolCallId="c1", rawInput=COMMAND, title="echo"),
         {"id": 7, "method": "fs/write_text_file", "params": {"path": "x"}},
@@ -172,5 +172,5 @@ async def test_an_id_that_was_answered_may_be_used_again() -> None:
         permission(once, 0, toolCallId="c2", rawInput=COMMAND, title="echo"), None,
         {"result": {"stopReason": "end_turn"}},
     ])
-    assert [said for said in recorder.said if said[0] == "ask"] == [("ask", "unknown"), ("ask", "unknown")]
+    assert [event for event in recorder.events if event[0] == "ask"] == [("ask", "unknown"), ("ask", "unknown")]
     assert sum("result" in m for m in process.got) == 2

@@ -33,14 +33,14 @@ def test_settings_are_the_same_object_until_one_changes() -> None:
     assert offered.settings.mode.current == "yolo"
 
 
-def test_another_mode_that_default_means_changes_what_may_be_chosen() -> None:
+def test_a_change_of_what_the_default_mode_means_changes_the_choices() -> None:
     offered = choices()
     before = offered.settings
     offered.open_in("yolo")
     assert offered.settings is not before
 
 
-def test_a_setting_that_is_taken_back_is_told_as_it_was() -> None:
+def test_a_withdrawn_setting_is_reported_with_its_former_value() -> None:
     offered = choices()
     before = offered.settings
     with offered.calling(offered.switch("yolo")[0]):

@@ -17,15 +17,15 @@ def block(kind: str, media_type: str, **fields: Any) -> dict[str, Any]:
     return {"type": kind, "data": DATA, "media_type": media_type, **fields}
 
 
-@pytest.mark.parametrize(("given", "told"), [
+@pytest.mark.parametrize(("given", "expected"), [
     ({"type": "text", "text": "hi"}, {"type": "text", "text": "hi"}),
     (block("image", "image/gif"), {"type": "image", "mimeType": "image/gif", "data": DATA}),
     (block("audio", "audio/ogg"), {"type": "audio", "mimeType": "audio/ogg", "data": DATA}),
     (block("file", "text/csv", name="a.csv"), {"type": "resource", "resource": {
         "uri": "attachment:///a.csv", "mimeType": "text/csv", "blob": DATA}}),
 ])
-def test_a_prompts_block_as_acp_has_it(given: dict[str, Any], told: dict[str, Any]) -> None:
-    assert content.block_of(given) == told
+def test_a_prompts_block_is_converted_to_acp(given: dict[str, Any], expected: dict[str, Any]) -> None:
+    assert content.block_of(given) == expected
 
 
 @pytest.mark.parametrize(("given", "file"), [
@@ -39,5 +39,5 @@ def test_a_prompts_block_as_acp_has_it(given: dict[str, Any], told: dict[str, An
     ({"type": "image", "data": "?", "mimeType": "image/png"}, None),
     ({"type": "text", "text": "hi"}, None), (None, None), ("odd", None),
 ])
-def test_a_file_in_what_an_acp_agent_says(given: Any, file: Any) -> None:
+def test_a_file_in_an_acp_agents_message_is_converted(given: Any, file: Any) -> None:
     assert content.file_of(given) == file

@@ -1,4 +1,4 @@
-"""The next prompt of an ACP agent names who denied a call and why, since a permission has no field for it (Y-5)."""
+"""The next prompt of an ACP agent names decider and reason of a denied call; a permission has no field for it (Y-5)."""
 
 from __future__ import annotations
 
@@ -28,31 +28,31 @@ async def two_turns(second: str = "go", *, hello: dict[str, Any] = HELLO, allow:
                     ) -> list[list[str]]:
     recorder = Recorder(allow=allow)
     recorder.why = None if allow else WHY
-    async with opened({"session/prompt": STEPS}, hello=hello) as told:
-        await prompted(told.agent, recorder)
-        told.process.script["session/prompt"] = [{"result": {"stopReason": "end_turn"}}]
+    async with opened({"session/prompt": STEPS}, hello=hello) as acp:
+        await prompted(acp.agent, recorder)
+        acp.process.script["session/prompt"] = [{"result": {"stopReason": "end_turn"}}]
         for text in (second, third):
             if text is not None:
-                await told.agent.prompt(AgentPrompt("p", "t", [{"type": "text", "text": text}]), recorder)
-    return texts(told.process)
+                await acp.agent.prompt(AgentPrompt("p", "t", [{"type": "text", "text": text}]), recorder)
+    return texts(acp.process)
 
 
-async def test_the_next_prompt_says_which_call_was_denied_by_whom_and_why() -> None:
+async def test_the_next_prompt_names_the_denied_call_its_decider_and_the_reason() -> None:
     first, second = await two_turns()
     assert first == ["go"]
     assert second[0] == "go"
     assert "1 of them was denied and did not run.\n- rm -rf build: denied by user:ann: use trash" in second[1]
 
 
-async def test_it_is_said_once() -> None:
+async def test_a_denial_is_named_once() -> None:
     assert [len(blocks) for blocks in await two_turns(third="and now")] == [1, 2, 1]
 
 
-async def test_a_yes_adds_nothing() -> None:
+async def test_a_grant_adds_nothing_to_the_prompt() -> None:
     assert await two_turns(allow=True) == [["go"], ["go"]]
 
 
-async def test_a_command_of_the_agents_own_gets_no_text_behind_it() -> None:
+async def test_a_slash_command_of_the_agent_gets_no_text_appended() -> None:
     _, second, third = await two_turns("/compact", third="go on")
     assert (second, len(third)) == (["/compact"], 2)
 
@@ -63,12 +63,12 @@ async def test_an_agent_that_reads_the_reason_in_meta_keeps_its_prompts() -> Non
 
 
 @pytest.mark.parametrize("meta", ["x", [], {"interlock": 3}, {"interlock": {"denied": "yes"}}, None])
-async def test_any_other_meta_means_that_it_does_not(meta: Any) -> None:
+async def test_any_other_meta_does_not_count_as_reading_the_reason(meta: Any) -> None:
     odd = {"result": {**HELLO["result"], "agentCapabilities": {"_meta": meta}}}
     assert [len(blocks) for blocks in await two_turns(hello=odd)] == [1, 2]
 
 
-def test_a_prompt_names_the_last_calls_and_counts_the_others() -> None:
+def test_a_prompt_names_the_last_denied_calls_and_counts_the_others() -> None:
     calls = DeniedCalls()
     for number in range(MAX_NAMED + 3):
         calls.add(f"tool\n {number} {'x' * 500}", WHY)

@@ -14,19 +14,19 @@ pytestmark = pytest.mark.req("H-2")
 OWN = AskedCall(title="t", kind="other", raw_input=msgspec.Raw(b"{}"))
 
 
-def test_an_input_is_put_in_with_a_kind_if_one_is_named() -> None:
+def test_an_input_is_inserted_with_its_kind_if_one_is_named() -> None:
     assert bytes(with_input(OWN, {"a": 1}).raw_input) == b'{"a":1}'
     assert (with_input(OWN, {}).kind, with_input(OWN, {}, "edit").kind) == ("other", "edit")
     assert bytes(OWN.raw_input) == b"{}"
 
 
-def test_content_goes_in_and_comes_out() -> None:
+def test_content_survives_a_round_trip() -> None:
     content = [{"type": "content", "content": {"type": "text", "text": "é"}}]
     assert content_of(with_content(OWN, content)) == content
 
 
 @pytest.mark.parametrize("raw", [b"", b"{}", b"[1]", b'"text"', b"[{]", b"null"])
-def test_content_that_is_no_list_of_objects_is_none(raw: bytes) -> None:
+def test_content_that_is_not_a_list_of_objects_is_none(raw: bytes) -> None:
     assert content_of(AskedCall(content=msgspec.Raw(raw))) == []
 
 
@@ -48,6 +48,6 @@ def test_anything_but_an_object_is_none(raw: bytes | str, value: Any) -> None:
     assert json_object(raw) == value
 
 
-def test_paths_come_in_the_requests_order() -> None:
+def test_paths_keep_the_order_of_the_request() -> None:
     assert paths_of(AskedCall(locations=[Location("b"), Location("a")])) == ["b", "a"]
     assert paths_of(AskedCall()) == []

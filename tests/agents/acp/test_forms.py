@@ -46,7 +46,7 @@ def only(**property_: Any) -> Field:
     {"k": 42}),
     (field("number"), "1.5", {"k": 1.5}), (field("integer", low=1, high=3), "3", {"k": 3}),
 ])
-def test_words_become_the_forms_value(asked: Field, words: str, value: dict[str, Any]) -> None:
+def test_typed_text_is_parsed_into_the_forms_value(asked: Field, words: str, value: dict[str, Any]) -> None:
     assert value_of(asked, words) == value
 
 
@@ -60,13 +60,13 @@ def test_words_become_the_forms_value(asked: Field, words: str, value: dict[str,
     (field("number"), "nan", "out of range"), (field("number"), "inf", "out of range"),
     (field("integer", low=1, high=3), "4", "from 1, up to 3"), (field("integer"), "9" * 5_000, "a whole number"),
 ])
-def test_words_that_do_not_fit_are_one_sentence(asked: Field, words: str, sentence: str) -> None:
+def test_text_that_does_not_fit_gives_one_sentence(asked: Field, words: str, sentence: str) -> None:
     with pytest.raises(Unfit, match=sentence):
         value_of(asked, words)
 
 
 @pytest.mark.anyio
-async def test_every_field_is_asked_and_an_answer_that_does_not_fit_asked_again_with_its_reason() -> None:
+async def test_each_field_is_asked_and_an_invalid_answer_asked_again_with_its_reason() -> None:
     asked: list[str] = []
     words = iter(["green", "red", "7"])
 
@@ -84,7 +84,7 @@ async def test_every_field_is_asked_and_an_answer_that_does_not_fit_asked_again_
     ([field(), field()._replace(key="l")], None), ([field(required=False)], None),
     ([field(required=False), Field("b", "Sure?", "", "boolean", required=False)], None),
 ])
-async def test_no_answer_to_a_field_that_is_needed_declines_the_form(form: list[Field], content: Any) -> None:
+async def test_a_missing_answer_to_a_required_field_declines_the_form(form: list[Field], content: Any) -> None:
     async def decline(_: dict[str, Any]) -> str | None:
         return None
 
@@ -92,7 +92,7 @@ async def test_no_answer_to_a_field_that_is_needed_declines_the_form(form: list[
 
 
 @pytest.mark.anyio
-async def test_a_person_is_asked_so_often_and_no_more() -> None:
+async def test_the_number_of_questions_to_a_person_is_bounded() -> None:
     asked: list[Any] = []
 
     async def nonsense(shown: dict[str, Any]) -> str | None:
@@ -103,7 +103,7 @@ async def test_a_person_is_asked_so_often_and_no_more() -> None:
     assert len(asked) == MAX_TRIES
 
 
-def test_a_field_shows_its_choices_and_whether_several_are_meant() -> None:
+def test_a_field_shows_its_choices_and_whether_several_are_allowed() -> None:
     assert field("choices", choices=COLOURS, custom="")._replace(header="Colour").input("") == {
         "question": "Which?", "header": "Colour", "multiSelect": True,
         "options": [{"label": "Red"}, {"label": "Blue", "description": "as the sky"}]}
@@ -127,23 +127,23 @@ def test_a_schemas_property_is_a_field(property_: dict[str, Any], kind: str, cho
                                  schema(k={"type": "array", "items": {"type": "string"}}),
                                  schema(k={"type": ["string"]}),
                                  schema(**{f"f{n}": {"type": "string"} for n in range(MAX_FIELDS + 1)})])
-def test_a_schema_that_words_cannot_fill_is_none(odd: Any) -> None:
+def test_a_schema_that_text_cannot_fill_is_none(odd: Any) -> None:
     assert fields_of_schema("What?", odd) is None
 
 
-def test_each_line_of_the_message_is_about_its_field_if_there_are_as_many() -> None:
+def test_each_line_of_the_message_describes_one_field_if_the_counts_match() -> None:
     found = fields_of_schema("One?\nTwo?", schema("a", a={"type": "string"}, b={"type": "string"}))
     assert found is not None
     assert [(one.question, one.required) for one in found] == [("One?", True), ("Two?", False)]
 
 
-def test_the_field_for_ones_own_words_is_asked_with_its_choices() -> None:
+def test_a_free_text_field_is_asked_with_its_choices() -> None:
     found = fields_of_schema("Which?", schema("k", k={"type": "string", "enum": ["a"]}, k_custom={"type": "string"}))
     assert found is not None
     assert [(one.key, one.custom) for one in found] == [("k", "k_custom")]
 
 
-def test_a_list_of_questions_is_fields_by_their_numbers() -> None:
+def test_a_list_of_questions_becomes_numbered_fields() -> None:
     found = fields_of_questions([{"question": "A?", "header": "H"},
                                  {"question": "B?", "options": [{"label": "x"}, {"label": 7}], "multiSelect": True}])
     assert found is not None

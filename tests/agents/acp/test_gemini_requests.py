@@ -33,7 +33,7 @@ def read(kind: str, title: str = "", text: str | None = None, content: list[dict
     ("[in sub]", {"command": "ls", "dir_path": "sub"}), ("[in sub] (x)", {"command": "ls", "dir_path": "sub",
     "description": "x"}),
 ])
-def test_a_command_is_its_title_in_its_surroundings(details: str, value: dict[str, Any]) -> None:
+def test_a_command_is_the_title_with_its_context(details: str, value: dict[str, Any]) -> None:
     assert read("execute", "ls", details) == value
 
 
@@ -42,7 +42,7 @@ def test_a_command_is_its_title_in_its_surroundings(details: str, value: dict[st
     "[in a] (x) [in b]",
     "[in a][in b]", "[in a] (b] (c)", "[current working directory /w](x)",
 ])
-def test_words_of_the_model_that_could_be_taken_for_surroundings_make_it_unread(details: str) -> None:
+def test_model_text_that_looks_like_context_makes_the_request_unreadable(details: str) -> None:
     assert read("execute", "ls", details) is None
 
 
@@ -69,7 +69,7 @@ def test_an_edit_is_one_diff_of_the_one_file_that_is_named(content: Any, paths: 
     ('Processing URLs and instructions from prompt: "short..."', {"prompt": "short...", "urls": []}),
     ('Processing URLs and instructions from prompt: "', None), ("Fetching", None), ("", None),
 ])
-def test_a_fetch_is_read_unless_its_prompt_was_cut(title: str, value: Any) -> None:
+def test_a_fetch_is_read_unless_its_prompt_was_truncated(title: str, value: Any) -> None:
     assert read("fetch", title) == value
 
 

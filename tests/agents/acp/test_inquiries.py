@@ -39,8 +39,8 @@ async def filled(request: dict[str, Any], *words: str | None) -> tuple[Any, list
 
 @pytest.mark.req("C-8")
 async def test_the_capability_is_announced() -> None:
-    async with opened({}) as told:
-        assert told.process.got[0]["params"]["clientCapabilities"]["elicitation"] == {"form": {}}
+    async with opened({}) as acp:
+        assert acp.process.got[0]["params"]["clientCapabilities"]["elicitation"] == {"form": {}}
 
 
 CLAUDE = {"question_0": {**COLOUR, "description": "Which colour?"},
@@ -57,7 +57,7 @@ CLAUDE = {"question_0": {**COLOUR, "description": "Which colour?"},
     (("a warm one", "S, huge"), {"question_0_custom": "a warm one", "question_1": ["S"], "question_1_custom": "huge"}),
     ((None, "L"), {"question_1": ["L"]}),
 ])  # fmt: skip
-async def test_claude_agent_acp_gets_its_form_filled_in(words: tuple[str | None, ...], content: dict[str, Any]) -> None:
+async def test_claude_agent_acp_gets_its_form_filled(words: tuple[str | None, ...], content: dict[str, Any]) -> None:
     result, asked = await filled(elicitation("Please answer the following questions.", CLAUDE), *words)
     assert result == {"action": "accept", "content": content}
     assert asked[0] == {"question": "Which colour?", "header": "Colour", "options": [
@@ -81,7 +81,7 @@ async def test_kimi_gets_each_of_its_questions_answered() -> None:
 
 
 @pytest.mark.req("C-8")
-async def test_words_that_do_not_fit_are_asked_for_again_and_not_for_ever() -> None:
+async def test_text_that_does_not_fit_is_asked_for_again_a_bounded_number_of_times() -> None:
     asks = elicitation("Which colour?", {"q0": COLOUR}, ["q0"])
     result, asked = await filled(asks, "green", "red")
     assert result == {"action": "accept", "content": {"q0": "red"}}
@@ -115,7 +115,7 @@ async def test_each_kind_of_field(schema: dict[str, Any], words: list[str], valu
     (elicitation("What?", {"x": COLOUR}) | {"params": 7}, "cancel"),
     (elicitation("What?", {"x": COLOUR}, sessionId="another"), "cancel"),
 ])  # fmt: skip
-async def test_a_form_that_words_cannot_fill_in_is_not_asked(request_: dict[str, Any], action: str) -> None:
+async def test_a_form_that_text_cannot_fill_is_not_asked(request_: dict[str, Any], action: str) -> None:
     result, asked = await filled(request_)
     assert (result, asked) == ({"action": action}, [])
 
@@ -127,7 +127,7 @@ QWEN = permission([("proceed_once", "allow_once"), ("cancel", "reject_once")], t
 
 
 @pytest.mark.req("C-8", "A-9")
-async def test_qwen_gets_the_answers_with_its_yes() -> None:
+async def test_qwen_gets_the_answers_with_its_grant() -> None:
     result, asked = await filled(QWEN, "2", "S, huge")
     assert result == {"outcome": {"outcome": "selected", "optionId": "proceed_once"},
                       "answers": {"0": "blue", "1": "S, huge"}}
@@ -153,7 +153,7 @@ async def test_two_ways_to_allow_a_tool_are_still_a_permission() -> None:
     asks = permission([("once", "allow_once"), ("once-and-switch", "allow_once"), ("no", "reject_once")],
                       toolCallId="c1", title="make", kind="execute", rawInput={"command": "make"})
     recorder, process, _ = await play([asks, None, END])
-    assert recorder.said == [("request", "execute", {"command": "make"}), ("ask", "execute")]
+    assert recorder.events == [("request", "execute", {"command": "make"}), ("ask", "execute")]
     assert process.got[-1]["result"]["outcome"]["optionId"] == "once"
 
 
@@ -163,4 +163,4 @@ async def test_a_question_belongs_to_its_call() -> None:
                   _meta={"claudeCode": {"toolName": "AskUserQuestion"}})
     recorder, _, _ = await play([call, elicitation("How?", {"x": {"type": "string"}}, toolCallId="c1"), None, END],
                                 words=["so"])
-    assert recorder.said == [("request", "AskUserQuestion", {})]
+    assert recorder.events == [("request", "AskUserQuestion", {})]

@@ -40,7 +40,9 @@ def read(tool: str, words: str, arguments: Any, announced_as: str | None = None)
     ("CronCreate", "Scheduling cron 0 3 * * *", {"cron": "0  3 * * *"}, "other"),
     ("mcp__web__get", "Approve mcp__web__get", {"url": "https://x"}, "other"),
 ])
-def test_the_arguments_are_taken_if_the_words_fit(tool: str, words: str, arguments: Any, kind: str) -> None:
+def test_the_announced_arguments_are_used_if_the_request_text_matches(
+    tool: str, words: str, arguments: Any, kind: str
+) -> None:
     assert read(tool, words, arguments) == (arguments, kind)
 
 
@@ -54,9 +56,9 @@ def test_the_arguments_are_taken_if_the_words_fit(tool: str, words: str, argumen
     ("FetchURL", "Fetching https://x", {"url": "https://x"}), ("Bash", "Running: ls ", {"command": "ls"}),
     ("mcp__web__get", "Approve mcp__web__put", {}), ("Write", "Writing a", {"path": "b"}),
 ])
-def test_words_that_do_not_fit_leave_it_described(tool: str, words: str, arguments: Any) -> None:
+def test_request_text_that_does_not_match_leaves_the_call_described(tool: str, words: str, arguments: Any) -> None:
     assert read(tool, words, arguments) is None
 
 
-def test_a_request_for_another_tool_than_was_announced_is_not_read() -> None:
+def test_a_request_for_a_tool_that_was_not_announced_is_not_read() -> None:
     assert read("Bash", "Running: ls", {"command": "ls"}, announced_as="Write") is None

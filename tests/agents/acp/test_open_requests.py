@@ -1,4 +1,4 @@
-"""Requests that wait for a person, by their id (A-5): an id that two of them have gets no yes any more."""
+"""Requests that wait for a person, by their id (A-5): an id that two of them share is never granted."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def ended(task: asyncio.Task[None]) -> None:
     await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_a_request_is_taken_once() -> None:
+async def test_a_request_is_handled_once() -> None:
     requests, task = OpenRequests(), waiting()
     assert not requests.refuses(1)
     requests.add(request(1), task)
@@ -38,7 +38,7 @@ async def test_a_request_is_taken_once() -> None:
 
 
 @pytest.mark.parametrize(("one", "other"), [(1, 1), (1, 1.0), (1, "1"), (2.0, "2"), ("a", "a")])
-async def test_an_id_that_waits_is_refused_from_then_on_in_whatever_form(
+async def test_a_repeated_id_is_refused_in_any_form(
         one: int | str | float, other: int | str | float) -> None:
     requests, task = OpenRequests(), waiting()
     requests.add(request(one), task)
@@ -49,7 +49,7 @@ async def test_an_id_that_waits_is_refused_from_then_on_in_whatever_form(
     await ended(task)
 
 
-async def test_a_request_whose_task_is_done_waits_no_more() -> None:
+async def test_a_request_of_an_ended_task_no_longer_waits() -> None:
     requests, task = OpenRequests(), waiting()
     requests.add(request(1), task)
     await ended(task)
@@ -57,7 +57,7 @@ async def test_a_request_whose_task_is_done_waits_no_more() -> None:
     assert not requests.refuses(1)
 
 
-async def test_a_task_that_ends_late_takes_no_newer_request_away() -> None:
+async def test_a_task_that_ends_late_does_not_remove_a_newer_request() -> None:
     requests, first, second = OpenRequests(), waiting(), waiting()
     requests.add(request(1), first)
     requests.take(1)
@@ -69,7 +69,7 @@ async def test_a_task_that_ends_late_takes_no_newer_request_away() -> None:
     await ended(second)
 
 
-async def test_an_agent_that_repeats_too_many_ids_is_refused_altogether() -> None:
+async def test_an_agent_that_repeats_too_many_ids_is_refused_entirely() -> None:
     requests, task = OpenRequests(), waiting()
     for number in range(MAX_REPEATED_IDS + 1):
         requests.add(request(number), task)

@@ -31,7 +31,7 @@ def chunk(text: str) -> dict[str, Any]:
 @pytest.mark.parametrize("last_words", [
     {"result": {"stopReason": "cancelled"}}, {"error": {"code": -32603, "message": "terminated"}},
 ])  # fmt: skip
-async def test_a_killed_launcher_is_a_death_and_not_a_cancel(last_words: dict[str, Any], tmp_path: Path) -> None:
+async def test_a_killed_launcher_counts_as_a_death_not_a_cancel(last_words: dict[str, Any], tmp_path: Path) -> None:
     spec = AgentSpec(adapter="acp", command=sys.executable,
                      args=["-I", "-S", str(LAUNCHED), json.dumps(last_words)])
     async with stage(tmp_path, {"launched": spec}) as scene:
@@ -46,7 +46,7 @@ async def test_a_killed_launcher_is_a_death_and_not_a_cancel(last_words: dict[st
 
 
 @pytest.mark.req("A-2", "A-5")
-async def test_an_agent_that_stops_after_a_no_was_not_canceled() -> None:
+async def test_an_agent_that_stops_after_a_denial_was_not_canceled() -> None:
     _, process, outcome = await play([ASKED, None, CANCELLED], allow=False)
     assert process.got[-1]["result"]["outcome"] == {"outcome": "selected", "optionId": "no"}
     assert outcome.stop_reason == "end_turn"
@@ -65,7 +65,7 @@ async def test_an_agent_that_gives_up_by_itself_is_canceled() -> None:
     [update(sessionUpdate="agent_thought_chunk", content={"type": "text", "text": "hm"})],
     [update(sessionUpdate="usage_update", used=1, size=2)],
 ])  # fmt: skip
-async def test_an_empty_turn_is_noticed(steps: list[Any]) -> None:
+async def test_an_empty_turn_is_detected(steps: list[Any]) -> None:
     _, _, outcome = await play([*steps, END])
     assert outcome.stop_reason == "end_turn"
     assert outcome.notice is not None
@@ -89,7 +89,7 @@ async def test_a_turn_with_text_a_tool_or_a_file_is_not_empty(steps: list[Any]) 
     ({"code": -32603, "message": "The model cannot be reached."}, "UPSTREAM_ERROR"),
     ({"code": -32602, "message": "It failed.", "data": {"interlock": {"exit_code": 3}}}, "PROCESS_EXIT"),
 ])  # fmt: skip
-async def test_a_prompt_that_is_not_accepted_is_no_failure_of_the_model_service(
+async def test_a_rejected_prompt_is_not_a_failure_of_the_model_service(
     error: dict[str, Any], code: str
 ) -> None:
     _, _, outcome = await play([{"error": error}])
@@ -103,7 +103,7 @@ async def test_a_prompt_that_is_not_accepted_is_no_failure_of_the_model_service(
     ({"code": -32603, "message": "Internal error"},
      "The agent refused to start a session: Internal error\na line of its log"),
 ])  # fmt: skip
-async def test_a_start_error_has_the_agents_log_only_behind_words_that_say_nothing(
+async def test_a_start_error_includes_the_agents_log_only_if_the_message_is_vague(
     error: dict[str, Any], sentence: str
 ) -> None:
     with pytest.raises(AgentStartFailed) as failed:

@@ -30,7 +30,7 @@ LONG = "echo " + "x" * 300
 DIFF = {"type": "diff", "path": "/w/a.txt", "oldText": "before\nmore\n", "newText": "after\nmore\n"}
 
 
-class Asked(Recorder):
+class QuestionRecorder(Recorder):
     """A recorder that keeps the questions, and what was reported to run."""
 
     def __init__(self) -> None:
@@ -47,18 +47,18 @@ class Asked(Recorder):
 
 
 async def asked(agent: tuple[str, str], *steps: dict[str, Any] | None, version: str | None = None
-                ) -> tuple[AgentQuestion, Asked]:
-    """The last question that the agent's steps come to; the last of them may be what it reports after the yes. None is
-    where it waits for the answer, right after its request if no step is."""
+                ) -> tuple[AgentQuestion, QuestionRecorder]:
+    """The last question of the agent's steps. The last step may be its report after the grant. None marks the place
+    where it waits for the answer; without it, it waits right after its request."""
     name, known = agent
     hello = {"result": {"protocolVersion": 1, "agentInfo": {"name": name, "version": version or known}}}
     script: list[dict[str, Any] | None] = []
     for step in steps:
         waits = None not in steps and step is not None and step.get("method") == "session/request_permission"
         script += [step, None] if waits else [step]
-    recorder = Asked()
-    async with opened({"session/prompt": [*script, END]}, hello=hello) as told:
-        await prompted(told.agent, recorder)
+    recorder = QuestionRecorder()
+    async with opened({"session/prompt": [*script, END]}, hello=hello) as acp:
+        await prompted(acp.agent, recorder)
     return recorder.questions[-1], recorder
 
 
@@ -83,7 +83,7 @@ async def test_geminis_title_is_the_command(command: str) -> None:
     ("[current working directory /] (x) [background]", {"is_background": True, "description": "x"}),
     ("[in /etc]", {"dir_path": "/etc"}), ("[in sub] (x)", {"dir_path": "sub", "description": "x"}),
 ])  # fmt: skip
-async def test_geminis_command_has_its_directory_and_the_models_words(details: str, more: dict[str, Any]) -> None:
+async def test_geminis_command_has_its_directory_and_the_models_text(details: str, more: dict[str, Any]) -> None:
     question, _ = await asked(GEMINI, gemini_shell("make", details))
     assert (inputs(question), question.described) == ({"command": "make", **more}, False)
 
@@ -92,7 +92,7 @@ async def test_geminis_command_has_its_directory_and_the_models_words(details: s
     "", "[current working directory /other]", "[in a] [background]", "[in a] (x) [background]", "[in a] (x)] (y)",
     "[in a]b]", "[current working directory /] and more",
 ])  # fmt: skip
-async def test_geminis_words_that_may_mean_another_directory_are_not_read(details: str) -> None:
+async def test_geminis_text_that_may_mean_another_directory_is_not_read(details: str) -> None:
     question, _ = await asked(GEMINI, gemini_shell("make", details))
     assert (inputs(question), question.described) == ({}, True)
 
@@ -104,7 +104,7 @@ def gemini_fetch(prompt: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("prompt", ['Read https://a.example/x and "say" http://b.example/', "x" * 100, "Go on..."])
-async def test_geminis_fetch_is_its_prompt_with_the_addresses_in_it(prompt: str) -> None:
+async def test_geminis_fetch_is_its_prompt_with_the_urls_in_it(prompt: str) -> None:
     question, _ = await asked(GEMINI, gemini_fetch(prompt))
     found = [word for word in prompt.split() if "://" in word]
     assert (inputs(question), question.described) == ({"prompt": prompt, "urls": found}, False)
@@ -113,7 +113,7 @@ async def test_geminis_fetch_is_its_prompt_with_the_addresses_in_it(prompt: str)
 
 
 @pytest.mark.parametrize("prompt", ["x" * 101, "https://a.example/ " + "x" * 78 + "...", "\U0001f600" * 49 + "..."])
-async def test_geminis_fetch_whose_prompt_is_cut_or_may_be_is_described(prompt: str) -> None:
+async def test_geminis_fetch_with_a_possibly_truncated_prompt_is_described(prompt: str) -> None:
     assert (await asked(GEMINI, gemini_fetch(prompt)))[0].described
 
 
@@ -122,7 +122,7 @@ def gemini_mcp(arguments: str, title: str = "mark (chk MCP Server)") -> dict[str
                       kind="other")
 
 
-async def test_geminis_mcp_tool_is_named_with_its_arguments_unless_one_of_them_takes_the_place_of_its_name() -> None:
+async def test_geminis_mcp_tool_has_its_arguments_unless_one_could_replace_its_name() -> None:
     question, _ = await asked(GEMINI, gemini_mcp('{"name":"a"}'))
     assert inputs(question) == {"tool": "mark (chk MCP Server)", "arguments": {"name": "a"}}
     assert not question.described
@@ -153,7 +153,7 @@ def kimi_call(tool: str, arguments: dict[str, Any], shown: str, kind: str = "oth
     ]
 
 
-async def test_kimis_announced_arguments_are_the_effect_if_the_request_fits_them() -> None:
+async def test_kimis_announced_arguments_are_the_effect_if_the_request_matches() -> None:
     for command, shown in (("ls", "Running: ls"), (LONG, f"Running: {LONG[:50]}…"), ("ls", "Starting background: ls")):
         question, _ = await asked(KIMI, *kimi(command, shown))
         assert (inputs(question), question.described, question.changed) == ({"command": command}, False, False)
@@ -164,8 +164,9 @@ async def test_kimis_announced_arguments_are_the_effect_if_the_request_fits_them
     ("TaskStop", {"task_id": "bash-1"}, "Stopping task bash-1"),
     ("mcp__chk__mark", {"name": "a.txt"}, "Approve mcp__chk__mark"),
 ])  # fmt: skip
-async def test_kimis_other_tools_are_their_announced_arguments(tool: str, arguments: dict[str, Any], shown: str
-                                                               ) -> None:
+async def test_kimis_other_tools_are_their_announced_arguments(
+    tool: str, arguments: dict[str, Any], shown: str
+) -> None:
     question, _ = await asked(KIMI, *kimi_call(tool, arguments, shown))
     assert (inputs(question), question.described, question.title) == (arguments, False, tool)
     assert question.kind == "other"
@@ -179,7 +180,7 @@ async def test_kimis_other_tools_are_their_announced_arguments(tool: str, argume
     kimi_call("CronCreate", {"cron": "1 * * * *", "prompt": "x"}, "Scheduling cron 2 * * * *"),
     [kimi("ls", "Running: ls")[0], *kimi_call("Write", {"path": "ls"}, "Running: ls")[1:]],
 ])  # fmt: skip
-async def test_kimis_request_that_does_not_fit_or_whose_id_came_twice_is_only_described(
+async def test_kimis_request_that_does_not_match_or_repeats_its_id_is_only_described(
     steps: list[dict[str, Any]]
 ) -> None:
     question, _ = await asked(KIMI, *steps)
@@ -200,7 +201,7 @@ async def test_vibes_request_is_the_call_that_it_announced() -> None:
 
 
 def open_code(command: str, began: dict[str, Any] | None, *, before: bool = False) -> list[dict[str, Any] | None]:
-    """A command of OpenCode; the input with which it begins comes before its request or after, if it comes at all."""
+    """A command of OpenCode; its initial input arrives before its request, after it, or never."""
     reported = update(sessionUpdate="tool_call_update", toolCallId="c", title=command, kind="execute",
                       status="in_progress", rawInput=began)
     request = permission(OPTIONS, toolCallId="c", title=command, kind="execute", rawInput={"command": command})
@@ -212,7 +213,7 @@ def open_code(command: str, began: dict[str, Any] | None, *, before: bool = Fals
 @pytest.mark.parametrize("before", [True, False])
 @pytest.mark.parametrize("began", [
     {"command": "ls", "cwd": "/w", "description": "x"}, {"command": "ls", "workdir": "sub", "description": "x"}])
-async def test_opencodes_command_comes_with_the_directory_in_which_it_begins(
+async def test_opencodes_command_has_its_working_directory(
     began: dict[str, Any], before: bool
 ) -> None:
     ends = update(sessionUpdate="tool_call_update", toolCallId="c", status="completed", rawInput=began)
@@ -226,7 +227,7 @@ async def test_opencodes_command_comes_with_the_directory_in_which_it_begins(
     ("chk_mark", "other", {}, {"name": "a.txt"}),
     ("webfetch", "fetch", {"url": "http://a/", "format": "markdown"}, {"url": "http://a/"}),
 ])  # fmt: skip
-async def test_opencodes_sub_agents_and_mcp_tools_are_asked_about_with_the_input_that_follows_their_request(
+async def test_opencodes_sub_agents_and_mcp_tools_show_the_input_that_follows_the_request(
     title: str, kind: str, asked_for: dict[str, Any], began: dict[str, Any]
 ) -> None:
     request = permission(OPTIONS, toolCallId="c", title=title, kind=kind, locations=[], rawInput=asked_for)
@@ -239,7 +240,7 @@ async def test_opencodes_sub_agents_and_mcp_tools_are_asked_about_with_the_input
 
 
 @pytest.mark.req("H-3")
-async def test_opencodes_request_whose_input_does_not_follow_is_described(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_opencodes_request_without_following_input_is_described(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(updates, "INPUT_WAIT_S", 0.01)
     question, _ = await asked(OPEN_CODE, *open_code("ls", None))
     assert (inputs(question), question.described) == ({"command": "ls"}, True), "its directory is not known"
@@ -247,32 +248,33 @@ async def test_opencodes_request_whose_input_does_not_follow_is_described(monkey
     assert compared(question, b'{"command":"rm -rf x","workdir":"sub"}') == "RAN_OTHER_THAN_ALLOWED"
 
 
-async def test_opencodes_command_whose_id_was_announced_twice_is_described() -> None:
+async def test_opencodes_command_with_an_id_announced_twice_is_described() -> None:
     steps = open_code("ls", {"command": "ls", "cwd": "/w"}, before=True)
     question, _ = await asked(OPEN_CODE, steps[0], *steps)
     assert (inputs(question), question.described) == ({"command": "ls"}, True)
 
 
-async def test_opencodes_request_is_asked_only_when_its_whole_input_is_there() -> None:
+async def test_opencodes_request_is_asked_once_its_whole_input_has_arrived() -> None:
     name, version = OPEN_CODE
     reader = reader_of(Implementation(name, version=version))
-    heard, recorder = updates.AcpUpdates(SESSION, Choices(LoadedSession()), Tokens(""), reader, "/w"), Asked()
+    session_updates = updates.AcpUpdates(SESSION, Choices(LoadedSession()), Tokens(""), reader, "/w")
+    recorder = QuestionRecorder()
     began = {"command": "ls", "workdir": "sub"}
     first, request, report = [step for step in open_code("ls", began) if step is not None]
-    heard.begin(recorder)
-    await heard.take(msgspec.json.encode(first["params"]))
-    inquiry = await heard.inquiry(request["method"], msgspec.json.encode(request["params"]))
+    session_updates.begin(recorder)
+    await session_updates.take(msgspec.json.encode(first["params"]))
+    inquiry = await session_updates.inquiry(request["method"], msgspec.json.encode(request["params"]))
     assert inquiry is not None
     replying = asyncio.create_task(inquiry.reply())
     for _ in range(10):
         await asyncio.sleep(0)
     assert recorder.questions == [], "the directory is not known yet"
-    await heard.take(msgspec.json.encode(report["params"]))
+    await session_updates.take(msgspec.json.encode(report["params"]))
     await replying
     assert [inputs(one) for one in recorder.questions] == [began]
 
 
-async def test_opencodes_request_for_a_directory_is_one_of_its_own_and_does_not_change_the_command() -> None:
+async def test_opencodes_directory_request_is_separate_and_leaves_the_command_unchanged() -> None:
     began = {"command": "ls", "workdir": "/etc"}
     first, *rest, _ = open_code("ls", began, before=True)
     own = {"command": "ls", "directories": ["/etc"], "patterns": ["/etc/*"]}
@@ -293,7 +295,7 @@ def codex_diff(path: str, old: str | None, new: str, kind: str = "update") -> di
     return {"type": "diff", "oldText": old, "newText": new, "path": path, "_meta": {"kind": kind}}
 
 
-async def test_codex_acps_file_change_is_the_diffs_that_it_announced() -> None:
+async def test_codex_acps_file_change_shows_the_announced_diffs() -> None:
     diffs = [codex_diff("/w/a", "one\n", "two\n"), codex_diff("/w/a", "x\n", "y\n"),
              codex_diff("/w/b", None, "new\n", "add")]
     question, _ = await asked(CODEX, *codex_edit(*diffs, paths=["/w/a", "/w/b"]))
@@ -309,7 +311,7 @@ async def test_codex_acps_file_change_is_the_diffs_that_it_announced() -> None:
     ([codex_diff("/w/a", "a\n", "b\n")], ["/w/a", "/w/large"]),
     ([codex_diff("/w/a", "a\n", "", "delete")], ["/w/a"]), ([], ["/w/a"]),
 ])  # fmt: skip
-async def test_codex_acps_moves_deletions_and_changes_without_a_diff_are_described_with_what_is_shown(
+async def test_codex_acps_changes_without_a_diff_are_described_with_the_shown_text(
     diffs: list[dict[str, Any]], paths: list[str]
 ) -> None:
     question, _ = await asked(CODEX, *codex_edit(*diffs, paths=paths))
@@ -321,7 +323,7 @@ def codex_mcp(call_id: str, name: str, server: str = "chk") -> dict[str, Any]:
                   status="in_progress", rawInput={"server": server, "tool": "mark", "arguments": {"name": name}})
 
 
-async def test_codex_acps_mcp_tool_is_the_call_that_it_announced_if_it_can_mean_no_other() -> None:
+async def test_codex_acps_mcp_tool_is_the_announced_call_if_only_one_matches() -> None:
     request = permission(OPTIONS, toolCallId="c", kind="execute", status="pending")
     question, _ = await asked(CODEX, codex_mcp("c", "a"), codex_mcp("d", "b", "other"), request)
     assert inputs(question) == {"server": "chk", "tool": "mark", "arguments": {"name": "a"}}
@@ -330,7 +332,7 @@ async def test_codex_acps_mcp_tool_is_the_call_that_it_announced_if_it_can_mean_
     assert (await asked(CODEX, request))[0].described
 
 
-async def test_hermes_edit_is_its_arguments_and_its_command_lacks_the_directory() -> None:
+async def test_hermes_edit_shows_its_arguments_and_its_command_has_no_directory() -> None:
     arguments = {"path": "/w/a", "content": "x"}
     edit = permission(OPTIONS, toolCallId="edit-approval-1", title="Approve edit: /w/a", kind="edit",
                       content=[{"type": "diff", "path": "/w/a", "newText": "x"}],
@@ -342,7 +344,7 @@ async def test_hermes_edit_is_its_arguments_and_its_command_lacks_the_directory(
     assert (await asked(HERMES, command))[0].described
 
 
-def test_a_report_in_other_words_is_the_same_act_and_another_act_is_not() -> None:
+def test_a_rephrased_report_is_the_same_act_and_another_act_is_not() -> None:
     allowed = b'{"command":"ls","commands":["ls"],"cwd":"/w"}'
     assert same_effect(b'{"command":"ls","description":"run","cwd":"/w"}', allowed)
     assert same_effect(b'{"cwd":"/w"}', allowed), "an announcement that came late"
@@ -359,7 +361,7 @@ def test_a_report_in_other_words_is_the_same_act_and_another_act_is_not() -> Non
     assert not same_effect(b'{"path":"/w/a","old_str":"before","new_str":"evil"}', patch)
 
 
-async def test_opencodes_command_that_is_another_than_the_announced_one_is_changed() -> None:
+async def test_opencodes_command_that_differs_from_the_announced_one_is_changed() -> None:
     question, _ = await asked(OPEN_CODE, *open_code("rm -rf x", {"command": "ls", "cwd": "/w"}, before=True))
     assert (inputs(question), question.changed, question.described) == ({"command": "rm -rf x"}, True, True)
 
@@ -396,7 +398,7 @@ async def test_opencodes_edit_runs_as_another_input_with_the_same_effect(
     (GEMINI, [gemini_shell("ls")]), (KIMI, kimi("ls", "Running: ls")), (OPEN_CODE, open_code("ls", None)[:-1]),
     (CODEX, codex_edit(codex_diff("/w/a", "a", "b"), paths=["/w/a"])),
 ])  # fmt: skip
-async def test_a_version_that_was_not_tried_is_taken_as_it_is(
+async def test_a_version_that_was_not_tested_is_accepted_as_is(
     agent: tuple[str, str], steps: list[dict[str, Any]]
 ) -> None:
     question, _ = await asked(agent, *steps, version="99.0")

@@ -35,7 +35,7 @@ async def asked_about(
 
 
 @pytest.mark.req("H-1")
-async def test_what_was_announced_is_not_what_is_asked_about(tmp_path: Path) -> None:
+async def test_the_announced_call_differs_from_the_requested_one(tmp_path: Path) -> None:
     async with stage(tmp_path) as scene:
         [subject] = await asked_about(scene, [
             {"toolCallId": "c", "title": "rm -rf ~", "rawInput": {"command": "rm -rf ~"}}], [ANNOUNCED])
@@ -97,7 +97,7 @@ async def test_an_input_with_the_effect_is_not_described(call: dict[str, Any], t
 
 
 @pytest.mark.req("E-5")
-async def test_what_cannot_be_shown_whole_is_denied_unasked(tmp_path: Path) -> None:
+async def test_a_request_that_cannot_be_shown_in_full_is_denied_without_asking(tmp_path: Path) -> None:
     (tmp_path / "updates.json").write_text("[]")
     (tmp_path / "permissions.json").write_text(json.dumps([{"toolCallId": "c", "kind": "edit", "content": [
         {"type": "diff", "path": "a", "oldText": "", "newText": "x" * 300_000}]}]))
@@ -108,7 +108,7 @@ async def test_what_cannot_be_shown_whole_is_denied_unasked(tmp_path: Path) -> N
         assert scene.all("agent.error")[-1].payload.error_code == "FRAME_TOO_LARGE"
 
 
-async def test_a_request_that_cannot_be_read_is_denied_and_the_session_goes_on(tmp_path: Path) -> None:
+async def test_a_request_that_cannot_be_read_is_denied_and_the_session_continues(tmp_path: Path) -> None:
     (tmp_path / "updates.json").write_text("[]")
     (tmp_path / "permissions.json").write_text(json.dumps([
         {"toolCallId": "c", "locations": "here"}, {"toolCallId": 7}, {}, {"toolCallId": "d", "locations": [{}]}]))

@@ -22,7 +22,7 @@ def terminal(status: str | None = None, **meta: Any) -> dict[str, Any]:
     return update(sessionUpdate="tool_call_update", toolCallId="c1", **fields, _meta=meta)
 
 
-def said(text: str) -> dict[str, Any]:
+def stdout_of(text: str) -> dict[str, Any]:
     return {"data": text, "terminal_id": "c1"}
 
 
@@ -34,11 +34,11 @@ def ended(code: int | None, signal: Any = None) -> dict[str, Any]:
 async def test_codex_streams_the_output_of_its_own_terminal() -> None:
     recorder, _, _ = await play([
         announced(name="exec_command", rawInput={"command": "make", "cwd": "/w"}),
-        terminal(terminal_output_delta=said("one\n")),
-        terminal("completed", terminal_output_delta=said("two\n"), terminal_exit=ended(0)),
+        terminal(terminal_output_delta=stdout_of("one\n")),
+        terminal("completed", terminal_output_delta=stdout_of("two\n"), terminal_exit=ended(0)),
         END,
     ])
-    assert recorder.said == [
+    assert recorder.events == [
         ("request", "exec_command", {"command": "make", "cwd": "/w"}),
         ("output", "stdout", "one\n"), ("output", "stdout", "two\n"), ("result", "ok", "text", None),
     ]
@@ -49,11 +49,11 @@ async def test_pi_streams_the_output_of_its_own_terminal() -> None:
     recorder, _, _ = await play([
         announced(),
         terminal("in_progress"),
-        terminal("in_progress", terminal_output=said("one\n")),
-        terminal("failed", terminal_output=said("\n\nCommand exited with code 3"), terminal_exit=ended(1)),
+        terminal("in_progress", terminal_output=stdout_of("one\n")),
+        terminal("failed", terminal_output=stdout_of("\n\nCommand exited with code 3"), terminal_exit=ended(1)),
         END,
     ])
-    assert recorder.said == [
+    assert recorder.events == [
         ("request", "execute", {}), ("output", "stdout", "one\n"),
         ("output", "stdout", "\n\nCommand exited with code 3"), ("result", "error", "text", None),
     ]
@@ -65,11 +65,11 @@ async def test_pi_streams_the_output_of_its_own_terminal() -> None:
     (None, "SIGKILL", "The command was ended by SIGKILL."),
 ])
 @pytest.mark.parametrize("status", ["completed", "failed"])
-async def test_a_command_that_failed_without_output_has_its_exit_for_a_result(
+async def test_a_failed_command_without_output_has_its_exit_status_as_result(
     status: str, code: int | None, signal: str | None, sentence: str
 ) -> None:
     recorder, _, _ = await play([announced(), terminal(status, terminal_exit=ended(code, signal)), END])
-    assert recorder.said[-1] == ("result", "error", "text", sentence)
+    assert recorder.events[-1] == ("result", "error", "text", sentence)
 
 
 @pytest.mark.req("A-7")
@@ -77,9 +77,9 @@ async def test_a_command_that_failed_without_output_has_its_exit_for_a_result(
     {"terminal_output": None}, {"terminal_output": {"data": 7}}, {"terminal_output_delta": "text"},
     {"terminal_exit": "0"}, {"terminal_exit": {"exit_code": "3"}}, {"terminal_output": {"data": ""}},
 ])  # fmt: skip
-async def test_fields_of_another_shape_are_no_output(meta: dict[str, Any]) -> None:
+async def test_fields_of_an_unexpected_shape_are_not_output(meta: dict[str, Any]) -> None:
     recorder, _, _ = await play([announced(), terminal("completed", **meta), END])
-    assert recorder.said[-1] == ("result", "ok", "empty", "")
+    assert recorder.events[-1] == ("result", "ok", "empty", "")
 
 
 @pytest.mark.req("H-3", "A-7")
@@ -87,9 +87,9 @@ async def test_fields_of_another_shape_are_no_output(meta: dict[str, Any]) -> No
     ({"terminal_exit": ended(None)}, False), ({"terminal_exit": {"terminal_id": "c1"}}, False),
     ({"terminal_exit": ended(0)}, True), ({"terminal_exit": ended(1)}, True),
     ({"terminal_exit": ended(None, "SIGKILL")}, True),
-    ({"terminal_exit": ended(None), "terminal_output_delta": said("x")}, True),
+    ({"terminal_exit": ended(None), "terminal_output_delta": stdout_of("x")}, True),
 ])
-async def test_a_terminal_that_is_closed_without_an_end_of_its_program_has_run_nothing(
+async def test_a_terminal_that_closes_before_its_program_ends_has_run_nothing(
     meta: dict[str, Any], ran: bool
 ) -> None:
     """codex closes the terminal of a denied call so."""
@@ -105,4 +105,4 @@ async def test_qwen_names_its_tools() -> None:
         update(sessionUpdate="tool_call_update", toolCallId="c1", status="completed", content=content("one")),
         END,
     ])
-    assert recorder.said[0] == ("request", "run_shell_command", {})
+    assert recorder.events[0] == ("request", "run_shell_command", {})

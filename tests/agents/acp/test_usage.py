@@ -42,11 +42,11 @@ async def test_the_usage_of_a_result_counts_before_its_quota() -> None:
 
 
 @pytest.mark.req("T-2", "P-7")
-async def test_qwen_reports_each_request_to_the_model_in_mid_turn() -> None:
+async def test_qwen_reports_each_model_request_in_mid_turn() -> None:
     recorder = Recorder(allow=True)
     async with opened({"session/prompt": [took(100, 20), took(150, 5), result()]}) as (agent, *_):
         outcome = await prompted(agent, recorder)
-        assert (recorder.told.input_tokens, recorder.told.output_tokens) == (250, 25)
+        assert (recorder.usage_sum.input_tokens, recorder.usage_sum.output_tokens) == (250, 25)
         assert (outcome.usage.input_tokens, outcome.usage.output_tokens) == (250, 25)
         again = await prompted(agent, Recorder(allow=True))
         assert again.usage.input_tokens == 250, "a turn's figures are its own"
@@ -56,7 +56,7 @@ async def test_qwen_reports_each_request_to_the_model_in_mid_turn() -> None:
 @pytest.mark.parametrize(("name", "second"), [
     ("Copilot", 150), ("@mistralai/mistral-vibe", 150), ("hermes-agent", 150), ("goose", 250),
 ])  # fmt: skip
-async def test_totals_of_the_session_are_not_the_turns(name: str, second: int) -> None:
+async def test_totals_of_the_session_are_not_counted_for_the_turn(name: str, second: int) -> None:
     async with opened({"session/prompt": [result(usage={"inputTokens": 100, "outputTokens": 20})]},
                       hello=hello(name)) as (agent, process, *_):
         assert (await prompted(agent, Recorder(allow=True))).usage.input_tokens == 100
@@ -72,6 +72,6 @@ async def test_totals_of_the_session_are_not_the_turns(name: str, second: int) -
     {"usage": None}, {"usage": []}, {"usage": {"inputTokens": -5}}, {"usage": {"inputTokens": True}},
     {"_meta": {"quota": 7}}, {"_meta": {"quota": {"token_count": {"input_tokens": "100"}}}},
 ])  # fmt: skip
-async def test_figures_that_cannot_be_are_none(fields: dict[str, Any]) -> None:
+async def test_impossible_figures_are_none(fields: dict[str, Any]) -> None:
     _, _, outcome = await play([took(0, 0), result(**fields)])
     assert (outcome.stop_reason, outcome.usage.input_tokens) == ("end_turn", 0)

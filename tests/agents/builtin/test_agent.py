@@ -54,12 +54,12 @@ def results(scene: Stage) -> list[tuple[str, str]]:
     return [(f.payload.status, f.payload.output) for f in scene.all("tool.invoke.result")]
 
 
-async def test_turns_have_text_usage_and_a_memory(model_server: ModelServer, form: str, tmp_path: Path) -> None:
+async def test_turns_have_text_usage_and_context(model_server: ModelServer, form: str, tmp_path: Path) -> None:
     async with stage(tmp_path, {"own": builtin(model_server, form)}) as scene:
-        told = await opened(scene)
-        assert told.features["context_owner"] == "gateway"
-        assert told.agent is not None
-        assert told.agent.model == FORMS[form].replace("-chat", "").replace("-responses", "")
+        capabilities = await opened(scene)
+        assert capabilities.features["context_owner"] == "gateway"
+        assert capabilities.agent is not None
+        assert capabilities.agent.model == FORMS[form].replace("-chat", "").replace("-responses", "")
         assert await allowed(scene, "hello [[chunks:5]]") == "end_turn", errors(scene)
         assert scene.text() == "".join(chunk_texts(5))
         assert await allowed(scene, "and [[chunks:2]]") == "end_turn", errors(scene)
@@ -76,7 +76,7 @@ def asked(server: ModelServer) -> str:
 
 
 @pytest.mark.req("Y-13")
-async def test_the_instructions_of_the_workspace_go_with_each_prompt(
+async def test_the_workspace_instructions_are_sent_with_each_prompt(
     model_server: ModelServer, form: str, tmp_path: Path
 ) -> None:
     async with stage(tmp_path, {"own": builtin(model_server, form)}) as scene:
@@ -122,8 +122,9 @@ async def test_each_request_reports_its_own_usage_before_the_results_of_its_call
 
 @pytest.mark.req("A-5")
 @pytest.mark.parametrize(("decision", "status"), [("allow", "ok"), ("deny", "denied")])
-async def test_a_tool_runs_only_after_a_yes(model_server: ModelServer, form: str, decision: Any, status: str,
-                                            tmp_path: Path) -> None:
+async def test_a_tool_runs_only_after_a_grant(
+    model_server: ModelServer, form: str, decision: Any, status: str, tmp_path: Path
+) -> None:
     async with stage(tmp_path, {"own": builtin(model_server, form)}) as scene:
         await opened(scene)
         await scene.prompt("please [[say:First. ]] [[tool:echo hi > made.txt; cat made.txt]]")
@@ -139,8 +140,8 @@ async def test_a_tool_runs_only_after_a_yes(model_server: ModelServer, form: str
         assert (await scene.next("session.turn.end")).payload.stop_reason == "end_turn", errors(scene)
         assert (tmp_path / "made.txt").exists() == (decision == "allow")
         assert scene.text() == f"First. {AFTER_TOOL}"
-        told = msgspec.json.encode(model_server.recording.turns()[-1].body).decode()
-        assert ("Denied by ada: Not today. Do not try" in told) == (decision == "deny")
+        capabilities = msgspec.json.encode(model_server.recording.turns()[-1].body).decode()
+        assert ("Denied by ada: Not today. Do not try" in capabilities) == (decision == "deny")
 
 
 async def test_files_are_written_read_changed_listed_and_searched(model_server: ModelServer, tmp_path: Path) -> None:
@@ -158,7 +159,7 @@ async def test_files_are_written_read_changed_listed_and_searched(model_server: 
         assert (tmp_path / "src/a.txt").read_text() == "one\nthree\n"
 
 
-async def test_a_name_that_is_no_text_breaks_nothing(model_server: ModelServer, tmp_path: Path) -> None:
+async def test_a_name_that_is_not_text_breaks_nothing(model_server: ModelServer, tmp_path: Path) -> None:
     (Path(os.fsdecode(os.fsencode(tmp_path) + b"/odd\xff"))).write_text("x")
     async with stage(tmp_path, {"own": builtin(model_server)}) as scene:
         await opened(scene)
@@ -168,7 +169,7 @@ async def test_a_name_that_is_no_text_breaks_nothing(model_server: ModelServer, 
 
 @pytest.mark.req("A-1")
 @pytest.mark.parametrize("path", ["../out.txt", "/etc/passwd", "link/secret.txt", "there.txt"])
-async def test_nothing_outside_the_workspace_is_reached_and_nobody_is_asked(
+async def test_a_path_outside_the_workspace_is_refused_without_an_approval(
     model_server: ModelServer, path: str, tmp_path: Path
 ) -> None:
     work = tmp_path / "work"
@@ -189,7 +190,9 @@ async def test_nothing_outside_the_workspace_is_reached_and_nobody_is_asked(
 
 
 @pytest.mark.req("A-1")
-async def test_a_workspace_is_only_read_or_not_reached_at_all(model_server: ModelServer, tmp_path: Path) -> None:
+async def test_a_read_only_workspace_is_not_written_and_a_closed_one_not_read(
+    model_server: ModelServer, tmp_path: Path
+) -> None:
     async with stage(tmp_path, {"own": builtin(model_server)}) as scene:
         await opened(scene, workspace_access="ro")
         await allowed(scene, '[[call:write {"path":"a.txt","content":"x"}]] [[tool:touch b.txt]] [[call:list {}]]')
@@ -205,7 +208,9 @@ async def test_a_workspace_is_only_read_or_not_reached_at_all(model_server: Mode
 
 
 @pytest.mark.req("A-4")
-async def test_a_cancel_in_mid_stream_and_in_mid_tool_leaves_nothing(model_server: ModelServer, tmp_path: Path) -> None:
+async def test_a_cancel_in_mid_stream_and_in_mid_tool_leaves_no_process(
+    model_server: ModelServer, tmp_path: Path
+) -> None:
     async with stage(tmp_path, {"own": builtin(model_server)}) as scene:
         await opened(scene)
         await scene.prompt("slow [[say:so]] [[hang]]")
@@ -226,14 +231,14 @@ async def test_a_cancel_in_mid_stream_and_in_mid_tool_leaves_nothing(model_serve
         assert await allowed(scene, "go on [[chunks:1]]") == "end_turn", errors(scene)
 
 
-async def test_a_cancel_that_is_quicker_than_its_prompt_and_a_close_leave_the_session_usable(
+async def test_a_cancel_before_its_prompt_and_a_close_leave_the_session_usable(
     model_server: ModelServer, tmp_path: Path
 ) -> None:
     opening = AgentStart("s-1", "own", builtin(model_server), str(tmp_path), dict(os.environ),
                          keys=Secrets({"OWN_KEY": KEY}))
     agent = builtin_agent.BuiltinAgent(AgentProcess.start)
     await agent.open(opening)
-    turn_writer = Heard()
+    turn_writer = TextRecorder()
     await agent.settle(PromptSettings())
     await agent.cancel()
     assert (await agent.prompt(AgentPrompt("p", "t", HELLO), turn_writer)).stop_reason == "cancelled"
@@ -243,20 +248,20 @@ async def test_a_cancel_that_is_quicker_than_its_prompt_and_a_close_leave_the_se
         outcome = await agent.prompt(AgentPrompt("p", "t", HELLO), turn_writer)
         assert (outcome.stop_reason, outcome.error) == ("end_turn", None)
         await agent.close()
-    assert turn_writer.said == "Hello from the model server." * 2
+    assert turn_writer.written == "Hello from the model server." * 2
 
 
 HELLO = [{"type": "text", "text": "hello"}]
 
 
-class Heard:
-    """As much of a scribe as a turn without tools writes with."""
+class TextRecorder:
+    """The part of a turn writer that a turn without tools uses."""
 
     def __init__(self) -> None:
-        self.said = ""
+        self.written = ""
 
     async def text(self, text: str) -> None:
-        self.said += text
+        self.written += text
 
     async def end_block(self) -> None:
         return
@@ -281,29 +286,29 @@ def left_of(session_id: str) -> list[str]:
     return found
 
 
-async def test_the_key_is_the_agents_alone(model_server: ModelServer, tmp_path: Path) -> None:
+async def test_the_key_is_visible_to_the_agent_only(model_server: ModelServer, tmp_path: Path) -> None:
     async with stage(tmp_path, {"own": builtin(model_server)}) as scene:
         await opened(scene)
         await allowed(scene, "[[tool:env]]")
         assert KEY in str(model_server.recording.turns()[-1].headers)
         await allowed(scene, "[[fail:401]]")
-        said = b"".join(msgspec.json.encode(frame.payload) for frame in scene.heard).decode()
-        assert KEY not in said
-        assert "RAWP_SESSION_ID" in said
+        sent_frames = b"".join(msgspec.json.encode(frame.payload) for frame in scene.received).decode()
+        assert KEY not in sent_frames
+        assert "RAWP_SESSION_ID" in sent_frames
         assert errors(scene)[-1][1:] == ("UPSTREAM_ERROR", errors(scene)[-1][2])
         assert "refused the API key (401)" in errors(scene)[-1][2]
 
 
 @pytest.mark.req("A-6")
-async def test_a_prompts_own_settings_are_honoured_or_refused(model_server: ModelServer, tmp_path: Path) -> None:
+async def test_settings_of_a_prompt_are_applied_or_refused(model_server: ModelServer, tmp_path: Path) -> None:
     async with stage(tmp_path, {"own": builtin(model_server, "chat")}) as scene:
         await opened(scene)
         await allowed(scene, "[[state]]", model="gpt-5-mini", options={"thinkingLevel": "high"}, mode="plan",
                       system_append="be-brief")
         assert scene.text() == "mode=plan model=gpt-5-mini effort=high system=be-brief loaded=no"
         await allowed(scene, "[[state]]")
-        said = scene.all("agent.text.done")[-1].payload.text
-        assert said.startswith("mode=default model=gpt-5 effort=None")
+        sent_frames = scene.all("agent.text.done")[-1].payload.text
+        assert sent_frames.startswith("mode=default model=gpt-5 effort=None")
         for wrong, word in (({"options": {"thinking": "much"}}, "much"), ({"options": {"colour": "red"}}, "colour"),
                             ({"model": "nobody/model"}, "nobody"), ({"mode": "yolo"}, "yolo")):
             await scene.prompt("[[state]]", **wrong)
@@ -313,7 +318,7 @@ async def test_a_prompts_own_settings_are_honoured_or_refused(model_server: Mode
 
 
 @pytest.mark.req("P-2")
-async def test_a_changed_input_is_what_the_tool_runs_with(model_server: ModelServer, tmp_path: Path) -> None:
+async def test_a_tool_runs_with_the_changed_input(model_server: ModelServer, tmp_path: Path) -> None:
     async with stage(tmp_path, {"own": builtin(model_server)}) as scene:
         await opened(scene)
         await scene.prompt('[[call:write {"path":"asked.txt","content":"x"}]]')
@@ -323,7 +328,7 @@ async def test_a_changed_input_is_what_the_tool_runs_with(model_server: ModelSer
         assert {f.name: f.read_text() for f in tmp_path.iterdir()} == {"other.txt": "y"}
 
 
-async def test_thinking_is_told_apart_and_given_back_signed_within_the_turn(
+async def test_thinking_is_reported_separately_and_returned_signed_within_the_turn(
     model_server: ModelServer, tmp_path: Path
 ) -> None:
     async with stage(tmp_path, {"own": builtin(model_server)}) as scene:
@@ -347,7 +352,7 @@ async def test_a_picture_reaches_the_model(model_server: ModelServer, form: str,
 
 
 @pytest.mark.req("A-7")
-async def test_what_is_not_installed_is_said_in_one_sentence(
+async def test_a_missing_package_gives_one_sentence(
     model_server: ModelServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in [name for name in sys.modules if name.startswith("interlock.agents.builtin.")]:
@@ -365,7 +370,7 @@ async def test_what_is_not_installed_is_said_in_one_sentence(
     ({"model": ""}, "ANTHROPIC_API_KEY"), ({"model": "sonnet"}, "provider/model"),
     ({"model": "nobody/model", "base_url": ""}, "nobody"), ({"env": {}}, "OWN_KEY"),
 ])
-async def test_what_is_set_wrong_is_said_when_it_opens(
+async def test_an_invalid_setting_is_reported_on_open(
     model_server: ModelServer, fields: dict[str, Any], word: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY"):

@@ -39,7 +39,7 @@ class Body(httpx2.AsyncByteStream):  # pyright: ignore[reportUntypedBaseClass]
             self.parts.put_nowait(part)
 
 
-async def test_what_has_piled_up_is_one_piece_and_a_lone_event_waits_for_nothing() -> None:
+async def test_queued_events_are_merged_and_a_single_event_is_not_delayed() -> None:
     body = Body()
     reading = aiter(answer_stream.AnswerStream(body))
     body.put(sse_of("alone"))
@@ -52,7 +52,7 @@ async def test_what_has_piled_up_is_one_piece_and_a_lone_event_waits_for_nothing
         await anext(reading)
 
 
-async def test_what_came_before_an_error_comes_before_it() -> None:
+async def test_events_before_an_error_are_delivered_before_it() -> None:
     body = Body()
     body.put(sse_of("a "), sse_of("b"), b"data: half", OSError("the connection is gone"))
     reading = aiter(answer_stream.AnswerStream(body))
@@ -61,13 +61,13 @@ async def test_what_came_before_an_error_comes_before_it() -> None:
         await anext(reading)
 
 
-async def test_an_end_without_a_blank_line_is_passed_on() -> None:
+async def test_an_end_without_a_blank_line_is_delivered() -> None:
     body = Body()
     body.put(sse_of("a"), b"data: half", None)
     assert [part async for part in answer_stream.AnswerStream(body)] == [sse_of("a"), b"data: half"]
 
 
-async def test_no_more_is_read_ahead_than_the_bound() -> None:
+async def test_read_ahead_is_bounded() -> None:
     body, part = Body(), sse_of("x" * 10_000)
     body.put(*[part] * 100)
     reading = aiter(answer_stream.AnswerStream(body))
@@ -81,7 +81,7 @@ async def test_no_more_is_read_ahead_than_the_bound() -> None:
     assert had
 
 
-async def test_a_close_ends_the_reading() -> None:
+async def test_a_close_ends_the_reader() -> None:
     body = Body()
     stream = answer_stream.AnswerStream(body)
     body.put(sse_of("a"))
@@ -94,7 +94,7 @@ async def test_a_close_ends_the_reading() -> None:
     assert body.parts.qsize() == 1
 
 
-async def test_a_second_reader_reads_on_behind_the_first() -> None:
+async def test_a_second_reader_continues_after_the_first() -> None:
     body = Body()
     stream = answer_stream.AnswerStream(body)
     body.put(sse_of("one"))
@@ -125,7 +125,7 @@ async def test_a_cancelled_reader_leaves_no_task_behind() -> None:
     ({"content-type": "application/json"}, False),
     ({}, False),
 ])
-async def test_only_a_plain_stream_of_events_is_merged(headers: dict[str, str], merges: bool) -> None:
+async def test_only_a_plain_event_stream_is_merged(headers: dict[str, str], merges: bool) -> None:
     response = httpx2.Response(200, headers=headers, stream=Body())
     await answer_stream.merge_text(response)
     assert isinstance(response.stream, answer_stream.AnswerStream) == merges

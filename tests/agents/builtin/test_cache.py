@@ -22,11 +22,11 @@ def sent(*ids: str, base: str | None = None, **more: Any) -> dict[str, Any]:
 THREE = Cache().following(sent("a", "b", "c"))
 
 
-def test_nothing_is_there_before_anything_was_sent() -> None:
+def test_the_cache_is_empty_before_the_first_context() -> None:
     assert (Cache().leaf, Cache().messages, Cache().up_to(None), Cache().up_to("a")) == (None, [], 0, None)
 
 
-def test_what_follows_an_entry_is_put_behind_it() -> None:
+def test_entries_after_a_known_entry_are_appended_to_it() -> None:
     assert [entry.id for entry in THREE.following(sent("d", base="c")).entries] == ["a", "b", "c", "d"]
     assert [entry.id for entry in THREE.following(sent("x", base="a")).entries] == ["a", "x"], "another branch"
     assert THREE.following(sent("n")).messages == [{"role": "user", "content": "n"}], "all anew"
@@ -40,7 +40,7 @@ def test_what_follows_an_entry_is_put_behind_it() -> None:
     ({"entries": []}, None), ({}, "cannot be read"), ({"entries": [{"id": 7}]}, "cannot be read"),
     ({"entries": "all", "leaf": None}, "cannot be read"), ({**sent("d", base="c"), "pruning": 7}, "cannot be read"),
 ])
-def test_a_context_that_does_not_fit_is_one_sentence_and_changes_nothing(
+def test_a_context_that_does_not_fit_gives_one_sentence_and_changes_nothing(
         context: dict[str, Any], sentence: str | None) -> None:
     if sentence is None:
         assert THREE.following(context).leaf is None
@@ -50,7 +50,7 @@ def test_a_context_that_does_not_fit_is_one_sentence_and_changes_nothing(
 
 
 @pytest.mark.req("Z-7")
-def test_how_results_are_cut_short_comes_with_each_context() -> None:
+def test_each_context_carries_the_limit_of_results() -> None:
     pruned = Cache().following(sent("a", pruning={"enabled": False}))
     assert not pruned.pruning.enabled
     assert pruned.following(sent("b", base="a")).pruning.enabled

@@ -32,7 +32,7 @@ def test_a_model_is_chosen_with_its_key(fields: dict[str, Any], wanted: str | No
     assert (found.name, found.key) == (name, key)
 
 
-def test_a_server_of_ones_own_gets_no_other_providers_key_and_another_provider_not_its_address() -> None:
+def test_a_custom_server_and_other_providers_never_share_key_or_address() -> None:
     assert choose(spec(**OWN, api_key_env="LOCAL"), {**ALL, "LOCAL": "kl"}).key == "kl"
     there = choose(spec(**OWN, api_key_env="LOCAL"), {**ALL, "LOCAL": "kl"}, "anthropic/z")
     assert (there.base_url, there.key) == ("", "ka")
@@ -40,7 +40,7 @@ def test_a_server_of_ones_own_gets_no_other_providers_key_and_another_provider_n
 
 @pytest.mark.parametrize(("prefix", "api"), [
     ("openai", ""), ("openai-chat", "chat"), ("openai-responses", "responses")])
-def test_one_of_openais_two_apis_may_be_named(prefix: str, api: str) -> None:
+def test_either_of_openais_two_apis_can_be_chosen(prefix: str, api: str) -> None:
     assert choose(spec(model=f"{prefix}/x"), ALL).api == api
 
 
@@ -55,14 +55,14 @@ def test_one_of_openais_two_apis_may_be_named(prefix: str, api: str) -> None:
     ({"model": "openai/x"}, {"OPENAI_API_KEY": ""}, None, "no API key"),
     ({"model": "openai/x", "api_key_env": "MINE"}, ALL, None, "no API key for openai: set MINE"),
 ])
-def test_what_cannot_be_asked_is_one_sentence(
+def test_an_unusable_model_gives_one_sentence(
         fields: dict[str, Any], keys: dict[str, str], wanted: str | None, sentence: str
                                               ) -> None:
     with pytest.raises(ModelUnavailable, match=sentence):
         choose(spec(**fields), keys, wanted)
 
 
-def test_why_not_goes_on_in_a_sentence() -> None:
+def test_the_reason_continues_a_sentence() -> None:
     assert why_not(spec(), ALL) is None
     reason = why_not(spec(), {}) or ""
     assert reason.startswith("no model is named")
@@ -76,7 +76,7 @@ def test_a_key_is_never_printed() -> None:
     assert "local/llama at http://127.0.0.1:1" in repr(found)
 
 
-def test_which_model_is_asked_with_which_key() -> None:
+def test_the_chosen_model_and_key_are_used() -> None:
     both = Secrets({"ANTHROPIC_API_KEY": "a", "OPENAI_API_KEY": "o"})
     plain = AgentSpec(adapter="builtin")
     assert choose(plain, both).key == "a"

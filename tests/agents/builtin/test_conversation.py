@@ -47,12 +47,14 @@ def asked(server: ModelServer) -> str:
     return msgspec.json.encode(server.recording.all()[-1].body).decode()
 
 
-async def test_a_new_opening_goes_on_with_what_the_gateway_sends(model_server: ModelServer, tmp_path: Path) -> None:
+async def test_a_new_opening_continues_with_the_context_of_the_gateway(
+    model_server: ModelServer, tmp_path: Path
+) -> None:
     async with stage(tmp_path, {"own": builtin(model_server)}) as scene:
         await opened(scene)
         kept = Transcribed(scene)
         await turn(kept, "first [[say:one]]")
-        leaf = kept.said()[-1]["id"]
+        leaf = kept.all_entries()[-1]["id"]
         await turn(kept, "\n\nsecond [[call:list {}]]")
         await turn(kept, "\n\nthird [[say:three]]", base=leaf)
         assert [message["role"] for message in model_server.recording.turns()[-1].body["messages"]] == [
@@ -61,16 +63,18 @@ async def test_a_new_opening_goes_on_with_what_the_gateway_sends(model_server: M
         await opened(scene, resume=True)
         assert errors(scene) == []
         await turn(kept, "\n\nfourth [[say:four]]")
-        told = asked(model_server)
-        assert [word in told for word in ("first", "one", "(empty)", AFTER_TOOL, "third", "three")] == [True] * 6
+        outcome = asked(model_server)
+        assert [word in outcome for word in ("first", "one", "(empty)", AFTER_TOOL, "third", "three")] == [True] * 6
 
 
-async def test_a_context_that_does_not_go_on_from_here_is_sent_whole(model_server: ModelServer, tmp_path: Path) -> None:
+async def test_a_context_that_does_not_continue_the_stored_one_is_sent_whole(
+    model_server: ModelServer, tmp_path: Path
+) -> None:
     async with stage(tmp_path, {"own": builtin(model_server)}) as scene:
         await opened(scene)
         kept = Transcribed(scene)
         await turn(kept, "first [[say:one]]")
-        entry = kept.said()[-1]["id"]
+        entry = kept.all_entries()[-1]["id"]
         await scene.prompt("second", context={"base": entry, "entries": [], "leaf": entry})
         refused = (await scene.next("session.error")).payload
         assert (refused.error_code, refused.fatal, entry in refused.message) == ("SESSION_NOT_FOUND", False, True)
@@ -78,12 +82,12 @@ async def test_a_context_that_does_not_go_on_from_here_is_sent_whole(model_serve
         assert await turn(kept, "\n\nthird [[say:three]]") == "end_turn"
 
 
-async def test_a_branch_takes_the_place_of_what_was_said(model_server: ModelServer, tmp_path: Path) -> None:
+async def test_a_branch_replaces_the_former_conversation(model_server: ModelServer, tmp_path: Path) -> None:
     async with stage(tmp_path, {"own": builtin(model_server)}) as scene:
         await opened(scene)
         kept = Transcribed(scene)
         await turn(kept, "first [[say:one]]")
-        base = kept.said()[-1]["id"]
+        base = kept.all_entries()[-1]["id"]
         await turn(kept, "\n\nwrong [[say:way]]")
         await scene.prompt("\n\nright [[say:way]]", context={"base": base, "entries": [], "leaf": base})
         await scene.next("session.usage")
@@ -91,7 +95,7 @@ async def test_a_branch_takes_the_place_of_what_was_said(model_server: ModelServ
         assert "first" in asked(model_server)
 
 
-async def test_a_context_larger_than_a_frame_comes_as_a_file(model_server: ModelServer, tmp_path: Path) -> None:
+async def test_a_context_larger_than_a_frame_is_sent_as_a_file(model_server: ModelServer, tmp_path: Path) -> None:
     async with stage(tmp_path, {"own": builtin(model_server)}) as scene:
         await opened(scene)
         kept = Transcribed(scene)
@@ -107,7 +111,7 @@ async def test_a_context_larger_than_a_frame_comes_as_a_file(model_server: Model
         assert "was not sent" in (await scene.next("session.error")).payload.message
 
 
-def test_a_cache_takes_what_follows_and_nothing_else() -> None:
+def test_a_cache_accepts_only_the_entries_that_follow() -> None:
     sent = {"base": None, "entries": [{"id": "a", "message": {}}, {"id": "b", "message": {}}], "leaf": "b"}
     cache = Cache().following(sent)
     assert cache.leaf == "b"
@@ -126,7 +130,7 @@ WORDS = st.lists(st.sampled_from([
 
 
 @pytest.mark.parametrize("form", ["anthropic", "chat"])
-async def test_the_transcript_gives_the_context_that_the_agent_had(
+async def test_the_transcript_yields_the_context_that_the_agent_had(
     model_server: ModelServer, form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     turns: list[builtin_turn.AgentTurn] = []
@@ -175,9 +179,9 @@ def form(request: pytest.FixtureRequest) -> str:
 
 
 async def overflowed(scene: Stage) -> p.AgentError:
-    while (told := await scene.next("agent.error", "session.turn.end")).type == "agent.error":
-        if told.payload.error_code == "CONTEXT_OVERFLOW":
-            return told
+    while (outcome := await scene.next("agent.error", "session.turn.end")).type == "agent.error":
+        if outcome.payload.error_code == "CONTEXT_OVERFLOW":
+            return outcome
     raise AssertionError(errors(scene))
 
 
@@ -193,11 +197,11 @@ async def test_an_overflow_in_mid_turn_is_compacted_and_no_tool_is_repeated(
         size = await request_size(model_server, kept)
         await kept.prompt(f"\n\nnow [[tool:echo once >> ran; seq 1 300]] [[room:{size + 700}]]")
         await scene.answer(await scene.next("agent.interaction.request"), "allow")
-        told = await overflowed(scene)
-        assert (told.payload.severity, told.payload.turn_id) == (
+        outcome = await overflowed(scene)
+        assert (outcome.payload.severity, outcome.payload.turn_id) == (
             "warning", scene.all("session.turn.start")[-1].payload.turn_id)
         given_plan, made = planned(kept, 2_300)  # Cut before a question: a turn that is split is summed up twice.
-        assert kept.said()[-1]["message"]["role"] == "toolResult"
+        assert kept.all_entries()[-1]["message"]["role"] == "toolResult"
         asked_for = await scene.send("control.session.compact", p.SessionCompact(request_id="r-1", plan=given_plan))
         report = await scene.next("session.compacted")
         assert report.metadata["in_reply_to"] == asked_for.message_id
@@ -213,7 +217,7 @@ async def test_an_overflow_in_mid_turn_is_compacted_and_no_tool_is_repeated(
         assert states[-3:] == ["compacting", "running", "idle"]
         # The summary's tokens are the turn's as well (P-7): it was asked three times, and got three answers.
         owed = scene.all("session.usage")[-1].payload
-        assert (owed.turn_id, owed.token_usage.output_tokens) == (told.payload.turn_id, 3 * OUTPUT_TOKENS)
+        assert (owed.turn_id, owed.token_usage.output_tokens) == (outcome.payload.turn_id, 3 * OUTPUT_TOKENS)
 
 
 async def request_size(server: ModelServer, kept: Transcribed) -> int:
@@ -223,16 +227,16 @@ async def request_size(server: ModelServer, kept: Transcribed) -> int:
 
 
 @pytest.mark.req("Z-2", "W-2")
-async def test_an_overflow_that_cannot_be_helped_ends_the_turn_with_its_own_error(
+async def test_an_overflow_without_remedy_ends_the_turn_with_its_own_error(
     model_server: ModelServer, tmp_path: Path
 ) -> None:
     async with stage(tmp_path, {"own": builtin(model_server)}) as scene:
         await opened(scene)
         await scene.prompt("now [[overflow]]")
-        told = await overflowed(scene)
+        outcome = await overflowed(scene)
         await scene.send("session.error", p.SessionError(
             error_code="COMPACTION_FAILED", message="nothing to compact", fatal=False),
-            {"in_reply_to": told.message_id})
+            {"in_reply_to": outcome.message_id})
         assert (await scene.next("session.turn.end")).payload.stop_reason == "error"
         assert errors(scene)[-1][:2] == ("error", "CONTEXT_OVERFLOW")
         await scene.next("session.usage")
@@ -245,7 +249,7 @@ async def test_an_overflow_that_cannot_be_helped_ends_the_turn_with_its_own_erro
         assert (await scene.next("session.turn.end")).payload.stop_reason == "error"
         assert len(scene.all("session.compacted")) == 1
         await scene.next("session.usage")
-        # A cancel while the gateway plans is heard.
+        # A cancel is handled while the gateway plans.
         await scene.prompt("\n\nagain [[overflow]]")
         await overflowed(scene)
         await scene.cancel()
@@ -253,7 +257,7 @@ async def test_an_overflow_that_cannot_be_helped_ends_the_turn_with_its_own_erro
 
 
 @pytest.mark.req("Z-7")
-async def test_old_results_are_pruned_for_the_request_alone(model_server: ModelServer, tmp_path: Path) -> None:
+async def test_old_results_are_pruned_for_the_request_only(model_server: ModelServer, tmp_path: Path) -> None:
     (tmp_path / "big.txt").write_text("\n".join("word " * 200 for _ in range(48)))
     async with stage(tmp_path, {"own": builtin(model_server, context_window=40_000)}) as scene:
         await opened(scene)
@@ -265,7 +269,7 @@ async def test_old_results_are_pruned_for_the_request_alone(model_server: ModelS
 
 
 @pytest.mark.req("Z-5")
-async def test_a_silent_turn_adds_to_what_was_written(model_server: ModelServer, tmp_path: Path) -> None:
+async def test_a_silent_turn_adds_to_the_transcript(model_server: ModelServer, tmp_path: Path) -> None:
     (tmp_path / "memory").mkdir()
     (tmp_path / "memory/2026-11-21.md").write_text("kept\n")
     async with stage(tmp_path, {"own": builtin(model_server)}) as scene:

@@ -13,19 +13,19 @@ from interlock.agents.builtin.places import ToolFailed, opened, resolved
 pytestmark = pytest.mark.req("B-1")
 
 
-@pytest.mark.parametrize(("path", "said"), [
+@pytest.mark.parametrize(("path", "reason"), [
     ("none", "No such file"), ("inner", "a directory"), ("pipe", "not a regular file"), ("binary", "not text"),
     ("latin", "not UTF-8"), ("loop", "cannot be resolved"), ("a\0b", "zero byte"), ("../x", "outside the workspace"),
     ("outside/x", "outside the workspace"), ("~/x", "No such file"), ("/", "outside the workspace"),
 ])
-def test_what_cannot_be_read_is_said_in_one_sentence(odd_workspace: Path, path: str, said: str) -> None:
+def test_a_file_that_cannot_be_read_gives_one_sentence(odd_workspace: Path, path: str, reason: str) -> None:
     with pytest.raises(ToolFailed) as failed:
         files.read(odd_workspace, path)
-    assert said in str(failed.value)
+    assert reason in str(failed.value)
     assert "\n" not in str(failed.value)
 
 
-def test_reading_is_bounded_and_says_how_to_go_on(odd_workspace: Path) -> None:
+def test_reading_is_bounded_and_names_the_next_offset(odd_workspace: Path) -> None:
     assert files.read(odd_workspace, "inside") == "1\tone\n2\ttwo\n3\ttwo"
     assert files.read(odd_workspace, "long").endswith("… (100000 characters)")
     first = files.read(odd_workspace, "many")
@@ -35,10 +35,10 @@ def test_reading_is_bounded_and_says_how_to_go_on(odd_workspace: Path) -> None:
         files.read(odd_workspace, "many", offset=5_001)
 
 
-def test_changes_are_exact_or_not_made(odd_workspace: Path) -> None:
-    for old, new, said in (("two", "2", "2 times"), ("three", "3", "does not contain"), ("", "x", "is empty"),
-                           ("one", "one", "the same")):
-        with pytest.raises(ToolFailed, match=said):
+def test_edits_are_exact_or_not_applied(odd_workspace: Path) -> None:
+    for old, new, reason in (("two", "2", "2 times"), ("three", "3", "does not contain"), ("", "x", "is empty"),
+                             ("one", "one", "the same")):
+        with pytest.raises(ToolFailed, match=reason):
             files.edit(odd_workspace, "a.txt", old, new)
     assert files.edit(odd_workspace, "a.txt", "two", "2", every=True) == "a.txt: 2 places changed"
     assert files.write(odd_workspace, "new/deep/b.txt", "x") == "new/deep/b.txt: written, 1 lines"
@@ -50,7 +50,7 @@ def test_changes_are_exact_or_not_made(odd_workspace: Path) -> None:
 
 
 @pytest.mark.req("A-1")
-def test_a_link_that_is_put_in_between_is_not_followed(odd_workspace: Path) -> None:
+def test_a_symlink_that_is_inserted_is_not_followed(odd_workspace: Path) -> None:
     seen = resolved(odd_workspace, "inner/file")
     (odd_workspace / "inner").rmdir()
     (odd_workspace / "inner").symlink_to(odd_workspace.parent)

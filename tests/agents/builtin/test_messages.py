@@ -31,7 +31,7 @@ def result(call_id: str, content: Any = "done", **more: Any) -> dict[str, Any]:
     return {"role": "toolResult", "toolCallId": call_id, "toolName": "shell", "content": content, **more}
 
 
-def test_requests_stand_together_up_to_the_next_answer() -> None:
+def test_requests_are_grouped_up_to_the_next_answer() -> None:
     found = ours.to_model([user("hi"), {"role": "assistant", "content": [text("ok"), call("c", command="ls")]},
                            result("c", [text("a"), text("b")]), user("and?")], {})
     assert [type(one) for one in found] == [messages.ModelRequest, messages.ModelResponse, messages.ModelRequest]
@@ -47,26 +47,26 @@ def test_requests_stand_together_up_to_the_next_answer() -> None:
 @pytest.mark.parametrize(("message", "content", "outcome"), [
     (result("c", ""), None, "success"), (result("c", "x", isError=True), "x", "failed"),
     (result("c", None), None, "success")])
-def test_a_result_always_says_something(message: dict[str, Any], content: str | None, outcome: str) -> None:
+def test_a_result_is_never_empty(message: dict[str, Any], content: str | None, outcome: str) -> None:
     [request] = ours.to_model([message], {})
     [part] = request.parts
     assert isinstance(part, messages.ToolReturnPart)
     assert (part.content, part.outcome) == (ours.NO_RESULT if content is None else content, outcome)
 
 
-def test_an_answer_of_this_turn_goes_back_to_the_letter() -> None:
+def test_an_answer_of_this_turn_is_returned_verbatim() -> None:
     live = messages.ModelResponse(parts=[messages.ThinkingPart("hm", signature="s"),
                                          messages.ToolCallPart("shell", {}, "c")])
     [answer] = ours.to_model([{"role": "assistant", "content": [call("c")]}], {"c": live})
     assert answer is live
 
 
-def test_what_was_thought_before_and_what_is_empty_is_not_sent() -> None:
+def test_former_thinking_and_empty_entries_are_not_sent() -> None:
     thought = {"role": "assistant", "content": [{"type": "thinking", "thinking": "hm"}, text("")]}
     assert ours.to_model([thought, user(""), user([]), {"role": "unheard_of", "content": "x"}], {}) == []
 
 
-def test_arguments_that_are_no_object_are_sent_as_one() -> None:
+def test_arguments_that_are_not_an_object_are_sent_as_one() -> None:
     [answer] = ours.to_model([{"role": "assistant", "content": [{**call("c"), "arguments": "ls"}]}], {})
     [part] = answer.parts
     assert isinstance(part, messages.ToolCallPart)
@@ -74,16 +74,16 @@ def test_arguments_that_are_no_object_are_sent_as_one() -> None:
 
 
 @pytest.mark.parametrize("data", [PNG, PNG[:4] + "\n" + PNG[4:]])
-def test_a_picture_is_its_bytes(data: str) -> None:
+def test_a_picture_is_sent_as_bytes(data: str) -> None:
     assert ours.image(data, "image/png") == messages.BinaryContent(b"bytes", media_type="image/png")
 
 
 @pytest.mark.parametrize("data", ["?", "", "é", PNG[:-1]])
-def test_a_picture_that_cannot_be_read_is_words_that_say_so(data: str) -> None:
+def test_a_picture_that_cannot_be_read_is_replaced_by_text(data: str) -> None:
     assert ours.image(data, "image/png") == "[a picture, image/png, that cannot be read]"
 
 
-def test_a_prompt_of_several_blocks_keeps_them_in_order() -> None:
+def test_a_prompt_of_several_blocks_keeps_their_order() -> None:
     [request] = ours.to_model([user([text("see"), {"type": "image", "data": PNG}, text("")])], {})
     [part] = request.parts
     assert isinstance(part, messages.UserPromptPart)

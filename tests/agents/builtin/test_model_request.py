@@ -54,7 +54,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def patient(monkeypatch: pytest.MonkeyPatch, first_event_s: float, idle_s: float) -> None:
-    """Ask again soon, and wait so long for a model."""
+    """Retry soon, and wait this long for a model."""
     usual = asking.ModelTimeouts
     monkeypatch.setattr("interlock.agents.builtin.model_request.ModelTimeouts",
                         lambda: usual(first_event_s=first_event_s, idle_s=idle_s, again_s=0.01))
@@ -66,7 +66,9 @@ def ended_with(scene: Stage, sentence_part: str) -> bool:
 
 
 @pytest.mark.usefixtures("quick")
-async def test_what_passes_is_asked_again_and_said(model_server: ModelServer, form: str, tmp_path: Path) -> None:
+async def test_a_transient_failure_is_retried_and_reported(
+    model_server: ModelServer, form: str, tmp_path: Path
+) -> None:
     async with stage(tmp_path, {"own": builtin(model_server, form)}) as scene:
         await opened(scene)
         assert await allowed(scene, "now [[flaky:429:2]] [[chunks:1]]") == "end_turn", errors(scene)
@@ -98,15 +100,15 @@ async def test_a_server_that_cuts_or_refuses_ends_the_turn_with_one_sentence(
         assert await allowed(scene, "\n\nstill [[chunks:1]]") == "end_turn", errors(scene)
 
 
-@pytest.mark.parametrize(("words", "said", "sentence_part", "first_event_s"), [
+@pytest.mark.parametrize(("words", "expected", "sentence_part", "first_event_s"), [
     ("[[say:two]] [[hang]]", "two", "in the middle", 60.0), ("[[hang]]", "", "did not answer in time", 0.25)])
 async def test_a_server_that_hangs_ends_the_turn_with_one_sentence(
-    model_server: ModelServer, form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str, said: str,
+    model_server: ModelServer, form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str, expected: str,
     sentence_part: str, first_event_s: float,
 ) -> None:
     patient(monkeypatch, first_event_s, 0.25)
     async with stage(tmp_path, {"own": builtin(model_server, form)}) as scene:
         await opened(scene)
         assert await allowed(scene, words) == "error"
-        assert scene.text() == said
+        assert scene.text() == expected
         assert ended_with(scene, sentence_part), errors(scene)

@@ -29,14 +29,14 @@ async def http(anyio_backend: str) -> AsyncIterator[httpx2.AsyncClient]:
     (ModelChoice("local", "m", "http://127.0.0.1:1/", "k"), "OpenAIChatModel"),
     (ModelChoice("local", "m", "http://127.0.0.1:1", "k", "responses"), "OpenAIResponsesModel"),
 ])
-async def test_another_server_speaks_the_older_of_openais_apis(
+async def test_another_server_uses_the_older_openai_api(
         http: httpx2.AsyncClient, choice: ModelChoice, kind: str) -> None:
     model = models.make_model(choice, http)
     assert (type(model).__name__, model.model_name) == (kind, "m")
 
 
 @pytest.mark.anyio
-async def test_a_window_is_as_configured_or_as_the_catalog_has_it(http: httpx2.AsyncClient) -> None:
+async def test_the_context_window_is_the_configured_or_the_catalogs_value(http: httpx2.AsyncClient) -> None:
     model = models.make_model(ModelChoice("openai", "no-such-model", "", "k"), http)
     assert models.window_of(model, 5_000) == 5_000
     assert models.window_of(model, 0) == model.context_window
@@ -47,7 +47,7 @@ async def test_a_window_is_as_configured_or_as_the_catalog_has_it(http: httpx2.A
     ({"thinking": True}, True), ({"reasoning": "low"}, "low"), ({"reasoning": "low", "thinking": "off"}, False),
     ({"reasoningLevel": "none"}, False),
 ])
-def test_what_a_prompt_wants_thought(options: dict[str, Any], level: Any) -> None:
+def test_the_thinking_setting_of_a_prompt_is_used(options: dict[str, Any], level: Any) -> None:
     assert models.thinking_of(options) == level
 
 
@@ -56,13 +56,13 @@ def test_what_a_prompt_wants_thought(options: dict[str, Any], level: Any) -> Non
     ({"thinking": "very"}, "cannot set thinking to 'very'; known: off"), ({"thinking": 7}, "to '7'"),
     ({"thinking": "x" * 500}, "x" * 40 + "'"),
 ])
-def test_an_option_that_is_not_known_is_one_sentence(options: dict[str, Any], sentence: str) -> None:
+def test_an_unknown_option_gives_one_sentence(options: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence) as caught:
         models.thinking_of(options)
     assert len(str(caught.value)) < 200
 
 
-def test_retries_are_ours_and_what_is_not_wanted_is_not_set() -> None:
+def test_client_retries_are_off_and_unset_options_are_not_sent() -> None:
     plain = models.settings_of(None, None, 10, 5)
     assert plain.get("max_retries") == 0
     assert "max_tokens" not in plain
@@ -71,6 +71,6 @@ def test_retries_are_ours_and_what_is_not_wanted_is_not_set() -> None:
     assert (full.get("max_tokens"), full.get("thinking")) == (100, False)
 
 
-def test_the_clients_own_limit_comes_after_ours() -> None:
+def test_the_clients_own_timeout_is_later_than_ours() -> None:
     assert models.read_timeout_s(10, 5) > 10
     assert models.read_timeout_s(5, 10) > 10

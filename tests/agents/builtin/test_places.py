@@ -1,4 +1,4 @@
-"""The builtin agent's own tools work inside the runner, where there is no wall: they open nothing that is hidden
+"""The builtin agent's own tools work inside the runner, without a wall: they open no hidden path
 (H-15)."""
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def workspace(tmp_path: Path) -> Workspace:
 
 
 @pytest.mark.parametrize("path", ["state/owner.key", "link/owner.key", "state", "./state/../state/owner.key"])
-def test_what_is_hidden_is_neither_read_nor_written_nor_listed(workspace: Workspace, path: str) -> None:
+def test_hidden_paths_are_neither_read_nor_written_nor_listed(workspace: Workspace, path: str) -> None:
     for tool in (files.read, files.listing, lambda place, name: files.write(place, name, "mine"),
                  lambda place, name: files.edit(place, name, "the", "my"),
                  lambda place, name: search_tool.search(place, "key", name)):
@@ -33,7 +33,7 @@ def test_what_is_hidden_is_neither_read_nor_written_nor_listed(workspace: Worksp
     assert (workspace.resolve() / "state" / "owner.key").read_text() == "the key"
 
 
-def test_a_search_of_the_whole_workspace_passes_over_what_is_hidden(workspace: Workspace) -> None:
+def test_a_search_of_the_workspace_skips_hidden_paths(workspace: Workspace) -> None:
     assert search_tool.search(workspace, "the") == "file:1: the file"
 
 
@@ -41,5 +41,5 @@ def test_a_deep_listing_names_a_hidden_directory_and_nothing_in_it(workspace: Wo
     assert files.listing(workspace, depth=3) == "file\nlink -> state\nstate/"
 
 
-def test_the_rest_is_read(workspace: Workspace) -> None:
+def test_paths_that_are_not_hidden_are_read(workspace: Workspace) -> None:
     assert files.read(workspace, "file") == "1\tthe file"

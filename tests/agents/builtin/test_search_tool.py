@@ -22,19 +22,19 @@ def test_lines_that_match_are_named_by_file_and_number(odd_workspace: Path) -> N
 
 @pytest.mark.parametrize(("pattern", "path"), [("(", "."), ("(?=a)", "."), ("\\1", "."), ("x", "none"),
                                                ("x", "outside"), ("x", "../work/../..")])
-def test_what_cannot_be_searched_is_a_reason_for_the_model(odd_workspace: Path, pattern: str, path: str) -> None:
+def test_an_impossible_search_returns_a_reason_to_the_model(odd_workspace: Path, pattern: str, path: str) -> None:
     with pytest.raises(ToolFailed) as failed:
         search(odd_workspace, pattern, path)
     assert "\n" not in str(failed.value)
 
 
-def test_links_are_searched_where_they_lead_only_inside_and_not_by_their_own_name(odd_workspace: Path) -> None:
+def test_links_are_searched_inside_the_workspace_by_their_target(odd_workspace: Path) -> None:
     (odd_workspace.parent / "secret.txt").write_text("two\n")
     (odd_workspace / "stolen").symlink_to(odd_workspace.parent / "secret.txt")
     assert search(odd_workspace, "two") == "a.txt:2: two\na.txt:3: two"
 
 
-def test_a_glob_is_matched_with_the_name_or_the_path_from_where_the_search_begins(tmp_path: Path) -> None:
+def test_a_glob_matches_the_name_or_the_path_from_the_search_root(tmp_path: Path) -> None:
     for name in ("a.py", "src/b.py", "src/c.txt", "src/deep/d.py"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("here\n")
@@ -43,7 +43,7 @@ def test_a_glob_is_matched_with_the_name_or_the_path_from_where_the_search_begin
     assert search(tmp_path, "here", "src", glob="deep/*") == "src/deep/d.py:1: here"
 
 
-def test_directories_of_tools_are_searched_where_they_are_named(tmp_path: Path) -> None:
+def test_tool_directories_are_searched_if_named(tmp_path: Path) -> None:
     (tmp_path / "node_modules" / "x").mkdir(parents=True)
     (tmp_path / "node_modules" / "x" / "index.js").write_text("here\n")
     assert search(tmp_path, "here") == "(no match)"
@@ -51,7 +51,7 @@ def test_directories_of_tools_are_searched_where_they_are_named(tmp_path: Path) 
     assert search(tmp_path, "here", "node_modules/x/index.js") == "node_modules/x/index.js:1: here"
 
 
-def test_large_and_binary_files_are_passed_over_and_long_lines_cut(tmp_path: Path) -> None:
+def test_large_and_binary_files_are_skipped_and_long_lines_truncated(tmp_path: Path) -> None:
     (tmp_path / "binary").write_bytes(b"here\0here\n")
     with (tmp_path / "large").open("wb") as file:
         file.write(b"here\n")

@@ -50,7 +50,7 @@ def left_of(session_id: str) -> list[str]:
     return found
 
 
-async def test_a_command_that_takes_too_long_is_ended_and_its_output_is_bounded(
+async def test_a_command_over_its_time_limit_is_ended_and_its_output_is_bounded(
     model_server: ModelServer, tmp_path: Path
 ) -> None:
     async with stage(tmp_path, {"own": builtin(model_server)}) as scene:

@@ -56,7 +56,7 @@ def form(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.mark.req("Z-4", "T-6", "P-7")
-async def test_a_plan_is_summed_up_by_the_model(model_server: ModelServer, form: str, tmp_path: Path) -> None:
+async def test_the_model_summarizes_a_plan(model_server: ModelServer, form: str, tmp_path: Path) -> None:
     async with stage(tmp_path, {"own": builtin(model_server, form)}) as scene:
         await opened(scene)
         kept = Transcribed(scene)
@@ -67,11 +67,11 @@ async def test_a_plan_is_summed_up_by_the_model(model_server: ModelServer, form:
         report = await scene.next("session.compacted", "session.error")
         assert report.type == "session.compacted", report.payload
         assert report.metadata["in_reply_to"] == frame.message_id
-        told: p.Compacted = report.payload
-        assert (told.request_id, told.trigger) == ("r-1", "requested")
-        assert told.covers == p.Covers(made.first_kept, len(made.entry_ids))
-        assert told.summary == "Test session"
-        assert told.current_token_count < told.previous_token_count
+        compacted: p.Compacted = report.payload
+        assert (compacted.request_id, compacted.trigger) == ("r-1", "requested")
+        assert compacted.covers == p.Covers(made.first_kept, len(made.entry_ids))
+        assert compacted.summary == "Test session"
+        assert compacted.current_token_count < compacted.previous_token_count
         # What it took is reported after it, and is not a turn's (P-7).
         took: p.Usage = (await scene.next("session.usage")).payload
         assert (took.turn_id, took.context_window.used) == (None, None)
@@ -85,7 +85,7 @@ async def test_a_plan_is_summed_up_by_the_model(model_server: ModelServer, form:
 
 
 @pytest.mark.req("Z-3", "Z-4")
-async def test_the_head_of_a_split_turn_is_summed_up_for_itself_and_files_are_carried(
+async def test_the_head_of_a_split_turn_is_summarized_separately_and_files_are_kept(
     model_server: ModelServer, tmp_path: Path
 ) -> None:
     async with stage(tmp_path, {"own": builtin(model_server)}) as scene:
@@ -93,16 +93,17 @@ async def test_the_head_of_a_split_turn_is_summed_up_for_itself_and_files_are_ca
         kept = Transcribed(scene)
         long_conversation(kept, 4)
         given_plan, made = planned(kept)
-        cut = kept.said().index(next(one for one in kept.said() if one["id"] == made.first_kept))
-        head = [one["id"] for one in kept.said()[1:cut]]
+        cut = kept.all_entries().index(next(one for one in kept.all_entries() if one["id"] == made.first_kept))
+        head = [one["id"] for one in kept.all_entries()[1:cut]]
         given_plan |= {"turn_head": head, "read_files": ["a.py"], "modified_files": ["b.py"],
                        "previous_summary": "What was long ago."}
         await scene.send("control.session.compact", p.SessionCompact(request_id="r-1", plan=given_plan))
-        told: p.Compacted = (await scene.next("session.compacted")).payload
-        assert told.summary.count("Test session") == 2
-        assert "Beginning of the turn" in told.summary
-        assert told.summary.endswith("<read-files>\na.py\n</read-files>\n\n<modified-files>\nb.py\n</modified-files>")
-        assert told.preserved_elements == {"files_modified": ["b.py"]}
+        compacted: p.Compacted = (await scene.next("session.compacted")).payload
+        assert compacted.summary.count("Test session") == 2
+        assert "Beginning of the turn" in compacted.summary
+        summary = compacted.summary
+        assert summary.endswith("<read-files>\na.py\n</read-files>\n\n<modified-files>\nb.py\n</modified-files>")
+        assert compacted.preserved_elements == {"files_modified": ["b.py"]}
         # A hook's own summary is taken as it is, and no model is asked.
         await scene.send("control.session.compact",
                          p.SessionCompact(request_id="r-2", plan={**given_plan, "summary": "Mine."}))
@@ -116,7 +117,7 @@ async def test_the_head_of_a_split_turn_is_summed_up_for_itself_and_files_are_ca
 @pytest.mark.req("Z-4")
 @pytest.mark.parametrize("form", ["anthropic", "chat", "responses", "gemini"])
 @pytest.mark.parametrize(("word", "why"), [("length", "cut at"), ("ends", "without reporting that it was complete")])
-async def test_half_a_summary_is_none(
+async def test_a_partial_summary_is_rejected(
     model_server: ModelServer, form: str, word: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("interlock.agents.builtin.model_request.MAX_TRIES", 1)
@@ -134,7 +135,7 @@ async def test_half_a_summary_is_none(
 
 @pytest.mark.req("Z-4")
 @pytest.mark.parametrize("wrong", [{"first_kept": "nowhere0"}, {"entries": 99}, {"entry_ids": 7}])
-async def test_a_plan_that_does_not_fit_what_is_here_is_refused(
+async def test_a_plan_that_does_not_match_the_context_is_refused(
     model_server: ModelServer, wrong: dict[str, Any], tmp_path: Path
 ) -> None:
     async with stage(tmp_path, {"own": builtin(model_server)}) as scene:

@@ -64,7 +64,7 @@ def texts(event: Any) -> Iterator[str]:
             yield from texts(one)
 
 
-def test_text_that_came_together_is_one_event(stream: Callable[..., Iterator[StreamPiece]]) -> None:
+def test_text_that_arrives_together_is_one_event(stream: Callable[..., Iterator[StreamPiece]]) -> None:
     whole = written(stream(ANSWER, "m"))
     merged = passed(whole)
     assert len(data(merged)) == len(data(whole)) - 49
@@ -73,14 +73,14 @@ def test_text_that_came_together_is_one_event(stream: Callable[..., Iterator[Str
     assert merged.endswith(whole[-200:])
 
 
-def test_text_that_came_alone_goes_on_as_it_came(stream: Callable[..., Iterator[StreamPiece]]) -> None:
+def test_text_that_arrives_alone_is_passed_on_unchanged(stream: Callable[..., Iterator[StreamPiece]]) -> None:
     events = TextEvents()
     for piece in stream(ANSWER, "m"):
         assert events.feed(piece.data) == piece.data
 
 
 @given(st.lists(st.integers(1, 400), max_size=20), st.sampled_from(sorted(FORMS)))
-def test_it_does_not_matter_where_the_network_cuts(cuts: list[int], form: str) -> None:
+def test_network_boundaries_do_not_matter(cuts: list[int], form: str) -> None:
     whole = written(FORMS[form](ANSWER, "m"))
     parts, at = list[bytes](), 0
     for cut in cuts:
@@ -90,17 +90,17 @@ def test_it_does_not_matter_where_the_network_cuts(cuts: list[int], form: str) -
     assert "".join(texts(data(merged))) == "".join(texts(data(whole)))
 
 
-def test_a_form_that_is_not_known_stays_as_it_is() -> None:
+def test_an_unknown_form_is_passed_on_unchanged() -> None:
     whole = written(gemini.stream(ANSWER, "m"))
     assert passed(whole) == whole
 
 
-def test_padding_is_left_out_and_the_last_number_counts() -> None:
+def test_padding_is_dropped_and_the_last_number_counts() -> None:
     name = "response.output_text.delta"
-    told: dict[str, Any] = {"type": name, "item_id": "i", "output_index": 0, "content_index": 0, "logprobs": []}
-    stream = b"".join(sse({**told, "sequence_number": number, "delta": text, "obfuscation": "x" * number}, name)
+    raw: dict[str, Any] = {"type": name, "item_id": "i", "output_index": 0, "content_index": 0, "logprobs": []}
+    stream = b"".join(sse({**raw, "sequence_number": number, "delta": text, "obfuscation": "x" * number}, name)
                       for number, text in enumerate(("one ", "two ", "three"), 7))
-    assert data(passed(stream)) == [{**told, "sequence_number": 9, "delta": "one two three"}]
+    assert data(passed(stream)) == [{**raw, "sequence_number": 9, "delta": "one two three"}]
     assert passed(stream).startswith(b"event: response.output_text.delta\ndata: {")
 
 
@@ -119,7 +119,7 @@ def test_padding_is_left_out_and_the_last_number_counts() -> None:
     of_chat({"content": "x"}, choices=[]),
     {"type": "ping"}, ["no event"], 7,
 ])
-def test_what_is_more_than_text_stands_alone(alone: Any) -> None:
+def test_an_event_with_more_than_text_is_not_merged(alone: Any) -> None:
     word = sse(of_chat({"content": "a word "}))
     assert passed(word + word + sse(alone) + word + word) == (
         sse_of("a word a word ") + sse(alone) + sse_of("a word a word "))
@@ -134,16 +134,16 @@ def sse_of(text: str) -> bytes:
     b'data: {"a": "\\ud83d"}\n\n', b'data: {"a": 1e999}\n\n', b"data: {\n\n",
     b'data: {"a": "\xff"}\n\n', b"data: " + b"[" * 50_000 + b"\n\n",
 ])
-def test_what_is_not_understood_stays_byte_by_byte(odd: bytes) -> None:
+def test_unparsable_bytes_are_passed_on_unchanged(odd: bytes) -> None:
     assert passed(sse_of("one ") + odd + sse_of("two ")) == sse_of("one ") + odd + sse_of("two ")
 
 
-def test_blanks_before_the_first_word_stay_apart_and_those_after_it_do_not() -> None:
+def test_leading_blanks_are_not_merged_and_trailing_ones_are() -> None:
     stream = b"".join(map(sse_of, ("\n\n", " ", "a", " ", "word", "\n")))
     assert deltas(passed(stream)) == ["\n\n", " ", "a word\n"]
 
 
-def test_lines_may_end_as_on_windows_and_be_written_with_blanks() -> None:
+def test_lines_may_end_with_crlf_and_contain_blanks() -> None:
     stream = b"".join(b"data: " + json.dumps(of_chat({"content": text})).encode() + b"\r\n\r\n" for text in "abc")
     assert deltas(passed(stream)) == ["abc"]
 

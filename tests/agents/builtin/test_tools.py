@@ -15,7 +15,7 @@ pytestmark = pytest.mark.req("B-1")
 @pytest.mark.parametrize("given", [
     "", "[]", "null", "7", "{", '{"path":1}', '{"path":"a","more":1}', '"' + "[" * 100_000, "[" * 100_000,
     {"path": None}, {}, {"path": "\ud800"}, None], ids=lambda given: ascii(given)[:20])
-def test_odd_arguments_are_an_object_with_a_reason(given: Any) -> None:
+def test_odd_arguments_become_an_object_with_a_reason(given: Any) -> None:
     call = understood("read", given, list(TOOLS))
     assert isinstance(call.input, dict)
     assert call.wrong is not None or call.arguments is not None
@@ -23,7 +23,7 @@ def test_odd_arguments_are_an_object_with_a_reason(given: Any) -> None:
     assert msgspec.json.encode(call.input)
 
 
-def test_what_is_offered_follows_access_and_mode() -> None:
+def test_offered_tools_depend_on_access_and_mode() -> None:
     names = {(access, mode): [tool.name for tool in offered(access, mode)]
              for access in ("rw", "ro", "none") for mode in ("default", "plan")}
     assert names["rw", "default"] == ["read", "list", "search", "write", "edit", "shell"]

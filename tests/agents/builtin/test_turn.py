@@ -57,7 +57,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def patient(monkeypatch: pytest.MonkeyPatch, first_event_s: float, idle_s: float) -> None:
-    """Ask again soon, and wait so long for a model."""
+    """Retry soon, and wait this long for a model."""
     usual = asking.ModelTimeouts
     monkeypatch.setattr("interlock.agents.builtin.model_request.ModelTimeouts",
                         lambda: usual(first_event_s=first_event_s, idle_s=idle_s, again_s=0.01))
@@ -73,7 +73,7 @@ async def test_a_stream_that_ends_without_a_reason_is_an_error(
         assert scene.text() == "Half an "
         code, sentence = errors(scene)[-1][1:]
         assert (code, "without reporting that it was complete" in sentence) == ("UPSTREAM_ERROR", True), sentence
-        # Half of a call is not done, and what said nothing yet is asked again.
+        # A partial call does not run, and a request without output yet is retried.
         assert await allowed(scene, '\n\nthen [[ends]] [[call:write {"path":"half.txt","content":"x"}]]') == "error"
         assert "asked 5 times" in errors(scene)[-1][2]
         assert not (tmp_path / "half.txt").exists()
@@ -81,7 +81,7 @@ async def test_a_stream_that_ends_without_a_reason_is_an_error(
         assert await allowed(scene, "\n\nstill [[chunks:1]]") == "end_turn", errors(scene)
 
 
-async def test_an_answer_that_is_cut_at_its_length_ends_the_turn_so(
+async def test_an_answer_cut_at_the_length_limit_ends_the_turn_with_that_reason(
     model_server: ModelServer, form: str, tmp_path: Path
 ) -> None:
     async with stage(tmp_path, {"own": builtin(model_server, form)}) as scene:
@@ -96,20 +96,22 @@ async def test_an_answer_that_is_cut_at_its_length_ends_the_turn_so(
         assert await allowed(scene, "\n\nstill [[chunks:1]]") == "end_turn", errors(scene)
 
 
-async def test_a_model_that_errs_is_told_so_and_goes_on(model_server: ModelServer, form: str, tmp_path: Path) -> None:
+async def test_a_model_error_is_returned_to_the_model_and_the_turn_continues(
+    model_server: ModelServer, form: str, tmp_path: Path
+) -> None:
     async with stage(tmp_path, {"own": builtin(model_server, form)}) as scene:
         await opened(scene)
         bad = ['[[call:fly {"to":"moon"}]]', '[[call:read {"path":7}]]', '[[call:read {"way":"a"}]]',
                "[[call:shell {not json}]]", '[[call:list "text"]]', '[[call:read {"path":"none.txt"}]]']
         assert await allowed(scene, " ".join(bad)) == "end_turn", errors(scene)
-        told = [output for _, output in results(scene)]
+        outputs = [output for _, output in results(scene)]
         assert [status for status, _ in results(scene)] == ["error"] * len(bad)
-        assert "'fly' does not exist; there are: read, list, search, write, edit, shell" in told[0]
-        assert "Expected `str`, got `int`" in told[1]
+        assert "'fly' does not exist; there are: read, list, search, write, edit, shell" in outputs[0]
+        assert "Expected `str`, got `int`" in outputs[1]
         # Gemini's calls have objects always.
-        assert ("unknown field" if form == "gemini" else "not JSON") in told[3]
-        assert ("unknown field" if form == "gemini" else "not a JSON object") in told[4]
-        assert told[5] == "none.txt: No such file or directory."
+        assert ("unknown field" if form == "gemini" else "not JSON") in outputs[3]
+        assert ("unknown field" if form == "gemini" else "not a JSON object") in outputs[4]
+        assert outputs[5] == "none.txt: No such file or directory."
         assert len(scene.all("agent.interaction.request")) == 1
         assert await allowed(scene, "[[empty]]") == "end_turn", errors(scene)
         assert errors(scene)[-1][1] == "NoAnswer"

@@ -12,17 +12,18 @@ pytestmark = pytest.mark.req("B-1", "A-6")
     PLAN]),
     ("rw", "plan", [PLAN]),
 ])
-def test_what_it_may_not_do_follows_from_its_access_and_its_mode(access: str, mode: str, parts: list[str]) -> None:
-    said = system("/w", access, mode, None).split("\n\n")
-    assert "Workspace: /w" in said[0]
-    assert [part for part in said if part in (READ_ONLY, CLOSED, PLAN)] == parts
+def test_the_prohibitions_follow_from_access_and_mode(access: str, mode: str, parts: list[str]) -> None:
+    paragraphs = system("/w", access, mode, None).split("\n\n")
+    assert "Workspace: /w" in paragraphs[0]
+    assert [part for part in paragraphs if part in (READ_ONLY, CLOSED, PLAN)] == parts
 
 
-def test_the_workspaces_instructions_come_before_what_the_command_appends() -> None:
-    said = system("/w", "rw", "default", "Answer in verse.", INSTRUCTIONS.format(name="AGENTS.md", text="Use tabs."))
-    assert said.endswith("Use tabs.\n\nAnswer in verse.")
-    assert "in AGENTS.md" in said
+def test_workspace_instructions_come_before_the_appended_text_of_the_command() -> None:
+    paragraphs = system("/w", "rw", "default", "Answer in verse.",
+                        INSTRUCTIONS.format(name="AGENTS.md", text="Use tabs."))
+    assert paragraphs.endswith("Use tabs.\n\nAnswer in verse.")
+    assert "in AGENTS.md" in paragraphs
 
 
-def test_braces_in_a_path_are_no_fields() -> None:
+def test_braces_in_a_path_are_not_placeholders() -> None:
     assert "Workspace: /w/{x}" in system("/w/{x}", "rw", "default", "{y}")

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from agents.claude_settings import OWN_YES, write_settings
+from agents.claude_settings import AUTO_ALLOW, write_settings
 from agents.third_party import ThirdParty
 from interlock.agents.registry import offers
 from interlock.model_stand_in import AFTER_TOOL, chunk_texts
@@ -45,14 +45,14 @@ def errors(scene: Stage) -> list[tuple[str, str]]:
 
 
 @pytest.mark.req("A-4", "A-6", "A-7")
-async def test_turns_have_text_once_context_usage_and_leave_no_process(claude: ThirdParty) -> None:
+async def test_turns_have_text_context_and_usage_once_and_leave_no_process(claude: ThirdParty) -> None:
     async with stage(claude.workspace, {"claude": spec(claude)}) as scene:
         await scene.open("claude")
-        told = (await scene.next("session.capabilities")).payload
-        assert told.features["adapter_type"] == "sdk"
-        assert told.features["plan_mode"] is True
-        assert told.agent.version.startswith("2.")
-        assert told.agent.model.startswith("claude-")
+        report = (await scene.next("session.capabilities")).payload
+        assert report.features["adapter_type"] == "sdk"
+        assert report.features["plan_mode"] is True
+        assert report.agent.version.startswith("2.")
+        assert report.agent.model.startswith("claude-")
         assert any("claude" in line for line in left_of(scene.session_id))
         assert (await scene.turn("hello [[chunks:5]]")).payload.stop_reason == "end_turn"
         assert scene.text() == "".join(chunk_texts(5))
@@ -74,7 +74,7 @@ async def test_turns_have_text_once_context_usage_and_leave_no_process(claude: T
 
 @pytest.mark.req("A-5", "A-7")
 @pytest.mark.parametrize(("decision", "status"), [("allow", "ok"), ("deny", "denied")])
-async def test_a_tool_runs_only_after_a_yes(claude: ThirdParty, decision: Any, status: str) -> None:
+async def test_a_tool_runs_only_after_a_grant(claude: ThirdParty, decision: Any, status: str) -> None:
     async with stage(claude.workspace, {"claude": spec(claude)}) as scene:
         await scene.open("claude")
         await scene.prompt("please [[tool:echo hi > made.txt; cat made.txt]]")
@@ -95,8 +95,8 @@ async def test_a_tool_runs_only_after_a_yes(claude: ThirdParty, decision: Any, s
 
 
 @pytest.mark.req("A-5")
-async def test_a_no_holds_however_late_it_comes_and_whatever_the_users_settings_allow(claude: ThirdParty) -> None:
-    write_settings(Path(claude.env["HOME"]), OWN_YES)
+async def test_a_late_denial_holds_whatever_the_users_settings_allow(claude: ThirdParty) -> None:
+    write_settings(Path(claude.env["HOME"]), AUTO_ALLOW)
     async with stage(claude.workspace, {"claude": spec(claude)}) as scene:
         await scene.open("claude")
         await scene.prompt("please [[tool:touch made.txt]]")
@@ -113,7 +113,7 @@ async def test_a_no_holds_however_late_it_comes_and_whatever_the_users_settings_
 @pytest.mark.req("A-5", "A-7", "H-13")
 @pytest.mark.parametrize(("fields", "ran"), [
     ({}, False), ({"args": ["--setting-sources", "user,project"], "workspace_files": "trust"}, True)])
-async def test_a_repositorys_hooks_run_only_if_the_config_says_so(
+async def test_repository_hooks_run_only_if_the_config_allows_it(
     claude: ThirdParty, fields: dict[str, Any], ran: bool
 ) -> None:
     mark = claude.workspace / "hook-ran"
@@ -128,13 +128,13 @@ async def test_a_repositorys_hooks_run_only_if_the_config_says_so(
 
 
 async def held(scene: Stage, seconds: float) -> None:
-    """Nothing becomes of the call for so long."""
+    """The call does not run within this time."""
     with pytest.raises(TimeoutError):
         await scene.next_within(seconds, "tool.invoke.result", "session.turn.end")
 
 
 @pytest.mark.req("A-4", "T-3")
-async def test_a_cancel_ends_the_turn_and_not_the_session(claude: ThirdParty) -> None:
+async def test_a_cancel_ends_the_turn_but_not_the_session(claude: ThirdParty) -> None:
     async with stage(claude.workspace, {"claude": spec(claude)}) as scene:
         await scene.open("claude")
         await scene.prompt("slow [[chunks:300]] [[delay:50]]")
@@ -147,7 +147,7 @@ async def test_a_cancel_ends_the_turn_and_not_the_session(claude: ThirdParty) ->
 
 
 @pytest.mark.req("A-4", "A-5")
-async def test_a_cancel_denies_what_is_asked(claude: ThirdParty) -> None:
+async def test_a_cancel_denies_the_open_request(claude: ThirdParty) -> None:
     async with stage(claude.workspace, {"claude": spec(claude)}) as scene:
         await scene.open("claude")
         await scene.prompt("please [[tool:touch made.txt]]")
@@ -161,7 +161,7 @@ async def test_a_cancel_denies_what_is_asked(claude: ThirdParty) -> None:
 
 
 @pytest.mark.req("A-7")
-async def test_a_failure_of_the_model_ends_the_turn_with_its_words(claude: ThirdParty) -> None:
+async def test_a_model_failure_ends_the_turn_with_its_message(claude: ThirdParty) -> None:
     async with stage(claude.workspace, {"claude": spec(claude)}) as scene:
         await scene.open("claude")
         for status in (500, 401):
@@ -174,7 +174,7 @@ async def test_a_failure_of_the_model_ends_the_turn_with_its_words(claude: Third
 
 
 @pytest.mark.req("A-7")
-async def test_a_later_opening_goes_on_with_the_conversation(claude: ThirdParty) -> None:
+async def test_a_later_opening_continues_the_conversation(claude: ThirdParty) -> None:
     async with stage(claude.workspace, {"claude": spec(claude)}) as scene:
         for resume in (False, True):
             await scene.send("control.session.open", p.SessionOpen(
@@ -190,7 +190,7 @@ async def test_a_later_opening_goes_on_with_the_conversation(claude: ThirdParty)
 @pytest.mark.req("A-5", "A-7")
 @pytest.mark.parametrize(("decision", "status"), [("allow", "ok"), ("deny", "denied")])
 async def test_a_subagents_call_is_held_like_any_other(claude: ThirdParty, decision: Any, status: str) -> None:
-    write_settings(Path(claude.env["HOME"]), OWN_YES)
+    write_settings(Path(claude.env["HOME"]), AUTO_ALLOW)
     async with stage(claude.workspace, {"claude": spec(claude)}) as scene:
         await scene.open("claude")
         await scene.prompt("please [[agent:touch made.txt]]")
@@ -212,7 +212,7 @@ async def test_a_subagents_call_is_held_like_any_other(claude: ThirdParty, decis
 
 @pytest.mark.req("A-5", "C-8")
 @pytest.mark.parametrize("answer", ["the middle one", None])
-async def test_what_it_asks_its_user_is_answered_in_words_or_not_at_all(claude: ThirdParty, answer: str | None) -> None:
+async def test_a_question_to_the_user_is_answered_with_text_or_declined(claude: ThirdParty, answer: str | None) -> None:
     async with stage(claude.workspace, {"claude": spec(claude)}) as scene:
         await scene.open("claude")
         await scene.prompt("please [[ask:Which way?]]")
@@ -226,7 +226,7 @@ async def test_what_it_asks_its_user_is_answered_in_words_or_not_at_all(claude: 
 
 
 @pytest.mark.req("P-2", "A-5")
-async def test_a_changed_input_is_what_runs(claude: ThirdParty) -> None:
+async def test_a_changed_input_is_the_one_that_runs(claude: ThirdParty) -> None:
     async with stage(claude.workspace, {"claude": spec(claude)}) as scene:
         await scene.open("claude")
         await scene.prompt("please [[tool:touch asked.txt]]")
@@ -239,7 +239,7 @@ async def test_a_changed_input_is_what_runs(claude: ThirdParty) -> None:
 
 
 @pytest.mark.req("A-6")
-async def test_a_prompts_mode_and_model_are_its_own(claude: ThirdParty) -> None:
+async def test_a_prompts_mode_and_model_apply_to_it_only(claude: ThirdParty) -> None:
     async with stage(claude.workspace, {"claude": spec(claude)}) as scene:
         await scene.open("claude")
         await scene.prompt("first [[chunks:1]]", mode="plan", model="claude-other-model")
@@ -252,7 +252,7 @@ async def test_a_prompts_mode_and_model_are_its_own(claude: ThirdParty) -> None:
 
 
 @pytest.mark.req("A-6")
-async def test_plan_mode_is_switched_on_and_off_and_no_other(claude: ThirdParty) -> None:
+async def test_only_plan_mode_can_be_switched(claude: ThirdParty) -> None:
     async with stage(claude.workspace, {"claude": spec(claude)}) as scene:
         await scene.open("claude")
         await scene.send("control.mode.switch", p.ModeSwitch(mode="plan"))
@@ -266,7 +266,7 @@ async def test_plan_mode_is_switched_on_and_off_and_no_other(claude: ThirdParty)
 
 
 @pytest.mark.req("T-6", "P-7")
-async def test_compactions_are_reported_whoever_asked(claude: ThirdParty) -> None:
+async def test_compactions_are_reported_whether_requested_or_automatic(claude: ThirdParty) -> None:
     async with stage(claude.workspace, {"claude": spec(claude)}) as scene:
         await scene.open("claude")
         await scene.turn("hello [[chunks:5]]")
@@ -277,8 +277,8 @@ async def test_compactions_are_reported_whoever_asked(claude: ThirdParty) -> Non
             await scene.next("session.compacted")
         by_hand, asked = (frame.payload for frame in scene.all("session.compacted"))
         assert (by_hand.trigger, asked.trigger) == ("manual", "requested")
-        assert all(told.previous_token_count > 0 and told.summary for told in (by_hand, asked))
-        # What was asked for between turns is told when it was spent, and not with the next turn (P-7).
+        assert all(report.previous_token_count > 0 and report.summary for report in (by_hand, asked))
+        # Usage of a request between turns is reported at once and not with the next turn (P-7).
         while (took := (await scene.next("session.usage")).payload).turn_id is not None:
             pass
         assert took.cost_usage.used > scene.all("session.usage")[-2].payload.cost_usage.used
@@ -286,7 +286,7 @@ async def test_compactions_are_reported_whoever_asked(claude: ThirdParty) -> Non
 
 
 @pytest.mark.req("A-2", "A-8")
-async def test_a_program_that_dies_in_mid_turn_is_told_of(claude: ThirdParty) -> None:
+async def test_a_program_that_dies_in_mid_turn_is_reported(claude: ThirdParty) -> None:
     async with stage(claude.workspace, {"claude": spec(claude)}) as scene:
         await scene.open("claude")
         await scene.prompt("please [[tool:kill -9 $PPID; sleep 60]]")
@@ -298,7 +298,7 @@ async def test_a_program_that_dies_in_mid_turn_is_told_of(claude: ThirdParty) ->
 
 
 @pytest.mark.req("A-7")
-async def test_a_missing_sdk_is_said_in_one_sentence(claude: ThirdParty, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_missing_sdk_gives_one_sentence(claude: ThirdParty, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in sys.modules if name.startswith("interlock.agents.claude")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "claude_agent_sdk", None)
@@ -311,7 +311,7 @@ async def test_a_missing_sdk_is_said_in_one_sentence(claude: ThirdParty, monkeyp
 
 @pytest.mark.req("A-5", "A-7")
 @pytest.mark.parametrize("word", ["--dangerously-skip-permissions", "--permission-mode=bypassPermissions"])
-async def test_words_that_open_gates_are_refused(claude: ThirdParty, word: str) -> None:
+async def test_arguments_that_open_gates_are_refused(claude: ThirdParty, word: str) -> None:
     async with stage(claude.workspace, {"claude": spec(claude, args=[word])}) as scene:
         await scene.open("claude")
         assert word.partition("=")[0] in (await scene.next("session.error")).payload.message
@@ -319,7 +319,7 @@ async def test_words_that_open_gates_are_refused(claude: ThirdParty, word: str) 
 
 
 @pytest.mark.req("A-7", "A-8")
-async def test_a_program_that_does_not_start_says_why(claude: ThirdParty) -> None:
+async def test_a_program_that_does_not_start_reports_the_reason(claude: ThirdParty) -> None:
     broken = replace(claude, command=Path(sys.executable))
     async with stage(claude.workspace, {"claude": spec(broken, command=str(broken.command))}) as scene:
         await scene.open("claude")
@@ -329,6 +329,6 @@ async def test_a_program_that_does_not_start_says_why(claude: ThirdParty) -> Non
 
 
 @pytest.mark.req("A-6", "L-4")
-def test_what_is_offered() -> None:
+def test_the_offer_names_the_capabilities() -> None:
     offer = offers({"claude": AgentSpec(adapter="claude")})[0]
     assert (offer.adapter_type, offer.permission, offer.context_owner) == ("sdk", "asks", "agent")

@@ -17,7 +17,7 @@ def block(kind: str, media_type: str, **fields: Any) -> dict[str, Any]:
     return {"type": kind, "data": DATA, "media_type": media_type, **fields}
 
 
-@pytest.mark.parametrize(("given", "told"), [
+@pytest.mark.parametrize(("given", "expected"), [
     ({"type": "text", "text": "hi"}, {"type": "text", "text": "hi"}),
     (block("image", "image/png"),
      {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": DATA}}),
@@ -27,11 +27,11 @@ def block(kind: str, media_type: str, **fields: Any) -> dict[str, Any]:
     (block("file", "text/csv"),
      {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "bytes"}}),
 ])
-def test_a_prompts_block_as_claude_has_it(given: dict[str, Any], told: dict[str, Any]) -> None:
-    assert block_of(given) == told
+def test_a_prompts_block_is_converted_for_claude(given: dict[str, Any], expected: dict[str, Any]) -> None:
+    assert block_of(given) == expected
 
 
-def test_a_file_that_claude_cannot_read_is_one_sentence() -> None:
+def test_a_file_that_claude_cannot_read_gives_one_sentence() -> None:
     with pytest.raises(NotTaken, match="PDF and UTF-8 text, not a file of application/zip"):
         block_of({"type": "file", "media_type": "application/zip", "data": base64.b64encode(b"\xff").decode()})
 
@@ -46,5 +46,5 @@ def test_a_file_that_claude_cannot_read_is_one_sentence() -> None:
      []),
     (["odd", {"type": "image", "source": 7}], ["odd", {"type": "image", "source": 7}], []),
 ])
-def test_a_result_of_claude_without_its_images(content: Any, rest: Any, files: Any) -> None:
+def test_images_are_left_out_of_a_claude_result(content: Any, rest: Any, files: Any) -> None:
     assert without_files(content) == (rest, files)

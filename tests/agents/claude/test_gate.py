@@ -21,7 +21,7 @@ RM = {"command": "rm -rf ."}
 
 
 class Person(Ear):
-    """A scribe whose person has decided beforehand."""
+    """A turn writer whose user has decided beforehand."""
 
     def __init__(self, *answers: InteractionAnswer) -> None:
         super().__init__()
@@ -42,25 +42,25 @@ async def opened(person: Person) -> gates.PermissionGate:
 
 
 async def before(gate: gates.PermissionGate, name: str = "Bash", tool_input: dict[str, Any] = LS) -> Any:
-    told: Any = {"hook_event_name": "PreToolUse", "tool_name": name, "tool_input": tool_input}
-    return await gate.before(told, "t1", {"signal": None})
+    hook_input: Any = {"hook_event_name": "PreToolUse", "tool_name": name, "tool_input": tool_input}
+    return await gate.before(hook_input, "t1", {"signal": None})
 
 
 async def callback(gate: gates.PermissionGate, tool_input: dict[str, Any] = LS) -> Any:
     return await gate.can_use_tool("Bash", tool_input, types.ToolPermissionContext(tool_use_id="t1"))
 
 
-def decided(said: Any) -> tuple[str, str]:
-    told = said["hookSpecificOutput"]
-    return told["permissionDecision"], told["permissionDecisionReason"]
+def decided(output: Any) -> tuple[str, str]:
+    decision = output["hookSpecificOutput"]
+    return decision["permissionDecision"], decision["permissionDecisionReason"]
 
 
-YES, NO = InteractionAnswer(True, "allow"), InteractionAnswer(False, "deny", "Not today.")
+GRANT, DENIAL = InteractionAnswer(True, "allow"), InteractionAnswer(False, "deny", "Not today.")
 
 
 @pytest.mark.req("A-5")
-async def test_a_yes_is_asked_for_once_and_good_for_its_own_input_once() -> None:
-    person = Person(YES, NO)
+async def test_a_grant_is_requested_once_and_valid_once_for_its_input() -> None:
+    person = Person(GRANT, DENIAL)
     gate = await opened(person)
     assert decided(await before(gate))[0] == "ask"
     allowed = await callback(gate)
@@ -71,8 +71,8 @@ async def test_a_yes_is_asked_for_once_and_good_for_its_own_input_once() -> None
 
 
 @pytest.mark.req("A-5")
-async def test_an_input_that_was_changed_after_the_yes_is_asked_about_anew() -> None:
-    person = Person(YES, NO)
+async def test_an_input_that_changed_after_the_grant_is_asked_about_again() -> None:
+    person = Person(GRANT, DENIAL)
     gate = await opened(person)
     await before(gate)
     denied = await callback(gate, RM)
@@ -82,8 +82,8 @@ async def test_an_input_that_was_changed_after_the_yes_is_asked_about_anew() -> 
 
 
 @pytest.mark.req("A-5")
-async def test_a_no_is_the_hooks_own() -> None:
-    assert decided(await before(await opened(Person(NO)))) == ("deny", "Not today.")
+async def test_a_denial_is_returned_by_the_hook() -> None:
+    assert decided(await before(await opened(Person(DENIAL)))) == ("deny", "Not today.")
 
 
 @pytest.mark.req("A-5")
@@ -93,34 +93,34 @@ async def test_outside_a_turn_nothing_is_allowed() -> None:
 
 
 async def before_unannounced(gate: gates.PermissionGate) -> Any:
-    told: Any = {"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": LS}
-    return await gate.before(told, None, {"signal": None})
+    hook_input: Any = {"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": LS}
+    return await gate.before(hook_input, None, {"signal": None})
 
 
 @pytest.mark.req("A-5")
-async def test_a_yes_of_a_turn_that_is_over_is_worth_nothing() -> None:
-    gate = await opened(Person(YES, NO))
+async def test_a_grant_of_an_ended_turn_is_invalid() -> None:
+    gate = await opened(Person(GRANT, DENIAL))
     await before(gate)
     gate.end()
     assert isinstance(await callback(gate), sdk.PermissionResultDeny)
 
 
 @pytest.mark.req("A-5")
-async def test_reads_are_left_to_its_own_rules() -> None:
+async def test_reads_are_left_to_claudes_own_rules() -> None:
     person = Person()
     assert await before(await opened(person), "Read", {"file_path": "a"}) == {}
     assert person.asked == []
 
 
 @pytest.mark.req("A-5")
-def test_a_hook_that_fails_or_is_late_blocks_and_its_clock_fits_31_bits() -> None:
+def test_a_failing_or_late_hook_blocks_and_its_timeout_fits_31_bits() -> None:
     matcher = gates.PermissionGate(hearing.ClaudeUpdates(None)).hooks()["PreToolUse"][0]
     assert (matcher.matcher, matcher.on_failure, matcher.timeout) == (None, "block", gates.HOLD_S)
     assert gates.HOLD_S * 1000 < 2**31
 
 
 @pytest.mark.req("A-7")
-def test_no_sdk_is_loaded_before_an_agent_of_its_kind_opens() -> None:
+def test_the_sdk_is_loaded_only_when_an_agent_of_its_kind_opens() -> None:
     code = (
         "import sys, interlock.app.runner, interlock.agents.registry as r\n"
         "from interlock.ports.agent import AgentSpec\n"
@@ -132,7 +132,7 @@ def test_no_sdk_is_loaded_before_an_agent_of_its_kind_opens() -> None:
 
 
 @pytest.mark.req("C-8")
-async def test_a_choice_may_be_named_by_its_number() -> None:
+async def test_a_choice_may_be_given_by_number() -> None:
     options = [{"label": "left", "description": "a"}, {"label": "right", "description": "b"}]
     asks: dict[str, Any] = {"questions": [
         {"question": "Which?", "options": options, "multiSelect": False},

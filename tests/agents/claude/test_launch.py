@@ -36,20 +36,20 @@ def kept(home: Path, name: str) -> None:
 
 @pytest.mark.req("H-10")
 @pytest.mark.parametrize("word", sorted(OPENS_GATES))
-def test_a_word_that_would_open_a_gate_is_refused_with_or_without_a_value(word: str, tmp_path: Path) -> None:
+def test_an_argument_that_opens_a_gate_is_refused_with_or_without_a_value(word: str, tmp_path: Path) -> None:
     for written in (word, f"{word}=x"):
         with pytest.raises(AgentStartFailed, match="bypass Interlock"):
             started(tmp_path, written)
 
 
-def test_the_program_of_the_config_comes_before_the_bundled_one(tmp_path: Path) -> None:
+def test_the_configured_program_takes_precedence_over_the_bundled_one(tmp_path: Path) -> None:
     assert started(tmp_path).argv[0] == "claude"
     (tmp_path / "bundled").touch()
     assert started(tmp_path).argv[0] == str(tmp_path / "bundled")
     assert started(tmp_path, command="/opt/claude").argv[0] == "/opt/claude"
 
 
-def test_a_conversation_is_resumed_only_if_it_is_there_and_a_used_id_is_not_used_again(tmp_path: Path) -> None:
+def test_only_an_existing_conversation_is_resumed_and_a_used_id_is_not_reused(tmp_path: Path) -> None:
     assert "--session-id=own" in started(tmp_path, resume=True).argv
     kept(tmp_path, "own")
     assert "--resume=own" in started(tmp_path, resume=True).argv
@@ -61,7 +61,7 @@ def test_a_conversation_is_resumed_only_if_it_is_there_and_a_used_id_is_not_used
 
 
 @pytest.mark.req("A-1")
-def test_values_for_servers_are_in_the_environment_and_only_their_names_among_the_words(tmp_path: Path) -> None:
+def test_server_secrets_are_in_the_environment_and_only_their_names_in_the_arguments(tmp_path: Path) -> None:
     servers = (McpServer(name="a", command="run", args=("x",), env={"TOKEN": "secret-1"}),
                McpServer(name="b", url="https://b.example", headers={"Authorization": "secret-2"}))
     found = started(tmp_path, servers=servers)

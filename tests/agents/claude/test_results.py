@@ -28,7 +28,7 @@ def result(**fields: Any) -> Any:
     "Bash: a"),
     ({"command": 7}, "Bash"), ({}, "Bash"),
 ])
-def test_a_title_is_the_tool_and_what_it_is_pointed_at(tool_input: dict[str, Any], title: str) -> None:
+def test_a_title_is_the_tool_and_its_target(tool_input: dict[str, Any], title: str) -> None:
     assert results.title_of("Bash", tool_input) == title
 
 
@@ -57,7 +57,7 @@ def test_a_result_has_its_type_and_its_output(name: str, content: Any, structure
 
 @pytest.mark.parametrize(("content", "text"), [
     ("a", "a"), ([{"text": "a"}, {"text": 7}, "odd", {"text": "b"}], "a\nb"), (7, "")])
-def test_the_text_of_a_content(content: Any, text: str) -> None:
+def test_the_text_of_a_content_is_read(content: Any, text: str) -> None:
     assert results.text_of(content) == text
 
 
@@ -68,13 +68,13 @@ def test_the_text_of_a_content(content: Any, text: str) -> None:
     ({"subtype": "error_during_execution"}, "error", Code.UPSTREAM_ERROR), ({"is_error": True}, "error",
     Code.UPSTREAM_ERROR),
 ])
-def test_how_a_turn_ended(fields: dict[str, Any], stop: str, code: Code | None) -> None:
+def test_the_result_gives_the_reason_of_the_turns_end(fields: dict[str, Any], stop: str, code: Code | None) -> None:
     outcome = results.answered(result(**fields), NONE)
     assert outcome.stop_reason == stop
     assert (outcome.error and outcome.error[0]) == code
 
 
-def test_a_refusal_is_said_and_an_error_is_in_its_own_words() -> None:
+def test_a_refusal_is_reported_and_an_error_keeps_its_message() -> None:
     refused = results.answered(result(stop_reason="refusal"), NONE)
     assert refused.notice == ("AgentRefused", "The agent refused to continue with this prompt.")
     failed = results.answered(result(is_error=True, result="x" * 10_000), NONE)
@@ -84,23 +84,23 @@ def test_a_refusal_is_said_and_an_error_is_in_its_own_words() -> None:
 @pytest.mark.req("A-2")
 @pytest.mark.parametrize(("code", "stop", "unanswered"), [
     (0, "end_turn", True), (1, "error", False), (None, "error", False)])
-def test_a_program_that_ended_in_mid_turn(code: int | None, stop: str, unanswered: bool) -> None:
+def test_a_program_that_ended_in_mid_turn_is_an_error(code: int | None, stop: str, unanswered: bool) -> None:
     outcome = results.died(ProcessExit(code, None if code is not None else 9))
     assert (outcome.stop_reason, outcome.unanswered) == (stop, unanswered)
 
 
 @pytest.mark.req("T-2")
-def test_tokens_are_the_turns_own_and_the_cost_is_what_the_conversation_grew_by() -> None:
-    told = result(total_cost_usd=1.5, usage={"input_tokens": 3, "output_tokens": 4, "cache_read_input_tokens": 5,
-                                             "output_tokens_details": {"thinking_tokens": 2}},
-                  model_usage={"m": {"contextWindow": 200_000}})
-    usage = results.usage_of(told, 1.0, 77, "m")
+def test_tokens_are_the_turns_own_and_the_cost_is_the_growth_of_the_total() -> None:
+    ended = result(total_cost_usd=1.5, usage={"input_tokens": 3, "output_tokens": 4, "cache_read_input_tokens": 5,
+                                              "output_tokens_details": {"thinking_tokens": 2}},
+                   model_usage={"m": {"contextWindow": 200_000}})
+    usage = results.usage_of(ended, 1.0, 77, "m")
     assert (usage.input_tokens, usage.output_tokens) == (3, 4)
     assert (usage.cache_read_tokens, usage.cache_write_tokens) == (5, None)
     assert (usage.thinking_tokens, usage.cost_usd, usage.context_capacity, usage.context_used) == (2, 0.5, 200_000, 77)
 
 
-def test_figures_that_are_not_stated_are_unknown_and_no_cost_is_negative() -> None:
+def test_missing_figures_are_unknown_and_no_cost_is_negative() -> None:
     assert results.usage_of(result(), 1.0, None, None).cost_usd is None
     assert results.usage_of(result(total_cost_usd=0.5), 1.0, None, "m").cost_usd == 0.0
     assert results.usage_of(result(usage={"output_tokens_details": "odd"}), 0.0, None, None).thinking_tokens is None

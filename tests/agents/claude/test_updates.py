@@ -20,48 +20,48 @@ pytestmark = [pytest.mark.anyio, pytest.mark.needs("claude-sdk")]
 
 
 class Ear:
-    """A scribe that keeps what it hears, as one tuple a call."""
+    """A turn writer that records its calls as tuples."""
 
     def __init__(self) -> None:
-        self.heard: list[tuple[Any, ...]] = []
+        self.reports: list[tuple[Any, ...]] = []
 
     async def text(self, text: str) -> None:
-        self.heard.append(("text", text))
+        self.reports.append(("text", text))
 
     async def end_block(self) -> None:
         return
 
     async def thinking(self, text: str) -> None:
-        self.heard.append(("thinking", text))
+        self.reports.append(("thinking", text))
 
     async def tool_request(self, invocation_id: str, tool_name: str, input_json: bytes, title: str | None = None,
                            parent_invocation_id: str | None = None, kind: str | None = None) -> None:
-        self.heard.append(("request", invocation_id, tool_name, msgspec.json.decode(input_json), title,
-                           parent_invocation_id, kind))
+        self.reports.append(("request", invocation_id, tool_name, msgspec.json.decode(input_json), title,
+                             parent_invocation_id, kind))
 
     async def tool_runs(self, invocation_id: str, input_json: bytes, *, printed: bool = False) -> None:
         pass
 
     async def tool_output(self, invocation_id: str, channel: str, text: str) -> None:
-        self.heard.append(("output", invocation_id, channel, text))
+        self.reports.append(("output", invocation_id, channel, text))
 
     async def tool_result(self, invocation_id: str, status: str, output_type: str, output: Any) -> None:
-        self.heard.append(("result", invocation_id, status, output_type, output))
+        self.reports.append(("result", invocation_id, status, output_type, output))
 
     async def ask(self, question: AgentQuestion) -> InteractionAnswer:
         raise AssertionError(question)
 
     async def usage(self, usage: TurnUsage) -> None:
-        self.heard.append(("usage", usage.input_tokens, usage.output_tokens))
+        self.reports.append(("usage", usage.input_tokens, usage.output_tokens))
 
     async def progress(self, percent: float) -> None:
-        self.heard.append(("progress", percent))
+        self.reports.append(("progress", percent))
 
     async def plan(self, steps: Sequence[PlanStep]) -> None:
-        self.heard.append(("plan", [(step.content, step.status) for step in steps]))
+        self.reports.append(("plan", [(step.content, step.status) for step in steps]))
 
     async def file(self, file: GivenFile, invocation_id: str | None = None) -> None:
-        self.heard.append(("file", *file, invocation_id))
+        self.reports.append(("file", *file, invocation_id))
 
     async def warn(self, code: str, message: str) -> None:
         raise AssertionError((code, message))
@@ -85,51 +85,51 @@ def assistant(*blocks: Any, message_id: str = "m1", parent: str | None = None, e
                                 error=error)
 
 
-async def hear(*messages: Any) -> list[tuple[Any, ...]]:
+async def reports_of(*messages: Any) -> list[tuple[Any, ...]]:
     updates, ear = hearing.ClaudeUpdates(None), Ear()
     updates.begin(ear)
     for message in messages:
         await updates.take(message)
-    return ear.heard
+    return ear.reports
 
 
 @pytest.mark.req("A-7", "E-4")
-async def test_what_was_streamed_is_not_told_again_and_what_was_not_is_told() -> None:
-    heard = await hear(
+async def test_streamed_text_is_not_repeated_and_missing_text_is_added() -> None:
+    reported = await reports_of(
         start("m1"), delta(type="thinking_delta", thinking="hm"), delta(type="text_delta", text="one "),
         delta(type="text_delta", text="two"),
         assistant(sdk.ThinkingBlock(thinking="hm", signature=""), sdk.TextBlock(text="one two")),
         assistant(sdk.ThinkingBlock(thinking="so", signature=""), sdk.TextBlock(text="three"), message_id="m2"),
         assistant(sdk.TextBlock(text="API Error: 500"), message_id="m3", error="server_error"),
     )
-    assert heard == [("thinking", "hm"), ("text", "one "), ("text", "two"), ("thinking", "so"), ("text", "three")]
+    assert reported == [("thinking", "hm"), ("text", "one "), ("text", "two"), ("thinking", "so"), ("text", "three")]
 
 
 @pytest.mark.req("T-2", "P-7")
-async def test_each_messages_own_figures_add_up_to_the_turns_so_far() -> None:
-    heard = await hear(
+async def test_figures_of_each_message_add_up_to_the_turn() -> None:
+    reported = await reports_of(
         start("m1"), piece({"type": "message_delta", "delta": {}, "usage": {"output_tokens": 40}}),
         start("m2", "t1"), piece({"type": "message_delta", "usage": {"output_tokens": "many"}}, "t1"),
         start("m3"), piece({"type": "message_delta", "usage": {"input_tokens": 9, "output_tokens": 60}}),
     )
-    assert heard == [("usage", 7, 40), ("usage", 14, 41), ("usage", 23, 101)]
+    assert reported == [("usage", 7, 40), ("usage", 14, 41), ("usage", 23, 101)]
 
 
 @pytest.mark.req("S-5")
-async def test_its_list_of_what_is_to_do_tells_how_far_it_is() -> None:
+async def test_the_todo_list_reports_progress() -> None:
     def todos(given: Any, parent: str | None = None) -> sdk.AssistantMessage:
         return assistant(sdk.ToolUseBlock(id=f"t{id(given)}", name="TodoWrite", input={"todos": given}), parent=parent)
 
     done, open_ = {"content": "a", "status": "completed"}, {"content": "b", "status": "in_progress"}
-    told = await hear(todos([open_, open_]), todos([done, open_, open_, 7]), todos([done, done]), todos("none"),
-                      todos([]), todos([done, open_], parent="t1"))
-    assert [heard[1] for heard in told if heard[0] == "progress"] == [0, 100 / 3, 100]
+    reports = await reports_of(todos([open_, open_]), todos([done, open_, open_, 7]), todos([done, done]),
+                               todos("none"), todos([]), todos([done, open_], parent="t1"))
+    assert [reported[1] for reported in reports if reported[0] == "progress"] == [0, 100 / 3, 100]
 
 
 @pytest.mark.req("A-7")
-async def test_a_subagents_calls_name_their_parent_and_its_words_are_the_parents_output() -> None:
+async def test_a_subagents_calls_name_their_parent_and_its_text_is_the_parents_output() -> None:
     task = {"description": "look", "prompt": "look around", "subagent_type": "Explore"}
-    heard = await hear(
+    reported = await reports_of(
         assistant(sdk.ToolUseBlock(id="t1", name="Task", input=task)),
         start("m2", "t1"), delta("t1", type="text_delta", text="I look."),
         assistant(sdk.TextBlock(text="I look."), sdk.ToolUseBlock(id="t2", name="Grep", input={"pattern": "x"}),
@@ -138,7 +138,7 @@ async def test_a_subagents_calls_name_their_parent_and_its_words_are_the_parents
                         tool_use_result={"mode": "files_with_matches", "filenames": ["a.py"]}),
         sdk.UserMessage(content=[sdk.ToolResultBlock(tool_use_id="t1", content=[{"type": "text", "text": "found"}])]),
     )
-    assert heard == [
+    assert reported == [
         ("request", "t1", "Task", task, "Task: look", None, None),
         ("output", "t1", "agent", "I look."),
         ("request", "t2", "Grep", {"pattern": "x"}, "Grep: x", "t1", "search"),
@@ -148,17 +148,17 @@ async def test_a_subagents_calls_name_their_parent_and_its_words_are_the_parents
 
 
 @pytest.mark.req("A-5")
-async def test_a_no_is_told_in_the_words_of_whoever_said_it() -> None:
-    heard = await hear(
+async def test_a_denial_is_reported_with_the_text_of_the_denier() -> None:
+    reported = await reports_of(
         assistant(sdk.ToolUseBlock(id="t1", name="Bash", input={"command": "ls"})),
         sdk.UserMessage(content=[sdk.ToolResultBlock("t1", "PreToolUse:Bash hook error: Not today.", is_error=True)],
                         tool_use_result="Error: Not today."),
     )
-    assert heard[-1] == ("result", "t1", "error", "text", "Not today.")
+    assert reported[-1] == ("result", "t1", "error", "text", "Not today.")
 
 
 @pytest.mark.req("A-7")
-def test_outputs_by_tool() -> None:
+def test_outputs_depend_on_the_tool() -> None:
     edit = {"filePath": "/w/a", "oldString": "x", "newString": "y", "originalFile": "axb", "structuredPatch": []}
     write = {"filePath": "/w/b", "content": "new", "originalFile": None, "structuredPatch": []}
     for name, content, structured, expected in [
@@ -178,16 +178,16 @@ def test_outputs_by_tool() -> None:
 
 
 @pytest.mark.req("A-7")
-def test_titles_name_what_a_tool_is_pointed_at() -> None:
+def test_titles_name_the_target_of_a_tool() -> None:
     assert results.title_of("Read", {"file_path": "/w/a"}) == "Read: /w/a"
     assert results.title_of("mcp__x__y", {"n": 1}) == "mcp__x__y"
 
 
 @pytest.mark.req("T-6")
-@pytest.mark.parametrize(("told", "requested", "trigger"), [
+@pytest.mark.parametrize(("summary", "requested", "trigger"), [
     ("auto", False, "auto"), ("manual", False, "manual"), ("manual", True, "requested"),
 ])  # fmt: skip
-async def test_a_compaction_is_reported_with_its_summary(told: str, requested: bool, trigger: str) -> None:
+async def test_a_compaction_is_reported_with_its_summary(summary: str, requested: bool, trigger: str) -> None:
     relayed: list[Any] = []
 
     async def relay(kind: str, payload: Any, metadata: dict[str, Any]) -> None:
@@ -196,7 +196,7 @@ async def test_a_compaction_is_reported_with_its_summary(told: str, requested: b
     updates = hearing.ClaudeUpdates(relay)
     if requested:
         updates.request_compaction()
-    metadata = {"trigger": told, "pre_tokens": 171, "post_tokens": 20}
+    metadata = {"trigger": summary, "pre_tokens": 171, "post_tokens": 20}
     await updates.take(sdk.SystemMessage(subtype="compact_boundary", data={"compact_metadata": metadata}))
     await updates.take(sdk.UserMessage(content="In short: nothing."))
     await updates.take(sdk.UserMessage(content="<local-command-stdout>Compacted</local-command-stdout>"))
@@ -208,8 +208,8 @@ async def test_a_compaction_is_reported_with_its_summary(told: str, requested: b
 
 
 def result(**fields: Any) -> sdk.ResultMessage:
-    told: dict[str, Any] = {"subtype": "success", "is_error": False, "stop_reason": "end_turn", **fields}
-    return sdk.ResultMessage(duration_ms=1, duration_api_ms=1, num_turns=1, session_id="s", **told)
+    summary: dict[str, Any] = {"subtype": "success", "is_error": False, "stop_reason": "end_turn", **fields}
+    return sdk.ResultMessage(duration_ms=1, duration_api_ms=1, num_turns=1, session_id="s", **summary)
 
 
 @pytest.mark.req("A-7")
@@ -220,23 +220,23 @@ def result(**fields: Any) -> sdk.ResultMessage:
     ({"is_error": True, "result": "API Error: 500 x"}, "error", "API Error: 500 x"),
     ({"subtype": "error_during_execution", "errors": ["a", "b"]}, "error", "a; b"),
 ])  # fmt: skip
-def test_how_a_turn_ends(fields: dict[str, Any], stop: str, error: str | None) -> None:
+def test_a_turns_end_has_its_reason(fields: dict[str, Any], stop: str, error: str | None) -> None:
     outcome = results.answered(result(**fields), TurnUsage())
     assert outcome.stop_reason == stop
     assert outcome.error == (None if error is None else ("UPSTREAM_ERROR", error))
 
 
 @pytest.mark.req("A-7")
-def test_a_refusal_is_noticed() -> None:
+def test_a_refusal_is_reported() -> None:
     assert results.answered(result(stop_reason="refusal"), TurnUsage()).notice is not None
 
 
 @pytest.mark.req("A-7", "T-2")
-def test_the_cost_of_a_turn_is_what_the_conversation_cost_more() -> None:
-    told = results.usage_of(
+def test_the_cost_of_a_turn_is_the_increase_of_the_conversations_cost() -> None:
+    summary = results.usage_of(
         result(total_cost_usd=0.5, model_usage={"m": {"contextWindow": 1000}}, usage={
             "input_tokens": 1, "output_tokens": 2, "cache_read_input_tokens": 3, "cache_creation_input_tokens": 4,
             "output_tokens_details": {"thinking_tokens": 5}}),
         0.2, 10, "m",
     )  # fmt: skip
-    assert told == TurnUsage(1, 2, 3, 4, 5, pytest.approx(0.3), 1000, 10)
+    assert summary == TurnUsage(1, 2, 3, 4, 5, pytest.approx(0.3), 1000, 10)

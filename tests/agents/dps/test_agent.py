@@ -1,4 +1,4 @@
-"""Agents that speak the protocol themselves: mapped, checked, and refused with the line's number (A-7)."""
+"""Agents that use the protocol themselves: mapped, checked, and refused with the line's number (A-7)."""
 
 from __future__ import annotations
 
@@ -30,35 +30,35 @@ def codes(scene: Stage) -> list[str]:
 
 # --- its start ---
 @pytest.mark.req("A-6", "A-7")
-async def test_what_it_says_of_itself_is_reported(tmp_path: Path) -> None:
+async def test_the_agents_description_of_itself_is_reported(tmp_path: Path) -> None:
     async with stage(tmp_path, words()) as scene:
         await scene.open("dps")
-        told = (await scene.next("session.capabilities")).payload
-        assert (told.agent.name, told.agent.version, told.agent.model) == ("Words", "1", "none")
-        assert told.features["permission"] == "asks"
-        assert told.features["context_compaction"] is True
-        assert told.features["pause"] == "signal"
+        report = (await scene.next("session.capabilities")).payload
+        assert (report.agent.name, report.agent.version, report.agent.model) == ("Words", "1", "none")
+        assert report.features["permission"] == "asks"
+        assert report.features["context_compaction"] is True
+        assert report.features["pause"] == "signal"
 
 
 @pytest.mark.req("A-10", "W-2")
-@pytest.mark.parametrize(("start", "said"), [
+@pytest.mark.parametrize(("start", "sentence"), [
     ("die", "exit code 3).\nno key"), ("never", "adapter `exec`"), ("odd", "pause"), ("version", "'rawp-dps-9.0'"),
     ("refuse", "log in first"),
 ])
-async def test_an_agent_that_does_not_fit_is_not_started(start: str, said: str, tmp_path: Path) -> None:
+async def test_an_incompatible_agent_is_not_started(start: str, sentence: str, tmp_path: Path) -> None:
     async with stage(tmp_path, words(start)) as scene:
         await scene.open("dps")
         error = (await scene.next("session.error")).payload
         assert (error.error_code, error.fatal) == ("AGENT_START_FAILED", True)
-        assert said in error.message
+        assert sentence in error.message
         await scene.next("session.closed")
 
 
-# --- what it says ---
+# --- its messages ---
 
 
 @pytest.mark.req("E-4")
-def test_a_span_takes_nothing_back() -> None:
+def test_a_span_never_removes_text() -> None:
     span = BlockSpan()
     assert span.grow(0, "añb") == "añb"
     assert span.grow(1, "ñbc") == "c"
@@ -73,7 +73,7 @@ def test_a_span_takes_nothing_back() -> None:
 
 @pytest.mark.req("E-1", "A-8")
 @pytest.mark.parametrize(("word", "kept"), [("hole", "abc"), ("contradict", "abc")])
-async def test_text_that_cannot_be_meant_is_refused(word: str, kept: str, tmp_path: Path) -> None:
+async def test_inconsistent_text_is_refused(word: str, kept: str, tmp_path: Path) -> None:
     async with stage(tmp_path, words()) as scene:
         await scene.open("dps")
         assert (await scene.turn(word)).payload.stop_reason == "end_turn"
@@ -82,7 +82,7 @@ async def test_text_that_cannot_be_meant_is_refused(word: str, kept: str, tmp_pa
 
 
 @pytest.mark.req("E-1")
-async def test_what_nobody_knows_is_relayed(tmp_path: Path) -> None:
+async def test_unknown_events_are_relayed(tmp_path: Path) -> None:
     async with stage(tmp_path, words()) as scene:
         await scene.open("dps")
         await scene.turn("text:a vendor text:b")
@@ -95,7 +95,7 @@ async def test_what_nobody_knows_is_relayed(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("T-4")
-async def test_what_comes_after_the_turns_end_belongs_to_no_turn(tmp_path: Path) -> None:
+async def test_events_after_the_turns_end_belong_to_no_turn(tmp_path: Path) -> None:
     async with stage(tmp_path, words()) as scene:
         await scene.open("dps")
         await scene.turn("text:early after")
@@ -111,7 +111,7 @@ async def test_what_comes_after_the_turns_end_belongs_to_no_turn(tmp_path: Path)
 
 
 @pytest.mark.req("T-1", "T-2", "D-7")
-async def test_a_query_goes_on_after_tool_use_in_a_turn_of_its_own(tmp_path: Path) -> None:
+async def test_a_query_continues_after_tool_use_in_a_new_turn(tmp_path: Path) -> None:
     async with stage(tmp_path, words()) as scene:
         await scene.open("dps")
         assert (await scene.turn("text:first stop:tool_use")).payload.stop_reason == "tool_use"
@@ -127,7 +127,7 @@ async def test_a_query_goes_on_after_tool_use_in_a_turn_of_its_own(tmp_path: Pat
 
 
 @pytest.mark.req("A-4", "T-1")
-async def test_a_cancel_names_its_own_turn_and_is_honoured(tmp_path: Path) -> None:
+async def test_a_cancel_names_its_turn_and_is_obeyed(tmp_path: Path) -> None:
     async with stage(tmp_path, words(), timeouts=QUICK._replace(cancel_s=20)) as scene:
         await scene.open("dps")
         await scene.prompt("text:so wait")
@@ -138,7 +138,7 @@ async def test_a_cancel_names_its_own_turn_and_is_honoured(tmp_path: Path) -> No
 
 
 @pytest.mark.req("A-2", "C-8")
-async def test_an_end_with_0_in_mid_turn_is_no_answer(tmp_path: Path) -> None:
+async def test_an_exit_with_0_in_mid_turn_is_a_failure(tmp_path: Path) -> None:
     async with stage(tmp_path, words()) as scene:
         await scene.open("dps")
         end = await scene.turn("text:so exit:0")
@@ -147,7 +147,7 @@ async def test_an_end_with_0_in_mid_turn_is_no_answer(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("A-6")
-async def test_an_agent_that_pauses_by_itself_is_told_to(tmp_path: Path) -> None:
+async def test_an_agent_that_can_pause_receives_a_pause(tmp_path: Path) -> None:
     async with stage(tmp_path, words("boundary")) as scene:
         await scene.open("dps")
         await scene.prompt("pause text:resumed")
@@ -162,23 +162,23 @@ async def test_an_agent_that_pauses_by_itself_is_told_to(tmp_path: Path) -> None
 # --- compaction and modes ---
 @pytest.mark.req("T-6")
 @pytest.mark.parametrize("trigger", ["auto", "manual"])
-async def test_a_compaction_of_its_own_is_reported(trigger: str, tmp_path: Path) -> None:
+async def test_an_automatic_compaction_is_reported(trigger: str, tmp_path: Path) -> None:
     async with stage(tmp_path, words()) as scene:
         await scene.open("dps")
         await scene.turn(f"compact:{trigger} compact:requested")
-        told, = [frame.payload for frame in scene.all("session.compacted")]
-        assert (told.trigger, told.previous_token_count, told.current_token_count) == (trigger, 900, 90)
-        assert told.preserved_elements == {"files_modified": ["a.txt"]}
+        report, = [frame.payload for frame in scene.all("session.compacted")]
+        assert (report.trigger, report.previous_token_count, report.current_token_count) == (trigger, 900, 90)
+        assert report.preserved_elements == {"files_modified": ["a.txt"]}
         assert codes(scene) == ["INVALID_FRAME"]
 
 
 @pytest.mark.req("T-6", "A-6", "W-2")
-async def test_a_compaction_that_was_asked_for_is_answered(tmp_path: Path) -> None:
+async def test_a_requested_compaction_is_answered(tmp_path: Path) -> None:
     async with stage(tmp_path, words()) as scene:
         await scene.open("dps")
         asked = await scene.send("control.session.compact", p.SessionCompact(request_id="r1"))
-        told = await scene.next("session.compacted")
-        assert (told.payload.trigger, told.metadata["in_reply_to"]) == ("requested", asked.message_id)
+        report = await scene.next("session.compacted")
+        assert (report.payload.trigger, report.metadata["in_reply_to"]) == ("requested", asked.message_id)
         states = [frame.payload.state for frame in scene.all("agent.state.changed")]
         assert "compacting" in states
         await scene.next("agent.state.changed")
@@ -196,7 +196,7 @@ async def test_a_compaction_that_was_asked_for_is_answered(tmp_path: Path) -> No
 
 
 @pytest.mark.req("T-1", "T-6", "A-4")
-async def test_nothing_else_is_begun_while_it_compacts_and_a_close_breaks_it_off(tmp_path: Path) -> None:
+async def test_nothing_else_starts_during_a_compaction_and_a_close_aborts_it(tmp_path: Path) -> None:
     async with stage(tmp_path, words(), timeouts=QUICK) as scene:
         await scene.open("dps")
         await scene.send("control.session.compact", p.SessionCompact(request_id="r1", instructions="hang"))
@@ -212,5 +212,5 @@ async def test_a_mode_is_switched(tmp_path: Path) -> None:
     async with stage(tmp_path, words()) as scene:
         await scene.open("dps")
         await scene.send("control.mode.switch", p.ModeSwitch(mode="plan"))
-        told = await scene.next("x-acme.mode")
-        assert msgspec.json.decode(told.payload) == {"mode": "plan"}
+        report = await scene.next("x-acme.mode")
+        assert msgspec.json.decode(report.payload) == {"mode": "plan"}

@@ -16,12 +16,12 @@ pytestmark = pytest.mark.req("A-6")
 
 def opened(resume: bool = False, name: str = "", version: str = DPS_VERSION, agent: p.AgentIdentity | None = None,
            **features: Any) -> Started:
-    told = p.Capabilities(dps_version=version, features={"permission": "asks", **features}, agent=agent)
-    return started(told, AgentStart(agent_id="mine", session_id="s", spec=AgentSpec(adapter="dps", name=name),
-                                    workspace="/w", environment={}, resume=resume))
+    capabilities = p.Capabilities(dps_version=version, features={"permission": "asks", **features}, agent=agent)
+    return started(capabilities, AgentStart(agent_id="mine", session_id="s", spec=AgentSpec(adapter="dps", name=name),
+                                            workspace="/w", environment={}, resume=resume))
 
 
-def test_what_an_agent_leaves_out_it_does_not_have() -> None:
+def test_a_missing_capability_counts_as_absent() -> None:
     features = opened().features
     assert (features.adapter_type, features.permission) == ("process", "asks")
     assert [features.images, features.questions, features.read_only] == [False] * 3
@@ -29,7 +29,7 @@ def test_what_an_agent_leaves_out_it_does_not_have() -> None:
 
 
 @pytest.mark.parametrize(("pause", "used"), [("boundary", "boundary"), ("signal", "signal"), ("none", "signal")])
-def test_an_agent_that_does_not_pause_by_itself_is_stopped_by_a_signal(pause: str, used: str) -> None:
+def test_an_agent_that_cannot_pause_itself_is_stopped_by_a_signal(pause: str, used: str) -> None:
     assert opened(pause=pause).features.pause == used
 
 
@@ -38,11 +38,13 @@ def test_an_agent_that_does_not_pause_by_itself_is_stopped_by_a_signal(pause: st
     "Own"),
     ("", p.AgentIdentity(agent_id="x", name=""), "mine"), ("", None, "mine"),
 ])
-def test_the_config_names_it_first_and_its_id_last(name: str, agent: p.AgentIdentity | None, shown: str) -> None:
+def test_the_configs_name_precedes_the_agents_own_and_its_id_comes_last(
+    name: str, agent: p.AgentIdentity | None, shown: str
+) -> None:
     assert opened(name=name, agent=agent).name == shown
 
 
-def test_a_conversation_is_taken_up_only_by_an_agent_that_says_so() -> None:
+def test_a_conversation_is_resumed_only_by_an_agent_that_declares_it() -> None:
     assert opened(resume=True, resume_session=True).resumed
     assert not opened(resume=True).resumed
     assert not opened(resume_session=True).resumed
@@ -55,14 +57,14 @@ def test_a_conversation_is_taken_up_only_by_an_agent_that_says_so() -> None:
     ({"permission": "never"}, "adapter `exec`"), ({"permission": "sometimes"}, "cannot be read"),
     ({"version": "x" * 9_999}, "x"),
 ])
-def test_what_cannot_work_together_is_one_sentence(fields: dict[str, Any], sentence: str) -> None:
+def test_incompatible_capabilities_give_one_sentence(fields: dict[str, Any], sentence: str) -> None:
     with pytest.raises(AgentStartFailed, match=sentence) as caught:
         opened(**fields)
     assert len(str(caught.value)) < 500
 
 
 @pytest.mark.req("A-8")
-def test_the_end_of_standard_error_stands_below_the_sentence() -> None:
+def test_the_end_of_standard_error_is_below_the_sentence() -> None:
     assert with_stderr("It ended.", "  \n") == "It ended."
     assert with_stderr("It ended.", "why\n") == "It ended.\nwhy"
     assert with_stderr("", "a" + "b" * STDERR_SHOWN_CHARS) == "\n" + "b" * STDERR_SHOWN_CHARS
@@ -70,5 +72,5 @@ def test_the_end_of_standard_error_stands_below_the_sentence() -> None:
 
 @pytest.mark.req("A-2")
 @pytest.mark.parametrize(("how", "words"), [(ProcessExit(3, None), "exit code 3"), (ProcessExit(None, 9), "signal 9")])
-def test_how_a_process_ended(how: ProcessExit, words: str) -> None:
+def test_the_exit_of_a_process_is_described(how: ProcessExit, words: str) -> None:
     assert ended(how) == words

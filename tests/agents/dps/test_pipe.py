@@ -1,4 +1,4 @@
-"""The pipe of an agent that speaks the protocol: what is not a frame is counted, and the session stays usable (A-8)."""
+"""The pipe of an agent that uses the protocol: what is not a frame is counted, and the session stays usable (A-8)."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ def codes(scene: Stage) -> list[str]:
 
 
 @pytest.mark.req("E-1", "T-4", "L-2")
-async def test_what_is_no_frame_is_told_with_its_path_and_counted(tmp_path: Path) -> None:
+async def test_a_line_that_is_not_a_frame_is_reported_with_its_path_and_counted(tmp_path: Path) -> None:
     async with stage(tmp_path, words()) as scene:
         await scene.open("dps")
         await scene.turn("garbage")
         assert scene.text() == "INVALID_FRAME $|INVALID_FRAME $|INVALID_FRAME $"
         await scene.turn("bad-frames")
-        told = scene.all("agent.text.done")[-1].payload.text.split("|")
-        assert told[0] == "INVALID_FRAME $.payload.offset"
-        assert told[1].startswith("UNKNOWN_TURN")
-        assert told[2:] == [
+        lines = scene.all("agent.text.done")[-1].payload.text.split("|")
+        assert lines[0] == "INVALID_FRAME $.payload.offset"
+        assert lines[1].startswith("UNKNOWN_TURN")
+        assert lines[2:] == [
             "INVALID_FRAME $.payload.stop_reason", "INVALID_FRAME $.type", "INVALID_FRAME $.type",
             "INVALID_FRAME $.seq", "INVALID_FRAME $.session_id", "FRAME_TOO_LARGE $",
         ]
@@ -43,7 +43,7 @@ async def test_what_is_no_frame_is_told_with_its_path_and_counted(tmp_path: Path
 
 @pytest.mark.req("E-1", "T-4")
 @pytest.mark.parametrize("seed", range(3))
-async def test_frames_with_a_byte_wrong_leave_the_session_usable(seed: int, tmp_path: Path) -> None:
+async def test_frames_with_a_wrong_byte_leave_the_session_usable(seed: int, tmp_path: Path) -> None:
     async with stage(tmp_path, words()) as scene:
         await scene.open("dps")
         assert (await scene.turn(f"noise:{seed}:1000")).payload.stop_reason == "end_turn"

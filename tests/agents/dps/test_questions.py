@@ -1,4 +1,4 @@
-"""Questions of an agent that speaks the protocol: each is answered once, and none about another input (A-5)."""
+"""Questions of an agent that uses the protocol: each is answered once, and none about another input (A-5)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def given(asked: Frame) -> Any:
 
 @pytest.mark.req("A-5", "P-2")
 @pytest.mark.parametrize("decision", ["allow", "deny"])
-async def test_a_tool_runs_after_a_yes_and_only_then(decision: Any, tmp_path: Path) -> None:
+async def test_a_tool_runs_only_after_a_grant(decision: Any, tmp_path: Path) -> None:
     async with stage(tmp_path, words()) as scene:
         await scene.open("dps")
         await scene.prompt("tool:out.txt")
@@ -44,7 +44,7 @@ async def test_a_tool_runs_after_a_yes_and_only_then(decision: Any, tmp_path: Pa
 
 
 @pytest.mark.req("A-5", "P-2")
-async def test_a_question_about_another_input_is_answered_no_and_never_shown(tmp_path: Path) -> None:
+async def test_a_question_about_another_input_is_denied_and_not_shown(tmp_path: Path) -> None:
     async with stage(tmp_path, words()) as scene:
         await scene.open("dps")
         await scene.turn("ask-other ask-unknown ask-question")
@@ -53,7 +53,7 @@ async def test_a_question_about_another_input_is_answered_no_and_never_shown(tmp
 
 
 @pytest.mark.req("A-5", "P-2")
-async def test_two_questions_under_one_id_are_both_denied(tmp_path: Path) -> None:
+async def test_two_questions_with_one_id_are_both_denied(tmp_path: Path) -> None:
     async with stage(tmp_path, words()) as scene:
         await scene.open("dps")
         await scene.turn("ask-twice")

@@ -12,21 +12,21 @@ from interlock.protocol.frames import InvalidFrame
 pytestmark = pytest.mark.req("E-4")
 
 
-def test_what_is_known_already_is_skipped() -> None:
+def test_known_text_is_skipped() -> None:
     span = BlockSpan()
     assert [span.grow(0, "abc"), span.grow(1, "bcd"), span.grow(0, "ab"), span.grow(4, "")] == ["abc", "d", "", ""]
     assert span.finish("abcdef") == "ef"
 
 
 @pytest.mark.parametrize("offset", [-1, 1, 2**60])
-def test_a_hole_is_refused_with_how_far_the_text_is(offset: int) -> None:
+def test_a_gap_is_refused_with_the_end_of_the_known_text(offset: int) -> None:
     with pytest.raises(InvalidFrame, match="0 code points") as caught:
         BlockSpan().grow(offset, "x")
     assert caught.value.path == "$.payload.offset"
 
 
 @pytest.mark.parametrize("text", ["ab", "abX", "Xbcd", ""])
-def test_a_whole_text_that_contradicts_its_pieces_is_refused(text: str) -> None:
+def test_a_full_text_that_contradicts_its_pieces_is_refused(text: str) -> None:
     span = BlockSpan()
     span.grow(0, "abc")
     with pytest.raises(InvalidFrame) as caught:
@@ -34,7 +34,7 @@ def test_a_whole_text_that_contradicts_its_pieces_is_refused(text: str) -> None:
     assert caught.value.path == "$.payload.text"
 
 
-def test_code_points_are_counted_and_halves_of_a_pair_are_no_fault() -> None:
+def test_code_points_are_counted_and_split_surrogates_accepted() -> None:
     span = BlockSpan()
     span.grow(0, "a\U0001f600")
     assert span.length == 2
@@ -43,7 +43,7 @@ def test_code_points_are_counted_and_halves_of_a_pair_are_no_fault() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_any_cut_with_any_overlap_gives_the_whole_text_once(seed: int) -> None:
+def test_any_overlapping_pieces_give_the_full_text_once(seed: int) -> None:
     dice, whole, span, shown = random.Random(seed), "한글 text\n" * 20, BlockSpan(), ""
     while span.length < len(whole) - 10:
         offset = dice.randint(0, span.length)

@@ -1,4 +1,4 @@
-"""Events of a turn by an agent that speaks the protocol: its blocks, calls, errors and end are the turn's (A-2)."""
+"""Events of a turn by an agent that uses the protocol: its blocks, calls, errors and end are the turn's (A-2)."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ def codes(scene: Stage) -> list[str]:
 
 
 @pytest.mark.req("E-4")
-@pytest.mark.parametrize(("said", "blocks"), [
+@pytest.mark.parametrize(("text", "blocks"), [
     ("text:A grow:B close text:C", ["AB", "C"]),
     ("done:A done:B", ["A", "B"]),
     ("text:A text:B grow:C", ["A", "BC"]),
     ("text:A think:why grow:B close text:C", ["A", "B", "C"]),
     ("text:A close close done:B text:C", ["A", "B", "C"]),
 ])
-async def test_each_of_its_blocks_is_a_block(said: str, blocks: list[str], tmp_path: Path) -> None:
+async def test_each_dps_block_becomes_a_block(text: str, blocks: list[str], tmp_path: Path) -> None:
     async with stage(tmp_path, words()) as scene:
         await scene.open("dps")
-        await scene.turn(said)
+        await scene.turn(text)
         done = scene.all("agent.text.done")
         assert [frame.payload.text for frame in done] == blocks
         assert len({frame.payload.block_id for frame in done}) == len(blocks)
@@ -42,7 +42,7 @@ async def test_each_of_its_blocks_is_a_block(said: str, blocks: list[str], tmp_p
 
 
 @pytest.mark.req("E-4", "E-5", "T-2")
-async def test_its_ids_offsets_and_figures_are_mapped(tmp_path: Path) -> None:
+async def test_dps_ids_offsets_and_figures_are_mapped(tmp_path: Path) -> None:
     async with stage(tmp_path, words()) as scene:
         await scene.open("dps")
         end = await scene.turn("think:why text:he close done:llo overlap usage")
@@ -77,7 +77,7 @@ async def test_tool_calls_are_streamed_nested_and_closed(tmp_path: Path) -> None
 
 @pytest.mark.req("T-1", "T-2", "T-3")
 @pytest.mark.parametrize("reason", ["end_turn", "max_tokens", "cancelled", "error", "awaiting_input"])
-async def test_its_stop_reason_is_the_turns(reason: str, tmp_path: Path) -> None:
+async def test_the_stop_reason_is_that_of_the_turn(reason: str, tmp_path: Path) -> None:
     async with stage(tmp_path, words()) as scene:
         await scene.open("dps")
         assert (await scene.turn(f"text:so stop:{reason}")).payload.stop_reason == reason
@@ -87,7 +87,7 @@ async def test_its_stop_reason_is_the_turns(reason: str, tmp_path: Path) -> None
 
 
 @pytest.mark.req("W-2", "T-5")
-async def test_its_errors_are_the_turns(tmp_path: Path) -> None:
+async def test_errors_are_errors_of_the_turn(tmp_path: Path) -> None:
     async with stage(tmp_path, words()) as scene:
         await scene.open("dps")
         await scene.turn("error:warning:SLOW error:error:CONTEXT_OVERFLOW stop:error")

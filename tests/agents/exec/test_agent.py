@@ -1,4 +1,4 @@
-"""A prompt among the arguments of a program: it is text there, whatever it begins with (A-3)."""
+"""A prompt among the arguments of a program: it is text, also if it begins with a hyphen (A-3)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PRINTS = "import argparse; a = argparse.ArgumentParser(); a.add_argument('-p', '
 @pytest.mark.req("A-3")
 @pytest.mark.parametrize("prompt", HYPHENS)
 @pytest.mark.parametrize("configured", [[], ["-p"], ["-p", "{prompt}"], ["{prompt}"], ["--", "{prompt}"]])
-def test_a_prompt_that_begins_with_a_hyphen_is_no_option(configured: list[str], prompt: str) -> None:
+def test_a_prompt_that_begins_with_a_hyphen_is_not_an_option(configured: list[str], prompt: str) -> None:
     arguments, on_input = command_line(configured, prompt)
     assert on_input == ""
     options, rest = getopt.gnu_getopt(arguments, "phx", ["version", "config="])
@@ -43,14 +43,14 @@ def test_a_prompt_that_begins_with_a_hyphen_can_be_the_value_of_an_option() -> N
 
 @pytest.mark.req("A-3")
 @pytest.mark.parametrize("prompt", ["say hi", "", "a --version", " -x", "ünï\n-x"])
-def test_every_other_prompt_is_handed_over_as_it_is(prompt: str) -> None:
+def test_every_other_prompt_is_passed_unchanged(prompt: str) -> None:
     assert command_line(["-p", "{prompt}"], prompt) == (["-p", prompt], "")
     assert command_line(["-p"], prompt) == (["-p", prompt], "")
 
 
 @pytest.mark.anyio
 @pytest.mark.req("A-3")
-async def test_a_programs_own_options_stay_out_of_a_prompts_reach(tmp_path: Path) -> None:
+async def test_a_prompt_cannot_reach_the_programs_own_options(tmp_path: Path) -> None:
     agents = {"print": AgentSpec(adapter="exec", command=sys.executable, args=["-I", "-S", "-c", PRINTS, "-p"])}
     async with stage(tmp_path, agents) as scene:
         await scene.open("print")
@@ -58,6 +58,6 @@ async def test_a_programs_own_options_stay_out_of_a_prompts_reach(tmp_path: Path
         assert scene.text().strip() == "--version"
 
 
-def test_codex_takes_no_word_of_a_prompt_for_a_subcommand() -> None:
+def test_codex_never_takes_a_prompt_for_a_subcommand() -> None:
     codex = next(one for one in KNOWN if one.agent_id == "codex")
     assert command_line(list(codex.args), "resume")[0] == ["exec", "--", "resume"]

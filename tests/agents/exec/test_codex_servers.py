@@ -28,7 +28,7 @@ def read(words: list[str]) -> dict[str, Any]:
     return tomllib.loads("\n".join(words[1::2])).get("mcp_servers", {})
 
 
-def test_a_program_and_an_address_are_settings_with_their_secrets_by_name() -> None:
+def test_servers_are_settings_with_their_secrets_by_name() -> None:
     words, variables = server_words((
         McpServer("files", "/usr/bin/mcp-files", ("/srv/a b", 'a "word" \\ 😀'),
                   Secrets({"FILES_TOKEN": "s1", "LEVEL": "2"})),
@@ -58,7 +58,7 @@ def test_a_variable_with_two_values_is_refused(first: dict[str, str], environmen
 
 
 @pytest.mark.anyio
-async def test_codex_gets_them_before_its_own_words_and_in_its_environment(tmp_path: Path) -> None:
+async def test_codex_gets_servers_before_its_own_arguments_and_in_its_environment(tmp_path: Path) -> None:
     codex = tmp_path / "codex"
     codex.write_text('#!/bin/sh\necho "token $FILES_TOKEN"\nfor word; do echo "[$word]"; done\n')
     codex.chmod(0o700)
@@ -74,7 +74,7 @@ async def test_codex_gets_them_before_its_own_words_and_in_its_environment(tmp_p
 
 
 @pytest.mark.anyio
-async def test_the_real_codex_calls_a_tool_of_such_a_server(tmp_path: Path, model_server: ModelServer) -> None:
+async def test_the_real_codex_calls_a_tool_of_a_configured_server(tmp_path: Path, model_server: ModelServer) -> None:
     spec = lab_agent("codex", tmp_path / "home", model_server)
     servers = {SERVER_NAME: McpSpec(command=sys.executable, args=[str(mcp_server.__file__), str(tmp_path)])}
     spec = msgspec.structs.replace(spec, args=["exec", "--skip-git-repo-check", "--", "{prompt}"], mcp=servers)

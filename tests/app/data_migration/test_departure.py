@@ -10,13 +10,13 @@ from interlock.backends.sqlite.ledger import LEDGER_NAME
 DATABASE = "postgresql://db.example/interlock"
 
 
-def test_a_directory_that_nothing_left_may_be_worked_on(tmp_path: Path) -> None:
+def test_a_directory_without_a_departure_may_be_used(tmp_path: Path) -> None:
     assert why_not_here(tmp_path) is None
     (tmp_path / LEDGER_NAME).touch()
     assert why_not_here(tmp_path) is None
 
 
-def test_a_ledger_that_has_moved_is_where_the_mark_says(tmp_path: Path) -> None:
+def test_a_moved_ledger_is_found_by_its_mark(tmp_path: Path) -> None:
     mark(tmp_path, DATABASE, "moved")
     sentence = why_not_here(tmp_path)
 
@@ -28,7 +28,7 @@ def test_a_ledger_that_has_moved_is_where_the_mark_says(tmp_path: Path) -> None:
     assert why_not_here(tmp_path) is None
 
 
-def test_a_move_that_did_not_finish_is_to_be_finished_or_undone(tmp_path: Path) -> None:
+def test_an_unfinished_move_must_be_finished_or_undone(tmp_path: Path) -> None:
     (tmp_path / LEDGER_NAME).touch()
     mark(tmp_path, DATABASE, "committing")
     sentence = why_not_here(tmp_path)
@@ -39,7 +39,7 @@ def test_a_move_that_did_not_finish_is_to_be_finished_or_undone(tmp_path: Path) 
     assert why_not_here(tmp_path) is None
 
 
-def test_a_damaged_mark_and_a_file_that_was_moved_before_there_were_marks_still_say_so(tmp_path: Path) -> None:
+def test_a_damaged_mark_and_an_old_moved_file_still_report_the_move(tmp_path: Path) -> None:
     (tmp_path / MARK_NAME).write_bytes(b"half")
     assert "moved to a database" in str(why_not_here(tmp_path))
     unmark(tmp_path)

@@ -172,7 +172,7 @@ def dump(path: Path) -> dict[str, list[Any]]:
 
 
 @pytest.mark.req("U-2", "X-3")
-async def test_there_and_back_it_is_the_same_ledger(state: Path, empty_database: str, tmp_path: Path) -> None:
+async def test_a_round_trip_gives_the_same_ledger(state: Path, empty_database: str, tmp_path: Path) -> None:
     before = dump(state / "ledger.db")
     assert all(before.values()), "a row of every table is moved here"
     moved = await move_into_postgres(state, empty_database, CLOCK)
@@ -193,7 +193,7 @@ async def test_there_and_back_it_is_the_same_ledger(state: Path, empty_database:
     found = await ledger.session("S1")
     assert found is not None
     assert found.workspace == "/w\0"
-    # What comes after goes on where it was.
+    # Later rows continue the numbers.
     assert (await ledger.commit(WriteBatch([Append("t1", "s/S1", "C", 6, b"5"), session("S3"),
                                             PutTranscript(line("y", "S3"))]))).numbers == [6]
     assert [one.session_id for one in await ledger.runner_sessions("r1", "t1")] == ["S1", "S2", "S3"]
@@ -223,7 +223,7 @@ async def test_there_and_back_it_is_the_same_ledger(state: Path, empty_database:
     assert not (back / "moving").exists()
 
 
-async def test_a_database_with_anything_in_it_is_refused(state: Path, empty_database: str) -> None:
+async def test_a_database_that_is_not_empty_is_refused(state: Path, empty_database: str) -> None:
     ledger = await open_in_postgres(PostgresSettings(empty_database), CLOCK)
     await ledger.commit(WriteBatch([Append("t1", "s/1", "C", 1, b"")]))
     await ledger.close()
@@ -233,7 +233,7 @@ async def test_a_database_with_anything_in_it_is_refused(state: Path, empty_data
     assert dump(state / "ledger.db") == before
 
 
-async def test_who_is_at_work_is_not_moved(state: Path, empty_database: str, tmp_path: Path) -> None:
+async def test_a_running_gateway_is_not_moved(state: Path, empty_database: str, tmp_path: Path) -> None:
     lock = lock_state(state)
     with pytest.raises(AlreadyRunning):
         await move_into_postgres(state, empty_database, CLOCK)
@@ -250,7 +250,7 @@ async def test_who_is_at_work_is_not_moved(state: Path, empty_database: str, tmp
         await move_into_files(tmp_path, empty_database, CLOCK)
 
 
-async def test_a_log_that_was_changed_is_not_moved(state: Path, empty_database: str) -> None:
+async def test_a_modified_log_is_not_moved(state: Path, empty_database: str) -> None:
     database = connect(state / "ledger.db")
     database.execute("DROP TRIGGER audit_never_updated")
     changed = "CAST(replace(CAST(body AS TEXT), 'enqueue', 'cancel') AS BLOB)"
@@ -263,7 +263,7 @@ async def test_a_log_that_was_changed_is_not_moved(state: Path, empty_database: 
     await connection.close()
 
 
-async def test_a_move_that_breaks_off_at_its_end_is_gone_on_with(
+async def test_a_move_that_breaks_off_at_its_end_is_continued(
     state: Path, empty_database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def breaks(*_: object) -> None:
@@ -292,7 +292,7 @@ async def test_a_move_that_breaks_off_at_its_end_is_gone_on_with(
     assert len(dump(back / "ledger.db")["audit"]) == 600
 
 
-async def test_a_directory_whose_ledger_is_in_a_database_begins_no_other(
+async def test_a_directory_with_its_ledger_in_a_database_starts_no_other(
     state: Path, empty_database: str, tmp_path: Path
 ) -> None:
     await move_into_postgres(state, empty_database, CLOCK)
@@ -312,7 +312,7 @@ async def test_a_directory_whose_ledger_is_in_a_database_begins_no_other(
     await (await open_stores(back, ClusterSection(), CLOCK)).close()
 
 
-async def test_while_a_move_may_have_been_committed_the_file_is_not_worked_on(
+async def test_while_a_move_may_be_committed_the_file_is_not_used(
     state: Path, empty_database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def breaks(*_: object) -> None:
@@ -329,14 +329,14 @@ async def test_while_a_move_may_have_been_committed_the_file_is_not_worked_on(
         await open_stores(state, ClusterSection(), CLOCK)
 
 
-async def test_where_there_is_nothing_nothing_is_moved(empty_database: str, tmp_path: Path) -> None:
+async def test_without_a_ledger_nothing_is_moved(empty_database: str, tmp_path: Path) -> None:
     with pytest.raises(MoveRefused, match="nothing to move"):
         await move_into_postgres(tmp_path, empty_database, CLOCK)
     with pytest.raises(MoveRefused, match="nothing to move"):
         await move_into_files(tmp_path, empty_database, CLOCK)
 
 
-def test_the_log_in_the_database_is_checked_by_itself(postgres: PostgresSettings) -> None:
+def test_the_log_in_the_database_is_verified_separately(postgres: PostgresSettings) -> None:
     with audit_rows(postgres) as rows:
         assert rows.tenants() == []
         assert list(rows.records("t1")) == []

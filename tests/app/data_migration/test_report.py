@@ -7,7 +7,7 @@ import pytest
 from interlock.app.data_migration.report import MoveRefused, compared
 
 
-def test_equal_counts_are_moved_whatever_else_the_target_has() -> None:
+def test_equal_counts_are_moved_whatever_else_the_target_contains() -> None:
     compared({"session": 3, "command": 0}, {"session": 3, "command": 0, "lane": 9})
 
 

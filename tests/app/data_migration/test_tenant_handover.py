@@ -69,7 +69,7 @@ async def pair(tmp_path: Path, empty_database: str, second_database: str) -> Pai
     return Pair(made)
 
 
-async def test_a_tenant_is_the_same_there_and_comes_back_with_what_it_did_meanwhile(pair: Pair) -> None:
+async def test_a_tenant_is_the_same_there_and_returns_with_its_new_work(pair: Pair) -> None:
     async with pair.clusters.ledger() as ledger:
         before = await seen(ledger)
         ours = await ledger.gateway_id()
@@ -106,7 +106,7 @@ async def test_a_tenant_is_the_same_there_and_comes_back_with_what_it_did_meanwh
 
 @pytest.mark.parametrize("moment", ["before", "after"])
 @pytest.mark.parametrize("step", ["commit_copy", "depart", "open_there"])
-async def test_a_move_that_is_killed_leaves_it_in_one_place_and_is_completed_by_the_next_call(
+async def test_a_killed_move_leaves_the_tenant_in_one_place_and_is_completed_by_the_next(
     pair: Pair, step: str, moment: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     do: Callable[..., Any] = getattr(tenant_handover, step)
@@ -132,7 +132,7 @@ async def test_a_move_that_is_killed_leaves_it_in_one_place_and_is_completed_by_
     await pair.clusters.check()
 
 
-async def test_a_move_that_fails_on_its_way_leaves_it_open_at_its_source(
+async def test_a_failed_move_leaves_the_tenant_open_at_its_source(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def fails(*_: Any) -> None:
@@ -148,7 +148,7 @@ async def test_a_move_that_fails_on_its_way_leaves_it_open_at_its_source(
     assert await pair.open_at() == [False, True]
 
 
-async def test_a_gateway_that_does_not_follow_ends_the_move(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_gateway_that_does_not_follow_aborts_the_move(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tenant_handover, "ACKNOWLEDGE_S", 0.2)
     assert pair.clusters.store is not None
     leases = await open_leases(read_settings(pair.clusters.store))
@@ -160,7 +160,7 @@ async def test_a_gateway_that_does_not_follow_ends_the_move(pair: Pair, monkeypa
     await leases.close()
 
 
-async def test_what_is_no_tenant_to_move_is_refused(pair: Pair) -> None:
+async def test_an_unknown_tenant_is_refused(pair: Pair) -> None:
     async with pair.clusters.ledger_there() as there:
         key = KeyRecord(key_sha256="h-acme", key_id="key_x", tenant_id="other", role="owner", principal=USER,
                         created_ms=1)
@@ -181,7 +181,7 @@ async def copying(pair: Pair) -> AsyncIterator[TenantCopy]:
         await source.close()
 
 
-async def test_a_later_pass_copies_what_has_changed_and_removes_what_is_gone(pair: Pair) -> None:
+async def test_a_later_pass_copies_changed_rows_and_removes_deleted_ones(pair: Pair) -> None:
     async with copying(pair) as copy, pair.clusters.ledger() as ledger:
         whole = await copy.run()
         assert await copy.run() < whole / 10
@@ -197,7 +197,7 @@ async def test_a_later_pass_copies_what_has_changed_and_removes_what_is_gone(pai
         assert await copy.run(last=True) < changed
 
 
-async def test_a_name_that_another_tenant_has_by_then_is_not_overwritten(pair: Pair) -> None:
+async def test_a_name_that_another_tenant_took_is_not_overwritten(pair: Pair) -> None:
     async with pair.clusters.ledger_there() as there:
         await there.commit(WriteBatch([Put(RunnerRecord(
             runner_id="builder", tenant_id="other", device_name="h", created_ms=1, token_sha256="t-builder",

@@ -198,7 +198,7 @@ class Clusters(NamedTuple):
             return await ledger.tenant("acme")
 
     async def check(self) -> None:
-        """Both audit logs verify with all their rows, and gateways go on signing them."""
+        """Both audit logs verify with all their rows, and gateways continue to sign them."""
         async with self.ledger() as ledger, self.ledger_there() as there:
             for state, one in ((self.source, ledger), (self.there, there)):
                 made = signer(state, one, await one.gateway_id())
@@ -253,7 +253,7 @@ async def seen(ledger: Any) -> dict[str, Any]:
 
 
 @pytest.mark.req("U-3", "H-5", "K-1", "X-3")
-async def test_a_tenant_is_the_same_at_its_destination_and_the_source_says_where_it_went(clusters: Clusters) -> None:
+async def test_a_tenant_is_the_same_at_its_destination_and_the_source_names_it(clusters: Clusters) -> None:
     async with clusters.ledger() as ledger:
         before = await seen(ledger)
     planned = await clusters.move(dry_run=True)
@@ -268,7 +268,7 @@ async def test_a_tenant_is_the_same_at_its_destination_and_the_source_says_where
         assert await lines.ids("S-acme", "shell", "acme") == {"a"}
         assert await lines.ids("S-stays", "shell", "stays") == set()
         assert await there.session("S-stays") is None
-        # It goes on: new numbers follow the moved ones.
+        # New numbers follow the moved ones.
         receipt = await there.commit(WriteBatch([Append("acme", "s/S-acme", "C", 5, b"5", "m5"), draft("acme")]))
         assert (receipt.numbers, receipt.audit_seqs) == ([6], [305])
     moved, opened = await clusters.tenant(), await clusters.tenant_there()
@@ -282,7 +282,7 @@ async def test_a_tenant_is_the_same_at_its_destination_and_the_source_says_where
 @pytest.mark.parametrize(("moment", "step"), [
     ("before", "mark_source"), ("before", "commit_copy"), ("before", "open_at_destination"),
     ("after", "open_at_destination")])
-async def test_a_move_that_is_killed_at_any_of_its_commits_is_completed_by_the_next_call(
+async def test_a_move_killed_at_any_commit_is_completed_by_the_next_call(
     clusters: Clusters, step: str, moment: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     do: Callable[..., Any] = getattr(tenant_move, step)
@@ -309,7 +309,7 @@ async def test_a_move_that_is_killed_at_any_of_its_commits_is_completed_by_the_n
     await clusters.check()
 
 
-async def test_what_cannot_be_moved_is_refused_in_one_sentence(clusters: Clusters) -> None:
+async def test_an_impossible_move_is_refused_with_one_sentence(clusters: Clusters) -> None:
     for name, sentence in (("stays", "is not suspended"), ("nobody", "There is no tenant nobody")):
         with pytest.raises(MoveRefused, match=sentence):
             await clusters.move(name)
@@ -327,7 +327,7 @@ async def test_what_cannot_be_moved_is_refused_in_one_sentence(clusters: Cluster
     assert not source.moved
 
 
-async def test_a_row_that_the_destination_has_under_the_same_name_stops_the_move(clusters: Clusters) -> None:
+async def test_a_row_with_a_name_taken_at_the_destination_stops_the_move(clusters: Clusters) -> None:
     async with clusters.ledger_there() as there:
         key = KeyRecord(key_sha256="h-acme", key_id="key_x", tenant_id="other", role="owner", principal=USER,
                         created_ms=1)
@@ -340,7 +340,7 @@ async def test_a_row_that_the_destination_has_under_the_same_name_stops_the_move
     assert not source.moved
 
 
-async def test_a_tenant_at_work_is_not_moved(clusters: Clusters) -> None:
+async def test_a_tenant_with_running_work_is_not_moved(clusters: Clusters) -> None:
     async with clusters.ledger() as ledger:
         found = await ledger.command("cmd-acme", "acme")
         assert found is not None
@@ -350,7 +350,7 @@ async def test_a_tenant_at_work_is_not_moved(clusters: Clusters) -> None:
         await clusters.move()
 
 
-async def test_a_source_at_work_is_not_moved_from(clusters: Clusters) -> None:
+async def test_a_running_source_is_not_moved_from(clusters: Clusters) -> None:
     if clusters.store is None:
         lock = lock_state(clusters.source)
         with pytest.raises(AlreadyRunning):
@@ -365,7 +365,7 @@ async def test_a_source_at_work_is_not_moved_from(clusters: Clusters) -> None:
 
 
 @pytest.mark.req("U-3")
-async def test_a_log_that_was_changed_is_not_moved(clusters: Clusters) -> None:
+async def test_a_modified_log_is_not_moved(clusters: Clusters) -> None:
     checkpoints = clusters.source / CHECKPOINTS_NAME / "acme.checkpoints"
     checkpoints.write_bytes(checkpoints.read_bytes().replace(b"304", b"303"))
     with pytest.raises(MoveRefused, match="does not verify"):

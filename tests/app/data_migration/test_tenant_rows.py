@@ -10,7 +10,7 @@ from interlock.app.data_migration.tenant_rows import NOT_MOVED_WITH_TENANT, TENA
 from interlock.backends.sqlite.connect import open_writer
 
 
-def test_all_tables_move_but_those_that_are_of_the_gateway() -> None:
+def test_all_tables_except_the_gateways_own_move() -> None:
     assert {table.name for table in TABLES} - {table.name for table in TENANT_TABLES} == NOT_MOVED_WITH_TENANT
 
 
@@ -25,7 +25,7 @@ def test_each_condition_fits_the_schema_and_takes_the_tenant_as_its_parameter(tm
 
 
 @pytest.mark.parametrize("table", TENANT_TABLES, ids=lambda table: table.name)
-def test_the_two_databases_differ_in_the_parameter_alone_but_for_events(table: object) -> None:
+def test_the_two_databases_differ_only_in_the_parameter_except_for_events(table: object) -> None:
     sqlite, postgres = where(table, "sqlite"), where(table, "postgres")  # type: ignore[arg-type]
 
     assert "{" not in sqlite + postgres
@@ -34,7 +34,7 @@ def test_the_two_databases_differ_in_the_parameter_alone_but_for_events(table: o
         assert postgres == sqlite.replace("?1", "$1::text")
 
 
-def test_a_condition_finds_the_tenants_own_sessions_streams_alone() -> None:
+def test_a_condition_finds_only_the_tenants_own_session_streams() -> None:
     database = apsw.Connection(":memory:")
     database.execute("CREATE TABLE session (session_id, tenant_id); CREATE TABLE command (id, tenant_id);"
                      "CREATE TABLE stream (id, name);"

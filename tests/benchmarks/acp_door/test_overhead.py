@@ -17,7 +17,7 @@ from benchmarks.acp_door.overhead import Reader, Report, Side, side_of, table
 pytestmark = [pytest.mark.anyio, pytest.mark.req("O-1", "O-3")]
 
 
-def test_the_agent_sends_as_many_pieces_as_it_is_asked_for_and_then_ends_the_prompt() -> None:
+def test_the_agent_sends_the_requested_pieces_and_then_ends_the_prompt() -> None:
     prompts = [{"jsonrpc": "2.0", "id": number, "method": "session/prompt",
                 "params": {"sessionId": "s", "prompt": [{"type": "text", "text": text}]}}
                for number, text in enumerate(("fast 3", "paced 1"))]
@@ -32,7 +32,7 @@ def test_the_agent_sends_as_many_pieces_as_it_is_asked_for_and_then_ends_the_pro
     assert [one.get("id") for one in messages] == [None, None, None, 0, None, 1]
 
 
-async def test_a_reader_takes_each_time_once_however_the_text_was_cut() -> None:
+async def test_a_reader_counts_each_time_once_at_any_cut() -> None:
     reader = Reader()
     reader.expect(0)
     text = f"@{time.monotonic_ns()}\n@{time.monotonic_ns()}\n"
@@ -43,7 +43,7 @@ async def test_a_reader_takes_each_time_once_however_the_text_was_cut() -> None:
     assert all(0 <= delay < 60_000 for delay in reader.delays)
 
 
-def test_a_way_stands_beside_the_agent_alone_round_by_round() -> None:
+def test_each_path_is_compared_with_the_bare_agent_round_by_round() -> None:
     side = side_of("interlock acp", [50.0, 90.0, 80.0], [100.0, 100.0, 100.0], [[3.0], [4.0], [9.0]],
                    [[1.0], [1.0], [2.0]])
     assert (side.pieces_per_s, side.of_direct, side.added_p50_ms) == (80.0, 0.8, 3.0)

@@ -9,7 +9,7 @@ from benchmarks.cluster import database_and_bus
 pytestmark = pytest.mark.long
 
 
-def test_each_figure_stands_beside_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_figure_is_shown_beside_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(database_and_bus, "HOPS", 5)
     monkeypatch.delenv("INTERLOCK_BENCH_DIR", raising=False)
     report = database_and_bus.run(0.3, database_and_bus.RunSize(kills=0, stops=0, frames=200))

@@ -9,7 +9,7 @@ from benchmarks.console.pages import Figure, Measured, table
 pytestmark = pytest.mark.req("J-3")
 
 
-def test_each_figure_stands_beside_its_limit_and_the_load_beside_all() -> None:
+def test_each_figure_is_shown_beside_its_limit_and_the_load_beside_all() -> None:
     shown = table(Measured([Figure("sessions: first screen", 312.4, "ms", 1_000),
                             Figure("sessions: elements in the document", 640, ""),
                             Figure("stream: characters lost", 0, "", 0)], 2.25))

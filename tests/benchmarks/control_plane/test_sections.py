@@ -18,7 +18,7 @@ KEY = "ilk_of_a_benchmark"
 
 
 @pytest.mark.anyio
-async def test_a_session_is_opened_and_given_more_to_do() -> None:
+async def test_a_session_is_opened_and_gets_more_commands() -> None:
     app, _ = await api(MemoryLedger(), KEY)
     headers = {"Authorization": f"Bearer {KEY}", "Content-Type": "application/json", "Idempotency-Key": "k" * 16}
     async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://127.0.0.1") as http:
@@ -31,7 +31,7 @@ async def test_a_session_is_opened_and_given_more_to_do() -> None:
 
 
 @pytest.mark.anyio
-async def test_the_floor_stores_what_a_gateway_stores_of_a_command() -> None:
+async def test_the_floor_stores_the_same_rows_as_a_gateway_for_a_command() -> None:
     ledger = MemoryLedger()
     app = stored(ledger, SystemClock())
     async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://127.0.0.1") as http:
@@ -48,11 +48,11 @@ async def test_the_floor_stores_what_a_gateway_stores_of_a_command() -> None:
 
 
 @pytest.mark.anyio
-async def test_every_viewer_of_the_hub_is_shown_all() -> None:
+async def test_every_viewer_of_the_hub_receives_every_event() -> None:
     assert await through_the_hub(frames=128) > 0
 
 
-def test_each_figure_says_whether_it_is_as_wanted() -> None:
+def test_each_figure_states_whether_it_is_within_its_limit() -> None:
     assert set(SECTIONS) == {"3", "4", "5", "6", "8", "11-audit", "11-commands", "11-sessions"}
     lines = [Line("4", "limit", 10, "/s", 1.0), Line("4", "ours", 4, "/s", 0.4, 0.3),
              Line("11", "grown", 9, "µs", 1.6, 1.5, at_most=True)]

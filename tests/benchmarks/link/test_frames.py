@@ -27,7 +27,7 @@ def measured() -> bytes:
 
 
 @pytest.mark.req("D-1", "S-1")
-def test_every_frame_sent_is_durable_and_seen_by_each_viewer(measured: bytes) -> None:
+def test_every_frame_is_durable_and_received_by_each_viewer(measured: bytes) -> None:
     report: dict[str, Any] = msgspec.json.decode(measured)
     assert [(whole["sessions"], whole["viewers"]) for whole in report["whole"]] == [(1, 4), (8, 32)]
     for whole in report["whole"]:
@@ -46,6 +46,6 @@ def test_the_table_names_the_path_its_parts_and_its_limits(measured: bytes) -> N
         assert row in table
 
 
-def test_the_limits_of_the_machine_are_measured_alone() -> None:
+def test_the_limits_of_the_host_are_measured_separately() -> None:
     found: dict[str, Any] = msgspec.json.decode(benchmark("limits", "--seconds", "0.2", "--json"))
     assert all(value > 0 for value in found.values())

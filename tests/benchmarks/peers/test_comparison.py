@@ -21,14 +21,14 @@ OURS = PeerResult("Interlock", "0.1.0", "REST", "", 2.0, 4, 1_000.0, 6.0, 250.0,
 OTHER = PeerResult("one", "1.2", "REST", "", 1.0, 1, 2_000.0, 1.0, 100.0, -0.1, 300, 300, 2, 2.0)
 
 
-def test_servers_stand_beside_ours_and_absent_ones_have_a_reason() -> None:
+def test_servers_are_shown_beside_ours_and_absent_ones_with_a_reason() -> None:
     shown = table(PeersReport([OURS, OTHER, PeerResult("two", missing="no `two` on PATH")], 3.0)).splitlines()
     assert shown[2] == "| Interlock 0.1.0 | 2.0 | 4 of 4 | 1,000 | 1.00 | 6.0 | 250 | 2.7 | 300, 0 | 1 |"
     assert shown[3] == "| one 1.2 | 1.0 | 1 of 4 | 2,000 | 2.00 | 1.0 | 100 | 0.0 | 300, 300 | 2 |"
     assert shown[-1] == "- two: no `two` on PATH"
 
 
-def test_a_page_gets_the_table_between_its_markers() -> None:
+def test_a_page_contains_the_table_between_its_markers() -> None:
     page = f"# Page\n{BEGIN}\nold\n{END}\nafter\n"
     once = shown_in(page, PeersReport([OURS], 3.0))
     assert "old" not in once
@@ -40,7 +40,7 @@ def test_a_page_gets_the_table_between_its_markers() -> None:
         shown_in("# Page\n", PeersReport([OURS], 3.0))
 
 
-def test_rounds_are_shown_by_their_medians_and_losses_by_the_worst() -> None:
+def test_rounds_are_summarized_by_medians_and_losses_by_the_worst() -> None:
     rounds = [PeerResult("one", readers=4, events_s=rate, lost=lost, of_ours=share)
               for rate, lost, share in ((10.0, 0, 0.1), (90.0, 300, 0.3), (20.0, 0, 0.2))]
     shown = middle_of([*rounds, PeerResult("one", missing="at its start: it ended")])
@@ -49,7 +49,7 @@ def test_rounds_are_shown_by_their_medians_and_losses_by_the_worst() -> None:
 
 
 @pytest.mark.parametrize("name", [kind.name for kind in PEERS if not kind.name.startswith("Interlock")])
-def test_each_server_that_is_absent_says_what_has_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_absent_server_is_named_with_its_package(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.delenv("ACP_SDK_MODULES", raising=False)
     (absent,) = run((name,), rounds=2).results
@@ -67,7 +67,7 @@ def test_a_server_that_is_not_installed_is_left_out_with_the_reason(monkeypatch:
     assert [one.missing for one in report.results] == ["no `opencode` on PATH; npm's opencode-ai has it"]
 
 
-def test_a_version_is_found_among_what_a_program_prints(tmp_path: Path) -> None:
+def test_a_version_is_found_in_the_output_of_a_program(tmp_path: Path) -> None:
     program = tmp_path / "one"
     program.write_text("#!/bin/sh\necho 'one 0.19.1 (built 2026-10-21T23:37:47Z)'\n")
     program.chmod(0o755)
@@ -95,17 +95,17 @@ async def _refused() -> None:
             await anext(events_of(f"http://127.0.0.1:{port}/event"))
 
 
-def test_a_stream_that_is_refused_is_an_error() -> None:
+def test_a_refused_stream_is_an_error() -> None:
     asyncio.run(_refused())
 
 
-def test_settings_are_written_into_a_home_of_its_own(tmp_path: Path) -> None:
+def test_settings_are_written_into_a_separate_home(tmp_path: Path) -> None:
     peer = OpencodePeer(Place(tmp_path / "home", 1, "http://127.0.0.1:2"))
     asyncio.run(peer.close())
     assert "http://127.0.0.1:2/v1" in (tmp_path / "home/.config/opencode/opencode.json").read_text()
 
 
-def test_the_graph_of_langgraph_lies_where_its_server_is_started(tmp_path: Path) -> None:
+def test_the_langgraph_graph_is_in_the_directory_of_its_server(tmp_path: Path) -> None:
     peer = LangGraphPeer(Place(tmp_path / "home", 1, "http://127.0.0.1:2"))
     asyncio.run(peer.close())
     named = json.loads((tmp_path / "home/workspace/langgraph.json").read_text())["graphs"]["agent"]
@@ -115,7 +115,7 @@ def test_the_graph_of_langgraph_lies_where_its_server_is_started(tmp_path: Path)
 
 
 @pytest.mark.long
-def test_ours_keeps_what_was_shown_and_asks_the_model_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_our_gateway_stores_the_shown_text_and_asks_the_model_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(comparison, "SESSIONS", 1)
     (ours,) = run(("Interlock",), events=500, rounds=1).results
     assert ours.missing == ""

@@ -12,7 +12,7 @@ from benchmarks.product.footprint import ProcessMemory, VerbTime, Weight, memory
 pytestmark = pytest.mark.req("Y-18")
 
 
-def test_memory_of_all_processes_is_summed_and_stands_beside_its_limit() -> None:
+def test_memory_of_all_processes_is_summed_and_compared_with_its_limit() -> None:
     weight = Weight([ProcessMemory("up", 30.25), ProcessMemory("gateway", 60.5)],
                     [VerbTime("interlock status", 0.31, 0.3)])
     assert weight.pss_mb == 90.75
@@ -22,7 +22,7 @@ def test_memory_of_all_processes_is_summed_and_stands_beside_its_limit() -> None
         "interlock status            0.31 s    0.30 s of processor time   at most 0.3 on a quiet machine"]
 
 
-def test_a_process_is_weighed_as_the_system_counts_it() -> None:
+def test_the_memory_of_a_process_is_the_systems_figure() -> None:
     if not os.path.exists("/proc/self/smaps_rollup"):
         pytest.skip("only Linux tells a process's share of memory")
     own = memory(os.getpid())

@@ -26,7 +26,7 @@ def trees(home: str, other: str = "") -> dict[Path, ast.Module]:
     ("judging", True), ("asking_people", False), ("row_sharing", True), ("archived", True),
     ("string", False), ("seed", False), ("lane", False), ("pending_ring", False),
 ])
-def test_a_module_that_is_named_by_what_it_does_is_a_gerund(name: str, gerund: bool) -> None:
+def test_a_module_named_by_an_activity_is_a_gerund(name: str, gerund: bool) -> None:
     assert structure.is_gerund(name) == gerund
 
 
@@ -67,7 +67,7 @@ REST, KEYS = "gateway/rest/app.py", "gateway/access/keys.py"
 LANES, SHELL = "engine/lanes/lanes.py", "engine/lanes/lane_shell.py"
 
 
-def test_a_move_is_a_call_into_another_room_and_coming_back_is_none() -> None:
+def test_a_move_is_a_call_into_another_package_and_a_return_is_none() -> None:
     entered = [Entry(REST, None), Entry(KEYS, REST), Entry(LANES, KEYS), Entry(SHELL, LANES), Entry(KEYS, REST)]
 
     path = path_trace.summary("a path", entered)
@@ -76,7 +76,7 @@ def test_a_move_is_a_call_into_another_room_and_coming_back_is_none() -> None:
     assert path.moved == ["gateway/access/keys.py > engine/lanes/lanes.py"]
 
 
-def test_calls_between_two_modules_one_after_the_other_are_one_move() -> None:
+def test_consecutive_calls_between_two_modules_are_one_move() -> None:
     again = [Entry(LANES, REST), Entry(KEYS, REST), Entry(LANES, REST)]
     between = [*again, Entry("protocol/clock.py", REST), Entry(LANES, REST)]
 
@@ -84,14 +84,14 @@ def test_calls_between_two_modules_one_after_the_other_are_one_move() -> None:
     assert path_trace.summary("a path", [Entry(REST, None), *between]).moves == 3
 
 
-def test_a_task_that_waited_is_handed_something_and_a_coroutine_that_goes_on_is_not() -> None:
+def test_a_waiting_task_receives_a_value_and_a_continuing_coroutine_does_not() -> None:
     handed = [Entry(REST, None), Entry(LANES, REST), Entry(KEYS, None), Entry(REST, None, goes_on=True)]
 
     assert path_trace.summary("a path", handed).moved == [f"{REST} > {LANES}", f"{LANES} > {KEYS}"]
 
 
 @pytest.mark.anyio
-async def test_a_frame_that_goes_on_after_an_await_or_a_yield_differs_from_one_that_begins() -> None:
+async def test_a_frame_that_continues_after_an_await_or_yield_differs_from_a_new_one() -> None:
     waited: list[tuple[str, bool]] = []
 
     def on_call(frame: FrameType, event: str, _argument: object) -> None:
@@ -118,7 +118,7 @@ async def test_a_frame_that_goes_on_after_an_await_or_a_yield_differs_from_one_t
     assert waited == [("waits", False), ("waits", True), ("yields", False), ("yields", True), ("plain", False)]
 
 
-def test_the_tracer_notes_the_modules_of_the_package_and_only_while_it_is_armed() -> None:
+def test_the_tracer_records_modules_of_the_package_and_only_while_enabled() -> None:
     from interlock.protocol.clock import iso
 
     tracer = path_trace.Tracer()

@@ -7,7 +7,7 @@ from pathlib import Path
 from benchmarks.storage.session_rows import listed
 
 
-def test_a_gateway_lists_the_sessions_that_were_made_for_it(tmp_path: Path) -> None:
+def test_a_gateway_lists_the_sessions_that_were_created_for_it(tmp_path: Path) -> None:
     state = tmp_path / "state"
     state.mkdir(mode=0o700)
     assert listed(state, 30)["sessions"] == 30

@@ -56,7 +56,7 @@ class BusyChat(PaperChat):
             self._changed.notify_all()
 
     async def accept(self) -> None:
-        """Let every chat and file go on."""
+        """Let every chat and file continue."""
         async with self._changed:
             self._waiting.clear()
             self._changed.notify_all()

@@ -1,4 +1,4 @@
-"""A press in a chat: a yes covers what the gateway sent to be shown, or it is not a vote (P-2, Y-3)."""
+"""A button in a chat: a grant covers the text that the gateway sent, or it is not a vote (P-2, Y-3)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def gateway(anyio_backend: str) -> AsyncIterator[Gateway]:
 
 
 @pytest.mark.req("P-2", "P-8", "Y-3")
-@pytest.mark.parametrize(("digest", "button", "state", "said"), [
+@pytest.mark.parametrize(("digest", "button", "state", "sentence"), [
     (RIGHT, "g", "granted", "Allowed."),
     (WRONG, "g", "pending", "✖️ What the gateway sent of apr_1 does not match the digest that it states, so it cannot be"
                             " allowed."),
@@ -47,8 +47,8 @@ async def gateway(anyio_backend: str) -> AsyncIterator[Gateway]:
                             " allowed."),
     (WRONG, "d", "denied", "Denied."),
 ])
-async def test_a_press_is_a_yes_only_to_what_has_the_stated_digest(
-    gateway: Gateway, digest: str, button: str, state: str, said: str
+async def test_a_button_grants_only_a_request_with_the_stated_digest(
+    gateway: Gateway, digest: str, button: str, state: str, sentence: str
 ) -> None:
     await gateway.desk.add_approval("apr_1", door="tool", digest=digest, subject=msgspec.Raw(SUBJECT),
                                     input=msgspec.Raw(b'{"command":"rm -rf build"}'))
@@ -56,7 +56,7 @@ async def test_a_press_is_a_yes_only_to_what_has_the_stated_digest(
         bot = telegram.TelegramBot(TOKEN, api.url)
         approvals = Approvals(ann, bot, {ANN: ann}, [ANN], Places(), lambda: None, str)
         press = ButtonPress("press", ANN, f"{button}:apr_1:{digest[:DIGEST_SHOWN]}")
-        assert await approvals.pressed(press) == said
+        assert await approvals.pressed(press) == sentence
         await bot.close()
         assert (await ann.approvals.get("apr_1")).state == state
 
@@ -92,13 +92,13 @@ def buttons_of(message: dict[str, Any]) -> list[dict[str, Any]]:
 @pytest.mark.req("O-13", "P-4")
 @pytest.mark.parametrize("fields", [{"required": 2}, {"signed": True}, {"dangerous": True}, {"input": msgspec.Raw(
     msgspec.json.encode({"command": "echo x\n" * 5_000}))}])
-async def test_what_is_not_decided_in_a_chat_has_a_link_and_a_press_on_it_decides_nothing(
+async def test_an_approval_that_a_chat_cannot_decide_has_a_link_and_a_button_decides_nothing(
         gateway: Gateway, fields: dict[str, Any]) -> None:
     found = {"input": msgspec.Raw(b'{"command":"rm"}'), **fields}
     digest = hashlib.sha256(bytes(found["input"])).hexdigest()
     await gateway.desk.add_approval("apr_1", door="tool", digest=digest, **found)
     async with bot_api() as api, asked(gateway, api, Places()) as approvals:
-        message = await api.until_said(ANN, "interlock approve apr_1")
+        message = await api.until_posted(ANN, "interlock approve apr_1")
         assert [(one["text"], one["url"]) for one in buttons_of(message)] == [
             ("Read and decide", "https://gw.example/a/apr_1")]
         if "input" not in fields:
@@ -110,12 +110,12 @@ async def test_what_is_not_decided_in_a_chat_has_a_link_and_a_press_on_it_decide
 
 
 @pytest.mark.req("O-13")
-async def test_a_press_below_another_message_decides_nothing(gateway: Gateway) -> None:
+async def test_a_button_below_another_message_decides_nothing(gateway: Gateway) -> None:
     held = b'{"command":"rm -rf build"}'
     digest = hashlib.sha256(held).hexdigest()
     await gateway.desk.add_approval("apr_1", door="tool", digest=digest, input=msgspec.Raw(held))
     async with bot_api() as api, asked(gateway, api, Places()) as approvals:
-        message = await api.until_said(ANN, "rm -rf build")
+        message = await api.until_posted(ANN, "rm -rf build")
         for chat, number in ((ANN, message["message_id"] + 1), (ANN + 1, message["message_id"])):
             press = ButtonPress(f"{chat}/{number}", ANN, f"g:apr_1:{digest[:DIGEST_SHOWN]}", Spot(chat), number)
             outcome = str(await approvals.pressed(press))
@@ -124,28 +124,28 @@ async def test_a_press_below_another_message_decides_nothing(gateway: Gateway) -
 
 
 @pytest.mark.req("O-13", "P-5")
-@pytest.mark.parametrize(("state", "by", "said"), [
+@pytest.mark.parametrize(("state", "by", "sentence"), [
     ("granted", "user:lee", "allowed by user:lee."), ("denied", "user:lee", "denied by user:lee."),
     ("expired", None, "not answered in time."), ("void", None, "withdrawn, since what asked for it is gone."),
 ])
-async def test_a_press_that_comes_too_late_is_answered_with_what_became_of_it(
-    gateway: Gateway, state: str, by: str | None, said: str
+async def test_a_button_that_is_pressed_too_late_is_answered_with_the_outcome(
+    gateway: Gateway, state: str, by: str | None, sentence: str
 ) -> None:
     await gateway.desk.add_approval("apr_1", door="tool", digest=RIGHT, state=state, decided_by=by)
     async with bot_api() as api, asked(gateway, api, Places()) as approvals:
         press = ButtonPress("press", ANN, f"g:apr_1:{RIGHT[:DIGEST_SHOWN]}", Spot(ANN), 5)
-        assert await approvals.pressed(press) == f"It is too late, so nothing was decided: {said}"
+        assert await approvals.pressed(press) == f"It is too late, so nothing was decided: {sentence}"
 
 
 @pytest.mark.req("O-13")
-async def test_a_message_that_telegram_rejects_is_sent_again_shorter_and_then_counts_as_undelivered(
+async def test_a_card_that_telegram_rejects_is_resent_shorter_and_then_undelivered(
         gateway: Gateway) -> None:
     await gateway.desk.add_approval("apr_1", door="tool", digest=hashlib.sha256(b"{}").hexdigest())
     refused = ("sendmessage", 400, "Bad Request: message is too long", {})
     async with bot_api() as api:
         api.refusals = [refused]
         async with asked(gateway, api, Places()):
-            message = await api.until_said(ANN, "cannot be shown here")
+            message = await api.until_posted(ANN, "cannot be shown here")
             assert [one["text"] for one in buttons_of(message)] == ["Read and decide"]
         api.refusals, places = [refused, refused], Places()
         async with asked(gateway, api, places), asyncio.timeout(30):
@@ -164,7 +164,7 @@ class SlowChat(PaperChat):
 
 
 @pytest.mark.req("O-12", "O-13", "P-5")
-async def test_a_bridge_that_stops_while_a_card_is_sent_shows_it_after_its_restart(gateway: Gateway) -> None:
+async def test_a_bridge_that_stops_during_a_send_shows_the_card_after_its_restart(gateway: Gateway) -> None:
     await gateway.desk.add_approval("apr_1", door="tool", digest=hashlib.sha256(b"{}").hexdigest())
     places = Places()
     async with AsyncInterlock(gateway.base, "ilk_default_owner") as ann:
@@ -184,7 +184,7 @@ async def test_a_bridge_that_stops_while_a_card_is_sent_shows_it_after_its_resta
 
 
 @pytest.mark.req("J-5")
-async def test_the_chats_that_have_a_card_are_named_at_the_gateway_and_again_after_a_restart(gateway: Gateway) -> None:
+async def test_chats_with_a_card_are_reported_to_the_gateway_also_after_a_restart(gateway: Gateway) -> None:
     await gateway.desk.add_approval("apr_1", door="tool", digest=hashlib.sha256(b"{}").hexdigest())
 
     async def cards() -> list[tuple[str, str]]:
@@ -209,8 +209,8 @@ async def test_the_chats_that_have_a_card_are_named_at_the_gateway_and_again_aft
 
 
 @pytest.mark.req("J-5")
-async def test_a_bridge_whose_key_only_reads_posts_cards_and_says_once_why_no_chat_is_named(gateway: Gateway) -> None:
-    for approval_id in ("apr_1", "apr_2", "apr_3"):  # The third is posted after what became of the second's report.
+async def test_a_bridge_with_a_read_only_key_posts_cards_and_reports_once_why_none_is_named(gateway: Gateway) -> None:
+    for approval_id in ("apr_1", "apr_2", "apr_3"):  # The third is posted after the second's outcome was reported.
         await gateway.desk.add_approval(approval_id, door="tool", digest=hashlib.sha256(b"{}").hexdigest())
     async with AsyncInterlock(gateway.base, "ilk_default_viewer") as reader, \
             AsyncInterlock(gateway.base, "ilk_default_owner") as ann:
@@ -238,7 +238,7 @@ async def hold(gateway: Gateway, *names: str) -> None:
 
 
 @pytest.mark.req("O-13")
-async def test_cards_of_one_chat_keep_their_order_and_a_chat_that_is_to_wait_delays_no_other(gateway: Gateway) -> None:
+async def test_cards_of_one_chat_keep_their_order_and_a_waiting_chat_delays_no_other(gateway: Gateway) -> None:
     names = ["apr_1", "apr_2", "apr_3"]
     await hold(gateway, *names)
     bot, places = BusyChat(waiting=[ANN]), Places()
@@ -252,7 +252,7 @@ async def test_cards_of_one_chat_keep_their_order_and_a_chat_that_is_to_wait_del
 
 
 @pytest.mark.req("O-13", "P-5")
-async def test_what_is_decided_while_a_chat_is_to_wait_is_not_asked_there_any_more(gateway: Gateway) -> None:
+async def test_an_approval_decided_during_a_wait_is_not_asked_in_that_chat(gateway: Gateway) -> None:
     await hold(gateway, "apr_1", "apr_2", "apr_3")
     bot, places = BusyChat(waiting=[ANN]), Places()
     async with shown_by(gateway, bot, [ANN, ANN + 1], places), AsyncInterlock(
@@ -282,7 +282,7 @@ async def until(reached: Callable[[], bool]) -> None:
 
 
 @pytest.mark.req("O-13")
-async def test_cards_beyond_the_limit_of_one_chat_are_sent_to_the_others_only(
+async def test_cards_beyond_a_chats_limit_are_sent_to_the_other_chats_only(
         gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("interlock.channels.chat.approvals.MAX_CARDS_WAITING", 2)
     await hold(gateway, "apr_1", "apr_2", "apr_3")
@@ -304,7 +304,7 @@ class Revoked(PaperChat):
 
 
 @pytest.mark.req("O-13")
-async def test_an_approval_of_a_bot_whose_token_was_revoked_is_shown_by_the_next_start(gateway: Gateway) -> None:
+async def test_an_approval_of_a_bot_with_a_revoked_token_is_shown_by_the_next_start(gateway: Gateway) -> None:
     """It was noted as undelivered, and no later start showed it."""
     await hold(gateway, "apr_1")
     places = Places()

@@ -62,8 +62,7 @@ async def over_rest(key: AsyncInterlock, name: str, decision: Any) -> str:
 
 @pytest.mark.parametrize(("service", "limits"), SERVICES)
 @pytest.mark.parametrize("decision", ["grant", "deny"])
-async def test_a_press_decides_what_the_same_key_decides_over_rest(service: str, limits: ChatLimits, decision: str
-                                                                  ) -> None:
+async def test_a_button_decides_the_same_as_the_key_over_rest(service: str, limits: ChatLimits, decision: str) -> None:
     differing, outcomes = list[str](), set[str]()
     async with running(30.0) as gateway:
         for role in ROLES:
@@ -76,15 +75,15 @@ async def test_a_press_decides_what_the_same_key_decides_over_rest(service: str,
                     bot = PaperChat(service, limits)
                     places = Places(asked={chat: AskedQuestion("make", [(SPOT, CARD)])})
                     approvals = Approvals(key, bot, {PERSON: key}, [], places, lambda: None, str)
-                    said = str(await approvals.pressed(ButtonPress(
+                    reply = str(await approvals.pressed(ButtonPress(
                         chat, PERSON, f"{decision[0]}:{chat}:{DIGEST[:DIGEST_SHOWN]}", SPOT, CARD)))
                 record = await gateway.desk.ledger.approval(chat, "default")
                 assert record is not None
                 outcomes.add(expected)
                 if record.approval.state != (expected if expected in ("granted", "denied") else "pending"):
                     differing.append(f"{tenant} {role}: {expected} over REST, {record.approval.state} in {service}")
-                if (expected in ("granted", "denied")) == said.startswith("✖️"):
-                    differing.append(f"{tenant} {role}: {said}")
+                if (expected in ("granted", "denied")) == reply.startswith("✖️"):
+                    differing.append(f"{tenant} {role}: {reply}")
     assert differing == []
     assert outcomes == {"granted" if decision == "grant" else "denied", "Forbidden", "NotFound"}
 
@@ -105,19 +104,18 @@ class WatchedPlaces(PlacesFile):
 
 
 @pytest.mark.parametrize(("service", "limits"), SERVICES)
-async def test_a_message_starts_what_the_same_key_starts_over_rest(service: str, limits: ChatLimits, tmp_path: Path
-                                                                  ) -> None:
+async def test_a_message_starts_the_same_as_the_key_over_rest(service: str, limits: ChatLimits, tmp_path: Path) -> None:
     differing, outcomes = list[str](), set[bool]()
     async with chatting() as (gateway, _):
         for role in ROLES:
             async with AsyncInterlock(gateway.base, f"ilk_default_{role}") as key:
-                said = ChatMessage(SPOT, PERSON, role, "make it", True, None, None, (), service)
+                message = ChatMessage(SPOT, PERSON, role, "make it", True, None, None, (), service)
                 try:
-                    await key.chats.receive(msgspec.structs.replace(said.body("bot", []), message_id=f"{role}-rest"))
+                    await key.chats.receive(msgspec.structs.replace(message.body("bot", []), message_id=f"{role}-rest"))
                     expected = True
                 except Refused:
                     expected = False
-                bot = PaperChat(service, limits, said)
+                bot = PaperChat(service, limits, message)
                 places = WatchedPlaces(tmp_path / f"{role}.json")
                 bridge = Bridge(bot, key, places, Settings({PERSON: key}, [], str))
                 running_one = asyncio.ensure_future(bridge.run())
@@ -138,7 +136,7 @@ class BrokenChat(PaperChat):
         raise ArithmeticError(text)
 
 
-async def test_a_bridge_whose_approvals_have_failed_does_not_go_on(tmp_path: Path) -> None:
+async def test_a_bridge_ends_if_its_approvals_have_failed(tmp_path: Path) -> None:
     """It received messages, and showed no approval any more."""
     async with running(30.0) as gateway, AsyncInterlock(gateway.base, "ilk_default_owner") as key:
         await hold(gateway, "apr_1")
@@ -152,7 +150,7 @@ def start(chat: int) -> ChatMessage:
     return ChatMessage(Spot(chat), PERSON, f"start-{chat}", "/start", True, None, None)
 
 
-async def test_a_chat_that_is_to_wait_delays_neither_receiving_nor_approvals_nor_the_answers_of_others(
+async def test_a_waiting_chat_delays_neither_receiving_nor_approvals_nor_other_answers(
         tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A `retry_after` of one chat was waited for before the next `receive`, and before the next chat's card."""
     monkeypatch.setattr("interlock.channels.chat.replies.STOP_S", 0.0)
@@ -176,15 +174,15 @@ async def test_a_chat_that_is_to_wait_delays_neither_receiving_nor_approvals_nor
 PHOTO = FileWanted("photo", 0, "image/png", None)
 
 
-def said(chat: int, text: str, *files: FileWanted) -> ChatMessage:
+def message(chat: int, text: str, *files: FileWanted) -> ChatMessage:
     return ChatMessage(Spot(chat), PERSON, text, text, True, None, None, files)
 
 
-async def test_a_file_that_arrives_slowly_delays_its_own_chat_alone(tmp_path: Path) -> None:
+async def test_a_slow_file_delays_only_its_own_chat(tmp_path: Path) -> None:
     """No chat's messages were received until it was there. A viewer's messages are refused, which shows that they came.
     """
     async with chatting() as (gateway, _), AsyncInterlock(gateway.base, "ilk_default_viewer") as key:
-        bot = BusyChat([said(1, "look", PHOTO), said(2, "one")], [said(1, "and then")], [said(2, "two")],
+        bot = BusyChat([message(1, "look", PHOTO), message(2, "one")], [message(1, "and then")], [message(2, "two")],
                        waiting=["photo"])
         bridge = Bridge(bot, key, PlacesFile(tmp_path / "places.json"), Settings({PERSON: key}, [], str))
         running_one = asyncio.ensure_future(bridge.run())
@@ -196,12 +194,11 @@ async def test_a_file_that_arrives_slowly_delays_its_own_chat_alone(tmp_path: Pa
         await asyncio.gather(running_one, return_exceptions=True)
 
 
-async def test_a_message_that_the_last_start_may_have_sent_is_awaited_by_those_who_see_its_prompt(tmp_path: Path
-                                                                                                 ) -> None:
+async def test_a_message_possibly_sent_by_the_last_start_is_awaited_by_its_prompts_viewers(tmp_path: Path) -> None:
     """One whose file was not there yet was not sent, and no one waits for it."""
     place = PlacesFile(tmp_path / "places.json")
-    place.now.inbox = [QueuedMessage(said(1, "look", PHOTO)), QueuedMessage(said(2, "plain")),
-                       QueuedMessage(said(3, "seen", PHOTO), fetched=True)]
+    place.now.inbox = [QueuedMessage(message(1, "look", PHOTO)), QueuedMessage(message(2, "plain")),
+                       QueuedMessage(message(3, "seen", PHOTO), fetched=True)]
     async with chatting() as (gateway, _), AsyncInterlock(gateway.base, "ilk_default_viewer") as key:
         bot = BusyChat(waiting=["photo"])
         bridge = Bridge(bot, key, place, Settings({PERSON: key}, [], str))
@@ -227,7 +224,7 @@ class MovingChat(BusyChat):
         return 2 if self.delivered else chat_id
 
 
-async def test_a_press_counts_on_a_card_that_was_sent_while_its_chat_moved(tmp_path: Path) -> None:
+async def test_a_button_counts_on_a_card_that_was_sent_during_a_chats_migration(tmp_path: Path) -> None:
     async with running(30.0) as gateway, AsyncInterlock(gateway.base, "ilk_default_owner") as key:
         await hold(gateway, "apr_1")
         bot = MovingChat()
@@ -251,7 +248,7 @@ class RevokedChat(PaperChat):
         raise BotRejected("Telegram does not know the bot's token.")
 
 
-async def test_why_the_service_ended_the_bridge_is_kept_until_it_connects_again(tmp_path: Path) -> None:
+async def test_the_reason_for_the_bridges_end_is_kept_until_it_connects_again(tmp_path: Path) -> None:
     """`interlock doctor` reported that every approval was shown."""
     place = tmp_path / "places.json"
     async with running(30.0) as gateway, AsyncInterlock(gateway.base, "ilk_default_owner") as key:

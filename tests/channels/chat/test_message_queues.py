@@ -58,7 +58,7 @@ async def receiving(gateway: Gateway, place: Path) -> AsyncIterator[MessageQueue
         await asyncio.gather(running, return_exceptions=True)
 
 
-async def test_a_slow_message_delays_its_own_chat_alone_and_that_keeps_its_order(tmp_path: Path) -> None:
+async def test_a_slow_message_delays_only_its_own_chat_and_keeps_its_order(tmp_path: Path) -> None:
     gateway = Gateway(1)
     async with receiving(gateway, tmp_path / "places.json") as inbox:
         await inbox.put([message(1, 1, PHOTO), message(2, 1), message(1, 2)])
@@ -70,7 +70,7 @@ async def test_a_slow_message_delays_its_own_chat_alone_and_that_keeps_its_order
     assert gateway.texts[2:] == ["1-1", "1-2", "1-3"]
 
 
-async def test_the_next_start_delivers_what_is_left_and_a_repeated_message_once(tmp_path: Path) -> None:
+async def test_the_next_start_delivers_remaining_messages_and_a_repeated_one_once(tmp_path: Path) -> None:
     async with receiving(Gateway(1), tmp_path / "places.json") as inbox:
         await inbox.put([message(1, 1, PHOTO), message(1, 2)])
     gateway = Gateway(1)
@@ -82,7 +82,7 @@ async def test_the_next_start_delivers_what_is_left_and_a_repeated_message_once(
     assert PlacesFile(tmp_path / "places.json").now.inbox == []
 
 
-async def test_a_full_queue_has_the_service_wait_and_loses_nothing(tmp_path: Path) -> None:
+async def test_a_full_queue_makes_the_service_wait_and_loses_nothing(tmp_path: Path) -> None:
     gateway = Gateway(1)
     async with receiving(gateway, tmp_path / "places.json") as inbox:
         await inbox.put([message(1, number) for number in range(MAX_QUEUED)])
@@ -96,7 +96,7 @@ async def test_a_full_queue_has_the_service_wait_and_loses_nothing(tmp_path: Pat
     assert gateway.texts == ["2-1", *(f"1-{number}" for number in range(MAX_QUEUED + 1))]
 
 
-async def test_one_batch_with_more_messages_of_a_chat_than_its_queue_holds_is_delivered_whole(tmp_path: Path) -> None:
+async def test_a_batch_larger_than_a_chats_queue_is_delivered_completely(tmp_path: Path) -> None:
     gateway = Gateway()
     async with receiving(gateway, tmp_path / "places.json") as inbox, asyncio.timeout(20):
         await inbox.put([message(1, number) for number in range(2 * MAX_QUEUED + 1)])

@@ -41,7 +41,7 @@ def command(state: Any = "succeeded", **fields: Any) -> Command:
 
 
 @given(st.text(alphabet="ab \n한😀", max_size=12_000))
-def test_pieces_fit_and_say_the_same(text: str) -> None:
+def test_pieces_fit_and_add_up_to_the_text(text: str) -> None:
     found = pieces(text, LIMITS)
     assert all(0 < LIMITS.units(piece) <= LIMITS.message_units for piece in found)
     assert "".join("".join(found).split()) == "".join(text.split())
@@ -57,7 +57,7 @@ def test_a_text_is_cut_at_a_paragraph_then_a_line_then_a_word() -> None:
 
 @pytest.mark.req("P-2")
 @pytest.mark.parametrize("with_kind", [False, True])
-def test_a_press_says_what_the_button_said(with_kind: bool) -> None:
+def test_a_button_press_carries_the_data_of_its_button(with_kind: bool) -> None:
     made = buttons(approval(), with_kind=with_kind)
     assert [read_press(button.data) for button in made] == [
         Press("grant", "apr_1", DIGEST[:DIGEST_SHOWN]),
@@ -67,13 +67,13 @@ def test_a_press_says_what_the_button_said(with_kind: bool) -> None:
 
 
 @pytest.mark.parametrize("fields", [{"kind": "question"}, {"signed": True}, {"signed": "passkey"}])
-def test_words_and_signatures_are_given_by_no_button(fields: dict[str, Any]) -> None:
+def test_text_answers_and_signatures_have_no_button(fields: dict[str, Any]) -> None:
     assert buttons(approval(**fields)) == []
 
 
 @pytest.mark.parametrize("data", ["", "g", "g:apr_1", "g:apr_1:short", "x:apr_1:" + DIGEST[:DIGEST_SHOWN],
                                   "g:apr:1:" + DIGEST[:DIGEST_SHOWN], "g:apr_1:" + DIGEST])
-def test_what_is_none_of_ours_is_no_press(data: str) -> None:
+def test_foreign_data_is_not_a_button_press(data: str) -> None:
     assert read_press(data) is None
 
 
@@ -86,13 +86,13 @@ def test_what_is_none_of_ours_is_no_press(data: str) -> None:
     ({"state": "granted", "kind": "question", "answer": "blue"}, "✅ $ ls\nanswered"),
     ({"state": "granted", "comment": "fine"}, "✅ $ ls\nallowed"),
 ])
-def test_a_question_is_marked_with_what_became_of_it(fields: dict[str, Any], text: str) -> None:
+def test_a_question_is_marked_with_its_outcome(fields: dict[str, Any], text: str) -> None:
     made = decided(approval(**fields), "$ ls")
     assert made == text if not text.endswith(": ") else made.startswith(text)
     assert made.count("\n") == 1
 
 
-def test_a_vote_that_decides_nothing_yet_is_counted() -> None:
+def test_a_vote_that_does_not_decide_yet_is_counted() -> None:
     votes = [Vote(by="user:a", at="t", decision="grant", method="acl"), Vote(by="user:b", at="t", decision="deny",
     method="acl"),
              Vote(by="user:c", at="t", decision="grant", method="acl", withdrawn_at="t")]
@@ -105,13 +105,13 @@ def test_a_vote_that_decides_nothing_yet_is_counted() -> None:
     (command(), None), (command(notices=[Notice(code="X", message="Watch out.")]), "⚠️ Watch out."),
     (command("failed", error=Failure(code="X", message="It broke.")), "It broke."), (command("canceled"), "topped"),
 ])
-def test_an_end_is_said_where_the_replies_do_not_say_it(made: Command, text: str | None) -> None:
-    said = ending(made)
-    assert said is None if text is None else text in (said or "")
-    assert ".." not in (said or "")
+def test_an_end_is_shown_unless_the_replies_show_it(made: Command, text: str | None) -> None:
+    rows = ending(made)
+    assert rows is None if text is None else text in (rows or "")
+    assert ".." not in (rows or "")
 
 
-def test_what_is_so_for_every_command_is_said_once_and_what_only_interests_if_wanted() -> None:
+def test_general_facts_are_shown_once_and_details_on_request() -> None:
     gated = command(notices=[Notice(code="ToolsNotGated", message="Not held.")])
     assert ending(gated) == "⚠️ Not held."
     assert ending(gated, known=["ToolsNotGated"]) is None
@@ -144,5 +144,5 @@ def test_a_tool_call_is_one_line(request_: dict[str, Any], line: str) -> None:
     "✖️ There is no such resource"),
     ("Unheard", "", "", "✖️ Unheard"),
 ])
-def test_a_refusal_says_what_to_do(code: str, detail: str, hint: str, text: str) -> None:
+def test_a_refusal_contains_the_remedy(code: str, detail: str, hint: str, text: str) -> None:
     assert refused(code, detail, hint) == text

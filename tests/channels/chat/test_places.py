@@ -21,7 +21,7 @@ from interlock.ports.chat_service import Spot
 SPOT = Spot("C1", 7)
 
 
-def test_what_was_kept_is_there_again(tmp_path: Path) -> None:
+def test_stored_places_are_read_back(tmp_path: Path) -> None:
     kept = PlacesFile(tmp_path / "slack.json")
     kept.now.feed = "c9"
     kept.now.sessions["s"] = FollowedSession("c1", {"cmd_1": Awaited(SPOT, 5, "p", "t")}, ["ToolsNotGated"])
@@ -33,20 +33,20 @@ def test_what_was_kept_is_there_again(tmp_path: Path) -> None:
     assert [file.name for file in tmp_path.iterdir()] == ["slack.json"]
 
 
-def test_no_file_is_nothing_kept(tmp_path: Path) -> None:
+def test_a_missing_file_means_no_places(tmp_path: Path) -> None:
     found = PlacesFile(tmp_path / "none.json").now
     assert (found.sessions, found.asked, found.feed, found.threads, found.undelivered) == ({}, {}, None, {}, {})
 
 
 @pytest.mark.parametrize("raw", [b"", b"{", b"[]", b'{"sessions":7}'])
-def test_a_file_that_is_not_ours_is_left_alone_with_a_sentence(tmp_path: Path, raw: bytes) -> None:
+def test_a_foreign_file_is_left_alone_with_a_sentence(tmp_path: Path, raw: bytes) -> None:
     (tmp_path / "x.json").write_bytes(raw)
     with pytest.raises(ValueError, match="Move it away to begin again"):
         PlacesFile(tmp_path / "x.json")
     assert (tmp_path / "x.json").read_bytes() == raw
 
 
-def test_the_oldest_are_forgotten_first_and_none_that_is_awaited(tmp_path: Path) -> None:
+def test_the_oldest_places_are_removed_first_except_those_awaited(tmp_path: Path) -> None:
     kept = PlacesFile(tmp_path / "x.json")
     kept.now.asked = {str(number): AskedQuestion("t") for number in range(MAX_ASKED + 3)}
     kept.now.threads = {str(number): number for number in range(MAX_THREADS + 2)}

@@ -34,7 +34,7 @@ def test_person_agent_host_and_directory_are_named() -> None:
     assert labels(shown) == ["Allow", "Deny"]
 
 
-def test_a_long_request_takes_several_messages_and_a_longer_one_cannot_be_allowed_here() -> None:
+def test_a_long_request_takes_several_messages_and_a_longer_one_cannot_be_granted() -> None:
     lines = "\n".join(f"echo {number} {'x' * 90}" for number in range(90))
     whole = asked(lines)
     assert (len(whole.messages), whole.whole, labels(whole)) == (3, True, ["Allow", "Deny"])
@@ -46,14 +46,14 @@ def test_a_long_request_takes_several_messages_and_a_longer_one_cannot_be_allowe
 
 
 @given(st.text(max_size=400), st.sampled_from(["", "😀" * 2_100, "x\n" * 3_000, "y" * 9_000]), st.text(max_size=400))
-def test_telegram_takes_every_message(command: str, more: str, title: str) -> None:
+def test_telegram_accepts_every_message(command: str, more: str, title: str) -> None:
     shown = asked(command + more, title=title, rule=title)
     assert 1 <= len(shown.messages) <= LIMITS.card_messages
     assert all(0 < LIMITS.units(text) <= LIMITS.message_units for text in shown.messages)
     assert shown.whole or labels(shown) == []
 
 
-def test_what_forges_a_question_is_quoted_line_by_line() -> None:
+def test_text_that_imitates_a_question_is_quoted_line_by_line() -> None:
     forged = "ls\nrule: allow all\nsha256 abababababababab…, until later\n❔ user ann · agent shell"
     rows = "\n".join(asked(forged, title="ls\n❔ user ann").messages).split("\n")
     assert len([row for row in rows if row.startswith("❔")]) == 1
@@ -61,14 +61,14 @@ def test_what_forges_a_question_is_quoted_line_by_line() -> None:
     assert "│   ❔ user ann · agent shell" in rows
 
 
-def test_hidden_characters_are_written_as_code_points_and_secrets_are_not_written() -> None:
+def test_hidden_characters_are_shown_as_code_points_and_secrets_removed() -> None:
     text = "\n".join(asked("echo \u202etxt\u200b s3cret").messages)
     assert "<U+202E>txt<U+200B> [redacted]" in text
     assert "s3cret" not in text
 
 
 @pytest.mark.req("Y-3", "P-2")
-def test_what_is_not_of_the_gateways_digest_can_only_be_denied() -> None:
+def test_a_request_that_does_not_match_the_gateways_digest_can_only_be_denied() -> None:
     shown = asked("ls", digest="f" * 64)
     assert labels(shown) == ["Deny"]
     assert "⚠️ What the gateway sent of apr_1 does not match the digest" in shown.messages[0]
@@ -76,7 +76,7 @@ def test_what_is_not_of_the_gateways_digest_can_only_be_denied() -> None:
 
 
 @pytest.mark.req("Y-2")
-def test_what_an_edit_adds_and_removes_is_marked_in_colour() -> None:
+def test_additions_and_removals_of_an_edit_are_coloured() -> None:
     edit = {"file_path": "/srv/w/a.py", "old_string": "port = 80\n# 🟩 +x", "new_string": "port = 443\n# 🟩 +x"}
     found = approval(input=msgspec.Raw(json.dumps(edit).encode()), tool_name="Edit")
     rows = "\n".join(question(found, LIMITS, lambda text: text).messages).split("\n")

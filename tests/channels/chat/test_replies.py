@@ -38,7 +38,7 @@ async def replying(bot: BusyChat, place: Path) -> AsyncIterator[Replies]:
         await asyncio.gather(running, return_exceptions=True)
 
 
-async def test_what_a_chat_did_not_accept_is_sent_by_the_next_start_in_its_order(tmp_path: Path) -> None:
+async def test_replies_that_a_chat_did_not_accept_are_sent_in_order_by_the_next_start(tmp_path: Path) -> None:
     busy = BusyChat(waiting=[7])
     async with replying(busy, tmp_path / "places.json") as replies:
         for text in ("one", "two", "three"):
@@ -53,7 +53,7 @@ async def test_what_a_chat_did_not_accept_is_sent_by_the_next_start_in_its_order
     assert PlacesFile(tmp_path / "places.json").now.unsent == []
 
 
-async def test_equal_replies_are_each_sent(tmp_path: Path) -> None:
+async def test_identical_replies_are_each_sent(tmp_path: Path) -> None:
     bot = BusyChat()
     async with replying(bot, tmp_path / "places.json") as replies:
         replies.answer(ANN, "yes")
@@ -70,7 +70,7 @@ class FirstPieceOnly(BusyChat):
         return await super().send(spot, text, answers=answers, buttons=buttons)
 
 
-async def test_a_long_reply_goes_on_behind_the_piece_that_was_sent(tmp_path: Path) -> None:
+async def test_a_long_reply_continues_after_the_piece_that_was_sent(tmp_path: Path) -> None:
     text = "\n".join(f"line {number}" for number in range(1_000))
     assert LIMITS.units(text) > 2 * LIMITS.message_units
     first, second = FirstPieceOnly(), BusyChat()
@@ -82,7 +82,7 @@ async def test_a_long_reply_goes_on_behind_the_piece_that_was_sent(tmp_path: Pat
     assert "\n".join([*first.texts(7), *second.texts(7)]) == text
 
 
-async def test_answers_beyond_the_limit_are_left_out_and_counted_and_replies_wait(tmp_path: Path) -> None:
+async def test_answers_beyond_the_limit_are_counted_and_left_out_and_replies_wait(tmp_path: Path) -> None:
     bot = BusyChat(waiting=[7])
     async with replying(bot, tmp_path / "places.json") as replies:
         for number in range(MAX_WAITING + 3):
@@ -112,7 +112,7 @@ class Refusing(BusyChat):
         return await super().send(spot, text, answers=answers, buttons=buttons)
 
 
-async def test_a_chat_that_is_gone_ends_its_messages_and_no_others(tmp_path: Path) -> None:
+async def test_a_deleted_chat_ends_only_its_own_messages(tmp_path: Path) -> None:
     bot = Refusing(ChatRefused("Telegram refused: Forbidden: bot was blocked by the user"))
     async with replying(bot, tmp_path / "places.json") as replies:
         replies.answer(ANN, "hello")

@@ -39,7 +39,7 @@ class Work:
         return True
 
 
-async def test_a_chat_that_waits_delays_no_other_and_keeps_its_order() -> None:
+async def test_a_waiting_chat_delays_no_other_and_keeps_its_order() -> None:
     work = Work(a=[1, 2, 3], b=[1, 2])
     work.held = {"a"}
     workers = ChatWorkers(work.step)
@@ -59,7 +59,7 @@ async def test_a_chat_that_waits_delays_no_other_and_keeps_its_order() -> None:
     assert work.done[2:] == [("a", 1), ("a", 2), ("a", 3), ("a", 4)]
 
 
-async def test_a_chat_that_had_nothing_to_do_is_woken_again() -> None:
+async def test_an_idle_chat_is_resumed() -> None:
     work = Work(a=[1])
     workers = ChatWorkers(work.step)
 
@@ -91,7 +91,7 @@ async def test_an_error_of_one_chat_is_raised_and_ends_the_others() -> None:
     assert work.done == []
 
 
-async def test_work_under_way_ends_before_the_workers_do() -> None:
+async def test_running_work_ends_before_the_workers_do() -> None:
     work = Work(a=[1, 2])
     work.held = {"a"}
     workers = ChatWorkers(work.step, stop_s=20)

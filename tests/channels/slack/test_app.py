@@ -1,5 +1,5 @@
-"""Approvals in Slack: a card in its session's thread, decided by people who have a key of their own, and not by claims
-of a press (O-12)."""
+"""Approvals in Slack: a card in its session's thread, decided by people with their own keys, and not by claims
+of a button press (O-12)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ apps, bridges = lazily("interlock.channels.slack.app"), lazily("interlock.channe
 pytestmark = [pytest.mark.anyio, pytest.mark.req("O-12"), pytest.mark.needs("slack-sdk")]
 ANN, VIC, MALLORY = "UANN", "UVIC", "UMALLORY"
 """Ann has an owner's key, Vic a viewer's, Mallory none."""
-ROOM, OTHER = "C0ROOM", "C0OTHER"
+CHANNEL, OTHER = "C0ROOM", "C0OTHER"
 COMMAND = b'{"command":"rm -rf build"}'
 DIGEST = hashlib.sha256(COMMAND).hexdigest()
 
@@ -57,7 +57,7 @@ def permission(gateway: Gateway, name: str = "apr_1", **fields: Any) -> Any:
 
 
 @asynccontextmanager
-async def bridged(gateway: Gateway, api: SlackApi, place: Path, *, asking: str = ROOM,
+async def bridged(gateway: Gateway, api: SlackApi, place: Path, *, asking: str = CHANNEL,
                   public_url: str | None = "https://gw.example") -> AsyncIterator[None]:
     """A bridge at work in one channel."""
     async with AsyncInterlock(gateway.base, "ilk_default_owner") as ann, AsyncInterlock(
@@ -73,7 +73,7 @@ async def bridged(gateway: Gateway, api: SlackApi, place: Path, *, asking: str =
             await app.close()
 
 
-async def until_kept(place: Path, reached: Callable[[Places], bool]) -> None:
+async def until_stored(place: Path, reached: Callable[[Places], bool]) -> None:
     """Wait until what survives a restart is so."""
     async with asyncio.timeout(30):
         while not reached(PlacesFile(place).now):
@@ -103,28 +103,28 @@ async def votes(gateway: Gateway) -> Approval:
 
 
 @pytest.mark.req("P-2", "P-8", "H-4")
-async def test_a_card_is_in_the_thread_of_its_session_and_a_press_is_a_vote_of_that_person(
+async def test_a_card_is_in_its_sessions_thread_and_a_button_is_that_persons_vote(
         gateway: Gateway, api: SlackApi, tmp_path: Path) -> None:
     await permission(gateway)
     async with bridged(gateway, api, tmp_path / "slack.json"):
-        card = await api.until_said(ROOM, "rm -rf build")
-        root = await api.until_said(ROOM, "Approvals of session s1")
+        card = await api.until_posted(CHANNEL, "rm -rf build")
+        root = await api.until_posted(CHANNEL, "Approvals of session s1")
         assert card["thread_ts"] == root["ts"]
         assert (labels_of(card), DIGEST[:DIGEST_SHOWN] in text_of(card)) == (["Allow", "Deny"], True)
-        await api.press(ROOM, ANN, card["ts"], "Allow")
+        await api.press(CHANNEL, ANN, card["ts"], "Allow")
         await api.until_whispered(ANN, "Allowed.")
     decided = await votes(gateway)
     assert (decided.state, [vote.by for vote in decided.votes]) == ("granted", ["owner"])
 
 
 @pytest.mark.req("P-3")
-async def test_a_press_of_another_workspaces_member_with_the_same_id_decides_nothing(
+async def test_a_button_pressed_by_another_workspaces_member_with_the_same_id_decides_nothing(
         gateway: Gateway, api: SlackApi, tmp_path: Path) -> None:
     await permission(gateway)
     async with bridged(gateway, api, tmp_path / "slack.json"):
-        card = await api.until_said(ROOM, "rm -rf build")
-        await api.press(ROOM, ANN, card["ts"], "Deny", team="T2")
-        await api.press(ROOM, ANN, card["ts"], "Allow")  # Presses of a batch are handled in their order.
+        card = await api.until_posted(CHANNEL, "rm -rf build")
+        await api.press(CHANNEL, ANN, card["ts"], "Deny", team="T2")
+        await api.press(CHANNEL, ANN, card["ts"], "Allow")  # Presses of a batch are handled in their order.
         await api.until_whispered(ANN, "Allowed.")
     assert [vote.decision for vote in (await votes(gateway)).votes] == ["grant"]
 
@@ -134,8 +134,8 @@ async def test_two_approvals_of_a_session_share_its_thread(gateway: Gateway, api
     await permission(gateway, "apr_2", session_id="s1")
     await permission(gateway, "apr_3", session_id="s2")
     async with bridged(gateway, api, tmp_path / "slack.json"):
-        await api.until(lambda: len(api.messages.get(ROOM, {})) == 5)
-    threads = [one.get("thread_ts") for one in api.messages[ROOM].values()]
+        await api.until(lambda: len(api.messages.get(CHANNEL, {})) == 5)
+    threads = [one.get("thread_ts") for one in api.messages[CHANNEL].values()]
     assert sorted(threads.count(one) for one in set(threads)) == [1, 2, 2]
 
 
@@ -147,31 +147,32 @@ async def test_two_approvals_of_a_session_share_its_thread(gateway: Gateway, api
     ({"value": f"g:apr_2:{DIGEST[:DIGEST_SHOWN]}"}, "does not belong"),
     ({"elsewhere": OTHER}, "does not belong"),
 ])
-async def test_a_hostile_press_decides_nothing(gateway: Gateway, api: SlackApi, tmp_path: Path, press: dict[str, str],
-                                               whisper: str) -> None:
+async def test_a_hostile_button_press_decides_nothing(
+    gateway: Gateway, api: SlackApi, tmp_path: Path, press: dict[str, str], whisper: str
+) -> None:
     """Another person, a person whose key may not vote, a forged digest, another approval's id, another channel."""
     await permission(gateway)
     other = b'{"command":"ls"}'
     await permission(gateway, "apr_2", input=msgspec.Raw(other), digest=hashlib.sha256(other).hexdigest(), title="$ ls")
     user = press.pop("user", ANN)
     async with bridged(gateway, api, tmp_path / "slack.json"):
-        card = await api.until_said(ROOM, "rm -rf build")
-        await api.until(lambda: len(api.messages[ROOM]) == 3)
-        await api.press(ROOM, user, card["ts"], "Allow", **press)
+        card = await api.until_posted(CHANNEL, "rm -rf build")
+        await api.until(lambda: len(api.messages[CHANNEL]) == 3)
+        await api.press(CHANNEL, user, card["ts"], "Allow", **press)
         await api.until_whispered(user, whisper)
     assert (await state(gateway), await state(gateway, "apr_2")) == ("pending", "pending")
 
 
-async def test_a_press_that_is_replayed_or_comes_after_the_decision_changes_nothing(
+async def test_a_replayed_or_late_button_press_changes_nothing(
         gateway: Gateway, api: SlackApi, tmp_path: Path) -> None:
     await permission(gateway)
     async with bridged(gateway, api, tmp_path / "slack.json"):
-        card = await api.until_said(ROOM, "rm -rf build")
-        await api.press(ROOM, ANN, card["ts"], "Deny", action_ts="7.0")
+        card = await api.until_posted(CHANNEL, "rm -rf build")
+        await api.press(CHANNEL, ANN, card["ts"], "Deny", action_ts="7.0")
         await api.until_whispered(ANN, "Denied.")
         deny = {"value": f"d:apr_1:{DIGEST[:DIGEST_SHOWN]}"}
-        await api.press(ROOM, ANN, card["ts"], "Deny", action_ts="7.0", **deny)
-        await api.press(ROOM, ANN, card["ts"], "Allow", value=f"g:apr_1:{DIGEST[:DIGEST_SHOWN]}")
+        await api.press(CHANNEL, ANN, card["ts"], "Deny", action_ts="7.0", **deny)
+        await api.press(CHANNEL, ANN, card["ts"], "Allow", value=f"g:apr_1:{DIGEST[:DIGEST_SHOWN]}")
         await api.until(lambda: len(api.whispers) == 3)
         await api.until(lambda: api.unconfirmed == 0)
     decided = await votes(gateway)
@@ -186,15 +187,15 @@ async def test_a_press_that_is_replayed_or_comes_after_the_decision_changes_noth
     ({"dangerous": True}, "marked dangerous"),
     ({"input": msgspec.Raw(msgspec.json.encode({"command": "echo x\n" * 3_000}))}, "more lines"),
 ])
-async def test_what_is_not_decided_in_a_chat_has_a_link_instead_of_buttons(
+async def test_an_approval_that_a_chat_cannot_decide_has_a_link_instead_of_buttons(
         gateway: Gateway, api: SlackApi, tmp_path: Path, fields: dict[str, Any], sentence: str) -> None:
     digest = hashlib.sha256(bytes(fields.get("input", COMMAND))).hexdigest()
     await permission(gateway, **{"digest": digest, **fields})
     async with bridged(gateway, api, tmp_path / "slack.json"):
-        card = await api.until_said(ROOM, sentence)
+        card = await api.until_posted(CHANNEL, sentence)
         assert labels_of(card) == ["Read and decide"]
         assert card["blocks"][-1]["elements"][0]["url"] == "https://gw.example/a/apr_1"
-        await api.press(ROOM, ANN, card["ts"], "Allow", value=f"g:apr_1:{digest[:DIGEST_SHOWN]}")
+        await api.press(CHANNEL, ANN, card["ts"], "Allow", value=f"g:apr_1:{digest[:DIGEST_SHOWN]}")
         await api.until(lambda: api.unconfirmed == 0)
         if sentence != "more lines":
             await api.until_whispered(ANN, "✖️")
@@ -207,7 +208,7 @@ async def test_nothing_in_a_card_is_expanded_folded_or_hidden(gateway: Gateway, 
     await permission(gateway, input=msgspec.Raw(command), digest=hashlib.sha256(command).hexdigest(),
                      title="<!channel> look")
     async with bridged(gateway, api, tmp_path / "slack.json"):
-        card = await api.until_said(ROOM, "*bold*")
+        card = await api.until_posted(CHANNEL, "*bold*")
     sections = [block for block in card["blocks"] if block["type"] == "section"]
     assert all(block["expand"] and block["text"]["type"] == "plain_text" and not block["text"]["emoji"]
                for block in sections)
@@ -219,59 +220,59 @@ async def test_nothing_in_a_card_is_expanded_folded_or_hidden(gateway: Gateway, 
 async def test_a_decision_made_elsewhere_edits_the_card(gateway: Gateway, api: SlackApi, tmp_path: Path) -> None:
     await permission(gateway)
     async with bridged(gateway, api, tmp_path / "slack.json"):
-        card = await api.until_said(ROOM, "rm -rf build")
-        await until_kept(tmp_path / "slack.json", shown("apr_1"))
+        card = await api.until_posted(CHANNEL, "rm -rf build")
+        await until_stored(tmp_path / "slack.json", shown("apr_1"))
     async with AsyncInterlock(gateway.base, "ilk_default_owner") as owner:
         await owner.approvals.vote("apr_1", "deny", digest=DIGEST)
     async with bridged(gateway, api, tmp_path / "slack.json"):
-        await api.until_said(ROOM, "⛔")
-    edited = api.messages[ROOM][card["ts"]]
+        await api.until_posted(CHANNEL, "⛔")
+    edited = api.messages[CHANNEL][card["ts"]]
     assert labels_of(edited) == []
     assert "denied" in text_of(edited)
 
 
-async def test_a_person_is_asked_in_their_direct_chat(gateway: Gateway, api: SlackApi, tmp_path: Path) -> None:
+async def test_a_person_is_asked_in_their_direct_messages(gateway: Gateway, api: SlackApi, tmp_path: Path) -> None:
     await permission(gateway)
     async with bridged(gateway, api, tmp_path / "slack.json", asking=ANN):
-        card = await api.until_said("DANN", "rm -rf build")
+        card = await api.until_posted("DANN", "rm -rf build")
         await api.press("DANN", ANN, card["ts"], "Deny")
         await api.until_whispered(ANN, "Denied.")
 
 
-async def test_a_card_that_slack_rejects_is_sent_again_shorter_with_a_link(gateway: Gateway, api: SlackApi,
-                                                                          tmp_path: Path) -> None:
+async def test_a_card_that_slack_rejects_is_resent_shorter_with_a_link(
+    gateway: Gateway, api: SlackApi, tmp_path: Path
+) -> None:
     await permission(gateway, session_id="")
     api.refusals = [Refusal("chat.postMessage", "invalid_blocks")]
     async with bridged(gateway, api, tmp_path / "slack.json"):
-        card = await api.until_said(ROOM, "cannot be shown here")
+        card = await api.until_posted(CHANNEL, "cannot be shown here")
     assert labels_of(card) == ["Read and decide"]
     assert "interlock approve apr_1" in text_of(card)
     assert PlacesFile(tmp_path / "slack.json").now.undelivered == {}
 
 
-async def test_a_session_whose_thread_is_gone_gets_another_one(gateway: Gateway, api: SlackApi, tmp_path: Path
-                                                               ) -> None:
+async def test_a_session_whose_thread_was_deleted_gets_another(gateway: Gateway, api: SlackApi, tmp_path: Path) -> None:
     await permission(gateway)
     async with bridged(gateway, api, tmp_path / "slack.json"):
-        await until_kept(tmp_path / "slack.json", shown("apr_1"))
+        await until_stored(tmp_path / "slack.json", shown("apr_1"))
     api.refusals = [Refusal("chat.postMessage", "thread_not_found")]
     await permission(gateway, "apr_2")
     look_again(tmp_path / "slack.json")
     async with bridged(gateway, api, tmp_path / "slack.json"):
-        await api.until_said(ROOM, "interlock approve apr_2")
-        await until_kept(tmp_path / "slack.json", shown("apr_2"))
+        await api.until_posted(CHANNEL, "interlock approve apr_2")
+        await until_stored(tmp_path / "slack.json", shown("apr_2"))
     await permission(gateway, "apr_3")
     look_again(tmp_path / "slack.json")
     async with bridged(gateway, api, tmp_path / "slack.json"):
-        await until_kept(tmp_path / "slack.json", shown("apr_3"))
-    assert sum(text.startswith("Approvals of session s1") for text in api.said(ROOM)) == 2
-    assert labels_of(list(api.messages[ROOM].values())[-1]) == ["Allow", "Deny"]
+        await until_stored(tmp_path / "slack.json", shown("apr_3"))
+    assert sum(text.startswith("Approvals of session s1") for text in api.posted_texts(CHANNEL)) == 2
+    assert labels_of(list(api.messages[CHANNEL].values())[-1]) == ["Allow", "Deny"]
 
 
-async def test_a_file_is_not_fetched_and_that_is_said(gateway: Gateway, api: SlackApi, tmp_path: Path) -> None:
+async def test_a_file_is_not_fetched_and_this_is_reported(gateway: Gateway, api: SlackApi, tmp_path: Path) -> None:
     async with bridged(gateway, api, tmp_path / "slack.json"):
         await api.write("DANN", ANN, "look", subtype="file_share", files=[{"id": "F1", "mimetype": "image/png"}])
-        await api.until_said("DANN", "Files cannot be sent from Slack")
+        await api.until_posted("DANN", "Files cannot be sent from Slack")
 
 
 async def test_a_socket_without_tls_is_not_opened(api: SlackApi) -> None:
@@ -283,13 +284,14 @@ async def test_a_socket_without_tls_is_not_opened(api: SlackApi) -> None:
     await app.close()
 
 
-async def test_an_approval_that_no_chat_takes_is_kept_as_undelivered(gateway: Gateway, api: SlackApi,
-                                                                    tmp_path: Path) -> None:
+async def test_an_approval_that_no_chat_accepts_is_stored_as_undelivered(
+    gateway: Gateway, api: SlackApi, tmp_path: Path
+) -> None:
     await permission(gateway)
     api.refusals = [Refusal("chat.postMessage", "channel_not_found")] * 2
     place = tmp_path / "slack.json"
     async with bridged(gateway, api, place):
-        await until_kept(place, lambda now: now.undelivered == {"apr_1": "Slack refused: channel_not_found."})
+        await until_stored(place, lambda now: now.undelivered == {"apr_1": "Slack refused: channel_not_found."})
 
 
 @pytest.mark.parametrize("refusal", [
@@ -297,25 +299,26 @@ async def test_an_approval_that_no_chat_takes_is_kept_as_undelivered(gateway: Ga
     Refusal("chat.postMessage", "internal_error"),
     Refusal("chat.postMessage", "", 503),
 ])
-async def test_slack_may_ask_for_patience_and_may_fail(gateway: Gateway, api: SlackApi, tmp_path: Path,
-                                                       refusal: Refusal) -> None:
+async def test_rate_limits_and_failures_of_slack_are_retried(
+    gateway: Gateway, api: SlackApi, tmp_path: Path, refusal: Refusal
+) -> None:
     await permission(gateway)
     api.refusals = [refusal, refusal]
     async with bridged(gateway, api, tmp_path / "slack.json"):
-        await api.until_said(ROOM, "rm -rf build")
+        await api.until_posted(CHANNEL, "rm -rf build")
     assert api.refusals == []
 
 
 @pytest.mark.parametrize("reason", ["refresh_requested", None])
-async def test_a_lost_socket_is_opened_again_and_what_was_pressed_meanwhile_counts(
+async def test_a_lost_socket_is_reopened_and_button_presses_meanwhile_count(
         gateway: Gateway, api: SlackApi, tmp_path: Path, reason: str | None) -> None:
     await permission(gateway)
     async with bridged(gateway, api, tmp_path / "slack.json"):
-        card = await api.until_said(ROOM, "rm -rf build")
+        card = await api.until_posted(CHANNEL, "rm -rf build")
         await api.until(lambda: api.links == 1)
         api.down = reason is None
         await api.cut(reason)
-        await api.press(ROOM, ANN, card["ts"], "Allow")
+        await api.press(CHANNEL, ANN, card["ts"], "Allow")
         api.down = False
         await api.until_whispered(ANN, "Allowed.")
     assert api.links >= 2
@@ -323,7 +326,7 @@ async def test_a_lost_socket_is_opened_again_and_what_was_pressed_meanwhile_coun
 
 @pytest.mark.parametrize(("method", "sentence"), [
     ("auth.test", "does not accept the app's tokens"), ("apps.connections.open", "does not accept the app's tokens")])
-async def test_a_token_that_is_not_valid_is_one_sentence(api: SlackApi, method: str, sentence: str) -> None:
+async def test_an_invalid_token_gives_one_sentence(api: SlackApi, method: str, sentence: str) -> None:
     api.refusals = [Refusal(method, "invalid_auth")]
     app = apps.SlackApp(apps.SlackTokens(BOT_TOKEN, APP_TOKEN), api.url)
 

@@ -20,7 +20,7 @@ def test_a_short_text_is_one_expanded_section_of_plain_text() -> None:
 
 
 @pytest.mark.req("H-4")
-def test_a_long_text_is_cut_at_the_end_of_a_line_and_nothing_of_it_is_lost() -> None:
+def test_a_long_text_is_cut_at_line_ends_without_loss() -> None:
     lines = [f"line {number} " + "x" * 100 for number in range(60)]
     parts = texts("\n".join(lines))
 
@@ -29,19 +29,19 @@ def test_a_long_text_is_cut_at_the_end_of_a_line_and_nothing_of_it_is_lost() -> 
     assert "\n".join(parts) == "\n".join(lines)
 
 
-def test_one_long_line_is_cut_by_the_units_that_slack_counts() -> None:
+def test_one_long_line_is_cut_by_slacks_units() -> None:
     parts = texts("😀" * SECTION_UNITS)
 
     assert "".join(parts) == "😀" * SECTION_UNITS
     assert {len(part.encode("utf-16-le")) // 2 <= SECTION_UNITS for part in parts} == {True}
 
 
-def test_a_part_of_white_space_alone_is_left_out_since_slack_rejects_it() -> None:
+def test_a_part_of_white_space_is_left_out_because_slack_rejects_it() -> None:
     assert texts("   ") == []
     assert texts("x" * SECTION_UNITS + "\n" + " " * 10) == ["x" * SECTION_UNITS]
 
 
-def test_buttons_stand_below_the_text_and_each_opens_a_page_or_sends_its_data() -> None:
+def test_buttons_are_below_the_text_and_open_a_page_or_send_data() -> None:
     *_, actions = message_blocks("hi", [Button("Allow", "yes"), Button("Look", "", url="https://g.example")])
 
     allow, look = actions["elements"]

@@ -34,19 +34,19 @@ async def bot(api: BotApi) -> AsyncIterator[Any]:
 
 
 @pytest.mark.parametrize(("status", "body"), [(502, PAGE), (200, PAGE), (200, "[]"), (500, '{"ok":')])
-async def test_an_answer_that_is_not_the_bot_apis_is_waited_out(api: BotApi, bot: Any, status: int, body: str) -> None:
+async def test_an_answer_from_another_program_is_retried(api: BotApi, bot: Any, status: int, body: str) -> None:
     api.pages = [(method, status, body) for method in ("sendmessage", "getme", "getupdates", "sendchataction")]
     with capture_logs() as logged:
         await bot.send(Spot(7), "made")
         await api.write(7, 7, "hello")
         assert [one.text for one in await bot.receive()] == ["hello"]
         await bot.show_typing(Spot(7))
-    assert (api.said(7), api.pages) == (["made"], [])
+    assert (api.posted_texts(7), api.pages) == (["made"], [])
     assert [one["error"] for one in logged] == ["an answer that is not the Bot API's"] * 3
     assert TOKEN not in str(logged)
 
 
-async def test_an_update_of_a_kind_that_is_not_known_does_not_hold_up_the_others(api: BotApi, bot: Any) -> None:
+async def test_an_update_of_an_unknown_kind_does_not_delay_the_others(api: BotApi, bot: Any) -> None:
     """All of a batch were rejected for it, and fetched again for ever."""
     await api.write(7, 7, "before")
     await api.write(7, 7, "forwarded", forward_origin={"type": "a kind of tomorrow", "date": 1})
@@ -59,7 +59,7 @@ async def test_an_update_of_a_kind_that_is_not_known_does_not_hold_up_the_others
     assert "forwarded" not in str(logged)
 
 
-async def test_a_file_that_is_gone_is_refused_and_one_that_cannot_be_had_now_is_fetched_again(
+async def test_a_deleted_file_is_refused_and_an_unavailable_one_fetched_again(
     api: BotApi, bot: Any
 ) -> None:
     api.files["file1"] = b"abc"
@@ -76,21 +76,21 @@ OLD, NEW = -100, -1001
 MOVED = ("sendmessage", 400, "Bad Request: group chat was upgraded to a supergroup chat", {"migrate_to_chat_id": NEW})
 
 
-async def test_a_group_that_became_a_supergroup_is_written_to_under_its_new_id(api: BotApi, bot: Any) -> None:
+async def test_a_group_that_became_a_supergroup_is_addressed_by_its_new_id(api: BotApi, bot: Any) -> None:
     """Each message to the old id was refused, for ever."""
     saved: list[int] = []
     moves = ChatMoves([], lambda: saved.append(1))
     bot.keep_moves(moves)
     api.refusals = [MOVED]
     number = await bot.send(Spot(OLD), "made", answers=3)
-    assert (api.said(NEW), api.said(OLD), moves.pairs, len(saved)) == (["made"], [], [(OLD, NEW)], 1)
+    assert (api.posted_texts(NEW), api.posted_texts(OLD), moves.pairs, len(saved)) == (["made"], [], [(OLD, NEW)], 1)
     assert await bot.open_chat(OLD) == NEW
     further = await bot.send(Spot(OLD), "and more", answers=3)
     assert [api.answered[one] for one in (number, further)] == [None, None]  # In the new group 3 is another message.
     await bot.edit(Spot(OLD), number, "of another message")
-    assert api.said(NEW) == ["made", "and more"]
+    assert api.posted_texts(NEW) == ["made", "and more"]
     await bot.edit(Spot(NEW), number, "decided")
-    assert api.said(NEW) == ["decided", "and more"]
+    assert api.posted_texts(NEW) == ["decided", "and more"]
 
 
 @pytest.mark.parametrize("direction", ["to", "from"])

@@ -30,7 +30,7 @@ telegram = lazily("aiogram.types")
 
 
 class Me(NamedTuple):
-    """The bot, as it tells of itself."""
+    """The bot as `getMe` describes it."""
 
     id: int = 12345
     username: str = "interlock_bot"
@@ -50,22 +50,22 @@ GROUP = {"id": -100, "type": "supergroup", "title": "The team"}
 
 
 @pytest.mark.req("R-4")
-def test_a_direct_message_is_said_by_its_peer() -> None:
-    said = read_update(update(), ME, "mention")
-    assert said == ChatMessage(Spot(7), 7, 5, "hello", True, None, None)
-    body = said.body("interlock_bot", [])
+def test_a_direct_message_comes_from_its_peer() -> None:
+    received = read_update(update(), ME, "mention")
+    assert received == ChatMessage(Spot(7), 7, 5, "hello", True, None, None)
+    body = received.body("interlock_bot", [])
     assert (body.channel, body.chat_type, body.peer, body.sender) == ("telegram", "direct", "7", "7")
     assert body.group_id is None
     assert body.idempotency_key is not None
 
 
 @pytest.mark.req("R-1", "R-4")
-def test_a_topic_of_a_group_is_a_place_of_its_own() -> None:
-    said = read_update(update("@interlock_bot, go on", GROUP, message_thread_id=9, is_topic_message=True), ME,
-                       "mention")
-    assert isinstance(said, ChatMessage)
-    assert (said.spot, said.text, said.title) == (Spot(-100, 9), "go on", "The team")
-    body = said.body("interlock_bot", [])
+def test_a_topic_of_a_group_is_its_own_place() -> None:
+    received = read_update(update("@interlock_bot, go on", GROUP, message_thread_id=9, is_topic_message=True), ME,
+                           "mention")
+    assert isinstance(received, ChatMessage)
+    assert (received.spot, received.text, received.title) == (Spot(-100, 9), "go on", "The team")
+    body = received.body("interlock_bot", [])
     assert (body.chat_type, body.group_id, body.topic_id, body.subject) == ("group", "-100", "9", "The team")
 
 
@@ -74,52 +74,52 @@ def test_a_topic_of_a_group_is_a_place_of_its_own() -> None:
     ("/new@interlock_bot opus", "mention", "/new opus"), ("@Interlock_Bot do it", "mention", "do it"),
     ("ask @interlock_bot about it", "mention", "ask @interlock_bot about it"),
     ("@interlock_bots do it", "mention", None), ("/new@another_bot", "mention", None)])
-def test_a_group_is_heard_where_the_bot_is_named(text: str, listening: Any, expected: str | None) -> None:
-    said = read_update(update(text, GROUP), ME, listening)
-    assert (said.text if isinstance(said, ChatMessage) else None) == expected
+def test_group_messages_count_only_if_the_bot_is_mentioned(text: str, listening: Any, expected: str | None) -> None:
+    received = read_update(update(text, GROUP), ME, listening)
+    assert (received.text if isinstance(received, ChatMessage) else None) == expected
 
 
-def test_a_reply_to_the_bot_is_for_the_bot_and_says_what_it_answers() -> None:
+def test_a_reply_to_the_bot_is_for_the_bot_and_quotes_its_message() -> None:
     earlier = {"message_id": 3, "date": 1_800_000_000, "chat": GROUP, "text": "?",
                "from": {"id": ME.id, "is_bot": True, "first_name": "Interlock"}}
-    said = read_update(update("blue", GROUP, reply_to_message=earlier), ME, "mention")
-    assert isinstance(said, ChatMessage)
-    assert said.answers == 3
+    received = read_update(update("blue", GROUP, reply_to_message=earlier), ME, "mention")
+    assert isinstance(received, ChatMessage)
+    assert received.answers == 3
 
 
 @pytest.mark.parametrize("fields", [
     {"from": {"id": 8, "is_bot": True, "first_name": "Other"}}, {"text": "   "}, {"text": None}])
-def test_bots_and_emptiness_are_passed_over(fields: dict[str, Any]) -> None:
+def test_messages_of_bots_and_empty_ones_are_ignored(fields: dict[str, Any]) -> None:
     assert read_update(update(**fields), ME, "all") is None
     assert read_update(telegram.Update(update_id=1), ME, "all") is None
 
 
-def test_a_picture_comes_in_its_largest_size_and_a_file_with_its_name() -> None:
+def test_a_picture_has_its_largest_size_and_a_file_its_name() -> None:
     photo = [{"file_id": name, "file_unique_id": name, "width": 1, "height": 1, "file_size": size}
              for name, size in (("small", 10), ("large", 99))]
-    said = read_update(update(text=None, caption="look", photo=photo), ME, "mention")  # type: ignore[arg-type]
-    assert isinstance(said, ChatMessage)
-    assert (said.text, said.files) == ("look", (FileWanted("large", 99, "image/jpeg", None),))
+    received = read_update(update(text=None, caption="look", photo=photo), ME, "mention")  # type: ignore[arg-type]
+    assert isinstance(received, ChatMessage)
+    assert (received.text, received.files) == ("look", (FileWanted("large", 99, "image/jpeg", None),))
     document = {"file_id": "d", "file_unique_id": "d", "file_name": "a.pdf", "mime_type": "application/pdf"}
-    said = read_update(update(text=None, document=document), ME, "mention")  # type: ignore[arg-type]
-    assert isinstance(said, ChatMessage)
-    assert said.files == (FileWanted("d", 0, "application/pdf", "a.pdf"),)
+    received = read_update(update(text=None, document=document), ME, "mention")  # type: ignore[arg-type]
+    assert isinstance(received, ChatMessage)
+    assert received.files == (FileWanted("d", 0, "application/pdf", "a.pdf"),)
 
 
-def test_a_press_is_heard_with_what_its_button_tells() -> None:
+def test_a_button_press_is_read_with_its_data() -> None:
     press = {"id": "p1", "from": ANNA, "chat_instance": "1", "data": "g:apr_1:abc"}
     read = read_update(telegram.Update.model_validate({"update_id": 1, "callback_query": press}), ME, "mention")
     assert read == ButtonPress("p1", 7, "g:apr_1:abc")
 
 
 @given(st.text(max_size=300), st.integers(2, 40))
-def test_pieces_fit_and_say_the_same(text: str, limit: int) -> None:
+def test_pieces_fit_and_add_up_to_the_text(text: str, limit: int) -> None:
     cut = pieces(text, LIMITS._replace(message_units=limit))
     assert all(0 < LIMITS.units(piece) <= limit for piece in cut)
     assert "".join("".join(cut).split()) == "".join(text.split())
 
 
-def test_a_cut_is_at_a_paragraph_before_a_line_before_a_word() -> None:
+def test_a_cut_prefers_a_paragraph_to_a_line_to_a_word() -> None:
     assert pieces("one two\n\nthree four", LIMITS._replace(message_units=12)) == ["one two", "three four"]
     assert pieces("one two\nthree four", LIMITS._replace(message_units=12)) == ["one two", "three four"]
     assert pieces("one two three", LIMITS._replace(message_units=10)) == ["one two", "three"]
@@ -137,7 +137,7 @@ def approval(**fields: Any) -> Approval:
 
 
 @pytest.mark.req("P-2", "P-8")
-def test_a_question_shows_title_digest_and_input_and_its_buttons_name_what_they_decide() -> None:
+def test_a_question_shows_title_digest_and_input_and_names_its_buttons_decisions() -> None:
     held = approval(required=2, input=msgspec.Raw(b'{"command": "rm -r x"}'))
     (asked,) = question(held, LIMITS, str).messages
     assert "│ $ rm -r x" in asked
@@ -151,7 +151,7 @@ def test_a_question_shows_title_digest_and_input_and_its_buttons_name_what_they_
 
 
 @pytest.mark.req("P-8", "A-9")
-def test_a_yes_to_every_described_call_of_a_kind_is_a_button_that_says_what_it_covers() -> None:
+def test_a_button_that_grants_every_described_call_of_a_kind_names_its_scope() -> None:
     asked = question(approval(), LIMITS, str, kind="execute")
     assert [button.label for button in asked.buttons] == ["Allow", "Allow this kind", "Deny"]
     assert "allows every call of the kind execute that this agent describes in this session" in asked.messages[-1]
@@ -161,18 +161,18 @@ def test_a_yes_to_every_described_call_of_a_kind_is_a_button_that_says_what_it_c
 
 
 @pytest.mark.req("P-4", "C-8")
-def test_words_and_signatures_have_no_buttons() -> None:
+def test_text_answers_and_signatures_have_no_buttons() -> None:
     assert buttons(approval(signed=True)) == []
     assert buttons(approval(kind="question")) == []
     assert "Reply to this message" in question(approval(kind="question"), LIMITS, str).messages[-1]
 
 
 @pytest.mark.parametrize("data", ["", "g", "g:apr_1", "x:apr_1:" + "a" * 16, "g:apr_1:short", "g:a:b:c"])
-def test_a_press_that_is_none_of_ours_is_passed_over(data: str) -> None:
+def test_a_foreign_button_press_is_ignored(data: str) -> None:
     assert read_press(data) is None
 
 
-def test_what_became_of_a_question_is_said() -> None:
+def test_the_outcome_of_a_question_is_shown() -> None:
     assert decided(approval(state="consumed", decided_by="user:anna"), "rm") == "✅ rm\nallowed by user:anna"
     assert decided(approval(state="denied", decided_by="user:bo"), "rm") == "⛔ rm\ndenied by user:bo"
     assert decided(approval(state="expired"), "rm") == "▫️ rm\nnot answered in time"
@@ -189,17 +189,17 @@ def command(**fields: Any) -> Command:
 
 
 @pytest.mark.req("Y-5")
-def test_an_ending_names_what_was_denied_by_whom_and_why() -> None:
+def test_an_end_names_the_denied_call_the_decider_and_the_reason() -> None:
     denials = [Denial(tool_name="shell", title="$ rm x", by="policy:no rm", reason="It deletes.", at="t"),
                *[Denial(tool_name="shell", title=f"$ x {n}", by="user:ann", at="t") for n in range(SHOWN_DENIALS)]]
-    said = (ending(command(denials=denials)) or "").splitlines()
-    assert said[0] == '⛔ not run: $ rm x, denied by the policy rule "no rm": It deletes.'
-    assert said[-1] == "⛔ not run: 1 more"
-    assert len(said) == SHOWN_DENIALS + 1
+    rows = (ending(command(denials=denials)) or "").splitlines()
+    assert rows[0] == '⛔ not run: $ rm x, denied by the policy rule "no rm": It deletes.'
+    assert rows[-1] == "⛔ not run: 1 more"
+    assert len(rows) == SHOWN_DENIALS + 1
 
 
 @pytest.mark.req("D-4")
-def test_an_ending_is_said_where_the_replies_do_not_say_it() -> None:
+def test_an_end_is_shown_unless_the_replies_show_it() -> None:
     assert ending(command()) is None
     lost = Notice(code="Truncated", message="3 frames of output were lost.")
     assert ending(command(notices=[lost])) == "⚠️ 3 frames of output were lost."

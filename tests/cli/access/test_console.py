@@ -27,7 +27,7 @@ SESSION = {"id": "brs_01K9", "principal": {"type": "user", "id": "ann\x1b[2J"}, 
 
 @pytest.fixture
 def scripted(scripted: Any) -> Callable[..., tuple[Script, Where]]:
-    """A gateway that answers from a script, and has the console unless the script says otherwise."""
+    """A gateway that answers from a script; it has the console unless the script has its answer."""
     return lambda answers: scripted({"GET /console/": [answer("<!doctype html>")],
                                      "POST /v1/browser-codes": [answer(CODE, 201)], **answers})
 
@@ -45,7 +45,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return urls
 
 
-def test_the_link_alone_is_the_result_and_is_opened_unless_told_not_to(
+def test_the_link_is_the_only_result_and_is_opened_by_default(
         scripted: Any, opened: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     _, where = scripted({})
     assert console.console(where=where) == ExitStatus.DONE
@@ -64,8 +64,9 @@ def test_without_a_display_nothing_is_opened(scripted: Any, opened: list[str], m
     assert opened == []
 
 
-def test_roles_are_asked_for_and_json_has_the_link(scripted: Any, opened: list[str],
-                                                   capsys: pytest.CaptureFixture[str]) -> None:
+def test_roles_are_required_and_json_contains_the_link(
+    scripted: Any, opened: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     script, where = scripted({})
     assert console.console(role=["viewer", "approver"], json=True, where=where) == ExitStatus.DONE
     assert json.loads(script.asked[-1].content)["roles"] == ["viewer", "approver"]
@@ -73,7 +74,7 @@ def test_roles_are_asked_for_and_json_has_the_link(scripted: Any, opened: list[s
     assert opened == [], "a program that reads JSON opens it itself"
 
 
-def test_a_gateway_without_a_console_says_how_to_get_it(scripted: Any) -> None:
+def test_a_gateway_without_a_console_explains_how_to_get_it(scripted: Any) -> None:
     script, where = scripted({"GET /console/": [lambda _: httpx2.Response(404, html="<h1>none</h1>")]})
     with pytest.raises(Trouble, match="without the console") as caught:
         console.console(where=where)
@@ -105,11 +106,11 @@ def test_browsers_are_listed_and_logged_out(scripted: Any, capsys: pytest.Captur
     ("https://gate.example.org", "https://gate.example.org/console/#C"),
     ("https://gate.example.org:8443", "https://gate.example.org:8443/console/#C"),
 ])
-def test_a_gateway_here_is_named_localhost_and_others_as_they_are(url: str, link: str) -> None:
+def test_a_local_gateway_is_named_localhost_and_others_unchanged(url: str, link: str) -> None:
     assert link_for(url, "C") == link
 
 
-def test_a_gateway_that_others_reach_is_known_by_its_config() -> None:
+def test_a_public_gateway_is_known_by_its_config() -> None:
     assert GatewaySection().public_url() is None
     assert GatewaySection(hosts=["gw.example"]).public_url() is None, "in clear it is reached by no other machine"
     assert GatewaySection(hosts=["gw.example"], behind_proxy=True).public_url() == "https://gw.example"
@@ -117,7 +118,7 @@ def test_a_gateway_that_others_reach_is_known_by_its_config() -> None:
     assert tls.public_url() == "https://gw.example:7420"
 
 
-def test_a_code_is_drawn_where_the_terminal_can_draw_it() -> None:
+def test_a_qr_code_is_drawn_if_the_terminal_can_draw_it() -> None:
     segno = pytest.importorskip("segno", reason="installed with Interlock since the console")
     drawn = qr_code(HERE, "utf-8")
     rows = drawn.rstrip("\n").split("\n")

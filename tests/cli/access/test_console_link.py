@@ -1,4 +1,4 @@
-"""The link that logs a browser in: the code is where no server sees it, and this machine is named for passkeys."""
+"""The login link of a browser: the code is in the fragment, and this host is named localhost for passkeys."""
 
 from __future__ import annotations
 

@@ -43,12 +43,12 @@ class Office:
     def __init__(self, base: Path, issuer: Issuer) -> None:
         self.issuer = issuer
         self.issuer.device = DeviceLogin(CLIENT, self.claims)
-        self.gateway, self.desk = Place(base / "gateway"), Place(base / "desk")
+        self.gateway, self.client = Place(base / "gateway"), Place(base / "desk")
         self.gateway.state.mkdir(mode=0o700)
         (self.gateway.state / "interlock.toml").write_text(CONFIG.format(issuer=issuer.url))
         self.process = self.gateway.start("gateway", "--port", "0")
-        said = read_until(self.process.stderr, "the gateway listens on ")
-        self.url = said.rsplit(" ", 1)[1].strip()
+        printed = read_until(self.process.stderr, "the gateway listens on ")
+        self.url = printed.rsplit(" ", 1)[1].strip()
 
     @property
     def device(self) -> DeviceLogin:
@@ -61,7 +61,7 @@ class Office:
                 "groups": ["ops"], "jti": str(self.device.issued)}
 
     async def type_(self, *words: str) -> subprocess.CompletedProcess[str]:
-        return await asyncio.to_thread(self.desk.call, *words)
+        return await asyncio.to_thread(self.client.call, *words)
 
     async def who(self) -> str:
         ran = await self.type_("whoami")
@@ -70,7 +70,7 @@ class Office:
 
     @property
     def file(self) -> Path:
-        return self.desk.state / "contexts.json"
+        return self.client.state / "contexts.json"
 
     def make_due(self) -> None:
         """Have the login be renewed by the next verb."""
@@ -92,7 +92,7 @@ async def office(tmp_path: Path) -> AsyncIterator[Office]:
 
 
 @pytest.mark.req("Y-11")
-async def test_a_login_at_the_issuer_is_kept_for_its_owner_alone_renewed_and_ended(office: Office) -> None:
+async def test_an_issuer_login_is_stored_privately_renewed_and_ended(office: Office) -> None:
     ran = await office.type_("login", office.url, "--on", "work", "--no-open")
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout == "work\n"
@@ -119,7 +119,7 @@ async def test_a_login_at_the_issuer_is_kept_for_its_owner_alone_renewed_and_end
 
 
 @pytest.mark.req("Y-11")
-async def test_a_refusal_is_short_for_the_person_and_named_in_the_gateways_log(office: Office) -> None:
+async def test_a_refusal_is_short_for_the_user_and_detailed_in_the_gateways_log(office: Office) -> None:
     honest = office.device.claims
     office.device.claims = lambda: {**honest(), "aud": "another"}
     ran = await office.type_("login", office.url, "--no-open")
@@ -127,9 +127,9 @@ async def test_a_refusal_is_short_for_the_person_and_named_in_the_gateways_log(o
     assert "error[Unauthorized]: The issuer let you in, and the gateway does not accept its token." in ran.stderr
     assert "another" not in ran.stderr
     assert not office.file.exists()
-    said = await asyncio.to_thread(read_until, office.process.stderr, "token_refused")
-    assert "aud" in said
-    assert "another" in said
+    printed = await asyncio.to_thread(read_until, office.process.stderr, "token_refused")
+    assert "aud" in printed
+    assert "another" in printed
 
 
 @pytest.mark.req("Y-11")
@@ -138,7 +138,7 @@ async def test_a_refusal_is_short_for_the_person_and_named_in_the_gateways_log(o
     (["expired_token"], 5, "The login was not confirmed in time."),
     (["unauthorized_client"], 8, "ended the login (unauthorized_client)"),
 ])
-async def test_what_the_issuer_says_instead_of_yes_ends_the_login(
+async def test_an_error_of_the_issuer_ends_the_login(
     office: Office, refusals: list[str], status: int, says: str
 ) -> None:
     office.device.refusals = refusals
@@ -148,7 +148,7 @@ async def test_what_the_issuer_says_instead_of_yes_ends_the_login(
 
 
 @pytest.mark.req("Y-11")
-async def test_an_opaque_access_token_is_passed_over_for_the_id_token(office: Office) -> None:
+async def test_an_opaque_access_token_is_ignored_in_favour_of_the_id_token(office: Office) -> None:
     office.device.opaque = True
     assert (await office.type_("login", office.url, "--no-open")).returncode == 0
     assert office.kept()["renewal"]["form"] == "id_token"
@@ -156,7 +156,7 @@ async def test_an_opaque_access_token_is_passed_over_for_the_id_token(office: Of
 
 
 @pytest.mark.req("Y-11")
-async def test_a_renewal_that_the_issuer_refuses_says_to_log_in_again(office: Office) -> None:
+async def test_a_renewal_that_the_issuer_refuses_asks_for_a_new_login(office: Office) -> None:
     assert (await office.type_("login", office.url, "--on", "work", "--no-open")).returncode == 0
     office.make_due()
     office.device.refresh_tokens.clear()
@@ -172,11 +172,11 @@ class TwoHosts:
 
     def __init__(self, base: Path) -> None:
         self.pem = certificates(base / "pem", "localhost")
-        self.gateway, self.desk = Place(base / "gateway"), Place(base / "desk")
+        self.gateway, self.client = Place(base / "gateway"), Place(base / "desk")
         self.process = self.gateway.start("gateway", "--port", "0", "--tls-cert", str(self.pem.cert),
                                           "--tls-key", str(self.pem.key))
-        said = read_until(self.process.stderr, "the gateway listens on https://127.0.0.1:")
-        self.url = "https://localhost:" + said.rsplit(":", 1)[1].strip()
+        printed = read_until(self.process.stderr, "the gateway listens on https://127.0.0.1:")
+        self.url = "https://localhost:" + printed.rsplit(":", 1)[1].strip()
 
 
 @pytest.fixture
@@ -188,26 +188,26 @@ def hosts(tmp_path: Path) -> Iterator[TwoHosts]:
 
 
 @pytest.mark.req("Y-11")
-def test_a_one_time_code_logs_in_over_tls_and_the_login_is_ended_there(hosts: TwoHosts) -> None:
+def test_a_one_time_code_logs_in_over_tls_and_ends_the_login_there(hosts: TwoHosts) -> None:
     code = hosts.gateway.call("console", "--no-open", "--role", "viewer", "--json")
     link = json.loads(code.stdout)["url"] if code.returncode == 0 else ""
     secret = link.rpartition("#")[2] or _code(hosts)
-    untrusted = hosts.desk.call("login", hosts.url, "--code", secret)
+    untrusted = hosts.client.call("login", hosts.url, "--code", secret)
     assert untrusted.returncode == 6
     assert "--ca" in untrusted.stderr
-    ran = hosts.desk.call("login", f"{hosts.url}/console/#{secret}", "--on", "box", "--ca", str(hosts.pem.ca))
+    ran = hosts.client.call("login", f"{hosts.url}/console/#{secret}", "--on", "box", "--ca", str(hosts.pem.ca))
     assert ran.returncode == 0, ran.stderr
-    assert hosts.desk.document("whoami")["key_id"]
+    assert hosts.client.document("whoami")["key_id"]
     [session] = hosts.gateway.document("console", "sessions")["items"]
     assert session["label"].startswith("interlock login on ")
-    again = hosts.desk.call("login", hosts.url, "--code", secret, "--ca", str(hosts.pem.ca))
+    again = hosts.client.call("login", hosts.url, "--code", secret, "--ca", str(hosts.pem.ca))
     assert (again.returncode, "was used" in again.stderr) == (8, True)
-    assert hosts.desk.call("logout").returncode == 0
+    assert hosts.client.call("logout").returncode == 0
     assert hosts.gateway.document("console", "sessions")["items"] == []
 
 
 def _code(hosts: TwoHosts) -> str:
-    """Make a code where the gateway was installed without the console."""
+    """Create a code on a gateway that was installed without the console."""
     key = (hosts.gateway.state / "owner.key").read_text().strip()
     with Interlock(hosts.url, key, tls=ssl.create_default_context(cafile=hosts.pem.ca)) as gateway:
         return gateway.browsers.make_code(roles=["viewer"]).code

@@ -44,7 +44,7 @@ def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[i
     return status, printed.err.strip().splitlines()[-1]
 
 
-def test_a_check_is_printed_and_kept(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_check_is_printed_and_stored(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
     configure(state, "asks")
 
     assert dispatch(["agents", "check", "m"]) == 0
@@ -54,7 +54,7 @@ def test_a_check_is_printed_and_kept(state: Path, capsys: pytest.CaptureFixture[
     assert (state / evidence.FILE_NAME).stat().st_mode & 0o777 == 0o600
 
 
-def test_an_agent_that_does_not_ask_before_reading_commands_is_said_not_to(
+def test_an_agent_that_does_not_ask_before_reading_commands_is_reported(
     state: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", os.defpath)  # It is to find `cat`.
@@ -81,7 +81,7 @@ def test_a_check_is_one_json_document_on_demand(state: Path, capsys: pytest.Capt
 
 @pytest.mark.parametrize(("believed", "line"), [
     ("declared", "asks: each tool call is held. "), ("required", "command: the whole command is held. ")])
-def test_an_agent_that_does_not_use_the_stand_in_is_held_as_its_table_says(
+def test_an_agent_that_does_not_use_the_stand_in_is_held_as_its_table_states(
     believed: str, line: str, state: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     configure(state, "idle", evidence=believed)
@@ -100,7 +100,7 @@ def test_an_agent_that_does_not_use_the_stand_in_is_held_as_its_table_says(
               "Check an agent of [agents] in the config."),
     ("\x1b[31mx", "error[NotFound]: The config has no agent "),
 ])
-def test_an_agent_that_the_config_does_not_have(
+def test_an_unknown_agent_is_reported(
     name: str, sentence: str, state: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     configure(state, "asks")
@@ -111,7 +111,7 @@ def test_an_agent_that_the_config_does_not_have(
     assert "\x1b" not in line
 
 
-def test_an_agent_that_is_not_installed(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_agent_that_is_not_installed_is_reported(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
     configure(state, "asks", command="no-such-agent")
 
     assert refused(["agents", "check", "m"], capsys) == (2, (
@@ -124,7 +124,7 @@ def test_an_agent_that_is_not_installed(state: Path, capsys: pytest.CaptureFixtu
     ("stuck", "It did not end the turn in which it should use shell."),
     ("dies", "It ended in the turn in which it should use shell."),
 ])
-def test_an_agent_that_never_starts_hangs_or_dies(
+def test_an_agent_that_never_starts_hangs_or_dies_is_reported(
     word: str, because: str, state: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("TURN_TIMEOUT_S", "CANCEL_TIMEOUT_S", *(["OPEN_TIMEOUT_S"] if word == "mute" else [])):
@@ -135,7 +135,7 @@ def test_an_agent_that_never_starts_hangs_or_dies(
     assert capsys.readouterr().out.splitlines()[-1] == f"command: the whole command is held. {because}"
 
 
-def test_a_program_that_is_no_agent(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_program_that_is_not_an_agent_is_reported(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
     configure(state, "asks", args=["-c", "print('hello')"], evidence="required")
 
     assert dispatch(["agents", "check", "m"]) == 0
@@ -160,7 +160,7 @@ def test_a_stand_in_that_cannot_listen_keeps_the_last_record(
     ("nothing", "error[NotFound]: Interlock does not know an agent 'nothing'; it knows: claude, "),
     ("goose", "error[Usage]: The program 'goose' of agent goose is not on PATH. Install it first."),
 ])
-def test_an_agent_that_cannot_be_added(
+def test_an_agent_that_cannot_be_added_is_refused(
     name: str, sentence: str, state: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     status, line = refused(["agents", "add", name, "--yes"], capsys)
@@ -170,7 +170,7 @@ def test_an_agent_that_cannot_be_added(
     assert not (state / "interlock.toml").exists()
 
 
-def test_adding_needs_a_yes_and_changes_nothing_twice(
+def test_adding_needs_confirmation_and_changes_nothing_twice(
     state: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "bin" / "goose").write_text("#!/bin/sh\nexit 3\n")

@@ -33,7 +33,7 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.req("G-1")
 @pytest.mark.parametrize("before", ["", "[gateway]\nport = 7433\n", '[agents.mine]\nadapter = "exec"\ncommand = "cat"'])
-def test_all_that_is_printed_can_be_appended_to_a_config(
+def test_all_output_can_be_appended_to_a_config(
     before: str, programs: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     assert dispatch(["agents"]) == 0
@@ -48,7 +48,7 @@ def test_all_that_is_printed_can_be_appended_to_a_config(
 
 
 @pytest.mark.req("A-10", "L-4")
-def test_what_is_held_of_each_known_agent(tmp_path: Path) -> None:
+def test_the_report_shows_how_each_known_agent_is_held(tmp_path: Path) -> None:
     (tmp_path / "interlock.toml").write_text("".join(map(snippet, KNOWN)))
     offered = offers(config.load(tmp_path / "interlock.toml").agents)
     held = {offer.agent_id: offer.permission for offer in offered}
@@ -57,7 +57,7 @@ def test_what_is_held_of_each_known_agent(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("A-10")
-def test_the_line_of_an_agent_says_what_is_held(programs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_line_of_an_agent_shows_how_it_is_held(programs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     dispatch(["agents"])
     printed = capsys.readouterr().out.splitlines()
     pi = printed.index("[agents.pi]")

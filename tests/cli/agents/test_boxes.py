@@ -17,7 +17,7 @@ def offered(agent_id: str, walls: str | None, **more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.req("H-18")
-def test_agents_in_like_boxes_share_a_line_and_those_without_walls_have_none() -> None:
+def test_agents_with_the_same_box_share_a_line_and_those_without_walls_have_none() -> None:
     lines = boxes([offered("a", "landlock"), offered("b", "landlock"), offered("c", "none"), offered("d", None)])
 
     assert len(lines) == 1
@@ -26,7 +26,7 @@ def test_agents_in_like_boxes_share_a_line_and_those_without_walls_have_none() -
 
 
 @pytest.mark.req("H-18")
-def test_an_agent_whose_runner_states_no_box_is_described_so() -> None:
+def test_an_agent_whose_runner_reports_no_box_is_described_so() -> None:
     assert box_of(offered("d", None)) is None
     assert boxed(offered("d", None)) == "not stated by its runner"
     assert boxed(offered("a", "landlock")) != boxed(offered("c", "none"))

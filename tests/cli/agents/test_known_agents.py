@@ -13,7 +13,7 @@ from interlock.cli.agents.known_agents import KNOWN, KnownAgent, found_on_path, 
 
 
 @pytest.mark.parametrize("known", KNOWN, ids=lambda known: known.agent_id)
-def test_its_table_is_toml_of_an_adapter_that_there_is(known: KnownAgent) -> None:
+def test_each_known_agents_table_is_toml_with_an_existing_adapter(known: KnownAgent) -> None:
     table = tomllib.loads(snippet(known))["agents"][known.agent_id]
 
     assert (table["adapter"], table["command"]) == (known.adapter, known.program)
@@ -24,7 +24,7 @@ def test_its_table_is_toml_of_an_adapter_that_there_is(known: KnownAgent) -> Non
     assert table.get("asks", True) is (known.asks or known.adapter == "exec")
 
 
-def test_two_of_them_never_share_an_id() -> None:
+def test_no_two_known_agents_share_an_id() -> None:
     assert len({known.agent_id for known in KNOWN}) == len(KNOWN)
 
 

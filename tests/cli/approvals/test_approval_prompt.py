@@ -66,7 +66,7 @@ async def ask(
 
 @pytest.mark.anyio
 @pytest.mark.req("G-4", "G-7")
-async def test_a_notice_during_a_question_has_a_row_of_its_own_and_the_question_is_asked_again(
+async def test_a_notice_during_a_question_has_its_own_row_and_the_question_is_repeated(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asking, typed = await ask(terminal, monkeypatch)
@@ -81,7 +81,7 @@ async def test_a_notice_during_a_question_has_a_row_of_its_own_and_the_question_
 
 @pytest.mark.anyio
 @pytest.mark.req("G-7")
-async def test_a_text_that_goes_on_is_not_cut_by_the_question(
+async def test_a_continuing_text_is_not_cut_by_the_question(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(approval_prompt, "QUIET_S", 3_600.0)
@@ -95,7 +95,7 @@ async def test_a_text_that_goes_on_is_not_cut_by_the_question(
 
 @pytest.mark.anyio
 @pytest.mark.req("G-7")
-async def test_the_question_below_an_open_row_has_a_row_of_its_own(
+async def test_a_question_below_an_unfinished_row_has_its_own_row(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asking, typed = await ask(terminal, monkeypatch)
@@ -108,7 +108,7 @@ async def test_the_question_below_an_open_row_has_a_row_of_its_own(
 
 @pytest.mark.anyio
 @pytest.mark.req("G-7")
-async def test_a_question_that_is_taken_back_ends_its_row_once(
+async def test_a_withdrawn_question_ends_its_row_once(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asking, _ = await ask(terminal, monkeypatch)
@@ -120,7 +120,7 @@ async def test_a_question_that_is_taken_back_ends_its_row_once(
 
 @pytest.mark.anyio
 @pytest.mark.req("Y-3")
-async def test_what_was_typed_before_the_question_does_not_answer_it(
+async def test_input_that_was_typed_before_the_question_does_not_answer_it(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     person, keys = pty.openpty()
@@ -148,7 +148,7 @@ class Person:
 @pytest.mark.req("P-4", "Y-3")
 @pytest.mark.parametrize(("left_s", "lines", "reason"), [
     (approval_prompt.REASON_MARGIN_S + 0.05, ["n"], None), (1.0, ["n"], None), (600.0, ["n", "too wide"], "too wide")])
-async def test_a_no_counts_although_its_reason_is_not_typed_in_time(
+async def test_a_denial_counts_even_if_its_reason_is_not_typed_in_time(
     tmp_path: Path, left_s: float, lines: list[str], reason: str | None
 ) -> None:
     """It was sent only after the reason, so the approval expired, and was recorded as one that no one answered."""

@@ -9,7 +9,7 @@ from interlock.cli.approvals.seen_approvals import IDS_KEPT, SEEN_FILE, TERMINAL
 pytestmark = pytest.mark.req("Y-3")
 
 
-def test_a_terminal_knows_what_it_printed_and_nothing_of_another(tmp_path: Path) -> None:
+def test_a_terminal_knows_its_own_output_only(tmp_path: Path) -> None:
     one, other = SeenApprovals(tmp_path, "tty1 1"), SeenApprovals(tmp_path, "tty2 1")
     assert one.printed() is None
     one.add(["a", "b"])
@@ -21,7 +21,7 @@ def test_a_terminal_knows_what_it_printed_and_nothing_of_another(tmp_path: Path)
     assert (tmp_path / SEEN_FILE).stat().st_mode & 0o777 == 0o600
 
 
-def test_the_oldest_ids_and_terminals_make_room(tmp_path: Path) -> None:
+def test_the_oldest_ids_and_terminals_are_removed(tmp_path: Path) -> None:
     first = SeenApprovals(tmp_path, "first")
     first.add(str(number) for number in range(IDS_KEPT + 1))
     printed = first.printed() or frozenset()
@@ -33,7 +33,7 @@ def test_the_oldest_ids_and_terminals_make_room(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("raw", [b"", b"[]", b'{"t":7}', b"\xff"])
-def test_a_broken_file_printed_nothing(tmp_path: Path, raw: bytes) -> None:
+def test_a_broken_file_counts_as_nothing_printed(tmp_path: Path, raw: bytes) -> None:
     (tmp_path / SEEN_FILE).write_bytes(raw)
     assert SeenApprovals(tmp_path, "t").printed() is None
     SeenApprovals(tmp_path, "t").add(["a"])

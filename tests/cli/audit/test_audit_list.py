@@ -28,7 +28,7 @@ def page(*seqs: int, more: str = "") -> Any:
     return answer({"items": [line(seq) for seq in seqs], "next_cursor": more or "c", "has_more": bool(more)})
 
 
-def test_records_are_listed_over_short_and_empty_pages(scripted: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_records_are_listed_across_short_and_empty_pages(scripted: Any, capsys: pytest.CaptureFixture[str]) -> None:
     script, where = scripted({"GET /v1/audit": [page(9, more="c9"), page(more="c5"), page(2)]})
     assert audit_list.records(who="ann", action="vote", since="2026-11-20", until="2026-11-23T08:00:00+01:00",
                               where=where) == ExitStatus.DONE
@@ -42,7 +42,7 @@ def test_records_are_listed_over_short_and_empty_pages(scripted: Any, capsys: py
     assert [one.get("since") for one in asked] == [None, "c9", "c5"]
 
 
-def test_of_a_digest_the_beginning_is_shown(scripted: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_digest_is_shown_by_its_beginning(scripted: Any, capsys: pytest.CaptureFixture[str]) -> None:
     login = line(4, approval_id=None, meta={"row": f"browser_login/{'0a' * 32}"})
     script, where = scripted({"GET /v1/audit": [answer({"items": [login], "next_cursor": "c", "has_more": False})]})
     assert audit_list.records(where=where) == ExitStatus.DONE
@@ -50,14 +50,16 @@ def test_of_a_digest_the_beginning_is_shown(scripted: Any, capsys: pytest.Captur
     assert len(script.asked) == 1
 
 
-def test_no_more_is_fetched_than_is_shown(scripted: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_more_records_are_fetched_than_shown(scripted: Any, capsys: pytest.CaptureFixture[str]) -> None:
     script, where = scripted({"GET /v1/audit": [page(9, more="c9"), page(8, more="c8")]})
     assert audit_list.records(limit=2, json=True, where=where) == ExitStatus.DONE
     assert [one["seq"] for one in json.loads(capsys.readouterr().out)["items"]] == [9, 8]
     assert [request.url.params["limit"] for request in script.asked] == ["2", "1"]
 
 
-def test_nothing_found_is_said_and_mistakes_are_one_sentence(scripted: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_empty_result_is_reported_and_mistakes_give_one_sentence(
+    scripted: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
     _, where = scripted({"GET /v1/audit": [page()]})
     assert audit_list.records(since="2h", where=where) == ExitStatus.DONE
     assert "no record of that kind" in capsys.readouterr().err
@@ -67,7 +69,9 @@ def test_nothing_found_is_said_and_mistakes_are_one_sentence(scripted: Any, caps
         assert ("--on yesterday" in caught.value.remedy) == ("since" in wrong)
 
 
-def test_one_record_is_shown_whole_with_its_personal_values(scripted: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_record_is_shown_in_full_with_its_personal_values(
+    scripted: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
     shown = {**line(7), "personal": {"comment": ["00", "checked\x1b[2J"]}}
     _, where = scripted({"GET /v1/audit/records/7": [answer(shown)],
                          "GET /v1/audit/records/8": [problem(404, "NotFound", "The audit log has no record 8.")]})
@@ -81,7 +85,7 @@ def test_one_record_is_shown_whole_with_its_personal_values(scripted: Any, capsy
 
 
 @pytest.mark.req("Y-8")
-def test_what_it_is_about_is_named_by_a_unique_beginning(scripted: Any) -> None:
+def test_a_subject_is_named_by_a_unique_prefix(scripted: Any) -> None:
     whole = "cmd_01M84Q0APY7DHTVEAA20TMK8N5"
     command = {"id": whole, "type": "execute", "state": "queued", "target": {"agent_id": "shell"},
                "tenant_id": "default", "actor": {"type": "user", "id": "ann"}, "created_at": AT, "updated_at": AT,
@@ -99,7 +103,7 @@ def test_what_it_is_about_is_named_by_a_unique_beginning(scripted: Any) -> None:
 
 
 @pytest.mark.req("Y-9")
-def test_who_allowed_what_on_a_day_is_one_line(scripted: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_line_shows_who_allowed_what_on_a_day(scripted: Any, capsys: pytest.CaptureFixture[str]) -> None:
     whole = "apr_01M84Q0APY7DHTVEAA20TMK8N5"
     listed = answer({"items": [line(9, approval_id=whole), line(8, approval_id="apr_gone")], "next_cursor": "c",
                      "has_more": False})
@@ -115,7 +119,9 @@ def test_who_allowed_what_on_a_day_is_one_line(scripted: Any, capsys: pytest.Cap
 
 
 @pytest.mark.req("Y-9", "U-5")
-def test_an_action_that_is_not_the_recorded_one_is_not_named(scripted: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_action_that_differs_from_the_recorded_one_is_not_named(
+    scripted: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
     subject = {"tool_name": "Bash", "title": "", "input": {"command": "rm -rf build"}}
     asked = {name: approval(id=name, subject=subject) for name in ("apr_same", "apr_edited")}
     listed = answer({"items": [line(9, approval_id="apr_same", meta={"digest": asked["apr_same"]["digest"]}),

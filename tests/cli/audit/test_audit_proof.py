@@ -22,7 +22,7 @@ def where(tmp_path: Path) -> Where:
     return Where(state=tmp_path)
 
 
-def test_without_a_key_or_a_file_it_says_what_to_name(where: Where, tmp_path: Path) -> None:
+def test_without_a_key_or_a_file_the_message_names_the_missing_option(where: Where, tmp_path: Path) -> None:
     proof = tmp_path / "proof.json"
     with pytest.raises(Trouble, match="Without the gateway's public key"):
         verify_proof(proof, None, where, json=False)

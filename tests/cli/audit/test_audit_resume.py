@@ -39,19 +39,19 @@ def accepted(script: Script) -> list[Any]:
 
 
 @pytest.mark.parametrize("words", ["7", f"x:{ROOT}", ":", "-1:ab"])
-def test_what_is_accepted_has_its_form(words: str, script: Script) -> None:
+def test_the_acceptance_has_its_form(words: str, script: Script) -> None:
     with pytest.raises(Trouble, match="is not SIZE:ROOT"):
         resume(accept=words)
     assert accepted(script) == []
 
 
-def test_what_a_person_names_is_sent_as_it_is(script: Script, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_named_head_is_sent_unchanged(script: Script, capsys: pytest.CaptureFixture[str]) -> None:
     assert resume(accept=f"7:{ROOT.upper()}", reason="the disk was replaced") == 0
     assert accepted(script) == [{"size": 7, "root": ROOT, "reason": "the disk was replaced"}]
     assert "who accepted the 7 records before" in capsys.readouterr().out
 
 
-def test_without_a_person_nothing_is_accepted_and_the_words_for_it_are_shown(
+def test_without_a_person_nothing_is_accepted_and_the_command_for_it_is_shown(
         script: Script, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(audit_resume, "is_terminal", lambda _stream: False)
     with pytest.raises(Trouble, match="cannot be undone") as trouble:
@@ -63,7 +63,7 @@ def test_without_a_person_nothing_is_accepted_and_the_words_for_it_are_shown(
 
 
 @pytest.mark.parametrize(("typed", "status"), [("y", 0), ("yes", 0), ("", 1), ("no", 1)])
-def test_a_person_at_a_terminal_sees_both_logs_and_decides(
+def test_a_terminal_user_sees_both_logs_and_decides(
         typed: str, status: int, script: Script, monkeypatch: pytest.MonkeyPatch,
         capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(audit_resume, "is_terminal", lambda _stream: True)

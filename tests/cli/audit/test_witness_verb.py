@@ -60,7 +60,7 @@ def test_a_witness_cosigns_a_log_that_only_grows(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("U-3")
-def test_a_witness_refuses_a_fork_and_a_rollback_and_keeps_what_shows_it(tmp_path: Path) -> None:
+def test_a_witness_refuses_a_fork_and_a_rollback_and_stores_the_evidence(tmp_path: Path) -> None:
     witness = _Witness(tmp_path, "w", OWN, KEY.public_key())
     records = make_log(random.Random(1), 20)
     known = witness.take(None, signed(records, 10), [])
@@ -74,15 +74,15 @@ def test_a_witness_refuses_a_fork_and_a_rollback_and_keeps_what_shows_it(tmp_pat
         with pytest.raises(CosignRefused, match=words) as refused:
             witness.take(known, shown, proof)
         evidence = [json.loads(path.read_text()) for path in tmp_path.glob("evidence-*.json")]
-        told = next(one for one in evidence if one["shown"] == shown.note and one["what"] == str(refused.value))
-        assert told["cosigned"] == known.note
+        record = next(one for one in evidence if one["shown"] == shown.note and one["what"] == str(refused.value))
+        assert record["cosigned"] == known.note
         assert witness.known(shown.origin) == known
         for path in tmp_path.glob("evidence-*.json"):
             path.unlink()
 
 
 @pytest.mark.req("U-3")
-def test_a_witness_believes_neither_another_key_nor_a_state_that_it_did_not_write(tmp_path: Path) -> None:
+def test_a_witness_accepts_neither_another_key_nor_a_state_it_did_not_write(tmp_path: Path) -> None:
     witness = _Witness(tmp_path, "w", OWN, OWN.public_key())
     with pytest.raises(CosignRefused, match="signature of the log's key"):
         witness.take(None, signed(make_log(random.Random(1), 2)), [])

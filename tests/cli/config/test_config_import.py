@@ -96,7 +96,7 @@ JOBS = {"version": 1, "jobs": [
 
 @pytest.fixture
 def there(tmp_path: Path) -> Path:
-    """OpenClaw's directory; the state directory lies beside it."""
+    """OpenClaw's directory; the state directory is beside it."""
     home = tmp_path / "openclaw"
     (home / "cron").mkdir(parents=True)
     (home / "openclaw.json").write_text(OPENCLAW)
@@ -111,13 +111,13 @@ def taken_over(there: Path, **more: Any) -> tuple[int, Path]:
 
 
 @pytest.mark.req("G-1", "I-1", "R-1", "R-3", "R-4")
-def test_a_realistic_config_means_the_same_here(there: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_realistic_foreign_config_keeps_its_meaning(there: Path, capsys: pytest.CaptureFixture[str]) -> None:
     done, state = taken_over(there, json=True)
-    told = json.loads(capsys.readouterr().out)
-    assert (done, told["written"], told["backup"]) == (ExitStatus.DONE, True, None)
+    report = json.loads(capsys.readouterr().out)
+    assert (done, report["written"], report["backup"]) == (ExitStatus.DONE, True, None)
     read = config.load(state / "interlock.toml")
     settings = chat_settings(read)
-    # Resets, as OpenClaw's own words say them.
+    # Resets, in OpenClaw's terms.
     assert settings.resets.reset == ResetRule(mode="daily", at_hour=4, idle_minutes=120)
     assert settings.resets.by_type == {"thread": ResetRule(mode="daily", at_hour=4),
                                        "direct": ResetRule(mode="idle", idle_minutes=240),
@@ -132,7 +132,7 @@ def test_a_realistic_config_means_the_same_here(there: Path, capsys: pytest.Capt
     assert agent_for(Chat("whatsapp", "group", group_id="1203@g.us"), settings.bindings, "none") == "home"
     # A binding whose match cannot be held whole must take no other chat.
     assert agent_for(Chat("discord", "group", group_id="1", guild_id="55"), settings.bindings, "none") == "none"
-    # Who is answered.
+    # The senders that get an answer.
     assert not may_send(settings.sending, None, Chat("discord", "group", group_id="1"), "k")
     assert not may_send(settings.sending, None, Chat("cron", "direct"), "agent:work:cron:x")
     assert may_send(settings.sending, None, ann, "k")
@@ -152,8 +152,8 @@ def test_a_realistic_config_means_the_same_here(there: Path, capsys: pytest.Capt
     morning = jobs["3f2a-morning"]
     assert (morning.key, morning.zone_name) == ("agent:work:cron:3f2a-morning", "Europe/Berlin")
     assert (jobs["off"].key, jobs["off"].enabled) == ("agent:work:main", False)
-    # All that was left out is said, with why.
-    left = {one["name"]: one["why"] for one in told["left"]}
+    # Every setting that was left out is reported with the reason.
+    left = {one["name"]: one["why"] for one in report["left"]}
     assert left["session.scope"] == "every chat has a session of its own"
     assert "more chats would fit" in left["bindings[2]"]
     assert {"channels", "session.store", "session.resetTriggers", "agents.defaults.workspace", "cron.maxConcurrentRuns",
@@ -163,14 +163,14 @@ def test_a_realistic_config_means_the_same_here(there: Path, capsys: pytest.Capt
 
 
 @pytest.mark.req("G-1")
-def test_what_was_written_is_read_again_as_it_was(there: Path) -> None:
+def test_a_written_config_reads_back_unchanged(there: Path) -> None:
     _, state = taken_over(there)
     text = (state / "interlock.toml").read_text()
     assert config.parse(config.show(config.parse(text, "f")), "f") == config.parse(text, "f")
 
 
 @pytest.mark.req("G-1")
-def test_a_present_config_keeps_every_word_and_is_copied(there: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_existing_config_is_preserved_and_backed_up(there: Path, capsys: pytest.CaptureFixture[str]) -> None:
     state = there.parent / "state"
     state.mkdir()
     mine = '# my own\n[gateway]\nport = 7421  # chosen\n\n[agents.work]\nadapter = "acp"\n'
@@ -184,7 +184,7 @@ def test_a_present_config_keeps_every_word_and_is_copied(there: Path, capsys: py
 
 
 @pytest.mark.req("G-1")
-def test_what_is_said_already_is_never_replaced_unasked(there: Path) -> None:
+def test_an_existing_setting_is_never_replaced_without_a_question(there: Path) -> None:
     state = there.parent / "state"
     state.mkdir()
     mine = ('[session]\ndmScope = "main"\n\n[cron.own]\nschedule = "0 1 * * *"\nmessage = "mine"\n'
@@ -202,7 +202,7 @@ def test_what_is_said_already_is_never_replaced_unasked(there: Path) -> None:
 
 
 @pytest.mark.req("G-1")
-def test_trying_writes_nothing_and_prints_a_config(there: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_dry_run_writes_nothing_and_prints_a_config(there: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _, state = taken_over(there, dry_run=True)
     assert list(state.iterdir()) == []
     assert tomllib.loads(capsys.readouterr().out)["session"]["dmScope"] == "per-channel-peer"
@@ -212,7 +212,7 @@ def test_trying_writes_nothing_and_prints_a_config(there: Path, capsys: pytest.C
 @pytest.mark.parametrize(("text", "sentence"), [
     ("{", "is not JSON5"), ("[1]", "holds no object"), ("{a: 1, a: 2}", "is not JSON5"), ("\0", "is not JSON5"),
 ])
-def test_a_file_that_is_no_config_is_one_sentence(tmp_path: Path, text: str, sentence: str) -> None:
+def test_a_file_that_is_not_a_config_gives_one_sentence(tmp_path: Path, text: str, sentence: str) -> None:
     (tmp_path / "openclaw.json").write_text(text)
     with pytest.raises(Trouble, match=sentence):
         import_(tmp_path / "openclaw.json", where=Where(state=tmp_path / "state"))
@@ -222,7 +222,7 @@ def test_a_file_that_is_no_config_is_one_sentence(tmp_path: Path, text: str, sen
 
 
 @pytest.mark.req("G-1")
-def test_nonsense_is_left_out_value_by_value() -> None:
+def test_invalid_values_are_skipped_one_by_one() -> None:
     found = translate({"session": {"dmScope": "everyone", "idleMinutes": 0, "reset": {"atHour": 77}, "identityLinks":
                                    {"a": ["nocolon"]}, "resetByType": {"crowd": {}}, "sendPolicy": "no"},
                        "bindings": [7, {"match": {}}, {"agentId": "B A D"}], "compaction": {"reserveTokens": "lots"},
@@ -235,7 +235,7 @@ def test_nonsense_is_left_out_value_by_value() -> None:
 
 
 @pytest.mark.req("G-1")
-def test_a_token_of_the_environment_stays_there() -> None:
+def test_a_token_from_the_environment_stays_there() -> None:
     found = translate({"hooks": {"token": "${HOOKS_TOKEN}", "mappings": [{"id": "x", "messageTemplate": "{{a.b}}"}]}})
     assert found.tables == {"hooks": {"x": {"auth": "token", "secret_env": "HOOKS_TOKEN", "message": "{/a/b}"}}}
     assert found.token is None

@@ -27,7 +27,7 @@ def written(where: Where, text: str) -> Path:
     return file
 
 
-def test_a_file_that_is_not_there_is_no_mistake(where: Where, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_file_is_not_a_mistake(where: Where, capsys: pytest.CaptureFixture[str]) -> None:
     assert check(where=where) == path(where=where) == ExitStatus.DONE
     out, err = capsys.readouterr()
 
@@ -36,7 +36,7 @@ def test_a_file_that_is_not_there_is_no_mistake(where: Where, capsys: pytest.Cap
     assert "does not exist yet" in err
 
 
-def test_each_mistake_is_a_line_and_the_status_says_so(where: Where, capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_mistake_is_a_line_and_sets_the_exit_status(where: Where, capsys: pytest.CaptureFixture[str]) -> None:
     file = written(where, "[gateway]\nport = 99999\n")
 
     assert check(where=where) == ExitStatus.USAGE
@@ -46,7 +46,7 @@ def test_each_mistake_is_a_line_and_the_status_says_so(where: Where, capsys: pyt
     assert (found["ok"], found["file"], len(found["mistakes"])) == (False, str(file), 1)
 
 
-def test_a_rule_that_allows_whatever_its_tools_are_given_is_remarked_on(
+def test_a_rule_that_allows_any_input_of_its_tools_gets_a_remark(
         where: Where, capsys: pytest.CaptureFixture[str]) -> None:
     written(where, '[[policy.rules]]\nname = "wide"\ntool = ["shell"]\neffect = "allow"\n')
 
@@ -54,7 +54,7 @@ def test_a_rule_that_allows_whatever_its_tools_are_given_is_remarked_on(
     assert "the rule wide allows whatever" in capsys.readouterr().err
 
 
-def test_what_is_in_force_is_shown_as_toml_and_as_json(where: Where, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_effective_config_is_shown_as_toml_and_as_json(where: Where, capsys: pytest.CaptureFixture[str]) -> None:
     written(where, "[gateway]\nport = 7001\n")
 
     assert show(where=where) == ExitStatus.DONE

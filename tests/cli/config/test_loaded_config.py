@@ -12,7 +12,7 @@ from interlock.config import Config
 pytestmark = pytest.mark.req("G-1")
 
 
-def test_no_file_is_all_defaults_and_a_good_one_is_read(tmp_path: Path) -> None:
+def test_a_missing_file_means_defaults_and_a_valid_one_is_read(tmp_path: Path) -> None:
     assert load_config(Where(state=tmp_path)) == Config()
     (tmp_path / "interlock.toml").write_text("[gateway]\nport = 8000\n")
     assert load_config(Where(state=tmp_path)).gateway.port == 8000

@@ -20,7 +20,7 @@ from interlock.cli.verb_error import Trouble
 pytestmark = pytest.mark.req("G-2")
 
 
-def test_a_private_file_is_whole_and_for_its_owner_alone(tmp_path: Path) -> None:
+def test_a_private_file_is_written_atomically_for_its_owner_only(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "file"
     write_private(path, b"one")
     write_private(path, b"two")
@@ -32,13 +32,13 @@ def test_a_private_file_is_whole_and_for_its_owner_alone(tmp_path: Path) -> None
 @pytest.mark.parametrize(("raw", "found"), [
     (b'{"url":"http://x","pid":7}', GatewayFile("http://x", 7)), (b"", None), (b"{}", None), (b"\xff", None), (b"[]",
     None)])
-def test_which_gateway_runs_is_read_or_nothing(tmp_path: Path, raw: bytes, found: GatewayFile | None) -> None:
+def test_the_running_gateway_is_read_or_none(tmp_path: Path, raw: bytes, found: GatewayFile | None) -> None:
     assert gateway_file(tmp_path) is None
     (tmp_path / GATEWAY_FILE).write_bytes(raw)
     assert gateway_file(tmp_path) == found
 
 
-def test_a_state_directory_that_cannot_be_is_one_sentence(tmp_path: Path) -> None:
+def test_an_impossible_state_directory_gives_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for place in (tmp_path / "file", tmp_path / "file" / "below"):
         with pytest.raises(Trouble, match="state directory") as caught:
@@ -47,7 +47,7 @@ def test_a_state_directory_that_cannot_be_is_one_sentence(tmp_path: Path) -> Non
     assert Where(state=tmp_path).directory() == tmp_path
 
 
-def test_a_place_is_tried_before_it_is_worked_in(tmp_path: Path) -> None:
+def test_a_directory_is_tested_before_it_is_used(tmp_path: Path) -> None:
     assert writable(tmp_path) == tmp_path
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(Trouble, match="cannot be written"):

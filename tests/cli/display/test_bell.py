@@ -24,7 +24,7 @@ pytestmark = pytest.mark.req("Y-6")
     ({"TERM": "foot"}, "\x1b]777;notify;Interlock;it waits\x1b\\\a"),
     ({"TERM": "screen-256color", "TMUX": "/tmp/x", "TERM_PROGRAM": "iTerm.app"}, "\a"),
 ])
-def test_what_is_written(environment: dict[str, str], written: str) -> None:
+def test_the_bell_is_written(environment: dict[str, str], written: str) -> None:
     assert signal_of("it waits", environment) == written
 
 
@@ -39,7 +39,7 @@ def test_a_pipe_gets_no_bell(capsys: pytest.CaptureFixture[str], monkeypatch: py
 
 
 @pytest.mark.anyio
-async def test_an_approval_that_waits_for_a_person_rings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_approval_that_waits_for_a_vote_rings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("INTERLOCK_BELL", raising=False)
     monkeypatch.setattr(sys, "stderr", screen := Terminal())

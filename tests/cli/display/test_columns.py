@@ -27,7 +27,7 @@ ROWS = [[FIRST, "waiting for you", "claude", "Bash", "$ 漢字漢字漢字漢字
 
 
 @pytest.mark.parametrize("width", [20, 30, 40, 60, 80, 120, 200])
-def test_no_row_is_wider_than_the_terminal_and_each_can_be_named(width: int) -> None:
+def test_no_row_is_wider_than_the_terminal_and_each_has_its_id(width: int) -> None:
     lines = table(ROWS, HEADER, LAYOUT, width).splitlines()
     assert len(lines) == 3
     assert max(map(cell_len, lines)) <= width
@@ -37,7 +37,7 @@ def test_no_row_is_wider_than_the_terminal_and_each_can_be_named(width: int) -> 
     assert shown[0] != shown[1]
 
 
-def test_the_least_important_column_goes_first_and_a_text_is_shortened() -> None:
+def test_the_least_important_column_is_dropped_first_and_text_shortened() -> None:
     assert fitted(ROWS, HEADER, 200, LAYOUT)[0] == list(HEADER)
     assert fitted(ROWS, HEADER, 70, LAYOUT)[0] == ["APPROVAL", "STATE", "AGENT", "WHAT", "BY"]
     assert fitted(ROWS, HEADER, 40, LAYOUT)[0] == ["APPROVAL", "WHAT"]
@@ -46,17 +46,17 @@ def test_the_least_important_column_goes_first_and_a_text_is_shortened() -> None
     assert what.startswith("$ 漢字")
 
 
-def test_a_pipe_gets_every_column_whole() -> None:
+def test_a_pipe_gets_every_column_in_full() -> None:
     assert all(cell in table(ROWS, HEADER, LAYOUT) for row in ROWS for cell in row)
     assert "x" * 500 in table([["x" * 500]], ("TEXT",)), "nothing is shortened"
 
 
-def test_an_id_that_alone_is_wider_than_the_terminal_is_not_cut() -> None:
+def test_an_id_wider_than_the_terminal_is_not_cut() -> None:
     name = "the-name-of-a-tenant-that-is-longer-than-the-terminal"
     assert fitted([[name, "good"]], ("TENANT", "STATE"), 30) == [["TENANT"], [name]]
 
 
-def test_ids_are_as_long_as_they_must_be_to_be_told_apart() -> None:
+def test_ids_are_as_long_as_they_need_to_be_distinct() -> None:
     assert unique_beginnings([FIRST, SECOND]) == {FIRST: "apr_01M84Q0A", SECOND: "apr_01M84Q0Z"}
     near = "apr_01M84Q0APY7DHTVEAA20TMK8N6"
     assert unique_beginnings([FIRST, near]) == {FIRST: FIRST, near: near}
@@ -69,7 +69,7 @@ def test_a_column_without_a_value_is_left_out_if_it_is_an_extra_one() -> None:
 
 
 @pytest.mark.parametrize("width", range(2, 14))
-def test_a_shortened_text_takes_no_more_cells_than_it_may(width: int) -> None:
+def test_a_shortened_text_has_no_more_cells_than_allowed(width: int) -> None:
     for text in ("agent:own:main", "김철수님의대화", "a김b철c수d님e의"):
         for cut in (cut_end(text, width), cut_middle(text, width)):
             assert cell_len(cut) <= width
@@ -79,7 +79,7 @@ def test_a_shortened_text_takes_no_more_cells_than_it_may(width: int) -> None:
 
 @contextmanager
 def screen(columns: int) -> Iterator[int]:
-    """Standard output is a terminal of so many columns; yields the descriptor that reads what it shows."""
+    """Standard output is a terminal with this many columns; yields the descriptor that reads what it shows."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     before, sys.stdout = sys.stdout, os.fdopen(theirs, "w", encoding="utf-8")
@@ -92,7 +92,7 @@ def screen(columns: int) -> Iterator[int]:
 
 
 @pytest.mark.parametrize("columns", [40, 80, 200])
-def test_the_width_is_that_of_the_terminal_itself(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_width_is_read_from_the_terminal_itself(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "17")
     monkeypatch.setenv("NO_COLOR", "1")
     with screen(columns) as shown:

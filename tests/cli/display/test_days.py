@@ -27,30 +27,30 @@ HOUR_MS = 3_600_000
     ("thursday", "2026-11-18T23:00:00.000Z", "Thursday 2026-11-19"),
     ("2026-07-01", "2026-06-30T22:00:00.000Z", "Wednesday 2026-07-01"),
 ])
-def test_a_day_is_the_last_one_of_its_name_in_the_zone(text: str, start: str, name: str) -> None:
+def test_a_weekday_is_the_last_one_of_its_name_in_the_zone(text: str, start: str, name: str) -> None:
     day = read_day(text, NOW, BERLIN)
     assert (iso(day.start_ms), day.name) == (start, name)
     assert day.end_ms - day.start_ms == 24 * HOUR_MS
 
 
 @pytest.mark.parametrize(("text", "hours"), [("2026-03-29", 23), ("2026-10-25", 25)])
-def test_a_day_on_which_the_clocks_change_is_whole(text: str, hours: int) -> None:
+def test_a_day_with_a_clock_change_is_complete(text: str, hours: int) -> None:
     day = read_day(text, NOW, BERLIN)
     assert day.end_ms - day.start_ms == hours * HOUR_MS
 
 
-def test_the_zone_of_the_machine_is_the_usual_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_zone_of_the_machine_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
     local = read_day("2026-11-01", NOW)
     midnight = datetime.fromtimestamp(local.start_ms / 1000, UTC).astimezone()
     assert (midnight.hour, midnight.minute, midnight.day) == (0, 0, 1)
 
 
 @pytest.mark.parametrize("text", ["", "tu", "someday", "2026-13-01", "24.11.2026", "0001-01-01", "9999-12-31"])
-def test_what_is_no_day_is_one_sentence(text: str) -> None:
+def test_an_invalid_day_gives_one_sentence(text: str) -> None:
     with pytest.raises(Trouble, match=r"is not a day|not come yet"):
         read_day(text, NOW, BERLIN)
 
 
-def test_a_day_to_come_is_refused() -> None:
+def test_a_future_day_is_refused() -> None:
     with pytest.raises(Trouble, match="has not come yet"):
         read_day("2026-11-26", NOW, BERLIN)

@@ -71,7 +71,7 @@ def test_rows_fit_and_read_the_same_without_colours(
     assert shown(asked, width) == rows
 
 
-def test_a_row_that_goes_on_is_marked_as_added() -> None:
+def test_a_continuation_row_is_marked_as_added() -> None:
     rows = shown(edit(new=OLD + f'x = "{"word " * 20}"\n'), 40)
     assert any(row.startswith("\x1b[1;32m  ↪ \x1b[0m") for row in rows)
 
@@ -80,18 +80,18 @@ def test_a_row_that_goes_on_is_marked_as_added() -> None:
     ("/w/a.py", "python"), ("src/x.TS", "typescript"), ("Makefile", "make"), ("a/Dockerfile", "docker"),
     ("notes.txt", None), ("noname", None), ("b/a.rs, c.py", "rust"),
 ])
-def test_the_language_is_that_of_the_name(path: str, language: str | None) -> None:
+def test_the_language_follows_from_the_name(path: str, language: str | None) -> None:
     assert language_of(path) == language
 
 
 @pytest.mark.parametrize("new", ["x" * 600, "x = 1\n" * MAX_CODE_CHARS])
-def test_what_is_too_long_to_lex_keeps_its_signs(new: str) -> None:
+def test_text_too_long_to_lex_keeps_its_signs(new: str) -> None:
     found = lines(edit(old="", new=new))
     spans = spans_of(found)
     assert {span.code for own in spans for span in own} == {"1;32", "32"}
 
 
-def test_members_behind_a_diff_are_not_coloured_as_code() -> None:
+def test_fields_after_a_diff_are_not_coloured_as_code() -> None:
     asked = ReceivedRequest("Edit",
                             json.dumps({"file_path": "/w/a.py", "old_string": "a", "new_string": "b", "class": "x"}
                                                ).encode())
@@ -127,14 +127,14 @@ def say_edit(screen: Screen, *, held: bool, status: p.ToolStatus, raw: bytes) ->
         invocation_id="i", status=status, output_type="text", output="", duration_ms=1))
 
 
-def test_the_stream_shows_what_a_tool_changed_folded() -> None:
+def test_the_stream_shows_a_tools_change_folded() -> None:
     text = run(Screen("claude"), held=False, new=OLD + "y = 1\n" * 30)
     assert "    +y = 1" in text
     assert "… and 25 more lines of the change" in text
 
 
 @pytest.mark.parametrize(("held", "status"), [(True, "ok"), (False, "error"), (False, "denied")])
-def test_a_change_that_a_card_showed_or_that_did_not_happen_is_not_shown_again(
+def test_a_change_that_was_shown_or_did_not_happen_is_not_shown_again(
     held: bool, status: p.ToolStatus
 ) -> None:
     assert "LIMIT" not in run(Screen("claude"), held=held, status=status).partition("\n")[2]

@@ -17,7 +17,7 @@ def test_a_long_read_shows_ten_lines_and_counts_the_rest(step: int) -> None:
     assert fold.hidden_lines == 1_500 - FOLD_LINES
 
 
-def test_short_output_is_whole() -> None:
+def test_short_output_is_shown_in_full() -> None:
     fold = Fold()
     assert fold.add("one\ntwo") == "one\ntwo"
     assert fold.add("\n") == "\n"
@@ -25,13 +25,13 @@ def test_short_output_is_whole() -> None:
 
 
 @pytest.mark.parametrize(("text", "hidden"), [("x" * 9_000, 1), ("x" * 9_000 + "\n", 1), ("x" * 9_000 + "\ny", 2)])
-def test_a_long_line_is_cut_and_counts_as_one_that_is_not_shown_to_its_end(text: str, hidden: int) -> None:
+def test_a_long_line_is_cut_and_counted_as_hidden(text: str, hidden: int) -> None:
     fold = Fold()
     assert fold.add(text) == "x" * FOLD_CHARS
     assert fold.hidden_lines == hidden
 
 
-def test_what_is_hidden_is_kept_up_to_a_limit() -> None:
+def test_hidden_output_is_kept_up_to_a_limit() -> None:
     fold = Fold()
     shown = fold.add("a\n" * 20)
     assert (shown + fold.unfolded()[0], fold.unfolded()[1]) == ("a\n" * 20, True)

@@ -79,7 +79,7 @@ async def test_ctrl_c_clears_a_line_first_and_then_ends_the_turn(tmp_path: Path)
         assert person.interrupts == 1
 
 
-async def test_a_question_puts_the_draft_aside_and_the_draft_comes_back(tmp_path: Path) -> None:
+async def test_a_question_saves_the_draft_and_restores_it(tmp_path: Path) -> None:
     async with chat(tmp_path / "history") as person:
         line = asyncio.create_task(person.editor.line())
         person.keys.send_text("half a mess")
@@ -95,7 +95,7 @@ async def test_a_question_puts_the_draft_aside_and_the_draft_comes_back(tmp_path
         assert await line == "half a message"
 
 
-async def test_history_keeps_messages_private_and_no_answers(tmp_path: Path) -> None:
+async def test_the_history_keeps_messages_privately_and_no_answers(tmp_path: Path) -> None:
     history = tmp_path / "history"
     async with chat(history) as person:
         assert await person.typed("run the tests\r") == "run the tests"
@@ -120,7 +120,7 @@ async def test_tab_completes_commands_at_the_start_and_paths_anywhere(
         assert await line == completed.format(place=tmp_path)
 
 
-async def test_a_history_that_cannot_be_written_costs_nothing_but_itself(tmp_path: Path) -> None:
+async def test_a_history_that_cannot_be_written_has_no_other_effect(tmp_path: Path) -> None:
     async with chat(tmp_path / "missing" / "history") as person:
         assert await person.typed("hello\r") == "hello"
 
@@ -139,7 +139,7 @@ async def test_a_line_that_has_not_ended_is_held_back_until_it_has() -> None:
     assert terminal.text == "whole\nhalf done\nrest"
 
 
-async def test_standard_streams_are_as_before_afterwards(tmp_path: Path) -> None:
+async def test_standard_streams_are_restored_afterwards(tmp_path: Path) -> None:
     async with chat(tmp_path / "history") as person:
         before = sys.stdout, sys.stderr
         with person.editor.below_output():

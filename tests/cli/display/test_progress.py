@@ -37,7 +37,7 @@ def run(words: Sequence[str], lines: Lines, first_s: float = 0.0, then: Any = No
             assert lines.seen.wait(30)
 
 
-def test_long_work_names_its_verb_and_how_far_it_is_and_the_line_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_work_shows_its_verb_and_progress_and_then_clears_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = Lines(monkeypatch)
 
     def work() -> None:
@@ -53,7 +53,7 @@ def test_long_work_names_its_verb_and_how_far_it_is_and_the_line_goes(monkeypatc
     assert lines.shown[-1] is None
 
 
-def test_short_work_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_short_work_prints_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = Lines(monkeypatch)
     run(["status"], lines, first_s=3_600.0)
 
@@ -62,7 +62,7 @@ def test_short_work_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(("words", "terminal"), [
     (["run", "shell"], True), (["audit", "erase"], True), (["status"], False)])
-def test_verbs_that_speak_themselves_and_pipes_get_no_line(
+def test_verbs_with_their_own_output_and_pipes_get_no_line(
         words: list[str], terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = Lines(monkeypatch, terminal=terminal)
     run(words, lines, then=lambda: None)

@@ -35,13 +35,13 @@ def streamed(text: str, cuts: list[int]) -> list[str]:
 
 
 @given(TEXT, st.lists(st.integers(0, 1_000), max_size=8))
-def test_however_it_is_cut_the_blocks_are_the_text(text: str, cuts: list[int]) -> None:
+def test_blocks_add_up_to_the_text_at_any_cut(text: str, cuts: list[int]) -> None:
     assert "".join(streamed(text, cuts)) == text
     assert streamed(text, cuts) == streamed(text, []), "how it came makes no difference"
 
 
 @given(TEXT, st.sampled_from([20, 40, 80, 200]))
-def test_no_control_character_and_no_row_over_the_edge_whatever_an_agent_writes(text: str, columns: int) -> None:
+def test_agent_output_never_has_control_characters_or_rows_over_the_edge(text: str, columns: int) -> None:
     for block in streamed(text, []):
         shown = plain(rendered(block, columns))
         assert not set(shown) & {"\x1b", "\x07", "\r", "\u202e"}
@@ -66,7 +66,7 @@ def test_a_block_is_shown_once_it_is_complete_and_not_before() -> None:
     assert stream.pending == 0
 
 
-def test_a_fence_holds_its_blank_lines_and_goes_on_after_an_interruption() -> None:
+def test_a_fence_keeps_its_blank_lines_and_continues_after_an_interruption() -> None:
     stream = MarkdownStream()
     assert stream.add("```py\na = 1\n\nb = 2\n") == []
     assert stream.rest() == ["```py\na = 1\n\nb = 2\n"]
@@ -81,7 +81,7 @@ def test_a_block_without_an_end_is_written_in_parts() -> None:
     assert stream.reset() == []
 
 
-def test_what_it_looks_like() -> None:
+def test_prose_is_rendered() -> None:
     text = ("# Done\n\nI changed `run.py`,\nsee [the docs](https://example.org).\n\n1. first\n2. second\n\n"
             "```sh\nmake  test\n```\n\n| file | lines |\n|---|---|\n| a.py | 3 |\n")
     assert plain("".join(rendered(block, 60) for block in streamed(text, []))).split("\n") == [
@@ -89,7 +89,7 @@ def test_what_it_looks_like() -> None:
         "  make  test", "", " file  lines", " ───────────", " a.py  3", ""]
 
 
-def test_a_link_shows_where_it_goes_and_html_is_text() -> None:
+def test_a_link_shows_its_target_and_html_is_text() -> None:
     shown = rendered("[safe.example](https://evil.example/x) <b>not bold</b> &amp;\n", 80)
     assert "(https://evil.example/x)" in plain(shown)
     assert "<b>not bold</b> &amp;" in plain(shown)

@@ -1,4 +1,4 @@
-"""A session's frames at the terminal: each text once, the result alone on standard output."""
+"""A session's frames at the terminal: each text once, only the result on standard output."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def done(text: str, block: str = "b1") -> tuple[str, p.Payload]:
     return "agent.text.done", p.TextDone(turn_id="t", block_id=block, text=text)
 
 
-def told(offset: int, text: str, channel: p.Channel = "stdout") -> tuple[str, p.Payload]:
+def tool_output(offset: int, text: str, channel: p.Channel = "stdout") -> tuple[str, p.Payload]:
     return "tool.invoke.stream", p.ToolStream(invocation_id="i", channel=channel, offset=offset, text=text)
 
 
@@ -35,13 +35,13 @@ def show(screen: Screen, *frames: tuple[str, p.Payload]) -> None:
 
 
 @pytest.mark.req("E-4", "S-3")
-def test_a_block_is_shown_once_however_often_it_is_sent(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_repeated_block_is_shown_once(capsys: pytest.CaptureFixture[str]) -> None:
     show(Screen("claude"), delta(0, "Hel"), delta(3, "lo"), delta(0, "Hello wo"), done("Hello world"))
     assert capsys.readouterr().out == "Hello world\n"
 
 
 @pytest.mark.req("G-4")
-def test_another_terminal_goes_on_in_the_middle_of_a_block(capsys: pytest.CaptureFixture[str]) -> None:
+def test_another_terminal_continues_in_the_middle_of_a_block(capsys: pytest.CaptureFixture[str]) -> None:
     first = Screen("claude")
     show(first, delta(0, "Hello"))
     capsys.readouterr()
@@ -53,7 +53,7 @@ def test_another_terminal_goes_on_in_the_middle_of_a_block(capsys: pytest.Captur
 
 
 @pytest.mark.req("E-4")
-def test_a_block_that_was_replaced_is_said_and_shown_whole(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_replaced_block_is_marked_and_shown_in_full(capsys: pytest.CaptureFixture[str]) -> None:
     show(Screen("claude"), delta(0, "Hello"), done("Goodbye"))
     out, err = capsys.readouterr()
     assert out.endswith("Goodbye\n")
@@ -61,16 +61,16 @@ def test_a_block_that_was_replaced_is_said_and_shown_whole(capsys: pytest.Captur
 
 
 @pytest.mark.req("E-4")
-def test_text_that_never_came_is_brought_by_the_blocks_end(capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_text_is_taken_from_the_blocks_end(capsys: pytest.CaptureFixture[str]) -> None:
     show(Screen("claude"), done("whole"))
     assert capsys.readouterr().out == "whole\n"
 
 
 @pytest.mark.req("G-7")
-def test_thinking_and_tools_of_a_model_are_no_result(capsys: pytest.CaptureFixture[str]) -> None:
+def test_thinking_and_tools_of_a_model_are_not_the_result(capsys: pytest.CaptureFixture[str]) -> None:
     asked = p.ToolRequest(invocation_id="i", turn_id="t", tool_name="Bash", input=msgspec.Raw(b'{"command":"ls"}'))
     show(Screen("claude"), ("agent.thinking.delta", p.TextDelta(turn_id="t", block_id="k", offset=0, text="hm")),
-         ("tool.invoke.request", asked), told(0, "a.txt\n"), result("a.txt\n"), done("One file."))
+         ("tool.invoke.request", asked), tool_output(0, "a.txt\n"), result("a.txt\n"), done("One file."))
     out, err = capsys.readouterr()
     assert out == "One file.\n"
     assert "▸ Bash: ls" in err
@@ -79,7 +79,7 @@ def test_thinking_and_tools_of_a_model_are_no_result(capsys: pytest.CaptureFixtu
 
 @pytest.mark.req("G-7")
 def test_the_shells_output_is_its_result_byte_by_byte(capsys: pytest.CaptureFixture[str]) -> None:
-    show(Screen("shell"), told(0, "no newline"), told(0, "warn\n", "stderr"), result("no newlinewarn\n"),
+    show(Screen("shell"), tool_output(0, "no newline"), tool_output(0, "warn\n", "stderr"), result("no newlinewarn\n"),
          done("ran 1 command"))
     out, err = capsys.readouterr()
     assert out == "no newline"
@@ -88,8 +88,8 @@ def test_the_shells_output_is_its_result_byte_by_byte(capsys: pytest.CaptureFixt
 
 
 @pytest.mark.req("S-3", "E-4")
-def test_output_that_came_while_nobody_listened_is_taken_from_the_result(capsys: pytest.CaptureFixture[str]) -> None:
-    show(Screen("shell"), told(0, "one\n"), result("one\ntwo\n"))
+def test_output_missed_while_disconnected_is_taken_from_the_result(capsys: pytest.CaptureFixture[str]) -> None:
+    show(Screen("shell"), tool_output(0, "one\n"), result("one\ntwo\n"))
     assert capsys.readouterr().out == "one\ntwo\n"
     other = Screen("shell")
     other.restore({"i/stdout": 4})
@@ -99,7 +99,7 @@ def test_output_that_came_while_nobody_listened_is_taken_from_the_result(capsys:
 
 @pytest.mark.req("S-3", "G-4")
 @pytest.mark.parametrize("status", ["error", "cancelled"])
-def test_what_another_terminal_showed_of_a_tool_is_not_its_reason(
+def test_output_that_another_terminal_showed_is_not_the_tools_reason(
     status: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     again = Screen("shell")
@@ -112,9 +112,9 @@ def test_what_another_terminal_showed_of_a_tool_is_not_its_reason(
 
 
 @pytest.mark.req("E-5")
-def test_what_was_cut_is_counted_and_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_truncated_output_is_counted_and_reported(capsys: pytest.CaptureFixture[str]) -> None:
     cut = p.Truncated(bytes_total=1000, bytes_kept=10, sha256="0" * 64)
-    show(Screen("shell"), told(0, "x" * 1000), result("xxxxxxxxxx", truncated=cut))
+    show(Screen("shell"), tool_output(0, "x" * 1000), result("xxxxxxxxxx", truncated=cut))
     out, err = capsys.readouterr()
     assert out == "x" * 1000
     assert "1000 bytes of output, of which 10 are kept" in err
@@ -123,7 +123,7 @@ def test_what_was_cut_is_counted_and_said(capsys: pytest.CaptureFixture[str]) ->
 
 
 @pytest.mark.req("A-5", "G-7")
-def test_a_denied_tool_is_said_and_is_no_result(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_denied_tool_is_reported_and_is_not_the_result(capsys: pytest.CaptureFixture[str]) -> None:
     show(Screen("shell"), result("not allowed", "denied"))
     out, err = capsys.readouterr()
     assert out == ""
@@ -134,7 +134,7 @@ def test_a_denied_tool_is_said_and_is_no_result(capsys: pytest.CaptureFixture[st
 @pytest.mark.parametrize(("reason", "words"), [("cancel", "✗ shell was canceled: ended by SIGTERM"),
                                                ("timeout", "✗ shell was cut short: ended by SIGTERM"),
                                                (None, "✗ shell was cut short: ended by SIGTERM")])
-def test_a_tool_that_ended_early_says_whether_a_person_canceled_it(
+def test_a_tool_that_ended_early_shows_whether_it_was_canceled(
     reason: str | None, words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     screen = Screen("shell")
@@ -147,7 +147,7 @@ def test_a_tool_that_ended_early_says_whether_a_person_canceled_it(
 
 
 @pytest.mark.req("G-7")
-def test_an_agents_error_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_agents_error_is_shown_once(capsys: pytest.CaptureFixture[str]) -> None:
     screen = Screen("claude")
     show(screen, ("agent.error", p.AgentError(severity="error", error_code="PROCESS_EXIT", message="It died.")))
     screen.show_errors("It died.")
@@ -158,7 +158,7 @@ def test_an_agents_error_is_said_once(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 @pytest.mark.req("G-7")
-def test_a_tools_input_on_one_line() -> None:
+def test_a_tools_input_fits_on_one_line() -> None:
     assert summary(b'{"command":"ls -l\\nrm x"}', None) == "ls -l rm x"
     assert summary(b'{"path":"a"}', "Read a") == "Read a"
     assert summary(b'{"path":"a"}', None) == '{"path":"a"}'
@@ -169,18 +169,18 @@ def test_a_tools_input_on_one_line() -> None:
 @pytest.mark.parametrize(("detail", "err"), [
     ("off", ""), ("on", "▸ Bash: ls\n🧹 complete (2)\n"), ("full", "hm\n▸ Bash: ls\nfile.py\n🧹 complete (2)\n"),
 ])
-def test_what_is_shown_beside_the_words_goes_by_the_session_s_verbose_level(
+def test_extra_output_depends_on_the_verbose_level_of_the_session(
     capsys: pytest.CaptureFixture[str], detail: Verbosity, err: str
 ) -> None:
     asked = p.ToolRequest(turn_id="t", invocation_id="i", tool_name="Bash", input=msgspec.Raw(b'{"command": "ls"}'))
     screen = Screen("claude", detail=detail)
     show(screen, ("agent.thinking.done", p.TextDone(turn_id="t", block_id="k", text="hm")),
-         ("tool.invoke.request", asked), told(0, "file.py\n"), result("file.py\n"), done("There is one."))
+         ("tool.invoke.request", asked), tool_output(0, "file.py\n"), result("file.py\n"), done("There is one."))
     screen.notice(Notice(code="AutoCompacted", message="🧹 complete (2)"))
-    said = capsys.readouterr()
-    assert (said.out, said.err) == ("There is one.\n", err)
-    # What failed is shown at every level, with its words where they were not shown before.
-    show(screen, ("tool.invoke.request", asked), told(0, "no such file"), result("no such file", "error"))
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err) == ("There is one.\n", err)
+    # A failure is shown at every level, with its output unless it was shown before.
+    show(screen, ("tool.invoke.request", asked), tool_output(0, "no such file"), result("no such file", "error"))
     failed = capsys.readouterr().err
     assert "✗ Bash failed" in failed
     assert "no such file" in failed
@@ -190,7 +190,7 @@ def test_what_is_shown_beside_the_words_goes_by_the_session_s_verbose_level(
 @pytest.mark.req("H-11", "H-13")
 @pytest.mark.parametrize(("code", "lines"), [(Code.WORKSPACE_NOT_TRUSTED, 0), (Code.NOT_ASKING, 0),
                                              (Code.AGENT_START_FAILED, 1)])
-def test_a_refusal_upon_which_the_gateway_asks_a_person_is_no_error_on_the_screen(
+def test_a_refusal_that_becomes_an_approval_is_not_shown_as_an_error(
     capsys: pytest.CaptureFixture[str], code: Code, lines: int
 ) -> None:
     screen = Screen("claude")

@@ -9,7 +9,7 @@ import sys
 import msgspec
 import pytest
 
-from cli.display.test_screen import delta, done, result, show, told
+from cli.display.test_screen import delta, done, result, show, tool_output
 from cli.display.test_terminal import Terminal, Watched
 from interlock.cli.display.screen import Screen
 from interlock.cli.display.turn_status import status_line, turn_status
@@ -50,12 +50,12 @@ def test_text_is_rendered_block_by_block_as_it_streams(monkeypatch: pytest.Monke
     assert "\x1b[1mbold\x1b[0m" in screen.getvalue()
 
 
-def test_into_a_pipe_text_goes_as_it_came(capsys: pytest.CaptureFixture[str]) -> None:
+def test_into_a_pipe_text_is_passed_unchanged(capsys: pytest.CaptureFixture[str]) -> None:
     show(Screen("claude"), delta(0, "# Title\n\nSome **bo"))
     assert capsys.readouterr().out == "# Title\n\nSome **bo"
 
 
-def test_another_terminal_shows_what_this_one_held_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_terminal_shows_text_that_this_one_buffered(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = on_terminal(monkeypatch)
     first = Screen("claude")
     show(first, delta(0, "One.\n\nTwo is not en"))
@@ -66,7 +66,7 @@ def test_another_terminal_shows_what_this_one_held_back(monkeypatch: pytest.Monk
     assert plain(screen) == "One.\n\nTwo is not ended.\n"
 
 
-def test_what_is_held_back_is_written_before_a_tool_and_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_buffered_text_is_written_before_a_tool_and_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = on_terminal(monkeypatch)
     shown = Screen("claude")
     show(shown, delta(0, "I will read it"), ASKED, result(""))
@@ -77,28 +77,28 @@ def test_what_is_held_back_is_written_before_a_tool_and_at_the_end(monkeypatch: 
     assert shown.shown() == {"b1": 18}
 
 
-def test_a_long_read_does_not_flood(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_read_does_not_flood_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = on_terminal(monkeypatch)
-    show(Screen("claude"), ASKED, told(0, FOLDED[:5_000]), told(5_000, FOLDED[5_000:]), result(FOLDED))
+    show(Screen("claude"), ASKED, tool_output(0, FOLDED[:5_000]), tool_output(5_000, FOLDED[5_000:]), result(FOLDED))
     lines = plain(screen).splitlines()
     assert lines[1:11] == FOLDED.splitlines()[:10]
     assert [line.strip() for line in lines[11:]] == ["… 1490 more lines (--full)"]
 
 
 @pytest.mark.parametrize("agent", ["claude", "shell"])
-def test_output_is_whole_if_it_is_asked_for_and_where_it_is_the_result(
+def test_output_is_shown_in_full_on_request_and_as_the_result(
         agent: str, monkeypatch: pytest.MonkeyPatch) -> None:
     screen = on_terminal(monkeypatch)
-    show(Screen(agent, fold=agent == "shell"), told(0, FOLDED), result(FOLDED))
+    show(Screen(agent, fold=agent == "shell"), tool_output(0, FOLDED), result(FOLDED))
     assert plain(screen) == FOLDED
 
 
-def test_the_key_shows_what_is_folded_and_folds_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_key_unfolds_and_folds_again(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = on_terminal(monkeypatch)
     shown = Screen("claude")
-    show(shown, ASKED, told(0, FOLDED[:5_000]))
+    show(shown, ASKED, tool_output(0, FOLDED[:5_000]))
     shown.toggle_fold()
-    show(shown, told(5_000, FOLDED[5_000:]), result(FOLDED))
+    show(shown, tool_output(5_000, FOLDED[5_000:]), result(FOLDED))
     assert plain(screen).removeprefix('▸ Read: {"path":"big.txt"}\n') == FOLDED
     shown.toggle_fold()
     assert plain(screen).endswith("output is folded again\n")
@@ -107,14 +107,14 @@ def test_the_key_shows_what_is_folded_and_folds_again(monkeypatch: pytest.Monkey
 def test_the_key_shows_the_newest_output_after_its_call_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = on_terminal(monkeypatch)
     shown = Screen("claude")
-    show(shown, ASKED, told(0, FOLDED), result(FOLDED))
+    show(shown, ASKED, tool_output(0, FOLDED), result(FOLDED))
     shown.toggle_fold()
     head, _, rest = plain(screen).partition("the newest folded output continues:\n")
     assert "".join(head.splitlines(keepends=True)[1:11]) + rest == FOLDED
 
 
-def test_into_a_pipe_output_is_whole(capsys: pytest.CaptureFixture[str]) -> None:
-    show(Screen("claude"), told(0, FOLDED), result(FOLDED))
+def test_into_a_pipe_output_is_complete(capsys: pytest.CaptureFixture[str]) -> None:
+    show(Screen("claude"), tool_output(0, FOLDED), result(FOLDED))
     assert capsys.readouterr().err == FOLDED
 
 
@@ -128,19 +128,19 @@ def test_the_status_line_has_seconds_tokens_and_tool(monkeypatch: pytest.MonkeyP
     assert status_line(shown, 120.0) == "2 min · 12,345 tokens · working"
 
 
-def test_no_status_beside_a_question_or_in_an_open_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_status_line_is_hidden_beside_a_question_or_an_unfinished_line(monkeypatch: pytest.MonkeyPatch) -> None:
     on_terminal(monkeypatch)
     shown = Screen("shell")
     assert shown.is_free
     with shown.asking():
         assert not shown.is_free
-    show(shown, told(0, "no newline"))
+    show(shown, tool_output(0, "no newline"))
     assert not shown.is_free
     assert not Screen("claude", quiet=True).is_free
 
 
 @pytest.mark.anyio
-async def test_the_status_line_comes_while_it_works_and_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_status_line_appears_during_work_and_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = Watched("0 s · Read")
     on_terminal(monkeypatch, terminal)
     shown = Screen("claude")

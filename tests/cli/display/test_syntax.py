@@ -27,19 +27,19 @@ def colours(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
 
 
-def test_what_joins_commands_stands_out() -> None:
+def test_operators_that_join_commands_are_highlighted() -> None:
     shown = highlighted("    $ git status; rm -r x", "bash", Terminal())
     assert "\x1b[1;35m;\x1b[0m" in shown
     assert COLOUR.sub("", shown) == "    $ git status; rm -r x"
 
 
 @pytest.mark.parametrize(("name", "value"), [("NO_COLOR", "1"), ("TERM", "dumb")])
-def test_no_colour_where_none_is_wanted(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_colour_is_used_if_unwanted(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(name, value)
     assert highlighted("ls; rm x", "bash", Terminal()) == "ls; rm x"
 
 
-def test_no_colour_into_a_pipe() -> None:
+def test_no_colour_is_written_into_a_pipe() -> None:
     assert highlighted("ls; rm x", "bash", io.StringIO()) == "ls; rm x"
 
 

@@ -46,7 +46,7 @@ def test_control_characters_are_shown_not_obeyed(raw: str, shown: str) -> None:
 
 
 @pytest.mark.req("G-7")
-def test_a_pipe_gets_the_bytes_as_they_are_and_a_terminal_does_not() -> None:
+def test_a_pipe_gets_raw_bytes_and_a_terminal_does_not() -> None:
     pipe, terminal = io.StringIO(), Terminal()
     write(pipe, "\x1b[31m\r")
     write(terminal, "\x1b[31m\r")
@@ -66,12 +66,12 @@ PATH = "/home/ann/a-directory-that-is-longer-than-a-row"
     ("漢字漢字漢字 漢字漢字漢字", ["漢字漢字漢字", "  漢字漢字漢字"]),
     (PATH, [PATH]),
 ])
-def test_rows_break_between_words_and_never_inside_one(line: str, rows: list[str]) -> None:
+def test_rows_break_only_between_words(line: str, rows: list[str]) -> None:
     assert word_rows(line, 18) == rows
 
 
 @pytest.mark.req("Y-8")
-def test_a_sentence_has_the_rows_of_its_terminal_and_one_line_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sentence_is_wrapped_on_a_terminal_and_one_line_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "30")
     monkeypatch.setenv("NO_COLOR", "1")
     screen, terminal, pipe = Terminal(), Terminal(), io.StringIO()
@@ -106,7 +106,7 @@ def test_text_that_the_encoding_lacks_is_escaped() -> None:
 
 
 @pytest.mark.req("G-7")
-def test_colour_only_on_a_terminal_that_wants_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_colour_is_used_only_on_a_terminal_that_wants_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")
     assert styled("x", "red", Terminal()) == "\x1b[31mx\x1b[0m"
@@ -126,7 +126,7 @@ def test_a_table_is_plain_and_straight() -> None:
 
 
 @pytest.mark.req("G-7")
-def test_figures_for_people() -> None:
+def test_figures_are_formatted_for_people() -> None:
     assert [milliseconds(text, "--timeout") for text in ("90s", "15m", "2h", "7", "250ms")] == [
         90_000, 900_000, 7_200_000, 7_000, 250]
     assert [span(seconds) for seconds in (0.4, 45, 120, 7_200, 400_000)] == ["0 s", "45 s", "2 min", "2 h", "5 d"]
@@ -136,7 +136,7 @@ def test_figures_for_people() -> None:
 
 
 class Watched(Terminal):
-    """Says when something that it waits for was written."""
+    """Sets an event when the awaited text was written."""
 
     def __init__(self, wanted: str) -> None:
         super().__init__()
@@ -151,7 +151,7 @@ class Watched(Terminal):
 
 
 @pytest.mark.req("G-7")
-def test_long_work_says_so_on_a_terminal_and_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_work_shows_progress_on_a_terminal_and_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("NO_COLOR", "1")
     screen, out = Watched("12 records"), io.StringIO()
@@ -170,7 +170,7 @@ def test_long_work_says_so_on_a_terminal_and_leaves_nothing_behind(monkeypatch: 
 
 
 @pytest.mark.req("G-7")
-def test_an_editor_that_has_the_terminal_has_it_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_editor_uses_the_terminal_exclusively(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("NO_COLOR", "1")
     screen = Watched("0 s")
@@ -191,7 +191,7 @@ def test_an_editor_that_has_the_terminal_has_it_alone(monkeypatch: pytest.Monkey
     (["audit", "verify"], io.StringIO(), "xterm"), (["run", "shell", "ls"], Terminal(), "xterm"),
     (["audit", "verify"], Terminal(), "dumb"), (["audit", "erase", "1"], Terminal(), "xterm"),
 ])
-def test_nothing_is_told_of_it_in_a_pipe_nor_beside_what_a_verb_shows_itself(
+def test_no_progress_is_shown_in_a_pipe_or_beside_a_verbs_own_output(
         words: list[str], stream: io.StringIO, term: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", term)
     monkeypatch.setattr(sys, "stderr", stream)
@@ -203,13 +203,13 @@ def test_nothing_is_told_of_it_in_a_pipe_nor_beside_what_a_verb_shows_itself(
 
 
 @pytest.mark.req("G-7")
-def test_every_verb_that_lasts_is_a_verb() -> None:
+def test_every_verb_with_progress_exists() -> None:
     known = {verb for first in names() for verb in (first, *(f"{first} {one}" for one in below(first)))}
     assert LASTING - {"__complete"} <= known
 
 
 @pytest.mark.req("Y-2")
-def test_of_a_sentence_only_the_word_that_means_something_is_coloured(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_meaningful_word_of_a_sentence_is_coloured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")
     with redirect_stderr(Terminal()) as stream:

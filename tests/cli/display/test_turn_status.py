@@ -10,7 +10,7 @@ from interlock.cli.display.turn_status import status_line
 pytestmark = pytest.mark.req("Y-6")
 
 
-def test_parts_that_are_not_known_are_left_out() -> None:
+def test_unknown_parts_are_left_out() -> None:
     screen = Screen("claude")
     assert status_line(screen, 5) == "5 s · working"
     screen.tokens = 12_345

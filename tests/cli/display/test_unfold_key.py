@@ -41,14 +41,14 @@ asyncio.run(main())
 
 
 def _until(terminal: int, end: str) -> str:
-    said = ""
-    while end not in said:
-        assert select.select([terminal], [], [], PATIENCE_S)[0], said
-        said += os.read(terminal, 65_536).decode()
-    return said
+    shown_text = ""
+    while end not in shown_text:
+        assert select.select([terminal], [], [], PATIENCE_S)[0], shown_text
+        shown_text += os.read(terminal, 65_536).decode()
+    return shown_text
 
 
-def test_the_key_unfolds_and_what_was_typed_before_it_is_kept() -> None:
+def test_the_key_unfolds_and_earlier_typed_input_is_kept() -> None:
     pid, terminal = pty.fork()
     if pid == 0:
         os.environ["TERM"] = "xterm-256color"

@@ -30,7 +30,7 @@ def test_a_duration_has_a_unit_or_is_seconds(text: str, ms: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "0", "0s", "-5s", "1.5h", "5 m", "5M", "soon", "9" * 10, "1h30m"])
-def test_what_is_no_duration_is_one_sentence_with_its_option(text: str) -> None:
+def test_an_invalid_duration_gives_one_sentence_with_its_option(text: str) -> None:
     with pytest.raises(Trouble, match=r"--for .* is not a duration") as caught:
         milliseconds(text, "--for")
     assert (caught.value.status, caught.value.remedy) == (2, "Write it as 90s, 15m or 2h.")
@@ -44,7 +44,7 @@ def test_a_span_is_one_figure(seconds: float, text: str) -> None:
     assert span(seconds) == text
 
 
-def test_an_instant_is_seen_from_now() -> None:
+def test_an_instant_is_shown_relative_to_now() -> None:
     now_ms = int(time.time() * 1000)
     assert until(iso(now_ms + 600_500)) == "10 min"
     assert until(iso(now_ms - 1_000)) == until("not an instant") == "no time"
@@ -56,17 +56,17 @@ def test_an_instant_is_seen_from_now() -> None:
 @pytest.mark.parametrize(("start", "end", "text"), [
     (None, iso(0), ""), (iso(0), None, ""), (iso(0), "odd", ""), (iso(0), iso(1_530), "1.5 s"), (iso(0), iso(600_000),
     "10 min")])
-def test_the_span_between_two_instants(start: str | None, end: str | None, text: str) -> None:
+def test_the_span_between_two_instants_is_shown(start: str | None, end: str | None, text: str) -> None:
     assert between(start, end) == text
 
 
 @pytest.mark.parametrize(("number", "text"), [
     (0, "0 B"), (1_023, "1023 B"), (1_536, "1.5 KiB"), (3 * 1_024**2, "3.0 MiB"), (5 * 1_024**3, "5120.0 MiB")])
-def test_bytes_are_written_as_people_do(number: int, text: str) -> None:
+def test_bytes_have_the_usual_units(number: int, text: str) -> None:
     assert size(number) == text
 
 
-def test_one_is_no_plural() -> None:
+def test_one_is_singular() -> None:
     assert [count(number, "frame") for number in (0, 1, 2)] == ["0 frames", "1 frame", "2 frames"]
 
 
@@ -75,7 +75,7 @@ def test_one_is_no_plural() -> None:
     ({"effect": "allow"}, "allow where anything"), ({}, "? where anything"),
     ({"effect": "ask", "tool": ["a", "b\n\x1b[2J"]}, 'ask where tool = ["a","b\\n\\u001b[2J"]'),
 ])
-def test_a_rule_is_one_line_as_the_config_would_write_it(rule: dict[str, Any], line: str) -> None:
+def test_a_rule_is_one_line_in_the_form_of_the_config(rule: dict[str, Any], line: str) -> None:
     assert rule_line(rule) == line
 
 

@@ -22,7 +22,9 @@ def acp(fork_server: ForkServer, state: Path, *lines: str,
 
 
 @pytest.mark.req("O-1", "O-6")
-def test_it_answers_without_a_gateway_and_ends_with_its_input(fork_server: ForkServer, tmp_path: Path) -> None:
+def test_initialize_is_answered_without_a_gateway_and_the_end_of_input_ends_it(
+    fork_server: ForkServer, tmp_path: Path
+) -> None:
     done = acp(fork_server, tmp_path, '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}',
                "not json",
                '{"jsonrpc":"2.0","id":2,"method":"session/new","params":{"cwd":"/","mcpServers":[]}}')
@@ -37,7 +39,9 @@ def test_it_answers_without_a_gateway_and_ends_with_its_input(fork_server: ForkS
 
 
 @pytest.mark.req("O-1")
-def test_a_wrong_argument_and_a_file_for_a_pipe_are_one_sentence_each(fork_server: ForkServer, tmp_path: Path) -> None:
+def test_an_invalid_argument_and_a_file_for_a_pipe_give_one_sentence_each(
+    fork_server: ForkServer, tmp_path: Path
+) -> None:
     wrong = acp(fork_server, tmp_path, arguments=("bad id!",))
     with (tmp_path / "out").open("wb") as file:
         no_pipe = subprocess.run([sys.executable, "-m", "interlock", "acp", "--state", str(tmp_path)], stdout=file,

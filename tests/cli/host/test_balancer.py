@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.req("C-4")]
 
 
 class Behind:
-    """A gateway that says its name, and can be stopped as by SIGSTOP: then it takes connections and says nothing."""
+    """A gateway that sends its name. Stopped as by SIGSTOP, it accepts connections and sends nothing."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -42,13 +42,13 @@ class Behind:
 async def asked(port: int) -> str:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(b"who\n")
-    said = await reader.readline()
+    line = await reader.readline()
     writer.close()
     await writer.wait_closed()
-    return said.decode().strip()
+    return line.decode().strip()
 
 
-async def test_each_connection_goes_to_the_next_one_that_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_each_connection_goes_to_the_next_gateway_that_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(balancing, "LOOK_S", 0.01)
     monkeypatch.setattr(balancing, "PROBE_TIMEOUT_S", 0.2)
     gateways = [Behind(name) for name in "abc"]
@@ -84,18 +84,18 @@ async def test_each_connection_goes_to_the_next_one_that_answers(monkeypatch: py
             gateway.awake.set()
 
 
-async def test_last_words_of_a_gateway_that_closes_on_who_still_speaks_arrive() -> None:
+async def test_the_last_bytes_of_a_closing_gateway_reach_a_client_that_still_sends() -> None:
     def bye(taken: socket.socket) -> None:
         taken.recv(1)
         taken.sendall(b"too large\n")
-        taken.close()  # Most of what was said is unread: the system resets the connection.
+        taken.close()  # Most of the sent bytes are unread, so the system resets the connection.
 
     with socket.create_server(("127.0.0.1", 0)) as gateway:
         balancer = Balancer([gateway.getsockname()[1]], speaks_tls=False)
         port = await balancer.start(0)
         try:
             for _ in range(20):
-                serving = asyncio.ensure_future(asyncio.to_thread(lambda: bye(_spoken_to(gateway))))
+                serving = asyncio.ensure_future(asyncio.to_thread(lambda: bye(_after_hello(gateway))))
                 reader, writer = await asyncio.open_connection("127.0.0.1", port)
                 writer.write(b"x" * 1_000_000)
                 with anyio.fail_after(10):
@@ -106,7 +106,7 @@ async def test_last_words_of_a_gateway_that_closes_on_who_still_speaks_arrive() 
             await balancer.stop()
 
 
-def _spoken_to(gateway: socket.socket) -> socket.socket:
+def _after_hello(gateway: socket.socket) -> socket.socket:
     """Accept the next connection that is not a health check. A check is answered: without an answer the balancer takes
     the gateway for dead, and cuts the connection that the test is about."""
     while True:

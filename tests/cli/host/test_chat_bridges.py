@@ -22,14 +22,14 @@ def where(tmp_path: Path) -> Where:
     return Where(state=tmp_path, url="http://127.0.0.1:9")
 
 
-def test_a_config_without_its_table_is_a_sentence_with_its_page(where: Where) -> None:
+def test_a_config_without_its_table_gives_a_sentence_with_its_page(where: Where) -> None:
     for verb, name in ((telegram, "telegram"), (slack, "slack")):
         with pytest.raises(Trouble, match=rf"no \[{name}\] table") as trouble:
             verb(where=where)
         assert f"docs/how-to/{name}.md" in trouble.value.remedy
 
 
-def test_a_library_that_is_not_there_is_to_be_installed(where: Where, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_library_is_named_with_its_install_command(where: Where, monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(_name: str) -> Any:
         raise ModuleNotFoundError("aiogram")
 

@@ -12,7 +12,7 @@ from interlock.cli.verb_error import Trouble
 pytestmark = pytest.mark.req("G-3")
 
 
-def test_a_process_that_dies_is_started_again_ever_later_and_given_up_at_last(tmp_path: Path) -> None:
+def test_a_process_that_dies_is_restarted_with_growing_delays_and_finally_given_up(tmp_path: Path) -> None:
     log = tmp_path / "gateway.log"
     log.write_text("it broke\n")
     deaths = Deaths("gateway", log)
@@ -23,13 +23,13 @@ def test_a_process_that_dies_is_started_again_ever_later_and_given_up_at_last(tm
     assert caught.value.remedy == f"See {log}"
 
 
-def test_deaths_long_ago_do_not_count(tmp_path: Path) -> None:
+def test_old_deaths_do_not_count(tmp_path: Path) -> None:
     deaths = Deaths("runner", tmp_path / "none.log")
     for n in range(3 * DEATHS_MAX):
         assert deaths.pause(n * (DEATHS_WINDOW_S + 1)) == RESTART_DELAY_S
 
 
-def test_a_process_that_is_given_up_without_a_log_says_so_too(tmp_path: Path) -> None:
+def test_a_process_that_is_given_up_without_a_log_is_reported_too(tmp_path: Path) -> None:
     deaths = Deaths("runner", tmp_path / "none.log")
     for _ in range(DEATHS_MAX - 1):
         deaths.pause(1.0)

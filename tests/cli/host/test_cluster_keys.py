@@ -14,7 +14,9 @@ from interlock.gateway.audit.signing_key import KEY_NAME, PUBLIC_NAME
 pytestmark = pytest.mark.req("C-4")
 
 
-def test_all_three_are_named_and_a_second_call_changes_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_three_keys_are_named_and_a_second_call_changes_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     place = tmp_path / "keys"
     assert cluster_keys(place) == 0
     before = {one.name: one.read_bytes() for one in place.iterdir()}
@@ -29,7 +31,7 @@ def test_all_three_are_named_and_a_second_call_changes_none(tmp_path: Path, caps
     assert printed == [str(place / name) for name in (KEY_NAME, PUBLIC_NAME, OWNER_KEY_FILE)] * 2
 
 
-def test_a_place_that_cannot_be_written_is_a_sentence(tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be_written_gives_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
 
     with pytest.raises(Trouble, match="cannot be written") as trouble:

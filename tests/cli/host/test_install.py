@@ -27,7 +27,7 @@ def test_a_unit_quotes_what_systemd_would_expand(tmp_path: Path) -> None:
     assert "RestartPreventExitStatus=2 8\n" in text
 
 
-def test_systemd_finds_nothing_wrong_with_it(tmp_path: Path) -> None:
+def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
     analyze = shutil.which("systemd-analyze")
     if analyze is None:
         return  # A host without systemd has no one to ask; the test above reads the line itself.
@@ -37,13 +37,13 @@ def test_systemd_finds_nothing_wrong_with_it(tmp_path: Path) -> None:
     assert (ran.returncode, ran.stderr) == (0, "")
 
 
-def test_a_property_list_is_read_back(tmp_path: Path) -> None:
+def test_a_property_list_reads_back_unchanged(tmp_path: Path) -> None:
     read = plistlib.loads(plist(WORDS, tmp_path, 42).encode())
     assert read["ProgramArguments"] == WORDS
     assert (read["RunAtLoad"], read["ExitTimeOut"], read["Umask"]) == (True, 42, 0o077)
 
 
-def test_both_are_printed_and_each_alone_is_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_both_units_are_printed_and_each_is_complete(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     install(print_=True, root=[tmp_path], state=tmp_path / "s")
     both = capsys.readouterr().out
     for kind, mark in (("systemd", "[Service]"), ("launchd", "<plist")):
@@ -54,7 +54,7 @@ def test_both_are_printed_and_each_alone_is_whole(tmp_path: Path, capsys: pytest
     assert plistlib.loads(alone.encode())["ProgramArguments"][-2:] == ["--root", str(tmp_path)]
 
 
-def test_it_is_written_once_it_is_paired_and_never_over_another(
+def test_the_service_is_written_once_it_is_paired_and_never_overwrites_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))

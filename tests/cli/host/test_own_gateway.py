@@ -29,7 +29,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_runners_are_asked_for_with_the_owners_key(gateway: ScriptedServer, state: Path) -> None:
+def test_runners_are_listed_with_the_owners_key(gateway: ScriptedServer, state: Path) -> None:
     gateway.by_path["/v1/edge/nodes"] = Answer(200, {"nodes": []})
     assert asyncio.run(OwnGateway(gateway.url, state).nodes()) == []
     assert [asked[:4] for asked in gateway.asked] == [("GET", "/v1/edge/nodes", "Bearer ilk_mine", None)]
@@ -48,14 +48,14 @@ def test_a_refusal_is_one_sentence(gateway: ScriptedServer, state: Path) -> None
         asyncio.run(OwnGateway(gateway.url, state).nodes())
 
 
-def test_what_is_no_gateway_is_said(gateway: ScriptedServer, state: Path) -> None:
+def test_an_address_that_is_not_a_gateway_is_reported(gateway: ScriptedServer, state: Path) -> None:
     gateway.by_path["/v1/edge/nodes"] = Answer(200, ["a list"])
     with pytest.raises(Trouble, match="is not a gateway's"):
         asyncio.run(OwnGateway(gateway.url, state).nodes())
 
 
 @pytest.mark.req("J-10")
-def test_a_console_link_is_made_for_the_url_that_is_shown(gateway: ScriptedServer, state: Path) -> None:
+def test_a_console_link_uses_the_shown_url(gateway: ScriptedServer, state: Path) -> None:
     gateway.by_path |= {"/console/": Answer(200, {}), "/v1/browser-codes": Answer(201, CODE)}
     assert asyncio.run(OwnGateway(gateway.url, state).console_link("https://there.example")) == \
         "https://there.example/console/#once"
@@ -63,7 +63,7 @@ def test_a_console_link_is_made_for_the_url_that_is_shown(gateway: ScriptedServe
     assert str(gateway.asked[1].idempotency_key).startswith("cli-")
 
 
-def test_without_the_console_there_is_no_link(gateway: ScriptedServer, state: Path) -> None:
+def test_without_the_console_there_is_no_console_link(gateway: ScriptedServer, state: Path) -> None:
     gateway.by_path["/console/"] = Answer(404, {"code": "NotFound"})
     assert asyncio.run(OwnGateway(gateway.url, state).console_link()) is None
     with pytest.raises(Trouble, match="does not answer"):

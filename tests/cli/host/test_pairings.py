@@ -20,7 +20,7 @@ def urls(state: Path) -> list[str]:
     return [one.paired.url for one in pairings(state)]
 
 
-def test_the_first_comes_first_and_each_has_a_private_token(tmp_path: Path) -> None:
+def test_the_first_pairing_comes_first_and_each_has_a_private_token(tmp_path: Path) -> None:
     assert pair(tmp_path, "https://b", "run_b") is None
     assert pair(tmp_path, "https://a", "run_a") is None
     found = pairings(tmp_path)
@@ -31,7 +31,7 @@ def test_the_first_comes_first_and_each_has_a_private_token(tmp_path: Path) -> N
     assert home_of(found) == "run_b"
 
 
-def test_pairing_again_with_a_gateway_replaces_it_and_keeps_the_outbox_of_the_others(tmp_path: Path) -> None:
+def test_pairing_again_replaces_that_pairing_and_keeps_the_other_outboxes(tmp_path: Path) -> None:
     pair(tmp_path, "https://b", "run_b")
     pair(tmp_path, "https://a", "run_a")
     before = pair(tmp_path, "https://b", "run_new")
@@ -42,14 +42,14 @@ def test_pairing_again_with_a_gateway_replaces_it_and_keeps_the_outbox_of_the_ot
     assert home_of(found) == "run_b"  # The other gateway's cursor is in it.
 
 
-def test_a_pairing_that_is_alone_begins_an_outbox_of_its_own(tmp_path: Path) -> None:
+def test_a_single_pairing_begins_its_own_outbox(tmp_path: Path) -> None:
     pair(tmp_path, "https://b", "run_b")
     pair(tmp_path, "https://b", "run_new")
 
     assert home_of(pairings(tmp_path)) == "run_new"
 
 
-def test_one_that_is_dropped_is_gone_and_the_other_stays(tmp_path: Path) -> None:
+def test_a_dropped_pairing_is_removed_and_the_other_remains(tmp_path: Path) -> None:
     pair(tmp_path, "https://b", "run_b")
     pair(tmp_path, "https://a", "run_a")
     drop(tmp_path, pairings(tmp_path)[0])
@@ -57,7 +57,7 @@ def test_one_that_is_dropped_is_gone_and_the_other_stays(tmp_path: Path) -> None
     assert urls(tmp_path) == ["https://a"]
 
 
-def test_a_record_that_cannot_be_read_is_a_sentence(tmp_path: Path) -> None:
+def test_an_unreadable_record_gives_one_sentence(tmp_path: Path) -> None:
     pair(tmp_path, "https://b", "run_b")
     (pairings(tmp_path)[0].directory / "runner.json").write_text("half")
 

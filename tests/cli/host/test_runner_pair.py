@@ -57,8 +57,8 @@ class Pair:
         self.gateway, self.host = Place(base / "gateway", fork_server), Place(base / "host", fork_server)
         self.process = self.gateway.start("gateway", "--port", "0", "--tls-cert", str(self.pem.cert),
                                           "--tls-key", str(self.pem.key))
-        said = read_until(self.process.stderr, "the gateway listens on https://127.0.0.1:")
-        self.url = "https://localhost:" + said.rsplit(":", 1)[1].strip()
+        printed = read_until(self.process.stderr, "the gateway listens on https://127.0.0.1:")
+        self.url = "https://localhost:" + printed.rsplit(":", 1)[1].strip()
 
     def code(self) -> str:
         ran = self.gateway.call("runners", "code")
@@ -80,15 +80,15 @@ def pair(tmp_path_factory: pytest.TempPathFactory, fork_server: ForkServer) -> I
 
 
 @pytest.mark.req("L-2", "L-3", "L-6", "G-4")
-def test_a_host_is_paired_works_gets_another_token_and_is_revoked(pair: Pair) -> None:
+def test_a_host_is_paired_runs_gets_a_new_token_and_is_revoked(pair: Pair) -> None:
     host, gateway = pair.host, pair.gateway
     ran = host.call("runner", "pair", pair.code(), "--url", pair.url, "--ca", str(pair.pem.ca), "--name", "far away")
     assert ran.returncode == 0, ran.stderr
     runner_id = ran.stdout.strip()
     token = host.state / "runner" / "paired.token"
     assert stat.S_IMODE(token.stat().st_mode) == 0o600
-    told = json.loads((host.state / "runner" / "runner.json").read_text())
-    assert told == {"url": pair.url, "runner_id": runner_id, "ca": str(pair.pem.ca)}
+    stored = json.loads((host.state / "runner" / "runner.json").read_text())
+    assert stored == {"url": pair.url, "runner_id": runner_id, "ca": str(pair.pem.ca)}
     assert token.read_text().strip() not in ran.stdout + ran.stderr
 
     running = pair.attached()
@@ -117,7 +117,7 @@ def test_a_host_is_paired_works_gets_another_token_and_is_revoked(pair: Pair) ->
 
 
 @pytest.mark.req("L-3", "G-7")
-def test_a_wrong_code_and_a_stranger_certificate_are_one_sentence_each(pair: Pair) -> None:
+def test_a_wrong_code_and_an_unknown_certificate_give_one_sentence_each(pair: Pair) -> None:
     wrong = pair.host.call("runner", "pair", "AAAAA-AAAAA", "--url", pair.url, "--ca", str(pair.pem.ca))
     assert (wrong.returncode, wrong.stdout) == (8, "")
     assert wrong.stderr.startswith("error[Unauthorized]: This pairing code is not known")
@@ -131,7 +131,7 @@ def test_a_wrong_code_and_a_stranger_certificate_are_one_sentence_each(pair: Pai
 
 
 @pytest.mark.req("L-2")
-def test_half_a_certificate_and_a_public_address_in_clear_are_refused_before_anything_starts(
+def test_an_incomplete_certificate_and_a_public_plaintext_address_are_refused_at_start(
     tmp_path: Path, fork_server: ForkServer
 ) -> None:
     place = Place(tmp_path, fork_server)
@@ -147,7 +147,7 @@ def test_half_a_certificate_and_a_public_address_in_clear_are_refused_before_any
 
 
 @pytest.mark.req("L-2", "G-3")
-def test_up_speaks_tls_to_itself_by_the_very_certificate(tmp_path: Path, fork_server: ForkServer) -> None:
+def test_up_uses_tls_to_itself_with_its_certificate(tmp_path: Path, fork_server: ForkServer) -> None:
     pem = certificates(tmp_path / "pem", "gate.example.org")
     place = Place(tmp_path, fork_server)
     place.state.mkdir(mode=0o700)

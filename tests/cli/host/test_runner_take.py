@@ -21,19 +21,19 @@ def state(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_host_that_is_not_paired_has_only_the_runner_of_up(state: Path) -> None:
+def test_an_unpaired_host_has_only_the_runner_of_up(state: Path) -> None:
     assert homes(state) == [state / LOCAL_HOME]
     keep(state, Paired(URL, "run_1"), "token")
     assert homes(state) == [state / RUNNER_DIRECTORY / "run_1", state / LOCAL_HOME]
 
 
-def test_a_session_is_taken_only_from_a_runner_that_runs(state: Path) -> None:
+def test_a_session_is_taken_only_from_a_running_runner(state: Path) -> None:
     with pytest.raises(Trouble, match="No runner runs on"):
         take("s1", to="gw_2", state=state)
 
 
 @pytest.mark.parametrize("named", [URL, URL + "/", "run_1"])
-def test_a_gateway_is_forgotten_by_its_url_or_by_the_id_there(
+def test_a_gateway_is_forgotten_by_its_url_or_its_runner_id(
         named: str, state: Path, capsys: pytest.CaptureFixture[str]) -> None:
     keep(state, Paired(URL, "run_1"), "token")
 
@@ -44,7 +44,7 @@ def test_a_gateway_is_forgotten_by_its_url_or_by_the_id_there(
     assert "interlock runners revoke run_1" in err
 
 
-def test_one_that_it_is_not_paired_with_is_a_sentence_with_those_that_it_is(state: Path) -> None:
+def test_an_unpaired_gateway_gives_a_sentence_with_the_paired_ones(state: Path) -> None:
     with pytest.raises(Trouble, match="paired with: none"):
         unpair("https://other.example", state=state)
     keep(state, Paired(URL, "run_1"), "token")

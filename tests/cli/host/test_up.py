@@ -71,12 +71,12 @@ class Site:
 def read_until(stream: IO[str] | None, marker: str) -> str:
     """Read lines until one holds the marker."""
     assert stream is not None
-    said = ""
+    printed = ""
     for line in stream:
-        said += line
+        printed += line
         if marker in line:
-            return said
-    raise AssertionError(f"{marker!r} was never said: {said}")
+            return printed
+    raise AssertionError(f"{marker!r} was never said: {printed}")
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +90,7 @@ def site(tmp_path_factory: pytest.TempPathFactory, fork_server: ForkServer) -> I
 def typed(
     site: Site, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Callable[..., tuple[int, str]]:
-    """Types a verb in this process: its exit status and standard output. For what is not about a process."""
+    """Run a verb in this process and return its exit status and standard output. For tests that need no process."""
     for name in [name for name in os.environ if name.startswith("INTERLOCK_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("INTERLOCK_STATE", str(site.state))
@@ -103,7 +103,7 @@ def typed(
 
 
 @pytest.mark.req("G-2")
-def test_a_log_is_nobody_elses_to_read(tmp_path: Path) -> None:
+def test_a_log_is_readable_by_its_owner_only(tmp_path: Path) -> None:
     async def run() -> int:
         child = Child("gateway", lambda: ["gateway", "--bogus"], tmp_path / "gateway.log")
         await child.start()
@@ -115,7 +115,7 @@ def test_a_log_is_nobody_elses_to_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("G-3", "G-4", "G-7")
-def test_the_result_alone_is_on_standard_output(site: Site) -> None:
+def test_only_the_result_is_on_standard_output(site: Site) -> None:
     (site.workspace / "a.bin").write_text("\x1b[31m no newline")
     ran = site.call("run", "shell", "cat a.bin", "--yes")
     assert (ran.returncode, ran.stdout) == (0, "\x1b[31m no newline")
@@ -125,13 +125,13 @@ def test_the_result_alone_is_on_standard_output(site: Site) -> None:
 
 
 @pytest.mark.req("G-4")
-def test_what_is_piped_in_is_part_of_the_prompt(site: Site) -> None:
+def test_piped_input_becomes_part_of_the_prompt(site: Site) -> None:
     ran = site.call("run", "shell", "--yes", "echo one", stdin="echo two\n")
     assert (ran.returncode, ran.stdout) == (0, "one\ntwo\n")
 
 
 @pytest.mark.req("G-7", "A-2")
-def test_a_failure_is_status_1_and_one_last_line(site: Site) -> None:
+def test_a_failure_has_exit_status_1_and_one_last_line(site: Site) -> None:
     ran = site.call("run", "shell", "echo out; echo err >&2; exit 3", "--yes")
     assert (ran.returncode, ran.stdout) == (1, "out\n")
     assert ran.stderr.rstrip().splitlines()[-1].startswith("error[PROCESS_EXIT]: command 1 of 1 failed")
@@ -139,7 +139,7 @@ def test_a_failure_is_status_1_and_one_last_line(site: Site) -> None:
 
 
 @pytest.mark.req("G-7")
-def test_a_failure_as_json_says_where_the_agents_last_lines_are(site: Site) -> None:
+def test_a_failure_as_json_names_the_file_of_the_agents_last_lines(site: Site) -> None:
     ran = site.call("run", "shell", "echo err >&2; exit 3", "--yes", "--json")
     assert ran.returncode == 1
     command_id = json.loads(ran.stdout)["id"]
@@ -147,7 +147,7 @@ def test_a_failure_as_json_says_where_the_agents_last_lines_are(site: Site) -> N
 
 
 @pytest.mark.req("G-7")
-def test_tab_offers_the_commands_that_there_are(
+def test_tab_completes_the_existing_commands(
     site: Site, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     # At a terminal a slow gateway is not waited for; here the machine may be busy.
@@ -164,7 +164,7 @@ def test_tab_offers_the_commands_that_there_are(
 
 
 @pytest.mark.req("G-7", "A-5", "P-5")
-def test_a_tool_denied_elsewhere_does_not_run_and_says_who_decided(site: Site) -> None:
+def test_a_tool_denied_elsewhere_does_not_run_and_the_decider_is_shown(site: Site) -> None:
     running = site.start("run", "shell", "touch never")
     read_until(running.stderr, "waiting for you; answer from any terminal")
     shown = site.document("approvals")["approvals"]
@@ -182,7 +182,7 @@ def test_a_tool_denied_elsewhere_does_not_run_and_says_who_decided(site: Site) -
 
 
 @pytest.mark.req("G-7", "P-2")
-def test_at_a_terminal_a_person_is_asked(site: Site) -> None:
+def test_a_terminal_user_is_asked(site: Site) -> None:
     ours, theirs = pty.openpty()
     running = site.start("run", "shell", "printf '\\033[2Jhello\\n'", stdin=theirs, stdout=theirs, stderr=theirs)
     os.close(theirs)
@@ -204,7 +204,7 @@ def test_at_a_terminal_a_person_is_asked(site: Site) -> None:
 
 
 @pytest.mark.req("G-7", "C-1")
-def test_canceled_is_4_and_timed_out_is_5(site: Site) -> None:
+def test_canceled_has_exit_status_4_and_timed_out_5(site: Site) -> None:
     running = site.start("run", "shell", "echo begun; sleep 60", "--yes")
     read_until(running.stdout, "begun")
     assert site.call("cancel", "@last").returncode == 0
@@ -214,7 +214,7 @@ def test_canceled_is_4_and_timed_out_is_5(site: Site) -> None:
 
 
 @pytest.mark.req("G-4", "G-7")
-def test_after_ctrl_c_the_work_goes_on_and_attach_shows_the_rest(site: Site) -> None:
+def test_work_continues_after_ctrl_c_and_attach_shows_the_rest(site: Site) -> None:
     running = site.start("run", "shell", COUNTING.format(n=20), "--yes")
     first = read_until(running.stdout, "line 3")
     running.send_signal(signal.SIGINT)
@@ -229,12 +229,12 @@ def test_after_ctrl_c_the_work_goes_on_and_attach_shows_the_rest(site: Site) -> 
 
 
 @pytest.mark.req("G-3", "G-4", "S-3", "C-7")
-def test_a_killed_gateway_is_mended_and_nothing_of_the_stream_is_lost(site: Site) -> None:
+def test_a_killed_gateway_is_restarted_and_the_stream_loses_nothing(site: Site) -> None:
     running = site.start("run", "shell", COUNTING.format(n=30), "--yes")
     first = read_until(running.stdout, "line 3")
     os.kill(site.gateway, signal.SIGKILL)
-    said = read_until(site.up.stderr, "runs again")
-    assert "the gateway was ended by SIGKILL; starting it again" in said
+    printed = read_until(site.up.stderr, "runs again")
+    assert "the gateway was ended by SIGKILL; starting it again" in printed
     out, err = running.communicate(timeout=PATIENCE_S)
     assert running.returncode == 0
     assert first + out == "".join(f"line {n}\n" for n in range(1, 31))
@@ -243,7 +243,7 @@ def test_a_killed_gateway_is_mended_and_nothing_of_the_stream_is_lost(site: Site
 
 
 @pytest.mark.req("G-1", "L-4")
-def test_an_agent_put_into_the_config_is_there_after_a_reload_and_a_mistake_changes_nothing(site: Site) -> None:
+def test_a_reload_adds_a_configured_agent_and_an_invalid_config_changes_nothing(site: Site) -> None:
     config = site.state / "interlock.toml"
     config.write_text('[agents.say]\nadaptor = "exec"\n')
     refused = site.call("config", "reload")
@@ -258,7 +258,7 @@ def test_an_agent_put_into_the_config_is_there_after_a_reload_and_a_mistake_chan
 
 
 @pytest.mark.req("G-3")
-def test_a_second_up_says_who_runs_already(site: Site) -> None:
+def test_a_second_up_names_the_running_one(site: Site) -> None:
     second = site.call("up")
     assert second.returncode == 9
     assert f"process {site.up.pid}" in second.stderr
@@ -273,7 +273,7 @@ def test_a_session_can_be_joined_by_key_and_by_directory(site: Site) -> None:
 
 
 @pytest.mark.req("G-4")
-def test_a_run_closes_the_session_that_it_opened_for_itself_and_no_other(site: Site) -> None:
+def test_a_run_closes_only_the_session_that_it_opened_for_itself(site: Site) -> None:
     own = site.document("run", "shell", "echo own", "--yes")["target"]["session_id"]
     kept = site.document("run", "shell", "echo kept", "--yes", "--session", "kept")["target"]["session_id"]
     assert site.document("sessions", own)["state"] in ("closing", "closed")
@@ -281,7 +281,7 @@ def test_a_run_closes_the_session_that_it_opened_for_itself_and_no_other(site: S
 
 
 @pytest.mark.req("G-4")
-def test_detached_returns_at_once_with_the_id(site: Site) -> None:
+def test_detached_prints_the_id_at_once(site: Site) -> None:
     ran = site.call("run", "shell", "echo later", "--detach")
     command_id = ran.stdout.strip()
     assert ran.returncode == 0
@@ -318,7 +318,7 @@ def test_every_event_is_a_line_of_json(site: Site) -> None:
 
 
 @pytest.mark.req("U-5", "G-7")
-def test_the_audit_log_is_exported_verified_and_a_changed_byte_is_found(
+def test_the_audit_log_is_exported_and_verified_and_a_changed_byte_is_detected(
     site: Site, typed: Callable[..., tuple[int, str]]
 ) -> None:
     assert site.call("audit", "verify").returncode == 0
@@ -336,16 +336,16 @@ def test_the_audit_log_is_exported_verified_and_a_changed_byte_is_found(
 
 
 @pytest.mark.req("G-3", "L-3")
-def test_a_revoked_runner_stays_ended_and_the_gateway_goes_on(site: Site) -> None:
+def test_a_revoked_runner_stays_ended_and_the_gateway_continues(site: Site) -> None:
     gateway = site.gateway
     assert site.call("runners", "revoke", "local").returncode == 0
-    said = read_until(site.up.stderr, "revoked")
-    assert f"remove {site.state / 'runner' / 'token'} and start it" in said
+    printed = read_until(site.up.stderr, "revoked")
+    assert f"remove {site.state / 'runner' / 'token'} and start it" in printed
     assert (site.gateway, site.call("status").returncode) == (gateway, 0)
 
 
 @pytest.mark.req("G-3", "G-7")
-def test_ctrl_c_ends_both_and_leaves_nothing_behind(site: Site) -> None:
+def test_ctrl_c_ends_gateway_and_runner_and_leaves_nothing(site: Site) -> None:
     gateway = site.gateway
     site.up.send_signal(signal.SIGINT)
     err = site.up.stderr.read()
@@ -358,7 +358,7 @@ def test_ctrl_c_ends_both_and_leaves_nothing_behind(site: Site) -> None:
 
 
 @pytest.mark.req("G-3", "L-3")
-def test_after_a_revocation_up_says_how_to_have_a_runner_again(site: Site) -> None:
+def test_after_a_revocation_up_explains_how_to_get_a_runner_again(site: Site) -> None:
     refused = site.call("up", "--port", "0")
     assert refused.returncode == 8
     token = site.state / "runner" / "token"

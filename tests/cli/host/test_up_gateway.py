@@ -10,7 +10,9 @@ from interlock.cli.host.up_gateway import first_verb, is_usual
 
 
 @pytest.mark.req("G-2", "G-3")
-def test_up_elsewhere_does_without_the_usual_state_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_up_on_another_directory_does_not_need_the_default_state_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("INTERLOCK_STATE", "/dev/null")
     assert not is_usual(tmp_path)
     monkeypatch.setenv("INTERLOCK_STATE", str(tmp_path))
@@ -18,7 +20,7 @@ def test_up_elsewhere_does_without_the_usual_state_directory(tmp_path: Path, mon
 
 
 @pytest.mark.req("G-3")
-def test_up_names_first_a_task_for_an_agent_that_can_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_up_first_suggests_a_task_for_an_agent_that_can_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INTERLOCK_STATE", str(tmp_path))
     lacking, goose = {"agent_id": "shell", "unavailable": "it has no command"}, {"agent_id": "goose"}
     assert first_verb([goose, {"agent_id": "shell"}], tmp_path) == 'interlock run shell "ls -l"'

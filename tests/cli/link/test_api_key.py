@@ -16,21 +16,21 @@ def no_key_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("INTERLOCK_KEY", raising=False)
 
 
-def test_the_environment_comes_before_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_takes_precedence_over_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "owner.key").write_text("ilk_file\n")
     assert key_of(tmp_path) == "ilk_file"
     monkeypatch.setenv("INTERLOCK_KEY", " ilk_env ")
     assert key_of(tmp_path) == "ilk_env"
 
 
-def test_no_key_says_where_one_is_looked_for(tmp_path: Path) -> None:
+def test_a_missing_key_is_reported_with_the_searched_places(tmp_path: Path) -> None:
     with pytest.raises(Trouble, match=r"owner\.key does not exist") as caught:
         key_of(tmp_path)
     assert caught.value.status == ExitStatus.NOT_AUTHORISED
     assert "--state" in caught.value.remedy
 
 
-def test_a_file_that_holds_no_key_is_one_sentence(tmp_path: Path) -> None:
+def test_a_file_without_a_key_gives_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "owner.key").write_bytes(b"\xff\xfe")
     with pytest.raises(Trouble, match="holds no key"):
         key_of(tmp_path)
@@ -41,7 +41,7 @@ def test_a_file_that_holds_no_key_is_one_sentence(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("key", ["", "  ", "a b", "a\tb", "ilk_é", "a\nb", "a\x7fb"])
-def test_what_no_header_can_carry_is_no_key(key: str) -> None:
+def test_text_that_no_header_can_carry_is_not_a_key(key: str) -> None:
     assert checked_key(" ilk_1\n") == "ilk_1"
     with pytest.raises(Trouble, match="characters that no key has"):
         checked_key(key)

@@ -54,7 +54,7 @@ def state(tmp_path: Path) -> Path:
     (None, "http://127.0.0.1:7420", {}, ("http://127.0.0.1:7420", "ilk_owner")),
     ("box", None, {"INTERLOCK_KEY": "ilk_given"}, ("http://127.0.0.1:7422", "ilk_given")),
 ])
-def test_what_names_a_gateway_more_closely_goes_first(
+def test_the_most_specific_name_of_a_gateway_takes_precedence(
     state: Path, monkeypatch: pytest.MonkeyPatch, on: str | None, url: str | None, environ: dict[str, str],
     expected: tuple[str, str],
 ) -> None:
@@ -68,7 +68,7 @@ def test_what_names_a_gateway_more_closely_goes_first(
     ({"on": "gone"}, "There is no context 'gone'; there are: local, work, box."),
     ({"on": "box", "url": "http://127.0.0.1:9"}, "--on and --url both name a gateway."),
 ])
-def test_a_wrong_name_is_said(state: Path, where: dict[str, str], says: str) -> None:
+def test_a_wrong_context_name_is_reported(state: Path, where: dict[str, str], says: str) -> None:
     with pytest.raises(Trouble) as caught:
         locate(Where(state=state, **where))
     assert caught.value.sentence == says
@@ -101,7 +101,7 @@ def test_contexts_are_listed_without_their_credentials_used_and_removed(
             wrong()
 
 
-def test_a_file_that_others_can_read_or_that_is_damaged_is_refused_with_the_remedy(state: Path) -> None:
+def test_a_file_that_is_readable_by_others_or_damaged_is_refused_with_the_remedy(state: Path) -> None:
     path = state / contexts.CONTEXTS_FILE
     path.chmod(0o640)
     with pytest.raises(Trouble, match="open to other users") as caught:
@@ -119,7 +119,7 @@ def test_a_file_that_others_can_read_or_that_is_damaged_is_refused_with_the_reme
     lambda: login("https://gate.example.org", directory="here"), lambda: login("ftp://gate.example.org"),
     lambda: login(on="nowhere"), login, logout,
 ])
-def test_a_login_that_cannot_be_is_refused_before_anything_is_sent(
+def test_an_impossible_login_is_refused_before_anything_is_sent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: Callable[[], int]
 ) -> None:
     monkeypatch.setenv("INTERLOCK_STATE", str(tmp_path))
@@ -128,13 +128,13 @@ def test_a_login_that_cannot_be_is_refused_before_anything_is_sent(
     assert contexts.read(tmp_path) == Contexts()
 
 
-def test_a_login_with_a_code_travels_in_two_halves_and_a_key_as_a_bearer() -> None:
+def test_a_code_login_is_sent_in_two_halves_and_a_key_as_a_bearer() -> None:
     assert credential_headers("ilk_a") == {"Authorization": "Bearer ilk_a"}
     assert credential_headers(login_credential("S.half", "interlock_browser_1", "cookie")) == {
         "Interlock-Browser": "S.half", "Cookie": "interlock_browser_1=cookie", "Sec-Fetch-Site": "same-origin"}
 
 
-def test_what_has_ended_says_to_log_in_again(state: Path) -> None:
+def test_an_expired_login_asks_for_a_new_one(state: Path) -> None:
     ended = Context("old", "http://127.0.0.1:7", "code", "ilc_a~b=c", ends_ms=1, renew_ms=1)
     with pytest.raises(Trouble, match="has ended") as caught:
         renewal.fresh(ended, state)
@@ -142,14 +142,14 @@ def test_what_has_ended_says_to_log_in_again(state: Path) -> None:
 
 
 @pytest.mark.anyio
-async def test_an_unreachable_gateway_elsewhere_is_not_told_to_be_started_here(state: Path) -> None:
+async def test_an_unreachable_remote_gateway_gets_no_advice_to_start_it_here(state: Path) -> None:
     async with GatewayLink(Where(state=state, on="box")) as link:
         with pytest.raises(Trouble) as caught:
             await link.get("/v1/whoami")
     assert "interlock up" not in caught.value.remedy
 
 
-def test_the_library_is_given_a_key_that_is_renewed_in_time(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_library_gets_a_key_that_is_renewed_in_time(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     renewable = LoginRenewal("http://127.0.0.1:7/token", "cli", "refresh", "access_token")
     login_ = Context("corp", "http://127.0.0.1:7423", "issuer", "first", ends_ms=9_999_999_999_999,
                      renew_ms=9_999_999_999_999, renewal=renewable)
@@ -167,7 +167,7 @@ def test_the_library_is_given_a_key_that_is_renewed_in_time(state: Path, monkeyp
 
 @pytest.mark.req("O-12", "O-13")
 @pytest.mark.parametrize("service", ["telegram", "slack"])
-def test_a_chat_bridge_is_given_a_key_that_is_renewed_in_time(
+def test_a_chat_bridge_gets_a_key_that_is_renewed_in_time(
     service: str, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip(f"interlock.app.{service}")

@@ -25,11 +25,11 @@ def jwt(claims: object) -> str:
     (jwt({"exp": 1e300}), None), (jwt({"exp": 10**400}), None), (jwt({"exp": [1]}), None),
     ("h." + base64.urlsafe_b64encode(b'{"a":' * 3_000).decode() + ".s", None),
 ])
-def test_a_tokens_end_is_read_without_checking_it(token: str, end: int | None) -> None:
+def test_a_tokens_expiry_is_read_without_verification(token: str, end: int | None) -> None:
     assert ends_ms(token) == end
 
 
-def test_an_opaque_token_is_its_issuers_alone_to_read() -> None:
+def test_an_opaque_token_is_readable_by_its_issuer_only() -> None:
     tokens = IssuedTokens(access_token="opaque", id_token="a.b.c", refresh_token="r")
     assert tokens.candidates() == [("id_token", "a.b.c")]
     assert IssuedTokens(access_token="a.b.c", id_token="d.e.f").candidates()[0] == ("access_token", "a.b.c")
@@ -37,6 +37,6 @@ def test_an_opaque_token_is_its_issuers_alone_to_read() -> None:
     assert (tokens.token("access_token"), tokens.token("id_token")) == ("opaque", "a.b.c")
 
 
-def test_a_certificate_that_is_not_trusted_has_a_remedy() -> None:
+def test_an_untrusted_certificate_has_a_remedy() -> None:
     assert "--ca FILE" in trust.remedy("[SSL: CERTIFICATE_VERIFY_FAILED] unable to get local issuer")
     assert trust.remedy("connection refused") == ""

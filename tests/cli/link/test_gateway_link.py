@@ -55,7 +55,7 @@ async def converse(state: Path, *steps: Step, method: str = "POST") -> tuple[lis
 @pytest.mark.parametrize("method", ["POST", "GET"])
 @pytest.mark.parametrize(("code", "status"), [("RateLimited", 429), ("Unavailable", 503),
                                               ("IdempotencyKeyInUse", 409)])
-async def test_it_waits_as_long_as_it_is_asked_to_and_says_so(
+async def test_a_client_waits_the_requested_time_and_reports_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], code: str, status: int, method: str
 ) -> None:
     waited, came = await converse(tmp_path, refused(status, code, "30"), answer({}), method=method)
@@ -64,7 +64,7 @@ async def test_it_waits_as_long_as_it_is_asked_to_and_says_so(
 
 
 @pytest.mark.req("C-4")
-async def test_what_is_away_is_printed_the_first_time_however_short_the_wait(
+async def test_an_absent_gateway_is_reported_at_once_however_short_the_wait(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     away = refused(503, "Unavailable", "2")
@@ -77,7 +77,7 @@ async def test_what_is_away_is_printed_the_first_time_however_short_the_wait(
 
 
 @pytest.mark.req("K-3")
-async def test_a_longer_wait_than_it_has_patience_for_ends_the_verb_with_that_time(tmp_path: Path) -> None:
+async def test_a_wait_beyond_the_limit_ends_the_verb_with_that_time(tmp_path: Path) -> None:
     waited, came = await converse(tmp_path, proxys(503, str(int(RETRY_AFTER_MAX_S) + 1)))
     assert (waited, came.code) == ([], "HTTP 503")
     waited, came = await converse(tmp_path, refused(429, "RateLimited", "3600"))
@@ -86,18 +86,18 @@ async def test_a_longer_wait_than_it_has_patience_for_ends_the_verb_with_that_ti
 
 @pytest.mark.parametrize("step", [proxys(503), proxys(429), proxys(502), refused(429, "QuotaExceeded", "30"),
                                   refused(500, "InternalError", None)])
-async def test_a_refusal_that_asks_for_no_patience_is_never_sent_again(tmp_path: Path, step: Step) -> None:
+async def test_a_refusal_without_a_retry_time_is_not_retried(tmp_path: Path, step: Step) -> None:
     waited, came = await converse(tmp_path, step)
     assert waited == []
     assert isinstance(came, Trouble)
 
 
-async def test_a_proxys_refusal_with_a_time_is_waited_for(tmp_path: Path) -> None:
+async def test_a_proxys_refusal_with_a_retry_time_is_waited_for(tmp_path: Path) -> None:
     assert await converse(tmp_path, proxys(503, "2"), answer({})) == ([2.0], b"{}")
 
 
 @pytest.mark.req("N-3", "W-2")
-async def test_who_asks_what_is_wrong_now_is_not_kept_waiting(tmp_path: Path) -> None:
+async def test_a_diagnosis_does_not_wait(tmp_path: Path) -> None:
     (tmp_path / "owner.key").write_text("ilk_test\n")
     script = Script({"GET /v1/status": [refused(503, "Unavailable", "2")]})
     async with GatewayLink(Where(state=tmp_path, url=URL), httpx2.MockTransport(script), retries=False) as link:

@@ -1,4 +1,4 @@
-"""What a gateway replies (F-1): a resource, a refusal as one sentence, or not a gateway's answer at all."""
+"""What a gateway replies (F-1): a resource, a refusal as one sentence, or an answer of another program."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_problem_is_one_line(body: dict[str, Any], line: str) -> None:
     ("Correct the places that `errors` names.", "Correct it, and send it again."),
     ("Look at `GET /v1/nowhere`.", "Look at `GET /v1/nowhere`."), ("Do `this`.", "Do `this`."),
 ])
-def test_a_hint_names_the_verb_in_place_of_an_operation(hint: str, remedy: str) -> None:
+def test_a_hint_names_the_verb_instead_of_the_operation(hint: str, remedy: str) -> None:
     assert refused(hint=hint).remedy == remedy
 
 
@@ -57,7 +57,7 @@ def test_each_verb_of_a_hint_exists() -> None:
         assert not second or second in below(first), verb
 
 
-def test_a_wait_is_the_remedy_where_there_is_no_other() -> None:
+def test_a_wait_is_the_remedy_if_there_is_no_other() -> None:
     assert refused(429, "30").remedy == "Send it again in 30 s."
     assert refused(429, "30", hint="Wait.").remedy == "Wait."
     assert refused(429, "30").retry_after_s == 30
@@ -68,19 +68,19 @@ def test_a_wait_is_the_remedy_where_there_is_no_other() -> None:
 @pytest.mark.parametrize(("code", "retry_after", "remedy"), [
     ("Unavailable", "2", "Try again in 2 s."), ("Unavailable", None, "Try again in a few seconds."),
     ("RateLimited", "30", "Wait 30 s."), ("IdempotencyKeyInUse", "1", "Wait 1 s and send the same again.")])
-def test_a_hint_says_how_long_to_wait_in_place_of_the_header(code: str, retry_after: str | None, remedy: str) -> None:
+def test_a_hint_contains_the_wait_instead_of_the_header(code: str, retry_after: str | None, remedy: str) -> None:
     assert refused(503, retry_after, code=code, hint=PROBLEMS[code].hint).remedy == remedy
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b'{"detail":"x"}', b"\xff", b'{"code":7}'])
-def test_an_answer_without_a_code_is_a_proxys(body: bytes) -> None:
+def test_an_answer_without_a_code_comes_from_a_proxy(body: bytes) -> None:
     trouble = refusal(502, body, "/v1/x")
     assert trouble.line() == "error[HTTP 502]: The gateway answered /v1/x with status 502. Is this the URL of an " \
                              "Interlock gateway?"
     assert refusal(404, body, "/v1/x").status == ExitStatus.NOT_FOUND
 
 
-def test_an_answer_of_another_form_is_one_sentence() -> None:
+def test_an_answer_of_another_form_gives_one_sentence() -> None:
     assert decoded(b'{"ok":true,"newer":1}', Health, "/healthz") == Health(ok=True)
     for raw in (b"<html>", b'{"ok":"yes"}', b"", b"\xff"):
         with pytest.raises(Trouble, match="The answer to /healthz is not a gateway's") as caught:

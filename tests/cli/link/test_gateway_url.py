@@ -10,7 +10,7 @@ from interlock.cli.verb_error import Trouble
     ("http://127.0.0.1:7420", "http://127.0.0.1:7420"), ("https://gw.example/base/", "https://gw.example/base"),
     ("http://[::1]:7420/", "http://[::1]:7420"), ("HTTPS://GW.example", "HTTPS://GW.example"),
 ])
-def test_a_good_one_loses_only_its_slash(text: str, url: str) -> None:
+def test_a_valid_url_loses_only_its_slash(text: str, url: str) -> None:
     assert checked_url(text) == url
 
 
@@ -22,7 +22,7 @@ def test_a_good_one_loses_only_its_slash(text: str, url: str) -> None:
     ("http://[::1", "is not a URL"), ("http://u:p@gw", "carries no name"), ("http://gw/?a=1", "carries no name"),
     ("http://gw/#a", "carries no name"),
 ])
-def test_what_is_none_is_one_sentence_with_a_remedy(text: str, sentence: str) -> None:
+def test_an_invalid_url_gives_one_sentence_with_a_remedy(text: str, sentence: str) -> None:
     with pytest.raises(Trouble, match=sentence) as caught:
         checked_url(text)
     assert caught.value.status == 2

@@ -49,7 +49,7 @@ def test_requests_share_a_connection_until_the_gateway_ends_it(gateway: Scripted
     assert ports[0] == ports[1] != ports[2]
 
 
-def test_an_answer_that_breaks_off_is_told_from_a_gateway_that_is_not_there(gateway: ScriptedServer) -> None:
+def test_a_broken_off_answer_is_distinguished_from_an_absent_gateway(gateway: ScriptedServer) -> None:
     gateway.answers.append(None)
     link = PlainLink(gateway.url, lambda: "ilk_k", None)
     lost = sent(link, LIST)
@@ -65,7 +65,7 @@ def test_an_answer_that_breaks_off_is_told_from_a_gateway_that_is_not_there(gate
         closing.join()
 
 
-def test_a_flow_rests_by_the_clock_that_it_is_handed(gateway: ScriptedServer) -> None:
+def test_a_flow_sleeps_by_the_clock_that_it_gets(gateway: ScriptedServer) -> None:
     rested: list[float] = []
     link = PlainLink(gateway.url, lambda: "", None, rested.append, lambda: 5.0)
 
@@ -93,7 +93,7 @@ def asked(gateway: ScriptedServer, state: Path, use: Callable[[GatewayLink], obj
 
 
 @pytest.mark.req("M-1")
-def test_an_answer_that_broke_off_is_asked_for_again_and_a_refusal_is_one_sentence(
+def test_a_broken_off_answer_is_requested_again_and_a_refusal_gives_one_sentence(
     gateway: ScriptedServer, tmp_path: Path
 ) -> None:
     gateway.answers += [None, Answer(200, {})]
@@ -110,7 +110,7 @@ def test_an_answer_that_broke_off_is_asked_for_again_and_a_refusal_is_one_senten
     assert away.value.code == "Unreachable"
 
 
-def test_what_waits_for_an_event_loop_is_no_single_request(gateway: ScriptedServer, tmp_path: Path) -> None:
+def test_a_flow_that_needs_an_event_loop_is_not_a_single_request(gateway: ScriptedServer, tmp_path: Path) -> None:
     (tmp_path / "owner.key").write_text("ilk_test\n")
 
     class Waiting:

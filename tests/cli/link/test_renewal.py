@@ -49,7 +49,7 @@ def test_a_login_is_due_a_minute_or_a_fifth_of_its_life_before_its_end() -> None
     assert is_due(context(renew_ms=now_ms() - 1))
 
 
-def test_a_login_that_is_good_is_returned_and_one_that_cannot_be_renewed_says_so(tmp_path: Path) -> None:
+def test_a_valid_login_is_returned_and_one_that_cannot_be_renewed_is_reported(tmp_path: Path) -> None:
     good = context(renew_ms=now_ms() + 60_000)
     assert fresh(good, tmp_path) is good
     with pytest.raises(Trouble, match="logged out of work"):
@@ -70,7 +70,7 @@ def test_a_due_login_is_renewed_and_stored(tmp_path: Path, monkeypatch: pytest.M
     assert found.credential == "new"
 
 
-def test_a_login_that_another_process_has_renewed_is_taken_as_it_is(
+def test_a_login_that_another_process_renewed_is_used_unchanged(
         tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     due = renewable(renew_ms=1, ends_ms=now_ms() + 1_000)
     stored(tmp_path, msgspec.structs.replace(due, credential="theirs", renew_ms=now_ms() + 60_000))
@@ -84,7 +84,7 @@ def test_a_login_that_another_process_has_renewed_is_taken_as_it_is(
 
 @pytest.mark.parametrize(("code", "ends_in_ms", "kept"), [
     ("UpstreamError", 60_000, True), ("UpstreamError", -1, False), ("Unauthorized", 60_000, False)])
-def test_an_issuer_that_is_away_costs_a_login_only_once_it_is_over(
+def test_an_absent_issuer_costs_a_login_only_after_its_expiry(
         code: str, ends_in_ms: int, kept: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     due = stored(tmp_path, renewable(renew_ms=1, ends_ms=now_ms() + ends_in_ms))
 

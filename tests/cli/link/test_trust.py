@@ -20,11 +20,11 @@ def running(state: Path, cert: Path | str, url: str = URL) -> None:
     (state / GATEWAY_FILE).write_bytes(msgspec.json.encode(GatewayFile(url, 1, str(cert))))
 
 
-def test_a_connection_in_the_clear_has_nothing_to_check(tmp_path: Path) -> None:
+def test_a_plaintext_connection_has_nothing_to_check(tmp_path: Path) -> None:
     assert trust.tls("http://127.0.0.1:8642", tmp_path) is None
 
 
-def test_a_gateway_that_is_not_of_this_state_is_checked_with_the_systems_certificates(tmp_path: Path) -> None:
+def test_a_foreign_gateway_is_checked_with_the_systems_certificates(tmp_path: Path) -> None:
     running(tmp_path, tmp_path / "cert.pem", "https://other.example")
 
     context = trust.tls(URL, tmp_path)
@@ -33,7 +33,7 @@ def test_a_gateway_that_is_not_of_this_state_is_checked_with_the_systems_certifi
     assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
 
 
-def test_a_certificate_of_this_states_gateway_that_cannot_be_used_is_a_sentence(tmp_path: Path) -> None:
+def test_an_unusable_certificate_of_this_states_gateway_gives_a_sentence(tmp_path: Path) -> None:
     running(tmp_path, tmp_path / "missing.pem")
     with pytest.raises(Trouble, match="cannot be read"):
         trust.tls(URL, tmp_path)
@@ -43,7 +43,7 @@ def test_a_certificate_of_this_states_gateway_that_cannot_be_used_is_a_sentence(
         trust.tls(URL + "/", tmp_path)
 
 
-def test_named_certificates_that_cannot_be_used_are_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unusable_named_certificates_give_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "ca.pem").write_text("nothing")
     with pytest.raises(Trouble, match=r"ca\.pem cannot be used") as named:
         trust.tls(URL, tmp_path, tmp_path / "ca.pem")
@@ -54,6 +54,6 @@ def test_named_certificates_that_cannot_be_used_are_a_sentence(tmp_path: Path, m
     assert "--ca" in named.value.remedy
 
 
-def test_only_a_certificate_that_is_not_trusted_has_this_remedy() -> None:
+def test_only_an_untrusted_certificate_has_this_remedy() -> None:
     assert "--ca FILE" in trust.remedy("[SSL: CERTIFICATE_VERIFY_FAILED] self-signed")
     assert trust.remedy("Connection refused") == ""

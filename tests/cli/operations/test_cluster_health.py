@@ -29,7 +29,7 @@ def test_each_gateway_and_each_server_is_a_line() -> None:
     assert lines[2:] == ["database         db:5432 · 17.2 · 1.3 ms", "bus              db:5432 · 17.2 · 1.3 ms"]
 
 
-def test_a_server_in_trouble_says_what_that_stops() -> None:
+def test_a_failing_server_is_shown_with_its_consequences() -> None:
     away = "The database is away: nothing is written."
     assert shared_server(SharedServer(where="db", reachable=False, trouble=away)) == away
     assert shared_server(SharedServer(where="db", reachable=False, trouble="a\nb\x1b[2J")).isprintable()

@@ -19,12 +19,12 @@ def job(**fields: Any) -> CronJobShown:
     return CronJobShown(**{**own, **fields})
 
 
-def test_a_job_that_never_ran_and_is_not_due_says_so() -> None:
+def test_a_job_that_never_ran_and_is_not_due_is_shown_as_such() -> None:
     assert _row(job()) == ["nightly", "shell", "0 3 * * *", "UTC", "never", "never", "", ""]
     assert _row(job(enabled=False))[4] == "off"
 
 
-def test_what_it_missed_and_why_it_did_not_run_come_before_its_command() -> None:
+def test_missed_runs_and_the_reason_come_before_the_command() -> None:
     row = _row(job(next_at="2999-01-01T00:00:00.000Z", last_at="2020-01-01T00:00:00.000Z", missed=3,
                    error="no runner", command_id="cmd_1"))
 

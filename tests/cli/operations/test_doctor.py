@@ -17,7 +17,7 @@ from interlock.ports.agent import AgentSpec
 
 @pytest.mark.anyio
 @pytest.mark.req("O-11")
-async def test_a_way_with_lost_notices_is_a_problem_with_the_verb_that_says_why(tmp_path: Path) -> None:
+async def test_a_channel_with_lost_notices_is_a_problem_with_the_explaining_verb(tmp_path: Path) -> None:
     listed = {"webhooks": [{"name": "ops", "host": "h", "waiting": 2, "dead": 0},
                            {"name": "phone", "kind": "ntfy", "host": "ntfy.sh", "waiting": 0, "dead": 3}]}
     async with link_to(Script({"GET /v1/webhooks": [answer(listed)]}), tmp_path) as link:
@@ -29,14 +29,14 @@ async def test_a_way_with_lost_notices_is_a_problem_with_the_verb_that_says_why(
 
 @pytest.mark.anyio
 @pytest.mark.req("O-11")
-async def test_a_key_that_may_not_see_them_is_no_problem(tmp_path: Path) -> None:
+async def test_a_key_without_the_right_to_see_channels_is_not_a_problem(tmp_path: Path) -> None:
     refused = problem(403, "Forbidden", "An administrator may.")
     async with link_to(Script({"GET /v1/webhooks": [refused]}), tmp_path) as link:
         assert await ways_to_approvers(link) == []
 
 
 @pytest.mark.req("O-11", "O-13", "O-12")
-def test_an_approval_that_no_chat_took_is_a_problem_until_it_is_decided(tmp_path: Path) -> None:
+def test_an_approval_that_no_chat_accepted_is_a_problem_until_it_is_decided(tmp_path: Path) -> None:
     assert list(chats(tmp_path)) == []
     kept = PlacesFile(tmp_path / "slack.json")
     kept.save()
@@ -63,7 +63,7 @@ def test_an_approval_that_no_chat_took_is_a_problem_until_it_is_decided(tmp_path
 
 
 @pytest.mark.req("Y-12")
-def test_a_key_that_is_set_and_not_passed_on_is_named_with_the_line_that_passes_it(
+def test_a_set_key_that_is_not_passed_on_is_named_with_the_line_that_passes_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     for name in [key for provider in PROVIDERS for key in provider.keys]:

@@ -15,14 +15,14 @@ def drain(scope: str, id_: str | None, reason: str | None = None) -> Drain:
 
 
 @pytest.mark.req("C-6")
-def test_a_drain_names_what_it_covers_its_author_and_its_reason() -> None:
+def test_a_drain_shows_its_scope_author_and_reason() -> None:
     line = drained(drain("runner", "box-1", "a new kernel"))
 
     assert line.startswith("draining runner box-1 · began ")
     assert line.endswith(" · by user:kim · a new kernel")
 
 
-def test_the_drain_of_a_tenant_names_nothing_else_and_a_missing_reason_leaves_no_separator() -> None:
+def test_the_drain_of_a_tenant_shows_nothing_else_and_a_missing_reason_no_separator() -> None:
     line = drained(drain("tenant", None))
 
     assert line.startswith("draining tenant · began ")

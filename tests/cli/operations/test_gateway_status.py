@@ -25,7 +25,7 @@ def lines(**fields: Any) -> list[str]:
     return list(status_lines(Status(**{**IDLE, **fields}), [], "http://127.0.0.1:8642", starting=False))
 
 
-def test_what_waits_for_a_person_is_the_first_line() -> None:
+def test_the_first_line_shows_the_waiting_approvals() -> None:
     assert lines()[0] == "waiting for you  nothing"
     assert lines(approvals_pending=1)[0] == "waiting for you  1 approval (interlock approvals)"
     assert lines(approvals_pending=PAGE_MAX)[0] == f"waiting for you  {PAGE_MAX}+ approvals (interlock approvals)"
@@ -43,14 +43,14 @@ def test_each_label_has_its_width() -> None:
     assert shown[-1] == "store            /state/ledger.db"
 
 
-def test_a_gateway_without_runners_and_paths_of_its_own_says_what_to_do() -> None:
+def test_a_gateway_without_runners_or_paths_shows_the_next_step() -> None:
     shown = lines()
 
     assert "runner           none is paired; start one with: interlock up" in shown
     assert not any(line.startswith("state directory") for line in shown)
 
 
-def test_the_verb_prints_these_lines_and_with_json_what_the_gateway_sent(
+def test_the_verb_prints_these_lines_or_the_gateways_json(
         scripted: Any, capsys: pytest.CaptureFixture[str]) -> None:
     sent = {**IDLE, "of_a_later_version": 1}
     _, where = scripted({"GET /v1/status": [answer(sent)],

@@ -14,7 +14,7 @@ def missing(number: int, known: bool = True) -> MissingSession:
     return MissingSession(session_id=f"s{number}", runner_id="r", known=known, frames=3, controls=1)
 
 
-def test_each_thing_that_is_missing_is_a_line() -> None:
+def test_each_gap_is_a_line() -> None:
     lines = list(restored_lines(RestoredLedger(records_signed=9, records_kept=4, commands_closed=2, session_count=2,
                                                sessions=[missing(1), missing(2, known=False)])))
     assert lines == [
@@ -24,11 +24,11 @@ def test_each_thing_that_is_missing_is_a_line() -> None:
         "Session s2 on runner r is not in the ledger; restart that runner to end its agent."]
 
 
-def test_what_is_not_missing_is_not_mentioned() -> None:
+def test_no_line_is_shown_without_a_gap() -> None:
     assert len(list(restored_lines(RestoredLedger()))) == 1
 
 
-def test_many_sessions_are_counted_and_hostile_names_stay_on_their_line() -> None:
+def test_many_sessions_are_counted_and_hostile_names_stay_on_one_line() -> None:
     lines = list(restored_lines(RestoredLedger(session_count=50, sessions=[missing(n) for n in range(50)])))
     assert len(lines) == 1 + SHOWN + 1
     assert lines[-1].startswith("45 more sessions")

@@ -24,31 +24,31 @@ def state(tmp_path: Path) -> Path:
 
 def test_the_last_lines_of_each_log_are_shown(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert verb.logs(lines=2, where=Where(state=state)) == 0
-    said = capsys.readouterr()
-    assert said.out.splitlines()[:3] == ["gateway 98", "gateway 99", "runner 0"]
-    assert "── gateway" in said.err
+    captured = capsys.readouterr()
+    assert captured.out.splitlines()[:3] == ["gateway 98", "gateway 99", "runner 0"]
+    assert "── gateway" in captured.err
 
 
 def test_one_log_is_shown_by_its_name(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
     verb.logs("runner", where=Where(state=state))
-    said = capsys.readouterr()
-    assert said.out.splitlines()[0] == "runner 0"
-    assert "gateway" not in said.out + said.err
+    captured = capsys.readouterr()
+    assert captured.out.splitlines()[0] == "runner 0"
+    assert "gateway" not in captured.out + captured.err
 
 
 @pytest.mark.parametrize(("part", "sentence"), [("gatway", "Name one of: gateway, runner."), ("../x", "no log")])
-def test_another_name_is_refused_with_those_that_there_are(state: Path, part: str, sentence: str) -> None:
+def test_an_unknown_name_is_refused_with_the_existing_ones(state: Path, part: str, sentence: str) -> None:
     with pytest.raises(Trouble) as refused:
         verb.logs(part, where=Where(state=state))
     assert sentence in refused.value.line()
 
 
-def test_without_logs_one_sentence_says_who_writes_them(tmp_path: Path) -> None:
+def test_without_logs_one_sentence_names_their_writer(tmp_path: Path) -> None:
     with pytest.raises(Trouble, match="There are no logs"):
         verb.logs(where=Where(state=tmp_path))
 
 
-def test_what_comes_is_followed_through_a_new_beginning_until_ctrl_c(
+def test_a_log_is_followed_through_a_rotation_until_ctrl_c(
     state: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = state / "logs/runner.log"

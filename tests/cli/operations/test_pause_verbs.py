@@ -40,8 +40,9 @@ def obeying(scripted: Any, after: str, **ended: Any) -> tuple[Script, Any]:
     (pause, "pause", "pausing", "cmd_t is pausing · it pauses at its agent's next step\n"),
     (resume, "resume", "running", "cmd_t is running\n"),
 ])
-def test_the_order_is_sent_and_waited_for(verb: Any, kind: str, after: str, printed: str, scripted: Any,
-                                          capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_is_sent_and_waited_for(
+    verb: Any, kind: str, after: str, printed: str, scripted: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
     script, where = obeying(scripted, after)
     assert verb(reason="lunch", where=where) == ExitStatus.DONE
     [sent] = [json.loads(one.content) for one in script.asked if one.method == "POST"]
@@ -50,7 +51,7 @@ def test_the_order_is_sent_and_waited_for(verb: Any, kind: str, after: str, prin
     assert capsys.readouterr().out == printed
 
 
-def test_an_order_that_failed_is_an_error_and_with_json_printed_too(
+def test_a_failed_command_is_an_error_and_also_printed_with_json(
         scripted: Any, capsys: pytest.CaptureFixture[str]) -> None:
     _, where = obeying(scripted, "running", state="failed", error={"code": "Conflict", "message": "It has ended."})
     for as_json in (False, True):

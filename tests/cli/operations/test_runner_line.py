@@ -32,11 +32,11 @@ def node(**fields: Any) -> Node:
     ({"status": "offline", "node_id": "rnr_1", "device_name": ""}, True, "rnr_1 (rnr_1) · offline"),
     ({"status": "offline", "roots": ["/w"]}, False, "laptop (local) · offline · /w"),
 ])
-def test_only_what_is_known_is_shown(fields: dict[str, Any], starting: bool, line: str) -> None:
+def test_only_known_parts_are_shown(fields: dict[str, Any], starting: bool, line: str) -> None:
     assert runner_line(node(**fields), starting=starting) == line
 
 
-def test_an_up_is_starting_for_as_long_as_it_may_take_and_while_it_lives(tmp_path: Path) -> None:
+def test_an_up_counts_as_starting_within_its_time_limit_while_it_lives(tmp_path: Path) -> None:
     assert not up_is_starting(tmp_path), "none was ever started"
     lock = tmp_path / UP_LOCK
     lock.write_text(f"{os.getpid()}\n")
@@ -50,7 +50,7 @@ def test_an_up_is_starting_for_as_long_as_it_may_take_and_while_it_lives(tmp_pat
         assert not up_is_starting(tmp_path, 1_001)
 
 
-def test_a_gateway_that_is_starting_is_not_called_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_starting_gateway_is_not_called_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("INTERLOCK_URL", raising=False)
     with pytest.raises(Trouble, match="No gateway runs on"):
         locate(Where(state=tmp_path))
@@ -59,7 +59,7 @@ def test_a_gateway_that_is_starting_is_not_called_absent(tmp_path: Path, monkeyp
         locate(Where(state=tmp_path))
 
 
-def test_a_gateway_that_up_restarts_is_not_to_be_started_by_hand(tmp_path: Path) -> None:
+def test_a_gateway_that_up_restarts_gets_no_advice_to_start_it(tmp_path: Path) -> None:
     assert start_remedy(None) == start_remedy(tmp_path) == "Start one with: interlock up"
     (tmp_path / UP_LOCK).write_text(f"{os.getpid()}\n")
     assert start_remedy(tmp_path) == (f"`interlock up` (process {os.getpid()}) restarts it; try again in some seconds, "

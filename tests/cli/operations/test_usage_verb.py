@@ -28,7 +28,7 @@ def scripted(scripted: Any) -> Any:
     return lambda report: scripted({"GET /v1/usage": [report]})
 
 
-def test_usage_is_a_table_with_its_sum(scripted: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_usage_is_a_table_with_a_total(scripted: Any, capsys: pytest.CaptureFixture[str]) -> None:
     script, where = scripted(found({"day": "2026-11-25", "model": None}, {"day": "2026-11-24", "model": "op\x1b[2Jus"},
                                    left_out=3, estimated_turns=2))
     assert usage_verb.report(by="day,model", from_="2026-11-01", person="user:ann", where=where) == ExitStatus.DONE
@@ -44,7 +44,7 @@ def test_usage_is_a_table_with_its_sum(scripted: Any, capsys: pytest.CaptureFixt
     assert "and 3 lines more, with --limit" in printed.err
 
 
-def test_a_table_for_a_spreadsheet_holds_no_formula(scripted: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_table_for_a_spreadsheet_contains_no_formula(scripted: Any, capsys: pytest.CaptureFixture[str]) -> None:
     _, where = scripted(found({"day": "2026-11-25", "model": '=cmd|"x"'}))
     assert usage_verb.report(by="day,model", csv_=True, where=where) == ExitStatus.DONE
     head, line = capsys.readouterr().out.splitlines()
@@ -53,7 +53,7 @@ def test_a_table_for_a_spreadsheet_holds_no_formula(scripted: Any, capsys: pytes
     assert line == '2026-11-25,"\'=cmd|""x""",1200,0,34000,21,34021,0,0,1.50'
 
 
-def test_json_is_the_answer_itself_and_nothing_is_said_to_be_nothing(
+def test_json_is_the_answer_itself_and_an_empty_result_is_reported(
     scripted: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     _, where = scripted(found({"day": "2026-11-25"}, by=("day",)))
@@ -65,6 +65,6 @@ def test_json_is_the_answer_itself_and_nothing_is_said_to_be_nothing(
 
 
 @pytest.mark.parametrize("wrong", [{"by": "hour"}, {"limit": 0}, {"json": True, "csv_": True}])
-def test_mistakes_are_one_sentence(wrong: dict[str, Any]) -> None:
+def test_mistakes_give_one_sentence(wrong: dict[str, Any]) -> None:
     with pytest.raises(Trouble):
         usage_verb.report(**wrong)

@@ -17,14 +17,14 @@ def budget(**fields: Any) -> Budget:
     return Budget(**{"name": "day", "agent": [], "each": None, "resets_at": "2026-01-02T00:00:00.000Z", **fields})
 
 
-def test_a_budget_of_tokens_alone_has_no_pot() -> None:
+def test_a_budget_of_tokens_only_has_no_pot() -> None:
     (row,) = _rows(budget(agent=["claude", "goose"], tokens_per_turn=500))
 
     assert len(row) == len(BUDGETS.header)
     assert (row[0], row[1], row[3], row[5]) == ("day", "claude, goose", "", "500")
 
 
-def test_each_pot_has_a_line_with_what_was_raised_and_the_rest_are_counted() -> None:
+def test_each_pot_is_a_line_with_its_raises_and_the_rest_are_counted() -> None:
     rows = _rows(budget(session="*:main", usd_per_day="5.00", each="session", pots_left_out=3, pots=[
         Pot(scope="s1", used_usd="1.00", limit_usd="7.00", raised_usd="2.00"),
         Pot(scope=None, used_usd="0.50", limit_usd="5.00", raised_usd="0.00")]))
@@ -34,7 +34,7 @@ def test_each_pot_has_a_line_with_what_was_raised_and_the_rest_are_counted() -> 
     assert rows[0][1] == "all agents in *:main"
 
 
-def test_a_budget_that_nothing_was_used_of_shows_its_limit() -> None:
+def test_an_unused_budget_shows_its_limit() -> None:
     (row,) = _rows(budget(usd_per_day="5.00", each="session"))
 
     assert row[2:5] == ["each session", "$0.00", "$5.00"]

@@ -25,8 +25,8 @@ GRANTS, RULE = "/v1/approvals/apr_a/grants", "/v1/approvals/apr_a/rule"
 KEPT = {"name": "Bash of claude in one session", "effect": "allow", "tool": "Bash", "command_line": "rm -rf build"}
 
 
-class Says:
-    """A person who gives these answers, and then no more."""
+class TypedLines:
+    """A user who types these lines and then nothing."""
 
     def __init__(self, *lines: str) -> None:
         self._lines = list(lines)
@@ -42,7 +42,7 @@ def shown(**more: Any) -> Approval:
 
 @pytest.mark.req("A-9", "G-7")
 @pytest.mark.parametrize(("key", "scope"), [("s", "session"), ("a", "rule")])
-async def test_always_shows_the_rule_before_it_is_saved_and_says_how_to_take_it_back(
+async def test_always_shows_the_rule_before_it_is_saved_and_how_to_remove_it(
     key: str, scope: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     script = Script({
@@ -53,13 +53,13 @@ async def test_always_shows_the_rule_before_it_is_saved_and_says_how_to_take_it_
             "rule": KEPT}]})],
     })
     async with link_to(script, tmp_path) as link:
-        assert await ApprovalPrompt(link, "ask", Says(key, "y")).answer(shown())
+        assert await ApprovalPrompt(link, "ask", TypedLines(key, "y")).answer(shown())
     assert [(one.method, one.url.path) for one in script.asked] == [
         ("GET", RULE), ("POST", GRANTS), ("GET", "/v1/policy/rules")]
     assert json.loads(script.asked[1].content)["remember"] == {"scope": scope}
-    said = capsys.readouterr().err
-    assert 'this rule would be kept: allow where tool = "Bash", command_line = "rm -rf build"' in said
-    assert "interlock policy forget rul_1" in said
+    printed = capsys.readouterr().err
+    assert 'this rule would be kept: allow where tool = "Bash", command_line = "rm -rf build"' in printed
+    assert "interlock policy forget rul_1" in printed
 
 
 @pytest.mark.req("H-13", "A-9")
@@ -67,7 +67,7 @@ async def test_always_is_not_offered_for_files_that_configure_an_agent(tmp_path:
     files = {"agent_id": "qwen", "directory": "/w", "files": []}
     script = Script({f"POST {GRANTS}": [answer(approval("granted", decided_by="user:me"))]})
     async with link_to(script, tmp_path) as link:
-        assert await ApprovalPrompt(link, "ask", Says("a", "y")).answer(
+        assert await ApprovalPrompt(link, "ask", TypedLines("a", "y")).answer(
             shown(door="command", workspace_files=True, input=files))
     assert [one.url.path for one in script.asked] == [GRANTS]
 
@@ -80,54 +80,54 @@ async def test_always_offers_the_widths_that_fit_the_call(tmp_path: Path, capsys
                              ("3", None)):
         script = Script({f"GET {RULE}": [answer(offered)], f"POST {GRANTS}": [answer(approval("granted"))]})
         async with link_to(script, tmp_path) as link:
-            await ApprovalPrompt(link, "ask", Says("s", chosen, "y")).answer(shown())
+            await ApprovalPrompt(link, "ask", TypedLines("s", chosen, "y")).answer(shown())
         assert json.loads(script.asked[-1].content).get("remember") == remember
     assert '2 = this program and first word: allow where tool = "Bash"' in capsys.readouterr().err
 
 
 @pytest.mark.req("A-9")
-async def test_always_says_what_it_covers_of_described_calls(
+async def test_always_describes_its_scope_for_described_calls(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     kind = {"name": "x", "effect": "allow", "kind": "execute", "described": True, "session": "s"}
     offered = {"rule": kind, "widths": [{"width": "described", "rule": kind}]}
     script = Script({f"GET {RULE}": [answer(offered)], f"POST {GRANTS}": [answer(approval("granted"))]})
     async with link_to(script, tmp_path) as link:
-        await ApprovalPrompt(link, "ask", Says("s", "y")).answer(shown())
+        await ApprovalPrompt(link, "ask", TypedLines("s", "y")).answer(shown())
     assert json.loads(script.asked[-1].content)["remember"] == {"scope": "session", "match": {"width": "described"}}
     assert "every call of this kind in this session, although the agent does not send" in capsys.readouterr().err
 
 
 @pytest.mark.req("A-9")
-async def test_what_cannot_be_remembered_is_said_and_the_question_stands(
+async def test_a_call_that_cannot_be_remembered_is_reported_and_the_question_stays_open(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     script = Script({f"GET {RULE}": [problem(400, "InvalidPayload", "/remember: it is asked each time")],
                      f"POST {GRANTS}": [answer(approval("granted"))]})
     async with link_to(script, tmp_path) as link:
-        await ApprovalPrompt(link, "ask", Says("s", "y")).answer(shown())
+        await ApprovalPrompt(link, "ask", TypedLines("s", "y")).answer(shown())
     assert "remember" not in json.loads(script.asked[-1].content)
     assert "it is asked each time" in capsys.readouterr().err
 
 
 @pytest.mark.req("A-9")
-async def test_a_rule_that_is_not_agreed_to_is_not_kept_and_the_question_stands(tmp_path: Path) -> None:
+async def test_a_rejected_rule_is_not_saved_and_the_question_stays_open(tmp_path: Path) -> None:
     script = Script({f"GET {RULE}": [answer({"rule": KEPT})], f"POST {GRANTS}": [answer(approval("denied"))]})
     async with link_to(script, tmp_path) as link:
-        await ApprovalPrompt(link, "ask", Says("a", "hm", "n", "")).answer(shown())
+        await ApprovalPrompt(link, "ask", TypedLines("a", "hm", "n", "")).answer(shown())
     assert "remember" not in json.loads(script.asked[-1].content)
 
 
 @pytest.mark.req("A-9", "P-3")
 @pytest.mark.parametrize("more", [{"required": 2}, {"signed": True}, {"self_approval": False}])
-async def test_where_more_than_a_plain_yes_is_wanted_always_is_not_offered(
+async def test_always_is_not_offered_if_a_plain_grant_does_not_suffice(
     more: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async with link_to(Script({}), tmp_path) as link:
-        await ApprovalPrompt(link, "ask", Says("s")).answer(shown(**more))
-    said = capsys.readouterr().err
-    assert "always" not in said
-    assert "Please answer" in said
+        await ApprovalPrompt(link, "ask", TypedLines("s")).answer(shown(**more))
+    printed = capsys.readouterr().err
+    assert "always" not in printed
+    assert "Please answer" in printed
 
 
 def frame(name: str, **payload: Any) -> dict[str, Any]:
@@ -142,7 +142,7 @@ def called(name: str, line: str, *decided: dict[str, Any]) -> list[dict[str, Any
 
 
 @pytest.mark.req("P-1")
-async def test_recorded_calls_are_held_against_rules_that_are_tried(tmp_path: Path) -> None:
+async def test_recorded_calls_are_checked_against_trial_rules(tmp_path: Path) -> None:
     events = [
         *called("x1", "git log", frame("x-interlock.interaction.held", interaction_id="x1", approval_id="a")),
         *called("x2", "rm -r /", frame("control.interaction.response", interaction_id="x2", decision="allow",
@@ -163,7 +163,7 @@ async def test_recorded_calls_are_held_against_rules_that_are_tried(tmp_path: Pa
 
 
 @pytest.mark.req("H-6", "P-1")
-async def test_recorded_calls_are_judged_by_the_whole_request_and_by_whose_turn_it_was(tmp_path: Path) -> None:
+async def test_recorded_calls_are_decided_by_the_whole_request_and_the_turns_owner(tmp_path: Path) -> None:
     subject = {"tool_name": "edit", "input": {}, "kind": "edit", "locations": ["/w/secret/a"],
                "resolved_paths": {"/w/link": "/etc/passwd"}}
     events = [
@@ -192,7 +192,7 @@ async def test_recorded_calls_are_judged_by_the_whole_request_and_by_whose_turn_
 
 
 @pytest.mark.req("P-1")
-async def test_the_rules_in_force_are_read_with_the_remembered_ones(tmp_path: Path) -> None:
+async def test_the_rules_in_force_include_the_remembered_ones(tmp_path: Path) -> None:
     script = Script({"GET /v1/policy": [answer({"rules": [
         {"source": "remembered", "name": "kept", "effect": "allow", "words": "ls **"},
         {"source": "config", "name": "mine", "effect": "deny", "path": "x"},
@@ -213,9 +213,9 @@ def usage(used: float, **metadata: Any) -> dict[str, Any]:
 def opened(message_id: str = "m1", answers: str = "m1", permission: str = "asks", **box: Any) -> list[dict[str, Any]]:
     request = frame("control.session.open", session_id="s")
     request["frame"]["message_id"] = message_id
-    said = frame("session.capabilities", dps_version="1.0.0", features={"permission": permission}, **box)
-    said["frame"]["metadata"] = {"in_reply_to": answers}
-    return [request, said]
+    capabilities = frame("session.capabilities", dps_version="1.0.0", features={"permission": permission}, **box)
+    capabilities["frame"]["metadata"] = {"in_reply_to": answers}
+    return [request, capabilities]
 
 
 def allowed(name: str) -> list[dict[str, Any]]:
@@ -237,7 +237,7 @@ async def replayed(tmp_path: Path, events: list[dict[str, Any]], rules: list[Rul
 
 
 @pytest.mark.req("P-1")
-async def test_a_call_is_judged_by_what_the_session_had_cost_then(tmp_path: Path) -> None:
+async def test_a_call_is_decided_by_the_sessions_cost_at_that_time(tmp_path: Path) -> None:
     totals = frame("session.usage", token_usage={"input_tokens": 1, "output_tokens": 1}, time_to_reset=AT,
                    cost_usage={"limit": 9, "used": 8, "unit": "USD"},
                    message_usage={"limit": -1, "used": 1, "unit": "COUNT"})
@@ -249,7 +249,7 @@ async def test_a_call_is_judged_by_what_the_session_had_cost_then(tmp_path: Path
 
 
 @pytest.mark.req("P-1", "H-11", "H-12")
-async def test_a_call_is_judged_by_whether_its_agent_asked_then(tmp_path: Path) -> None:
+async def test_a_call_is_decided_by_whether_its_agent_asked_at_that_time(tmp_path: Path) -> None:
     stops, asks = (frame("x-interlock.asking.changed", asks=on, message="It was switched.") for on in (False, True))
     ran = frame("agent.error", severity="error", error_code="RAN_UNASKED", message="It ran.", recoverable=True)
     events = [*opened(), *allowed("x1"), stops, *allowed("x2"), asks, *allowed("x3"), ran, asks, *opened("m2", "m2"),
@@ -262,7 +262,7 @@ async def test_a_call_is_judged_by_whether_its_agent_asked_then(tmp_path: Path) 
 
 
 @pytest.mark.req("P-1", "H-18")
-async def test_a_call_is_judged_by_the_box_that_answered_its_open(tmp_path: Path) -> None:
+async def test_a_call_is_decided_by_the_box_that_was_reported_at_its_open(tmp_path: Path) -> None:
     box = {"box": {"walls": "landlock", "network": "none", "limited": True}}
     closed = frame("session.closed", reason="idle")
     events = [*opened(**box), *allowed("x1"), closed, *opened("m2", "m1", **box), *allowed("x2")]
@@ -271,7 +271,7 @@ async def test_a_call_is_judged_by_the_box_that_answered_its_open(tmp_path: Path
 
 
 @pytest.mark.req("P-1", "P-3")
-async def test_a_call_is_judged_by_who_drove_its_agent_and_what_is_not_known_is_said(tmp_path: Path) -> None:
+async def test_a_call_is_decided_by_its_agents_driver_and_unknown_facts_are_reported(tmp_path: Path) -> None:
     command = {"id": "cmd_a", "created_at": AT, "updated_at": AT, "tenant_id": "t", "type": "execute", "timeout_ms": 1,
                "actor": {"type": "agent", "id": "ci"}, "target": {"session_id": "s"}, "state": "succeeded",
                "turn_id": TURN, "payload": {"messages": []}}
@@ -287,7 +287,7 @@ async def test_a_call_is_judged_by_who_drove_its_agent_and_what_is_not_known_is_
 
 
 @pytest.mark.req("P-1")
-async def test_a_flush_is_judged_as_one(tmp_path: Path) -> None:
+async def test_a_flush_is_decided_as_a_flush(tmp_path: Path) -> None:
     command = {"id": "cmd_a", "created_at": AT, "updated_at": AT, "tenant_id": "t", "type": "execute", "timeout_ms": 1,
                "actor": {"type": "agent", "id": "gateway"}, "target": {"session_id": "s"}, "state": "succeeded",
                "turn_id": TURN, "payload": {"messages": []}}

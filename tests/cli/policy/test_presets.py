@@ -22,13 +22,13 @@ RULE = '[[policy.rules]]\nname = "mine"\neffect = "deny"\n'
     ("[policy]\n\n" + RULE, f'[policy]\nuse = ["edits"]\n\n{RULE}'),
     ('[a]\nuse = ["x"]\n[policy]\n', '[a]\nuse = ["x"]\n[policy]\nuse = ["edits"]\n'),
 ])
-def test_the_file_is_changed_in_one_place(before: str, after: str) -> None:
+def test_the_file_changes_in_one_place(before: str, after: str) -> None:
     assert with_presets(before, ["edits"]) == after
     assert with_presets(after, ["edits"]) == after
 
 
 @pytest.mark.req("P-1", "G-1", "Y-4")
-def test_the_presets_come_behind_the_files_own_rules(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_presets_follow_the_files_own_rules(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / config.FILE_NAME
     file.write_text(RULE)
     assert use_presets(("ci", "readonly"), Where(state=tmp_path)) == 0

@@ -17,22 +17,22 @@ RULES = "/v1/policy/rules"
 
 
 def rule(id_: str, directory: str | None, **more: Any) -> dict[str, Any]:
-    said = ({"door": "workspace", "agent": "qwen", "runner": "local", "workspace": directory, "digest": "ab" * 32,
-             "until": "2027-01-01T00:00:00Z"} if directory else {"door": "tool", "tool": "Bash", "until": AT})
+    facts = ({"door": "workspace", "agent": "qwen", "runner": "local", "workspace": directory, "digest": "ab" * 32,
+              "until": "2027-01-01T00:00:00Z"} if directory else {"door": "tool", "tool": "Bash", "until": AT})
     return {"id": id_, "tenant_id": "t", "created_at": AT, "created_by": "user:ann", "approval_id": "apr_a",
-            "rule": {"name": "-", "effect": "allow", **said}, **more}
+            "rule": {"name": "-", "effect": "allow", **facts}, **more}
 
 
-def test_it_lists_the_workspaces_alone(scripted: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_only_workspaces_are_listed(scripted: Any, capsys: pytest.CaptureFixture[str]) -> None:
     _, where = scripted({f"GET {RULES}": [answer({"rules": [rule("rul_1", "/w"), rule("rul_2", None)]})]})
     assert trusted_workspaces.trusted(where=where) == ExitStatus.DONE
-    said = capsys.readouterr().out
-    assert "rul_1" in said
-    assert "/w" in said
-    assert "rul_2" not in said
+    printed = capsys.readouterr().out
+    assert "rul_1" in printed
+    assert "/w" in printed
+    assert "rul_2" not in printed
 
 
-def test_a_directory_names_every_yes_that_holds_for_it(scripted: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_directory_lists_every_grant_that_applies_to_it(scripted: Any, capsys: pytest.CaptureFixture[str]) -> None:
     script, where = scripted({
         f"GET {RULES}": [answer({"rules": [rule("rul_1", "/w"), rule("rul_2", "/w"), rule("rul_3", "/x"),
                                            rule("rul_4", "/w", revoked_at=AT)]})],
@@ -45,7 +45,7 @@ def test_a_directory_names_every_yes_that_holds_for_it(scripted: Any, capsys: py
 
 
 @pytest.mark.parametrize("what", ["/nowhere", "rul_2"])
-def test_what_names_no_workspace_changes_nothing(what: str, scripted: Any) -> None:
+def test_a_name_without_a_workspace_changes_nothing(what: str, scripted: Any) -> None:
     script, where = scripted({f"GET {RULES}": [answer({"rules": [rule("rul_1", "/w"), rule("rul_2", None)]})]})
     with pytest.raises(Trouble):
         trusted_workspaces.forget(what, where=where)

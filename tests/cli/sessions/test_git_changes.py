@@ -22,13 +22,13 @@ index 7898192..ce354f7 100644
 \\ No newline at end of file"""
 
 
-def test_what_is_added_and_removed_has_its_colour_and_the_rest_has_none() -> None:
+def test_added_and_removed_lines_are_coloured_and_others_are_not() -> None:
     rows = coloured(DIFF).split("\n")
     assert [row for row in rows if "\x1b[" not in row] == [*DIFF.split("\n")[:6], "\\ No newline at end of file"]
     red, green = ([row for row in rows if row.startswith(f"\x1b[1;{code}m")] for code in ("31", "32"))
     assert [len(red), len(green)] == [2, 2]
 
 
-def test_its_text_is_unchanged_but_for_control_characters() -> None:
+def test_the_text_is_unchanged_except_for_control_characters() -> None:
     plain = re.sub(r"\x1b\[[0-9;]*m", "", coloured(DIFF))
     assert plain == DIFF.replace("\x1b", "\\x1b")

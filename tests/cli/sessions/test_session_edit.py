@@ -28,7 +28,7 @@ KEY = "agent:shell:dm:ann"
 
 
 class Person:
-    """Somebody with an editor, before a gateway with three sessions."""
+    """A user with an editor and a gateway with three sessions."""
 
     def __init__(self, room: Room, url: str, state: Path) -> None:
         self.room = room
@@ -55,19 +55,19 @@ async def person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterat
     room = Room(naming=Naming("per-peer"))
     async with running(60, desk=EngineDesk(room)) as gateway:
         for name, text in (("ann", "hello"), ("bob", "/new"), ("cid", "/new")):
-            told = await gateway.post("/v1/inbound", {"channel": "irc", "chat_type": "direct", "sender": name,
+            sent = await gateway.post("/v1/inbound", {"channel": "irc", "chat_type": "direct", "sender": name,
                                                       "text": text, "message_id": name}, key="")
-            assert told.status_code == 202, told.text
+            assert sent.status_code == 202, sent.text
         yield Person(room, gateway.base, tmp_path)
 
 
 @pytest.mark.req("N-1")
-async def test_what_was_changed_is_set_and_the_rest_stays(person: Person, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_changed_fields_are_set_and_the_others_stay(person: Person, capsys: pytest.CaptureFixture[str]) -> None:
     done = await person.edit(f"v['{KEY}'].update(label='work', theirs=[1], provider=None); v['{KEY}'].pop('chatType');"
                              "v.pop('agent:shell:dm:bob')")
-    told = json.loads(capsys.readouterr().out)
+    sent = json.loads(capsys.readouterr().out)
     assert done == ExitStatus.DONE
-    assert told == {"agent_id": "shell", "refused": [], "changed": [
+    assert sent == {"agent_id": "shell", "refused": [], "changed": [
         f"{KEY}: chatType, provider, label, theirs", "agent:shell:dm:bob: archived"]}
     entry = await person.entry()
     assert (entry["label"], entry["theirs"], "chatType" in entry) == ("work", [1], False)
@@ -79,23 +79,23 @@ async def test_what_was_changed_is_set_and_the_rest_stays(person: Person, capsys
 
 
 @pytest.mark.req("N-1")
-async def test_each_thing_that_is_refused_is_one_sentence_and_the_text_is_kept(
+async def test_each_refusal_is_one_sentence_and_the_text_is_kept(
     person: Person, capsys: pytest.CaptureFixture[str]
 ) -> None:
     done = await person.edit(f"v['agent:shell:dm:cid'].update(sessionId='x', label='c'); v.pop('{KEY}'); v['new'] = 7")
-    said = capsys.readouterr()
+    captured = capsys.readouterr()
     assert done == ExitStatus.FAILED
-    assert json.loads(said.out) == {
+    assert json.loads(captured.out) == {
         "agent_id": "shell", "changed": ["agent:shell:dm:cid: label"], "refused": [
             "agent:shell:dm:cid: sessionId: the gateway counts it itself.",
             "new: there is no such session; a message to a key begins one.",
             f"{KEY}: it has work under way, so it stays"]}
-    kept = Path(said.err.partition("kept in ")[2].strip())
+    kept = Path(captured.err.partition("kept in ")[2].strip())
     assert json.loads(kept.read_text())["new"] == 7
 
 
 @pytest.mark.req("N-1")
-async def test_a_text_that_cannot_be_read_changes_nothing(person: Person) -> None:
+async def test_an_unreadable_text_changes_nothing(person: Person) -> None:
     with pytest.raises(Trouble, match="Nothing was changed: your text cannot be read: it is not JSON") as trouble:
         await person.edit("v = '{'")
     kept = Path(trouble.value.remedy.removeprefix("It is in ").removesuffix("."))
@@ -108,7 +108,7 @@ async def test_a_text_that_cannot_be_read_changes_nothing(person: Person) -> Non
 
 
 @pytest.mark.req("N-1")
-async def test_an_agent_without_sessions_and_an_editor_that_is_not_there_are_said(
+async def test_an_agent_without_sessions_and_a_missing_editor_are_reported(
     person: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(Trouble, match="No agent 'goose' has sessions"):
@@ -121,7 +121,7 @@ async def test_an_agent_without_sessions_and_an_editor_that_is_not_there_are_sai
 
 
 @pytest.mark.req("N-1", "G-7")
-async def test_nothing_is_printed_while_the_editor_has_the_terminal(
+async def test_nothing_is_printed_while_the_editor_uses_the_terminal(
     person: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[bool] = []

@@ -35,7 +35,7 @@ def sends(_request: httpx2.Request) -> httpx2.Response:
     ("a.png", "a.png"), ("../../etc/passwd", "passwd"), ("C:\\temp\\x.txt", "x.txt"), (".bashrc", "bashrc"),
     ("..", "file"), ("/", "file"), ("", "file"), ("a\x1b[2Jb\n.txt", "a[2Jb.txt"), ("x" * 500, "x" * 200),
 ])
-def test_a_name_is_no_path_not_hidden_and_has_no_control_characters(name: str, local: str) -> None:
+def test_a_name_is_not_a_path_not_hidden_and_without_control_characters(name: str, local: str) -> None:
     assert local_name(name) == local
 
 
@@ -45,7 +45,7 @@ async def fetch(script: Script, state: Path, file: SessionFile, place: Path) -> 
 
 
 @pytest.mark.anyio
-async def test_a_file_is_there_under_its_name_once_it_is_whole(tmp_path: Path) -> None:
+async def test_a_file_appears_under_its_name_once_it_is_complete(tmp_path: Path) -> None:
     await fetch(Script({"GET /v1/sessions/s1/files/tr_1": [sends]}), tmp_path, stored(), tmp_path / "a.png")
 
     assert (tmp_path / "a.png").read_bytes() == DATA
@@ -53,7 +53,7 @@ async def test_a_file_is_there_under_its_name_once_it_is_whole(tmp_path: Path) -
 
 
 @pytest.mark.anyio
-async def test_other_bytes_than_were_announced_are_not_the_file(tmp_path: Path) -> None:
+async def test_bytes_that_differ_from_the_announced_ones_are_refused(tmp_path: Path) -> None:
     with pytest.raises(Trouble, match="is not the file"):
         await fetch(Script({"GET /v1/sessions/s1/files/tr_1": [sends]}), tmp_path, stored("0" * 64), tmp_path / "a.png")
 
@@ -61,7 +61,7 @@ async def test_other_bytes_than_were_announced_are_not_the_file(tmp_path: Path) 
 
 
 @pytest.mark.anyio
-async def test_a_file_that_appeared_meanwhile_is_not_replaced(tmp_path: Path) -> None:
+async def test_a_file_that_appeared_in_between_is_not_replaced(tmp_path: Path) -> None:
     (tmp_path / "a.png").write_bytes(b"mine")
 
     with pytest.raises(Trouble, match="cannot be written"):
@@ -70,7 +70,7 @@ async def test_a_file_that_appeared_meanwhile_is_not_replaced(tmp_path: Path) ->
     assert (tmp_path / "a.png").read_bytes() == b"mine"
 
 
-def test_the_files_of_a_session_are_a_table_over_all_pages(
+def test_a_sessions_files_are_one_table_over_all_pages(
         scripted: Any, capsys: pytest.CaptureFixture[str]) -> None:
     file = {**msgspec.to_builtins(stored()), "of_a_later_version": 1}
     _, where = scripted({"GET /v1/sessions": [answer({"items": [session()], "next_cursor": "", "has_more": False})],
@@ -85,7 +85,7 @@ def test_the_files_of_a_session_are_a_table_over_all_pages(
     assert capsys.readouterr() == ("", "no files travelled in this session\n")
 
 
-def test_rows_with_json_are_as_the_gateway_sent_them(scripted: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_rows_are_those_that_the_gateway_sent(scripted: Any, capsys: pytest.CaptureFixture[str]) -> None:
     file = {**msgspec.to_builtins(stored()), "of_a_later_version": 1}
     _, where = scripted({"GET /v1/sessions": [answer({"items": [session()], "next_cursor": "", "has_more": False})],
                          "GET /v1/sessions/s-1/files": [

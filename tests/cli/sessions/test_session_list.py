@@ -60,7 +60,7 @@ def test_eighty_columns_show_state_age_title_window_and_compactions() -> None:
     assert third.split()[-2:] == ["-", "-"]
 
 
-def test_a_session_without_a_title_is_called_by_its_key_and_a_long_title_is_shortened() -> None:
+def test_a_session_without_a_title_shows_its_key_and_a_long_title_is_shortened() -> None:
     named, other = session_table([session(title="Make the release\nand more " + "x" * 90), session(CHAT, GROUP)],
                                  100).splitlines()[1:]
     assert "Make the release and more" in named
@@ -68,20 +68,20 @@ def test_a_session_without_a_title_is_called_by_its_key_and_a_long_title_is_shor
     assert GROUP in other
 
 
-def test_a_wide_terminal_adds_what_there_is_room_for() -> None:
+def test_a_wide_terminal_shows_more_columns() -> None:
     header = session_table(FULL, 150).splitlines()[0].split()
     assert header[:7] == ["ID", "STATE", "AGE", "TITLE", "CONTEXT", "COMP", "KEY"]
     assert "LOST" not in session_table(FULL, 300), "a column that no session fills is left out"
 
 
-def test_a_pipe_gets_every_column_whole() -> None:
+def test_a_pipe_gets_every_column_in_full() -> None:
     text = session_table(FULL, None)
     for whole in (CHAT, GROUP, f"agent:own:run:{RUN}", "anthropic/claude-opus-4-5", "/srv/work/deeply/nested/project",
                   "release", "LOST"):
         assert whole in text
 
 
-def test_short_ids_are_as_long_as_they_must_be() -> None:
+def test_short_ids_are_as_long_as_needed() -> None:
     twins = [session(f"2cd0382f-{number}000-4000-8000-000000000000", f"agent:own:dm:p{number}") for number in (1, 2)]
     first, second = session_table(twins, 80).splitlines()[1:]
     assert "2cd0382f-1" in first
@@ -94,14 +94,14 @@ def test_short_ids_are_as_long_as_they_must_be() -> None:
     ({"context_tokens": 999_600, "context_window": 1_047_576}, "1M/1M 95%"),
     ({"context_tokens": 12_345_678, "context_window": None, "context_estimated": True}, "~12.3M"),
 ])
-def test_the_window_is_written_as_people_read_it(fields: dict[str, Any], shown: str) -> None:
+def test_the_context_window_is_formatted_for_people(fields: dict[str, Any], shown: str) -> None:
     assert context(session(**fields)) == shown
 
 
 @pytest.mark.parametrize(("cost_usd", "shown"), [
     (0.0, "-"), (0.004, "<$0.01"), (0.005, "$0.01"), (0.66, "$0.66"), (1234.5, "$1,234.50"),
 ])  # fmt: skip
-def test_what_a_session_has_cost(cost_usd: float, shown: str) -> None:
+def test_a_sessions_cost_is_shown(cost_usd: float, shown: str) -> None:
     assert cost(session(cost_usd=cost_usd)) == shown
     header = session_table([session(cost_usd=cost_usd)], 120).splitlines()[0].split()
     assert ("COST" in header) is (cost_usd > 0), "a column that no session fills is left out"

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.req("Y-8", "V-2")
 
 
 @pytest.mark.anyio
-async def test_a_session_is_renamed_and_goes_back_to_its_own_title(
+async def test_a_session_is_renamed_and_reverts_to_its_own_title(
         tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "owner.key").write_text("ilk_default_owner\n")
     async with running(60, desk=EngineDesk(Room())) as gateway:
@@ -55,8 +55,9 @@ def answering(scripted: Any) -> Any:
 PAGE = {"items": [session()], "has_more": False, "next_cursor": ""}
 
 
-def test_a_field_is_set_by_its_short_name_and_cleared_by_nothing(answering: Any, capsys: pytest.CaptureFixture[str]
-                                                                 ) -> None:
+def test_a_field_is_set_by_its_short_name_and_cleared_by_an_empty_value(
+    answering: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
     script, where = answering("PATCH /v1/sessions/s-1", session(entry={"modelOverride": "m"}))
     assert set_("@last", "model=m", "label=", where=where) == ExitStatus.DONE
     assert json.loads(script.asked[-1].content) == {"modelOverride": "m", "label": None}
@@ -64,15 +65,16 @@ def test_a_field_is_set_by_its_short_name_and_cleared_by_nothing(answering: Any,
 
 
 @pytest.mark.parametrize("as_json", [False, True])
-def test_a_field_that_did_not_change_is_an_error(as_json: bool, answering: Any, capsys: pytest.CaptureFixture[str]
-                                                 ) -> None:
+def test_a_field_that_did_not_change_is_an_error(
+    as_json: bool, answering: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
     _, where = answering("PATCH /v1/sessions/s-1", session())
     with pytest.raises(Trouble, match="modelOverride did not change"):
         set_("s-1", "model=m", json=as_json, where=where)
     assert capsys.readouterr().out == ""
 
 
-def test_every_field_that_can_be_set_is_one_of_the_body() -> None:
+def test_every_settable_field_is_part_of_the_body() -> None:
     assert set(EDITABLE) <= FIELDS.keys()
 
 
@@ -85,7 +87,7 @@ def test_a_reset_that_returns_the_same_session_is_an_error(answering: Any, capsy
     assert capsys.readouterr().out == "began s-2 (agent:a:main)\n"
 
 
-def test_an_archived_session_is_printed_as_it_was_sent(answering: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_archived_session_is_printed_unchanged(answering: Any, capsys: pytest.CaptureFixture[str]) -> None:
     after = session(state="closed", of_a_later_version=1)
     _, where = answering("POST /v1/sessions/s-1/archive", after)
     assert archive("s-1", where=where) == ExitStatus.DONE

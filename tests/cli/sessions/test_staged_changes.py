@@ -18,7 +18,7 @@ pytestmark = pytest.mark.req("H-17")
 
 @pytest.mark.parametrize(("files", "body", "what"), [
     (("./a", "d/b"), {"files": ["a", "d/b"]}, "these files"), ((), {}, "all staged changes")])
-def test_files_are_named_from_the_workspace_and_without_any_all_is_discarded(
+def test_files_are_relative_to_the_workspace_and_by_default_all_are_discarded(
     files: tuple[str, ...], body: dict[str, Any], what: str, scripted: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     script, where = scripted({"GET /v1/sessions": [answer(PAGE)],
@@ -30,7 +30,7 @@ def test_files_are_named_from_the_workspace_and_without_any_all_is_discarded(
     assert f"asked the runner to throw {what} away" in printed.err
 
 
-def test_without_files_a_yes_is_needed(scripted: Any) -> None:
+def test_discarding_all_files_needs_the_yes_option(scripted: Any) -> None:
     script, where = scripted({})
     with pytest.raises(Trouble, match="Nothing is named"):
         discard("@last", where=where)

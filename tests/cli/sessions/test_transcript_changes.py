@@ -42,8 +42,9 @@ def sent(script: Script) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("text", "entry_id"), [("start", "aa11"), ("bb", "bb33"), ("aa22", "aa22"), (None, None)])
-def test_a_fork_takes_the_path_to_an_entry(text: str | None, entry_id: str | None, gateway: Any,
-                                           capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_fork_copies_the_path_to_an_entry(
+    text: str | None, entry_id: str | None, gateway: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
     script, where = gateway("s-1/fork", BEGUN)
     assert fork("@last", at=text, where=where) == ExitStatus.DONE
     assert sent(script).get("entry_id") == entry_id
@@ -53,7 +54,7 @@ def test_a_fork_takes_the_path_to_an_entry(text: str | None, entry_id: str | Non
 
 
 @pytest.mark.parametrize(("text", "error"), [("aa", "names 2 entries: aa11, aa22"), ("zz", "has no entry 'zz'")])
-def test_a_name_of_no_entry_or_of_several_changes_nothing(text: str, error: str, gateway: Any) -> None:
+def test_an_unknown_or_ambiguous_entry_changes_nothing(text: str, error: str, gateway: Any) -> None:
     script, where = gateway("s-1/labels", ADDED)
     with pytest.raises(Trouble, match=error):
         label("s-1", text, "done", where=where)
@@ -81,7 +82,7 @@ def test_the_conversation_continues_below_an_earlier_entry(gateway: Any, capsys:
     assert json.loads(capsys.readouterr().out) == ADDED
 
 
-def test_a_transcript_from_elsewhere_is_sent_whole_and_its_damage_is_shown(
+def test_a_foreign_transcript_is_sent_whole_and_its_damage_is_shown(
         gateway: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "old.jsonl"
     file.write_bytes(b'{"type":"session"}\n')

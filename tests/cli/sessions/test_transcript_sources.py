@@ -17,7 +17,7 @@ pytestmark = pytest.mark.req("X-6", "G-7")
 @pytest.mark.parametrize(("text", "is_file"), [
     ("t.jsonl", True), ("./t", True), ("dir/t", True), ("/abs/t", True), ("@last", False), ("agent:main", False),
     ("9f3a", False)])
-def test_a_path_or_an_ending_names_a_file_and_anything_else_a_session(text: str, is_file: bool) -> None:
+def test_a_path_or_a_suffix_means_a_file_and_anything_else_a_session(text: str, is_file: bool) -> None:
     assert (file_named(text) is not None) is is_file
 
 
@@ -28,7 +28,7 @@ def test_a_file_is_read_up_to_a_limit(tmp_path: Path) -> None:
     assert (read_file(path), file_size(path)) == (b"12345", 5)
 
 
-def test_what_is_no_file_is_one_sentence(tmp_path: Path) -> None:
+def test_a_path_that_is_not_a_file_gives_one_sentence(tmp_path: Path) -> None:
     for verb in (read_file, file_size):
         with pytest.raises(Trouble, match="There is no file") as caught:
             verb(tmp_path / "none.jsonl")
@@ -40,7 +40,7 @@ def test_what_is_no_file_is_one_sentence(tmp_path: Path) -> None:
         file_size(tmp_path / "pipe")
 
 
-def test_a_new_file_is_whole_and_takes_no_others_place(tmp_path: Path) -> None:
+def test_a_new_file_is_complete_and_replaces_none(tmp_path: Path) -> None:
     path = tmp_path / "out.jsonl"
     write_new(path, b"one")
     assert (path.read_bytes(), path.stat().st_mode & 0o777) == (b"one", 0o600)

@@ -40,7 +40,7 @@ def test_a_chain_of_entries_is_counted_and_all_shows_each(tmp_path: Path, capsys
 
 
 @pytest.mark.req("X-4")
-def test_branches_are_drawn_with_what_they_begin_and_end_with(
+def test_branches_are_drawn_with_their_first_and_last_entry(
         tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = transcript(tmp_path / "parted.jsonl", {
         "0000000a": None, "0000000b": "0000000a", "0000000c": "0000000b", "0000000d": "0000000c",

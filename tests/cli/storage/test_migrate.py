@@ -16,7 +16,7 @@ from interlock.cli.storage.migrate import migrate
 pytestmark = [pytest.mark.req("U-2"), pytest.mark.usefixtures("logs_as_before")]
 
 
-def test_the_way_back_names_what_the_new_directory_lacks(
+def test_the_reverse_migration_names_what_the_new_directory_lacks(
     tmp_path: Path, empty_database: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     there, back = OnHost(tmp_path / "there"), OnHost(tmp_path / "back")
@@ -33,6 +33,6 @@ def test_the_way_back_names_what_the_new_directory_lacks(
     back.directory().mkdir(exist_ok=True)
     (back.directory() / "interlock.toml").touch()
     assert migrate(from_=empty_database, where=back) == ExitStatus.DONE
-    said = capsys.readouterr().err
-    assert "of gateway.key, gateway.pub, owner.key, audit, objects; without their key and checkpoints" in said
-    assert "keys, checkpoints and config stay" not in said
+    printed = capsys.readouterr().err
+    assert "of gateway.key, gateway.pub, owner.key, audit, objects; without their key and checkpoints" in printed
+    assert "keys, checkpoints and config stay" not in printed

@@ -39,7 +39,7 @@ def asked(tmp_path: Path, empty_database: str) -> dict[str, Any]:
             "where": Where(state=tmp_path / "a")}
 
 
-def test_it_prints_what_would_move_then_moves_it_and_says_so_again(
+def test_the_move_prints_its_plan_moves_and_prints_the_result(
     asked: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert migrate(tenant="acme", dry_run=True, **asked) == ExitStatus.DONE
@@ -60,7 +60,7 @@ def test_it_prints_what_would_move_then_moves_it_and_says_so_again(
         "acme", "https://b.example", 304, False)
 
 
-def test_a_refusal_is_one_sentence(asked: dict[str, Any]) -> None:
+def test_a_refusal_gives_one_sentence(asked: dict[str, Any]) -> None:
     with pytest.raises(Trouble, match="The tenant works is not suspended") as refused:
         migrate(tenant="works", **asked)
     assert refused.value.code == "LedgerUnusable"
@@ -74,7 +74,7 @@ def test_a_refusal_is_one_sentence(asked: dict[str, Any]) -> None:
     ({"tenant": "acme", "to_state": Path("/nowhere")}, "needs the signing key"),
     ({"tenant": None, "to": "postgresql://x/y", "dry_run": True}, "belong to --tenant"),
 ])
-def test_what_it_needs_is_asked_for_before_anything_is_opened(
+def test_missing_options_are_reported_before_anything_is_opened(
     tmp_path: Path, options: dict[str, Any], sentence: str
 ) -> None:
     (tmp_path / "ledger.db").touch()

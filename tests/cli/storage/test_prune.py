@@ -32,19 +32,19 @@ def asked(scripted: Any) -> Any:
     return ask
 
 
-def test_it_says_what_went_of_each_tenant(asked: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_deletions_of_each_tenant_are_printed(asked: Any, capsys: pytest.CaptureFixture[str]) -> None:
     status, [body] = asked(older_than="8w")
-    told = capsys.readouterr()
+    captured = capsys.readouterr()
     assert (status, body) == (ExitStatus.DONE, {"older_than_ms": 56 * DAY_MS})
-    rows = [line.split() for line in told.out.splitlines()]
+    rows = [line.split() for line in captured.out.splitlines()]
     assert rows[0] == ["TENANT", "SESSIONS", "EVENTS", "FILES", "DELIVERIES"]
     assert rows[1] == ["default", "4", "120", "5", "6"]
-    assert "\x1b" not in told.out
-    assert "forgotten: what ended before 2026-11-01" in told.err
-    assert "3 objects of files, 2 old answers" in told.err
+    assert "\x1b" not in captured.out
+    assert "forgotten: what ended before 2026-11-01" in captured.err
+    assert "3 objects of files, 2 old answers" in captured.err
 
 
-def test_a_dry_run_only_counts_and_thirty_days_is_what_is_meant(asked: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_dry_run_only_counts_and_the_default_is_thirty_days(asked: Any, capsys: pytest.CaptureFixture[str]) -> None:
     _, [body] = asked(answer({**GONE, "dry_run": True}), dry_run=True)
     assert body == {"older_than_ms": 30 * DAY_MS, "dry_run": True}
     assert "would be forgotten" in capsys.readouterr().err
@@ -60,13 +60,13 @@ def test_json_is_the_gateways_own_document(asked: Any, capsys: pytest.CaptureFix
     ("-1d", "not a span of time"),
     ("999999d", "not a span of time"), ("٣d", "not a span of time"), ("0h", "younger than an hour"),
     ("99999w", "Nothing is as old")])
-def test_what_is_no_span_is_said_before_anything_is_asked(asked: Any, span: str, sentence: str) -> None:
+def test_an_invalid_span_is_reported_before_a_request(asked: Any, span: str, sentence: str) -> None:
     with pytest.raises(Trouble, match=sentence) as trouble:
         asked(older_than=span)
     assert trouble.value.code == "Usage"
 
 
-def test_a_refusal_is_the_gateways(asked: Any) -> None:
+def test_a_refusal_of_the_gateway_is_printed(asked: Any) -> None:
     with pytest.raises(Trouble) as trouble:
         asked(problem(403, "Forbidden", "this role may not"))
     assert trouble.value.code == "Forbidden"

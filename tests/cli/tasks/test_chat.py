@@ -36,7 +36,7 @@ class Typed:
 
 
 @pytest.mark.req("V-1")
-async def test_a_line_is_an_answer_while_a_question_is_open_and_a_message_else() -> None:
+async def test_a_line_is_an_answer_during_a_question_and_otherwise_a_message() -> None:
     typed = Typed("hello")
     lines = LineReader(typed)
     reading = asyncio.create_task(lines.read())
@@ -63,8 +63,8 @@ async def test_a_line_is_an_answer_while_a_question_is_open_and_a_message_else()
     assert await lines.line() is None
 
 
-async def talk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: list[str | None],
-               *answers: Callable[[httpx2.Request], httpx2.Response]) -> tuple[int, Script]:
+async def run_chat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: list[str | None],
+                   *answers: Callable[[httpx2.Request], httpx2.Response]) -> tuple[int, Script]:
     script = Script({"POST /v1/inbound": list(answers)})
     monkeypatch.setattr(chat, "PipedLines", lambda: Typed(*lines))
     monkeypatch.setattr(chat, "GatewayLink", lambda _where: link_to(script, tmp_path))
@@ -73,28 +73,30 @@ async def talk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: list[str 
 
 
 @pytest.mark.req("V-1")
-async def test_words_for_the_gateway_are_answered_and_nothing_is_followed(
+async def test_slash_commands_for_the_gateway_are_answered_and_nothing_is_followed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    told: dict[str, Any] = {"session_id": "S1", "session_key": "agent:shell:main"}
-    done, script = await talk(tmp_path, monkeypatch, ["", "/status", "/new", "psst", None],
-                              answer({**told, "reply": "agent shell\x1b[2J"}, 202),
-                              answer({**told, "session_id": "S2", "reset": "asked"}, 202),
-                              answer({**told, "denied": True}, 202))
-    said = capsys.readouterr()
+    opened: dict[str, Any] = {"session_id": "S1", "session_key": "agent:shell:main"}
+    done, script = await run_chat(tmp_path, monkeypatch, ["", "/status", "/new", "psst", None],
+                                  answer({**opened, "reply": "agent shell\x1b[2J"}, 202),
+                                  answer({**opened, "session_id": "S2", "reset": "asked"}, 202),
+                                  answer({**opened, "denied": True}, 202))
+    captured = capsys.readouterr()
     assert done == ExitStatus.DONE
     assert [httpx2.Request("POST", "http://x", content=one.content).read() and one.headers["idempotency-key"][:4]
             for one in script.asked] == ["cli-"] * 3
-    assert "agent shell" in said.out
-    assert "\x1b" not in said.out
-    assert "a new session begins: S2" in said.err
-    assert "sendPolicy keeps silent here" in said.err
+    assert "agent shell" in captured.out
+    assert "\x1b" not in captured.out
+    assert "a new session begins: S2" in captured.err
+    assert "sendPolicy keeps silent here" in captured.err
 
 
 @pytest.mark.req("V-1")
-async def test_piped_in_a_refusal_ends_it_with_its_status(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_refusal_of_piped_input_ends_the_chat_with_its_status(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(Trouble, match="no runner") as trouble:
-        await talk(tmp_path, monkeypatch, ["hello", None], problem(409, "Conflict", "no runner offers it"))
+        await run_chat(tmp_path, monkeypatch, ["hello", None], problem(409, "Conflict", "no runner offers it"))
     assert trouble.value.status == ExitStatus.CONFLICT
 
 
@@ -112,16 +114,16 @@ async def test_an_agent_that_no_runner_offers_is_refused_before_a_line_is_read(
     monkeypatch.setattr(chat, "GatewayLink", lambda _where: link_to(script, tmp_path))
     typed = Typed(None)
     monkeypatch.setattr(chat, "PipedLines", lambda: typed)
-    talking = chat._Chat(chat.Where(state=tmp_path), "agent:goose:main", "ask", "goose")
+    conversation = chat._Chat(chat.Where(state=tmp_path), "agent:goose:main", "ask", "goose")
     with pytest.raises(Trouble, match="no runner that is online offers agent goose") as trouble:
-        await asyncio.wait_for(talking.run(), 10)
+        await asyncio.wait_for(conversation.run(), 10)
     assert trouble.value.status == ExitStatus.CONFLICT
     assert trouble.value.remedy.startswith("See `interlock agents`")
     assert typed.queue.qsize() == 1
 
 
 @pytest.mark.req("V-1")
-async def test_an_agent_that_is_offered_or_has_a_session_is_talked_with(
+async def test_an_agent_that_is_offered_or_has_a_session_can_be_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session = {"session_id": "s", "tenant_id": "t", "agent_id": "goose", "session_key": "agent:goose:main",
@@ -133,5 +135,5 @@ async def test_an_agent_that_is_offered_or_has_a_session_is_talked_with(
     monkeypatch.setattr(chat, "GatewayLink", lambda _where: link_to(script, tmp_path))
     monkeypatch.setattr(chat, "PipedLines", lambda: Typed(None))
     for agent in ("shell", "goose"):
-        talking = chat._Chat(chat.Where(state=tmp_path), f"agent:{agent}:main", "ask", agent)
-        assert await asyncio.wait_for(talking.run(), 10) == ExitStatus.DONE
+        conversation = chat._Chat(chat.Where(state=tmp_path), f"agent:{agent}:main", "ask", agent)
+        assert await asyncio.wait_for(conversation.run(), 10) == ExitStatus.DONE

@@ -65,8 +65,8 @@ def frames(*texts: str) -> str:
     def frame(n: int, name: str, payload: dict[str, Any]) -> str:
         return event({"n": n, "kind": "C", "frame": {"type": name, "payload": payload}}, f"f{n}")
 
-    middle = [frame(3 + n, "agent.text.done", {"turn_id": TURN, "block_id": f"b{n}", "text": said})
-              for n, said in enumerate(texts)]
+    middle = [frame(3 + n, "agent.text.done", {"turn_id": TURN, "block_id": f"b{n}", "text": text})
+              for n, text in enumerate(texts)]
     return "".join([
         frame(1, "control.prompt.request", {"prompt_id": "p", "input_type": "text", "origin": "user", "text": "x",
                                             "command_id": "cmd_a"}),
@@ -76,7 +76,7 @@ def frames(*texts: str) -> str:
 
 
 class Lines:
-    """A person who answers with these lines, and then says nothing more for ever."""
+    """A user who types these lines and then nothing."""
 
     def __init__(self, *lines: str) -> None:
         self._lines = list(lines)
@@ -101,7 +101,7 @@ async def follow(script: Script, tmp_path: Path, how: Answering = "elsewhere", l
 
 @pytest.mark.anyio
 @pytest.mark.req("G-4", "G-7", "S-3")
-async def test_text_to_standard_output_and_the_place_is_kept(
+async def test_text_goes_to_standard_output_and_the_cursor_is_stored(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     script = Script({f"GET {FRAMES} sse": [stream(frames("Hello"))], f"GET {COMMAND}": [answer(command())],
@@ -117,7 +117,7 @@ async def test_text_to_standard_output_and_the_place_is_kept(
 
 @pytest.mark.anyio
 @pytest.mark.req("G-4", "S-3")
-async def test_a_loss_that_was_told_is_followed_by_the_reattach_also_when_the_work_ended_meanwhile(
+async def test_a_reported_loss_is_followed_by_the_reattach_even_if_the_task_ended(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def frame(n: int, name: str, **payload: Any) -> dict[str, Any]:
@@ -133,10 +133,10 @@ async def test_a_loss_that_was_told_is_followed_by_the_reattach_also_when_the_wo
                      f"GET {STATUS} sse": [stream(state("running") + state("succeeded"))],
                      f"GET {COMMAND}": [answer(command())]})
     await follow(script, tmp_path)
-    told = capsys.readouterr()
-    assert told.out == "made while it was away\n"
-    assert "the connection to the gateway was lost" in told.err
-    assert "3 events replayed" in told.err
+    captured = capsys.readouterr()
+    assert captured.out == "made while it was away\n"
+    assert "the connection to the gateway was lost" in captured.err
+    assert "3 events replayed" in captured.err
 
 
 @pytest.mark.anyio
@@ -144,7 +144,7 @@ async def test_a_loss_that_was_told_is_followed_by_the_reattach_also_when_the_wo
 @pytest.mark.parametrize(("lines", "decision", "comment"), [
     (["maybe", "?", "y"], "grant", None), (["n", "too dangerous"], "deny", "too dangerous"), (["no", ""], "deny", None),
 ])
-async def test_a_person_is_asked_and_the_vote_names_what_was_shown(
+async def test_a_user_is_asked_and_the_vote_names_the_shown_digest(
     lines: list[str], decision: str, comment: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     voted = asyncio.Event()
@@ -182,12 +182,12 @@ async def test_a_person_is_asked_and_the_vote_names_what_was_shown(
 
 @pytest.mark.anyio
 @pytest.mark.req("P-5", "P-6")
-async def test_a_question_decided_elsewhere_is_taken_back_and_says_who_did(
+async def test_a_question_decided_elsewhere_is_withdrawn_with_its_decider(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     person = Lines()
 
-    class OnceAsked(httpx2.AsyncByteStream):
+    class AfterQuestion(httpx2.AsyncByteStream):
         async def __aiter__(self) -> Any:
             yield asks("pending").encode()
             await person.asked.wait()
@@ -197,7 +197,7 @@ async def test_a_question_decided_elsewhere_is_taken_back_and_says_who_did(
             return
 
     script = Script({f"GET {FRAMES} sse": [stream(frames())], f"GET {COMMAND}": [answer(command())],
-                     f"GET {STATUS} sse": [lambda _: httpx2.Response(200, stream=OnceAsked())],
+                     f"GET {STATUS} sse": [lambda _: httpx2.Response(200, stream=AfterQuestion())],
                      f"GET {APPROVAL}": [answer(approval()), answer(approval("denied", decided_by="user:you",
                                                                              comment="no"))]})
     await follow(script, tmp_path, "ask", person)
@@ -208,7 +208,7 @@ async def test_a_question_decided_elsewhere_is_taken_back_and_says_who_did(
 @pytest.mark.anyio
 @pytest.mark.req("P-6", "G-4")
 @pytest.mark.parametrize("ahead", ["frames", "status"])
-async def test_a_replay_shows_a_decision_once_and_before_the_output_that_it_allowed(
+async def test_a_replay_shows_a_decision_once_and_before_the_allowed_output(
     ahead: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     def frame(n: int, kind: str, name: str, **payload: Any) -> str:
@@ -267,7 +267,7 @@ async def test_a_replay_shows_a_decision_once_and_before_the_output_that_it_allo
 
 @pytest.mark.anyio
 @pytest.mark.req("P-6", "G-4")
-async def test_an_approval_that_a_cancel_withdrew_is_said_before_the_tool_that_it_ended(
+async def test_an_approval_withdrawn_by_a_cancel_is_shown_before_its_ended_tool(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     def frame(n: int, kind: str, name: str, **payload: Any) -> str:
@@ -316,7 +316,7 @@ async def test_an_approval_that_a_cancel_withdrew_is_said_before_the_tool_that_i
 
 @pytest.mark.anyio
 @pytest.mark.req("Y-6")
-async def test_the_status_line_shows_that_a_task_waits_behind_another(tmp_path: Path) -> None:
+async def test_the_status_line_shows_that_a_task_waits_for_another(tmp_path: Path) -> None:
     screen = Screen("claude")
     lines: list[str] = []
 
@@ -343,7 +343,7 @@ async def test_the_status_line_shows_that_a_task_waits_behind_another(tmp_path: 
 
 @pytest.mark.anyio
 @pytest.mark.req("Y-6", "G-7")
-async def test_a_task_that_waits_says_once_and_also_in_a_pipe_what_it_waits_for(
+async def test_a_waiting_task_prints_its_reason_once_also_in_a_pipe(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def commands(request: httpx2.Request) -> httpx2.Response:
@@ -360,11 +360,11 @@ async def test_a_task_that_waits_says_once_and_also_in_a_pipe_what_it_waits_for(
         async def aclose(self) -> None:
             return
 
-    said: list[str] = []
+    printed: list[str] = []
 
     def shown() -> str:
-        said.append(capsys.readouterr().err)
-        return "".join(said)
+        printed.append(capsys.readouterr().err)
+        return "".join(printed)
 
     script = Script({f"GET {FRAMES} sse": [stream(frames())], f"GET {COMMAND}": [answer(command("queued"))],
                      f"GET {STATUS} sse": [lambda _: httpx2.Response(200, stream=Queue())],
@@ -379,7 +379,7 @@ async def test_a_task_that_waits_says_once_and_also_in_a_pipe_what_it_waits_for(
 
 @pytest.mark.anyio
 @pytest.mark.req("G-7")
-async def test_without_a_terminal_it_says_how_to_answer_elsewhere(
+async def test_without_a_terminal_the_way_to_vote_elsewhere_is_printed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     script = Script({f"GET {FRAMES} sse": [stream(frames())], f"GET {COMMAND}": [answer(command("rejected", error={
@@ -397,7 +397,7 @@ async def test_without_a_terminal_it_says_how_to_answer_elsewhere(
 
 @pytest.mark.anyio
 @pytest.mark.req("G-4", "P-6")
-async def test_what_was_asked_before_this_terminal_left_off_is_asked_again(
+async def test_a_question_from_before_the_disconnect_is_asked_again(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     script = Script({f"GET {FRAMES} sse": [stream(frames())], f"GET {COMMAND}": [answer(command())],
@@ -411,7 +411,7 @@ async def test_what_was_asked_before_this_terminal_left_off_is_asked_again(
 
 @pytest.mark.anyio
 @pytest.mark.req("M-1", "G-7")
-async def test_a_change_whose_answer_was_lost_is_sent_again_under_the_same_key(tmp_path: Path) -> None:
+async def test_a_change_whose_answer_was_lost_is_repeated_with_the_same_key(tmp_path: Path) -> None:
     script = Script({"POST /v1/commands": [broken, problem(503, "Unavailable", "starting"), answer(command(), 202)]})
     async with link_to(script, tmp_path) as link:
         await link.send("/v1/commands", {"type": "execute"})
@@ -422,7 +422,7 @@ async def test_a_change_whose_answer_was_lost_is_sent_again_under_the_same_key(t
 
 @pytest.mark.anyio
 @pytest.mark.req("P-5", "G-7")
-async def test_a_vote_that_was_refused_leaves_the_watching_alone(
+async def test_a_refused_vote_does_not_stop_the_follower(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     script = Script({f"GET {FRAMES} sse": [stream(frames("Hi"))], f"GET {COMMAND}": [answer(command())],
@@ -435,9 +435,9 @@ async def test_a_vote_that_was_refused_leaves_the_watching_alone(
     async with link_to(script, tmp_path) as link:
         asked = msgspec.json.decode(msgspec.json.encode(approval()), type=Approval)
         assert not await ApprovalPrompt(link, "yes", None).answer(asked)
-    told = capsys.readouterr().err
-    assert "error[Forbidden]: The role viewer may not do this. Do this.\nwaiting for somebody else, " in told
-    assert "left; answer from any terminal: interlock approve apr_a" in told
+    captured = capsys.readouterr().err
+    assert "error[Forbidden]: The role viewer may not do this. Do this.\nwaiting for somebody else, " in captured
+    assert "left; answer from any terminal: interlock approve apr_a" in captured
 
 
 @pytest.mark.req("P-5", "G-7")
@@ -445,7 +445,7 @@ async def test_a_vote_that_was_refused_leaves_the_watching_alone(
     lambda where: run("claude", "x", yes=True, no_input=True, where=where),
     lambda where: attach("cmd_a", yes=True, where=where),
 ], ids=["run", "attach"])
-def test_yes_of_somebody_who_may_not_vote_is_refused_before_anything_is_submitted(
+def test_the_yes_option_without_the_right_to_vote_is_refused_before_submission(
     verb: Callable[[Where], int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     me = {"tenant_id": "t", "principal": {"type": "user", "id": "bo"}, "roles": ["operator"], "key_id": "key_b"}
@@ -460,7 +460,7 @@ def test_yes_of_somebody_who_may_not_vote_is_refused_before_anything_is_submitte
 
 
 @pytest.mark.req("G-7", "P-2")
-def test_a_card_shows_everything_and_obeys_nothing() -> None:
+def test_a_card_shows_everything_and_interprets_nothing() -> None:
     import msgspec
 
     hostile = approval(title="\x1b[2Jls", rule="[red]r[/red]", input={"command": "echo \x1b]0;x\x07\nrm -rf /"})
@@ -473,7 +473,7 @@ def test_a_card_shows_everything_and_obeys_nothing() -> None:
 
 @pytest.mark.anyio
 @pytest.mark.req("G-7")
-async def test_a_unique_beginning_names_a_thing_and_an_ambiguous_one_does_not(tmp_path: Path) -> None:
+async def test_a_unique_prefix_names_a_thing_and_an_ambiguous_one_does_not(tmp_path: Path) -> None:
     found = [command(id="cmd_01AA", created_at="2026-01-01T00:00:00.000Z"), command(id="cmd_01AB"),
              command(id="cmd_01B", type="cancel", created_at="2027-01-01T00:00:00.000Z")]
     script = Script({"GET /v1/commands": [answer({"items": found, "next_cursor": None, "has_more": False})]})
@@ -491,7 +491,7 @@ async def test_a_unique_beginning_names_a_thing_and_an_ambiguous_one_does_not(tm
 
 @pytest.mark.anyio
 @pytest.mark.req("C-5", "G-7")
-async def test_a_list_is_read_over_its_pages(tmp_path: Path) -> None:
+async def test_a_list_is_read_page_by_page(tmp_path: Path) -> None:
     first = {"items": [command(id="cmd_1")], "next_cursor": "n", "has_more": True}
     last = {"items": [command(id="cmd_2")], "next_cursor": None, "has_more": False}
     script = Script({"GET /v1/commands": [answer(first), answer(last)]})
@@ -501,7 +501,7 @@ async def test_a_list_is_read_over_its_pages(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("G-4")
-def test_cursors_are_bounded_and_a_broken_file_is_forgotten(tmp_path: Path) -> None:
+def test_cursors_are_bounded_and_a_broken_file_is_discarded(tmp_path: Path) -> None:
     cursors = Cursors(tmp_path)
     for n in range(205):
         cursors.keep(f"s{n}", f"c{n}", ShownCursor(cursor=str(n)))

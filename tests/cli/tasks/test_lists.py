@@ -18,7 +18,7 @@ pytestmark = pytest.mark.req("Y-17")
 @pytest.mark.parametrize(("state", "shown"), [
     ("consumed", "allowed (used)"), ("void", "withdrawn (void)"), ("denied", "denied"), ("pending", "waiting for you"),
 ])
-def test_the_list_shows_what_became_of_an_approval_and_the_name_that_only_takes(
+def test_the_list_shows_an_approvals_outcome_and_the_tool_of_its_request(
     state: str, shown: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     listed = answer({"approvals": [approval(state)], "next_cursor": None, "has_more": False})

@@ -28,7 +28,7 @@ def lines(ended: Command, capsys: pytest.CaptureFixture[str]) -> list[str]:
     return capsys.readouterr().err.splitlines()
 
 
-def test_the_last_lines_name_what_was_denied_by_whom_and_why(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_last_lines_name_the_denied_call_the_decider_and_the_reason(capsys: pytest.CaptureFixture[str]) -> None:
     one = ended({"title": "$ rm list.md", "by": "user:owner", "reason": "I still need it"},
                 {"title": "$ curl x", "by": "policy:no network", "rule": "no network"})
     assert lines(one, capsys) == [
@@ -49,7 +49,7 @@ def test_a_run_with_a_denied_call_does_not_end_in_green(
     assert not any(green in line for line in lines(ended({"title": "$ x", "by": "user:a"}), capsys))
 
 
-def test_a_reason_cannot_write_on_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_reason_cannot_control_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     one = ended({"title": "$ x", "by": "user:a", "reason": "no\x1b[2J\nsucceeded"})
     first, last = lines(one, capsys)
     assert "\x1b" not in first
@@ -62,14 +62,14 @@ def test_many_denials_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
     assert shown[-2] == "✗ not run: 3 more calls"
 
 
-def test_a_command_that_failed_after_a_denial_names_both(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_command_that_failed_after_a_denial_shows_both(capsys: pytest.CaptureFixture[str]) -> None:
     one = ended({"title": "$ x", "by": "user:a"}, state="failed", error={"code": "AgentExited", "message": "It went."})
     first, last = lines(one, capsys)
     assert first == "✗ not run: $ x · denied by user:a"
     assert last.startswith("error[AgentExited]")
 
 
-def test_a_prompt_that_was_not_accepted_names_no_credentials(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_rejected_prompt_does_not_mention_credentials(capsys: pytest.CaptureFixture[str]) -> None:
     one = ended(state="failed", error={"code": "PromptRefused", "message": "It has 1100 commands, more than 1000."})
     [line] = lines(one, capsys)
     assert line.startswith("error[PromptRefused]: It has 1100 commands, more than 1000, in ")
@@ -88,7 +88,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 
 
 @pytest.mark.parametrize("columns", [40, 80, 200])
-def test_the_last_lines_fit_the_terminal_and_no_word_or_reason_is_cut(
+def test_the_last_lines_fit_the_terminal_and_keep_every_reason_in_full(
     columns: int, terminal: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     terminal.setattr("interlock.cli.display.terminal._width", lambda _: columns)
@@ -100,11 +100,11 @@ def test_the_last_lines_fit_the_terminal_and_no_word_or_reason_is_cut(
     assert [line.split()[0] for line in starts] == ["✗", "✗", "succeeded,"]
     assert " ".join(" ".join(shown).split()).count(REASON.strip()) == 1
     rejected = ended(state="rejected", error={"code": "Forbidden", "message": f"user:owner did not allow it: {REASON}"})
-    said = " ".join(COLOUR.sub("", line).strip() for line in lines(rejected, capsys))
-    assert REASON.strip().rstrip(".") in said
+    printed = " ".join(COLOUR.sub("", line).strip() for line in lines(rejected, capsys))
+    assert REASON.strip().rstrip(".") in printed
 
 
-def test_sentences_keep_the_colours_of_the_terminal_and_only_marks_are_coloured(
+def test_sentences_keep_the_terminals_colours_and_only_marks_are_coloured(
     terminal: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     terminal.setattr("interlock.cli.display.terminal._width", lambda _: 80)
@@ -113,7 +113,7 @@ def test_sentences_keep_the_colours_of_the_terminal_and_only_marks_are_coloured(
     assert last.startswith("\x1b[1msucceeded, but 1 call denied\x1b[0m · ")
 
 
-def test_a_pipe_gets_one_line_for_each_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_pipe_gets_one_line_per_sentence(capsys: pytest.CaptureFixture[str]) -> None:
     first, last = lines(ended({"title": "$ x", "by": "user:a", "reason": REASON}), capsys)
     assert first == f"✗ not run: $ x · denied by user:a: {REASON.strip()}"
     assert last.startswith("succeeded, but 1 call denied · ")

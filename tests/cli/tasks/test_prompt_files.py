@@ -32,7 +32,7 @@ def test_files_become_content_parts(tmp_path: Path) -> None:
     (PNG, "image/png"), (b"\xff\xd8\xff\xe0", "image/jpeg"), (b"GIF89a", "image/gif"), (b"RIFF1234WEBP", "image/webp"),
     (b"RIFF1234WAVE", None), (b"", None), (b"<svg", None),
 ])
-def test_an_image_is_known_by_how_it_begins(data: bytes, media_type: str | None) -> None:
+def test_an_image_is_recognised_by_its_first_bytes(data: bytes, media_type: str | None) -> None:
     assert image_type(data) == media_type
 
 
@@ -40,19 +40,19 @@ def test_an_image_is_known_by_how_it_begins(data: bytes, media_type: str | None)
     (None, "there is no such file"), (b"", "is empty"), (b"text", "is not a PNG, JPEG, GIF or WebP image"),
     (PNG + bytes(MAX_INLINE_BINARY_BYTES), "is larger than"),
 ])
-def test_a_wrong_image_is_one_sentence_and_status_2(
+def test_an_invalid_image_gives_one_sentence_and_status_2(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], data: bytes | None, sentence: str
 ) -> None:
     path = tmp_path / "a.png"
     if data is not None:
         path.write_bytes(data)
     assert dispatch(["run", "claude", "look", "--image", str(path), "--no-input"]) == 2
-    said = capsys.readouterr().err
-    assert sentence in said
-    assert "Traceback" not in said
+    printed = capsys.readouterr().err
+    assert sentence in printed
+    assert "Traceback" not in printed
 
 
-def test_many_files_are_bounded_together(tmp_path: Path) -> None:
+def test_many_files_have_a_common_limit(tmp_path: Path) -> None:
     path = tmp_path / "a.bin"
     path.write_bytes(bytes(MAX_INLINE_BINARY_BYTES))
     count = MAX_COMMAND_BINARY_BYTES // MAX_INLINE_BINARY_BYTES
@@ -65,5 +65,5 @@ def test_many_files_are_bounded_together(tmp_path: Path) -> None:
     ("plot.png", "plot.png"), ("../../etc/passwd", "passwd"), ("C:\\a\\b.txt", "b.txt"), (".bashrc", "bashrc"),
     ("..", "file"), ("", "file"), ("a\x1b[31m\n.txt", "a[31m.txt"), ("x" * 300, "x" * 200),
 ])
-def test_a_name_that_an_agent_chose_is_a_file_of_this_directory(name: str, local: str) -> None:
+def test_a_file_name_chosen_by_an_agent_stays_in_this_directory(name: str, local: str) -> None:
     assert local_name(name) == local

@@ -39,11 +39,11 @@ async def reason(state: Path, *, running: bool = False, drained: str | None = No
         return await queue_reason(link, msgspec.convert(command("cmd_b", "queued"), Command))
 
 
-async def test_it_waits_behind_the_task_that_its_session_works_on(tmp_path: Path) -> None:
+async def test_a_task_waits_behind_the_running_task_of_its_session(tmp_path: Path) -> None:
     assert await reason(tmp_path, running=True, drained="local") == "queued behind cmd_a, which is running"
 
 
-async def test_it_waits_for_the_end_of_a_drain_that_concerns_it(tmp_path: Path) -> None:
+async def test_a_task_waits_for_the_end_of_a_drain_that_affects_it(tmp_path: Path) -> None:
     found = await reason(tmp_path, drained="local")
     assert found is not None
     assert found.startswith("queued: draining runner local")
@@ -51,9 +51,9 @@ async def test_it_waits_for_the_end_of_a_drain_that_concerns_it(tmp_path: Path) 
     assert await reason(tmp_path, drained="another") is None
 
 
-async def test_it_waits_for_its_runner(tmp_path: Path) -> None:
+async def test_a_task_waits_for_its_runner(tmp_path: Path) -> None:
     assert await reason(tmp_path, status="offline") == "queued until runner laptop is online again"
 
 
-async def test_one_that_is_about_to_start_waits_for_nothing(tmp_path: Path) -> None:
+async def test_a_task_that_is_about_to_start_waits_for_nothing(tmp_path: Path) -> None:
     assert await reason(tmp_path) is None

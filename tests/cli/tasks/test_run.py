@@ -14,7 +14,7 @@ from interlock.cli.verb_error import Trouble
 
 
 @pytest.mark.req("R-2")
-def test_a_refused_session_key_is_quoted_in_short() -> None:
+def test_a_refused_session_key_is_quoted_shortened() -> None:
     with pytest.raises(Trouble) as refused:
         canonical("k" * 5_000, "goose")
     assert refused.value.sentence.startswith("--session 'kkkk")
@@ -23,10 +23,10 @@ def test_a_refused_session_key_is_quoted_in_short() -> None:
 
 @pytest.mark.req("Y-1")
 @pytest.mark.parametrize("words", [(), ("sum", "this", "up")])
-def test_a_prompt_that_is_too_long_is_not_given_a_size_that_was_never_read(
+def test_a_prompt_that_is_too_long_is_reported_without_an_unread_size(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
 ) -> None:
-    """Thirty megabytes were said to be 4194305 bytes: no more of a pipe is read."""
+    """Thirty megabytes were reported as 4194305 bytes, since no more is read from a pipe."""
     (tmp_path / "long").write_bytes(b"x" * (MAX_WORDS_BYTES + 2_000))
     descriptor = os.open(tmp_path / "long", os.O_RDONLY)
     with io.TextIOWrapper(open(descriptor, "rb")) as piped:

@@ -25,15 +25,15 @@ def start(turn_id: str, prompt_id: str) -> dict[str, Any]:
     return frame("session.turn.start", {"turn_id": turn_id, "turn_index": 1}, prompt_id=prompt_id)
 
 
-def text(turn_id: str, said: str) -> dict[str, Any]:
-    return frame("agent.text.done", {"turn_id": turn_id, "block_id": said, "text": said})
+def text(turn_id: str, texts_of: str) -> dict[str, Any]:
+    return frame("agent.text.done", {"turn_id": turn_id, "block_id": texts_of, "text": texts_of})
 
 
 def end(turn_id: str, reason: str = "end_turn") -> dict[str, Any]:
     return frame("session.turn.end", {"turn_id": turn_id, "stop_reason": reason})
 
 
-def said(part: CommandFrames, events: list[dict[str, Any]]) -> list[str]:
+def texts_of(part: CommandFrames, events: list[dict[str, Any]]) -> list[str]:
     shown = [part.take(event) for event in events]
     return [one.payload.text for one in shown if isinstance(one, Shown) and one.frame_type == "agent.text.done"]  # pyright: ignore
 
@@ -45,38 +45,38 @@ TWO = [prompt("cmd_a", "p1"), start("t1", "p1"), text("t1", "first"), end("t1"),
 @pytest.mark.req("C-8", "G-4")
 def test_each_command_has_its_own_turn() -> None:
     first, second = CommandFrames("cmd_a"), CommandFrames("cmd_b")
-    assert said(first, TWO) == ["first"]
+    assert texts_of(first, TWO) == ["first"]
     assert first.is_over
-    assert said(second, TWO) == ["second"]
-    assert said(CommandFrames(None), TWO) == ["first", "second", "later"]
+    assert texts_of(second, TWO) == ["second"]
+    assert texts_of(CommandFrames(None), TWO) == ["first", "second", "later"]
 
 
 @pytest.mark.req("C-8")
-def test_a_prompt_that_waits_for_another_turn_does_not_take_it_over() -> None:
+def test_a_prompt_that_waits_for_another_turn_does_not_claim_it() -> None:
     events = [prompt("cmd_a", "p1"), start("t1", "p1"), prompt("cmd_b", "p2"), end("t1"), start("t2", "p2"),
               text("t2", "mine"), end("t2")]
     part = CommandFrames("cmd_b")
-    assert said(part, events) == ["mine"]
+    assert texts_of(part, events) == ["mine"]
     assert part.is_over
 
 
 @pytest.mark.req("C-8", "T-3")
-def test_a_turn_that_ends_for_a_tool_is_followed_by_another() -> None:
+def test_a_turn_that_ends_for_a_tool_is_followed_by_the_next() -> None:
     part = CommandFrames("cmd_a")
     events = [prompt("cmd_a", "p"), start("t1", "p"), end("t1", "tool_use"),
               start("t2", "p"), text("t2", "on"), end("t2")]
-    assert said(part, events) == ["on"]
+    assert texts_of(part, events) == ["on"]
     assert part.is_over
 
 
 @pytest.mark.req("G-4")
-def test_a_terminal_that_comes_back_is_inside_already() -> None:
+def test_a_returning_terminal_is_already_inside_the_turn() -> None:
     part = CommandFrames("cmd_a", "inside", turn_uuid("t1"))
-    assert said(part, [text("t1", "on"), end("t1"), text("t9", "other")]) == ["on"]
+    assert texts_of(part, [text("t1", "on"), end("t1"), text("t9", "other")]) == ["on"]
 
 
 @pytest.mark.req("D-4", "E-1")
-def test_notices_are_given_and_what_is_unknown_is_passed_over() -> None:
+def test_notices_are_delivered_and_unknown_frames_ignored() -> None:
     part = CommandFrames(None)
     assert part.take({"n": 1, "kind": "notice", "notice": {"code": "Detached", "message": "gone"}}) == Notice(
         code="Detached", message="gone")
@@ -86,7 +86,7 @@ def test_notices_are_given_and_what_is_unknown_is_passed_over() -> None:
 
 
 @pytest.mark.req("Z-5")
-def test_what_an_agent_does_in_a_silent_turn_is_not_shown() -> None:
+def test_agent_output_in_a_silent_turn_is_not_shown() -> None:
     asked = {"invocation_id": "i", "turn_id": "t1", "tool_name": "write", "input": {}}
     part = CommandFrames(None)
     assert part.take(frame("tool.invoke.request", asked, silent=True, suppressed=True)) is None
@@ -94,7 +94,7 @@ def test_what_an_agent_does_in_a_silent_turn_is_not_shown() -> None:
 
 
 @pytest.mark.req("Z-5")
-def test_the_prompt_of_a_memory_flush_is_not_shown_and_still_begins_its_part() -> None:
+def test_the_prompt_of_a_memory_flush_is_hidden_and_still_begins_its_part() -> None:
     asked = {"prompt_id": "p", "input_type": "text", "origin": "flush", "text": "", "command_id": "cmd_1"}
     part = CommandFrames("cmd_1")
     assert part.take(frame("control.prompt.request", {**asked, "silent": True}, suppressed=True)) is None

@@ -44,7 +44,7 @@ def gateway(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *rows: dict[str, An
     return Where(state=tmp_path)
 
 
-def test_the_list_says_what_a_task_is_about_and_calls_it_a_task(
+def test_the_list_shows_a_tasks_prompt_and_calls_it_a_task(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert tasks(where=gateway(monkeypatch, tmp_path, {**EXECUTE, "title": "and the rest"})) == 0
@@ -58,7 +58,7 @@ def test_the_list_says_what_a_task_is_about_and_calls_it_a_task(
     assert "TYPE" in capsys.readouterr().out
 
 
-def test_one_task_is_shown_without_the_wires_nesting() -> None:
+def test_one_task_is_shown_without_the_nesting_of_the_wire() -> None:
     assert task_members(EXECUTE) == {
         "id": EXECUTE["id"], "state": "timed out", "prompt": "fix it\nall", "agent": "claude", "session": "s1",
         "workspace": "/w", "by": "user:ann", "created_at": AT, "timeout_ms": 1, "result": "half of it",
@@ -72,7 +72,7 @@ def test_one_task_is_shown_without_the_wires_nesting() -> None:
     (short_ids.COMMAND, "interlock tasks"), (short_ids.APPROVAL, "interlock approvals"),
     (short_ids.IdKind("signing key", "/x", "sgk_", "signing-keys"), "interlock signing-keys"),
 ])
-async def test_what_is_not_there_is_named_by_its_word_with_the_verb_that_lists_it(
+async def test_a_missing_object_is_named_with_the_verb_that_lists_its_kind(
     kind: short_ids.IdKind, verb: str, tmp_path: Path
 ) -> None:
     for text in ("zz", short_ids.LAST):

@@ -39,7 +39,7 @@ def branches(repository: Path) -> list[str]:
     return git(repository, "branch", "--list", "interlock/*", "--format=%(refname:short)").split()
 
 
-def test_a_task_works_on_a_branch_of_its_own_and_what_it_left_is_shown(
+def test_a_task_works_on_its_own_branch_and_its_changes_are_shown(
     repository: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (repository / "sub" / "a.txt").write_text("mine\n")
@@ -51,25 +51,25 @@ def test_a_task_works_on_a_branch_of_its_own_and_what_it_left_is_shown(
     (tree.workspace / "a.txt").write_text("b\n")
     (tree.workspace / "new.txt").write_text("new\n")
     worktree.close(tree)
-    told = capsys.readouterr().err
-    assert "uncommitted changes, 1 new file" in told
-    assert "sub/a.txt | 2 +-" in told
+    printed = capsys.readouterr().err
+    assert "uncommitted changes, 1 new file" in printed
+    assert "sub/a.txt | 2 +-" in printed
     assert (repository / "sub" / "a.txt").read_text() == "mine\n"
-    discard = next(line for line in told.splitlines() if line.startswith("discard: "))
+    discard = next(line for line in printed.splitlines() if line.startswith("discard: "))
     subprocess.run(discard.removeprefix("discard: "), shell=True, check=True, capture_output=True)
     assert branches(repository) == []
 
 
-def test_what_is_shown_merges(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_shown_command_merges(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tree = worktree.planned(str(repository), "feature/x")
     worktree.make(tree)
     (tree.path / "new.txt").write_text("new\n")
     git(tree.path, "add", ".")
     git(tree.path, "commit", "--quiet", "-m", "two")
     worktree.close(tree)
-    told = capsys.readouterr().err
-    assert "on branch feature/x: 1 commit\n" in told
-    merge = next(line for line in told.splitlines() if line.startswith("merge:"))
+    printed = capsys.readouterr().err
+    assert "on branch feature/x: 1 commit\n" in printed
+    merge = next(line for line in printed.splitlines() if line.startswith("merge:"))
     subprocess.run(merge.removeprefix("merge:"), shell=True, check=True, capture_output=True)
     assert (repository / "new.txt").exists()
 
@@ -106,7 +106,7 @@ def test_no_hook_of_the_repository_runs(repository: Path) -> None:
     assert not mark.exists()
 
 
-def test_what_cannot_be_is_refused_in_one_sentence(repository: Path, tmp_path: Path) -> None:
+def test_an_impossible_worktree_is_refused_with_one_sentence(repository: Path, tmp_path: Path) -> None:
     (tmp_path / "plain").mkdir()
     with pytest.raises(Trouble, match="--worktree needs a git repository, and there is none at") as caught:
         worktree.planned(str(tmp_path / "plain"), None)
@@ -122,8 +122,9 @@ def test_what_cannot_be_is_refused_in_one_sentence(repository: Path, tmp_path: P
 
 
 @pytest.mark.anyio
-async def test_a_refused_task_leaves_no_worktree(repository: Path, tmp_path: Path,
-                                                 monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_refused_task_leaves_no_worktree(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     script = Script({"GET /v1/edge/nodes": [answer({"nodes": []})],
                      "POST /v1/commands": [problem(409, "Conflict", "No runner is online.")]})
     monkeypatch.setattr("interlock.cli.tasks.run.GatewayLink", lambda _: link_to(script, tmp_path))
@@ -135,8 +136,7 @@ async def test_a_refused_task_leaves_no_worktree(repository: Path, tmp_path: Pat
 
 
 @pytest.mark.anyio
-async def test_a_gateway_elsewhere_is_refused(repository: Path, tmp_path: Path,
-                                              monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_remote_gateway_is_refused(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("interlock.cli.tasks.run.GatewayLink", lambda _: link_to(Script({}), tmp_path))
     with pytest.raises(Trouble, match="--worktree makes a worktree on this host"):
         await running(tmp_path).run({"target": {"agent_id": "claude"}}, repository, continue_=False, detach=False,

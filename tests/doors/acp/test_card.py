@@ -1,4 +1,4 @@
-"""Approvals as text in a conversation: shown whole in a fence that they cannot close, or not at all (H-4, O-5)."""
+"""Approvals as text in a conversation: shown completely in a fence that they cannot close, or not shown (H-4, O-5)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def approval(id_: str = "apr_1", digest: str = "d1", **fields: Any) -> Approval:
     return Approval(id=id_, digest=digest, **given)
 
 
-def test_what_was_shown_covers_a_yes_only_as_it_was() -> None:
+def test_a_shown_card_covers_a_grant_only_if_unchanged() -> None:
     shown = ShownCards()
     shown.add(approval())
 
@@ -53,7 +53,7 @@ def test_a_card_shows_the_request_its_rule_and_its_digest_in_a_fence_it_cannot_c
     assert ticks in made.text
 
 
-def test_one_that_is_too_long_is_not_shown_and_says_where_to_decide() -> None:
+def test_a_card_that_is_too_long_is_not_shown_and_names_another_way_to_decide() -> None:
     made = card_of(approval(input=msgspec.Raw(msgspec.json.encode({"command": "x\n" * CARD_CHARS}))))
 
     assert not made.whole
@@ -61,6 +61,6 @@ def test_one_that_is_too_long_is_not_shown_and_says_where_to_decide() -> None:
     assert len(made.text) < 1_000
 
 
-def test_a_request_that_cannot_be_read_is_not_whole() -> None:
+def test_an_unreadable_request_is_not_complete() -> None:
     assert is_whole(approval())
     assert not is_whole(approval(subject=msgspec.Raw(b"7")))

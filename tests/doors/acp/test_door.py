@@ -29,13 +29,13 @@ def test_the_runner_is_found(text: str, found: str) -> None:
     ("tower", "There is no runner 'tower'; there are: local (laptop), rnr_01A (gpu), rnr_02B (gpu-2)."),
     ("", "There is no runner ''; there are: local (laptop), rnr_01A (gpu), rnr_02B (gpu-2)."),
 ])
-def test_what_names_several_or_none_is_refused(text: str, sentence: str) -> None:
+def test_an_ambiguous_or_unknown_name_is_refused(text: str, sentence: str) -> None:
     with pytest.raises(DoorError) as refused:
         runner_of(text, NODES)
     assert str(refused.value) == sentence
 
 
-def test_an_error_lists_a_few_runners_at_most() -> None:
+def test_an_error_lists_a_bounded_number_of_runners() -> None:
     with pytest.raises(DoorError) as refused:
         runner_of("x", [node(f"rnr_{number}", "host") for number in range(100)])
     assert str(refused.value).count("rnr_") == RUNNERS_SHOWN
@@ -45,7 +45,7 @@ def test_an_error_lists_a_few_runners_at_most() -> None:
 @pytest.mark.parametrize(("title", "shown"), [
     ("Make the tests faster", "Make the tests faster"), (None, "claude · agent:claude:main"),
 ])
-def test_a_session_is_called_by_its_title_and_else_by_agent_and_key(title: str | None, shown: str) -> None:
+def test_a_session_is_named_by_its_title_or_else_by_agent_and_key(title: str | None, shown: str) -> None:
     listed = _listed(Session(session_id="s1", session_key="agent:claude:main", tenant_id="default", agent_id="claude",
                              title=title, workspace="/w", state="idle", created_at=AT, updated_at=AT))
     assert listed == {"sessionId": "agent:claude:main", "cwd": "/w", "updatedAt": AT, "title": shown}

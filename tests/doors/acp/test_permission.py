@@ -1,4 +1,4 @@
-"""A question in the editor: a yes covers what the editor was shown, or does not count (O-4, Y-3)."""
+"""A question in the editor: a grant covers the request that the editor was shown, or does not count (O-4, Y-3)."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ async def gateway(anyio_backend: str) -> AsyncIterator[Gateway]:
 
 
 class Editor:
-    """The editor's end of the pipe: allows whatever it is asked, fills in each form with `written`, and keeps what it
-    was sent."""
+    """The editor's end of the pipe: allows every request, fills each form with `written`, and records the
+    messages."""
 
     def __init__(self, written: Any = None) -> None:
         self.written = written
@@ -77,7 +77,7 @@ async def asked(gateway: Gateway, digest: str) -> tuple[str, list[dict[str, Any]
 
 
 @pytest.mark.req("O-4", "Y-3")
-async def test_a_yes_in_the_editor_is_sent_on_what_was_shown(gateway: Gateway) -> None:
+async def test_a_grant_in_the_editor_is_sent_with_the_shown_digest(gateway: Gateway) -> None:
     state, sent = await asked(gateway, hashlib.sha256(SUBJECT).hexdigest())
     assert [one["method"] for one in sent] == ["session/request_permission"]
     assert sent[0]["params"]["toolCall"]["rawInput"] == {"command": "rm -rf build"}
@@ -85,7 +85,7 @@ async def test_a_yes_in_the_editor_is_sent_on_what_was_shown(gateway: Gateway) -
 
 
 @pytest.mark.req("O-4", "Y-3")
-async def test_what_is_not_of_the_gateways_digest_is_shown_and_not_asked(gateway: Gateway) -> None:
+async def test_a_request_that_does_not_match_the_gateways_digest_is_shown_and_not_asked(gateway: Gateway) -> None:
     state, sent = await asked(gateway, "f" * 64)
     assert (state, [one["method"] for one in sent]) == ("pending", ["session/update"])
     text = sent[0]["params"]["update"]["content"][0]["content"]["text"]
@@ -131,7 +131,7 @@ async def state_of(gateway: Gateway) -> tuple[str, str | None]:
     ({"action": "accept", "content": {"answer": ["left"]}}, ("pending", None)),
     ({"action": "of-the-future"}, ("pending", None)),
     ("nonsense", ("pending", None))])
-async def test_a_question_is_a_form_and_only_what_is_written_there_answers_it(
+async def test_a_question_is_a_form_and_only_its_text_answers_it(
     gateway: Gateway, written: Any, state: tuple[str, str | None]
 ) -> None:
     async with question(gateway, written) as (editor, asking):
@@ -145,7 +145,7 @@ async def test_a_question_is_a_form_and_only_what_is_written_there_answers_it(
 
 @pytest.mark.req("O-4", "C-8")
 @pytest.mark.parametrize(("role", "shows_forms"), [("viewer", True), ("operator", False)])
-async def test_without_forms_or_without_the_role_a_question_is_shown_with_its_verb(
+async def test_without_forms_or_the_role_a_question_is_shown_with_its_verb(
     gateway: Gateway, role: str, shows_forms: bool
 ) -> None:
     async with question(gateway, {"action": "accept", "content": {"answer": "left"}}, role, shows_forms=shows_forms
@@ -158,7 +158,7 @@ async def test_without_forms_or_without_the_role_a_question_is_shown_with_its_ve
 
 
 @pytest.mark.req("O-4", "C-8")
-async def test_a_question_that_is_answered_elsewhere_is_taken_back(gateway: Gateway) -> None:
+async def test_a_question_that_is_answered_elsewhere_is_withdrawn(gateway: Gateway) -> None:
     async with question(gateway, None) as (editor, asking):
         async with asyncio.timeout(20):
             while not editor.sent:
@@ -172,7 +172,7 @@ async def test_a_question_that_is_answered_elsewhere_is_taken_back(gateway: Gate
 @pytest.mark.req("O-4", "P-4", "J-17")
 @pytest.mark.parametrize(("signed", "remedy"), [
     (True, "Vote with: interlock approve apr_1 --sign"), ("passkey", "Vote on the gateway's page /a/apr_1.")])
-async def test_what_counts_signed_votes_only_is_shown_with_the_way_to_cast_one(
+async def test_an_approval_that_needs_signed_votes_is_shown_with_the_way_to_sign(
     gateway: Gateway, signed: Any, remedy: str
 ) -> None:
     approval = await gateway.desk.add_approval("apr_1", signed=signed)

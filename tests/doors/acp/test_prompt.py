@@ -32,7 +32,7 @@ def test_each_kind_of_block_becomes_a_part(block: dict[str, Any], part: tuple[st
 
 @pytest.mark.req("O-3")
 @pytest.mark.parametrize("blocks", [[], [{"type": "text", "text": ""}], ["text"], [{"type": "video"}]])
-def test_a_prompt_without_content_is_refused_in_a_sentence(blocks: list[Any]) -> None:
+def test_a_prompt_without_content_is_refused_with_a_sentence(blocks: list[Any]) -> None:
     with pytest.raises(ValueError, match=r"^The prompt .*\.$"):
         payload_of(blocks, {})
 

@@ -22,7 +22,7 @@ def reported(settings: AgentSettings | None = REPORTED, modes: tuple[str, ...] =
     return found
 
 
-def test_mode_model_and_thinking_are_config_options_without_what_is_not_allowed() -> None:
+def test_mode_model_and_thinking_are_config_options_without_forbidden_values() -> None:
     options = reported().config_options()
     assert [(one["id"], one["category"], one["currentValue"]) for one in options] == [
         ("mode", "mode", "ask"), ("model", "model", "small"), ("thinking", "thought_level", "low")]
@@ -31,12 +31,12 @@ def test_mode_model_and_thinking_are_config_options_without_what_is_not_allowed(
                                      {"value": "large", "name": "large"}]
 
 
-def test_a_mode_that_is_set_already_is_listed_even_if_it_would_not_be_chosen() -> None:
+def test_the_current_mode_is_listed_even_if_it_could_not_be_chosen() -> None:
     unsafe = AgentSettings(mode=AgentSetting(current="yolo", values=[SettingValue(id="yolo", allowed=False)]))
     assert reported(unsafe).modes() == {"currentModeId": "yolo", "availableModes": [{"id": "yolo", "name": "yolo"}]}
 
 
-def test_what_the_editor_chose_stays_chosen_whatever_the_agent_reports() -> None:
+def test_the_editors_choice_is_kept_whatever_the_agent_reports() -> None:
     settings = reported()
     settings.choose("model", "large")
     settings.take(REPORTED)
@@ -44,19 +44,19 @@ def test_what_the_editor_chose_stays_chosen_whatever_the_agent_reports() -> None
 
 
 @pytest.mark.parametrize(("option", "value"), [("mode", "yolo"), ("model", "huge"), ("model", None), ("thinking", "")])
-def test_what_the_agent_does_not_offer_is_refused_in_a_sentence(option: str, value: object) -> None:
+def test_an_unavailable_option_is_refused_with_a_sentence(option: str, value: object) -> None:
     with pytest.raises(ValueError, match=rf"^The agent has no {option} .*\.$"):
         reported().choose(option, value)
 
 
-def test_an_agent_that_reports_only_the_ids_of_its_modes_has_those() -> None:
+def test_an_agent_that_reports_only_mode_ids_has_these_modes() -> None:
     settings = reported(None, ("ask", "plan"))
     assert (settings.known(), settings.current("mode")) == (["mode"], "ask")
     settings.choose("mode", "plan")
     assert settings.current("mode") == "plan"
 
 
-def test_before_the_first_report_a_mode_is_taken_as_it_is_and_nothing_else() -> None:
+def test_before_the_first_report_only_a_mode_is_accepted() -> None:
     settings = EditorSettings()
     settings.choose("mode", "plan")
     assert (settings.chosen, settings.config_options()) == ({"mode": "plan"}, [])

@@ -1,4 +1,4 @@
-"""Slash commands: `/approve` is a yes to a card that was shown in full in this conversation, or it is refused (O-5)."""
+"""Slash commands: `/approve` grants a card that was shown completely in this conversation, or is refused (O-5)."""
 
 from __future__ import annotations
 
@@ -57,11 +57,11 @@ class Conversation:
 
 
 @pytest.fixture
-async def talk(gateway: Gateway) -> AsyncIterator[Conversation]:
+async def conversation(gateway: Gateway) -> AsyncIterator[Conversation]:
     await gateway.desk.add_session()
-    talk = Conversation(gateway)
-    yield talk
-    await talk.client.close()
+    conversation = Conversation(gateway)
+    yield conversation
+    await conversation.client.close()
 
 
 async def wait(gateway: Gateway, approval_id: str, command: str = "rm -rf build", **fields: Any) -> Approval:
@@ -77,15 +77,17 @@ async def state(gateway: Gateway, approval_id: str) -> str:
     return (await gateway.http.get(f"/v1/approvals/{approval_id}")).json()["state"]
 
 
-async def test_approve_needs_the_whole_card_in_this_conversation(gateway: Gateway, talk: Conversation) -> None:
+async def test_approve_needs_the_complete_card_in_this_conversation(
+    gateway: Gateway, conversation: Conversation
+) -> None:
     await wait(gateway, "apr_1")
     other = Conversation(gateway)
 
-    early = await talk.type("/approve apr_1")
+    early = await conversation.type("/approve apr_1")
     assert "has not been shown whole" in early
     assert "/status" in early
     shown = await other.type("/status")
-    assert "has not been shown whole" in await talk.type("/approve")
+    assert "has not been shown whole" in await conversation.type("/approve")
     assert await state(gateway, "apr_1") == "pending"
 
     assert "rm -rf build" in shown
@@ -96,41 +98,47 @@ async def test_approve_needs_the_whole_card_in_this_conversation(gateway: Gatewa
     await other.client.close()
 
 
-async def test_a_card_that_changed_or_is_too_long_is_not_allowed(gateway: Gateway, talk: Conversation) -> None:
+async def test_a_card_that_changed_or_is_too_long_cannot_be_granted(
+    gateway: Gateway, conversation: Conversation
+) -> None:
     await wait(gateway, "apr_1")
     await wait(gateway, "apr_2", "true " + "x" * CARD_CHARS)
-    assert "too long to be shown here" in await talk.type("/status")
+    assert "too long to be shown here" in await conversation.type("/status")
     await wait(gateway, "apr_1", "rm -rf /")
 
-    assert "as it is now" in await talk.type("/approve apr_1")
-    assert "has not been shown whole" in await talk.type("/approve apr_2")
+    assert "as it is now" in await conversation.type("/approve apr_1")
+    assert "has not been shown whole" in await conversation.type("/approve apr_2")
     assert [await state(gateway, "apr_1"), await state(gateway, "apr_2")] == ["pending", "pending"]
 
 
-async def test_an_approval_that_is_not_of_its_digest_is_not_allowed(gateway: Gateway, talk: Conversation) -> None:
+async def test_an_approval_that_does_not_match_its_digest_cannot_be_granted(
+    gateway: Gateway, conversation: Conversation
+) -> None:
     await wait(gateway, "apr_1", digest="ab" * 32)
-    await talk.type("/status")
-    assert "does not match the digest" in await talk.type("/approve")
+    await conversation.type("/status")
+    assert "does not match the digest" in await conversation.type("/approve")
     assert await state(gateway, "apr_1") == "pending"
 
 
-async def test_what_cannot_be_decided_here_names_where_it_is(gateway: Gateway, talk: Conversation) -> None:
+async def test_an_approval_that_cannot_be_decided_here_names_another_way(
+    gateway: Gateway, conversation: Conversation
+) -> None:
     await wait(gateway, "apr_1", signed=True)
     await wait(gateway, "apr_2", session_id="s2")
 
-    assert "interlock approve apr_1 --sign" in await talk.type("/status")
-    assert "interlock approve apr_1 --sign" in await talk.type("/approve apr_1")
-    assert "interlock approve apr_1 --sign" in await talk.type("/deny apr_1")
-    assert "is of another session" in await talk.type("/approve apr_2")
-    assert await talk.type("/approve apr_9") == "There is no approval 'apr_9'. List what waits with /status."
+    assert "interlock approve apr_1 --sign" in await conversation.type("/status")
+    assert "interlock approve apr_1 --sign" in await conversation.type("/approve apr_1")
+    assert "interlock approve apr_1 --sign" in await conversation.type("/deny apr_1")
+    assert "is of another session" in await conversation.type("/approve apr_2")
+    assert await conversation.type("/approve apr_9") == "There is no approval 'apr_9'. List what waits with /status."
 
 
-async def test_without_an_id_the_only_one_is_meant(gateway: Gateway, talk: Conversation) -> None:
-    assert await talk.type("/deny") == "No approval waits here."
+async def test_without_an_id_the_only_approval_is_meant(gateway: Gateway, conversation: Conversation) -> None:
+    assert await conversation.type("/deny") == "No approval waits here."
     await wait(gateway, "apr_1")
     await wait(gateway, "apr_2")
-    assert "Name one behind /deny: " in await talk.type("/deny")
-    assert await talk.type("/deny apr_1 not on a Friday") == "Denied: apr_1"
+    assert "Name one behind /deny: " in await conversation.type("/deny")
+    assert await conversation.type("/deny apr_1 not on a Friday") == "Denied: apr_1"
     vote = (await gateway.http.get("/v1/approvals/apr_1")).json()["votes"][0]
     assert (vote["decision"], vote["comment"]) == ("deny", "not on a Friday")
 
@@ -138,12 +146,12 @@ async def test_without_an_id_the_only_one_is_meant(gateway: Gateway, talk: Conve
 async def test_a_key_that_may_not_vote_is_refused_by_the_gateway(gateway: Gateway) -> None:
     await gateway.desk.add_session()
     await wait(gateway, "apr_1")
-    talk = Conversation(gateway, "operator")
-    await talk.type("/status")
+    conversation = Conversation(gateway, "operator")
+    await conversation.type("/status")
     for command in ("/approve", "/deny"):
         with pytest.raises(problems.Forbidden):
-            await talk.type(command)
-    await talk.client.close()
+            await conversation.type(command)
+    await conversation.client.close()
     assert await state(gateway, "apr_1") == "pending"
 
 
@@ -155,7 +163,7 @@ def approval(subject: bytes = b'{"tool_name":"shell","input":{"command":"ls"}}',
         subject=msgspec.Raw(subject))
 
 
-def test_cards_that_were_shown_are_bounded() -> None:
+def test_shown_cards_are_bounded() -> None:
     shown = ShownCards()
     cards = [approval(approval_id=f"apr_{number}") for number in range(CARDS_KEPT + 1)]
     for card in cards:
@@ -177,5 +185,5 @@ def test_a_request_cannot_leave_its_fence() -> None:
     (',"content":[{"type":"terminal","terminalId":"t1"}]', False), (',"described":true', False),
     (',"changed":true', False), (',"resolved_paths":{"a":"/etc/passwd"}', False),
 ])
-def test_a_tool_call_of_acp_is_not_always_the_whole_card(members: str, whole: bool) -> None:
+def test_an_acp_tool_call_is_not_always_the_complete_card(members: str, whole: bool) -> None:
     assert is_whole(approval(b'{"tool_name":"shell","input":{"command":"ls"}%s}' % members.encode())) is whole

@@ -1,4 +1,4 @@
-"""Standard input and output as the pipes of an editor: lines in, whole lines out, and what ends them."""
+"""Standard input and output as the pipes of an editor: complete lines in and out, and the ends of both."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ async def started(patch: pytest.MonkeyPatch) -> AsyncGenerator[Editor]:
             await asyncio.sleep(0)
 
 
-async def test_lines_come_in_until_the_editor_closes_and_go_out_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_lines_are_read_until_the_editor_closes_and_written_completely(monkeypatch: pytest.MonkeyPatch) -> None:
     async with started(monkeypatch) as editor:
         os.write(editor.to_write, b"one\ntwo\n")
         editor.close(editor.to_write)
@@ -65,7 +65,7 @@ async def test_lines_come_in_until_the_editor_closes_and_go_out_whole(monkeypatc
         assert os.read(editor.from_read, 100) == b"back\n"
 
 
-async def test_a_line_that_is_too_long_ends_it_with_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_line_that_is_too_long_ends_the_connection_with_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stdio, "MAX_LINE_BYTES", 16)
     async with started(monkeypatch) as editor:
         os.write(editor.to_write, b"x" * 100 + b"\n")
@@ -74,14 +74,14 @@ async def test_a_line_that_is_too_long_ends_it_with_the_limit(monkeypatch: pytes
             await anext(aiter(editor.pipes.lines()))
 
 
-async def test_a_file_in_place_of_a_pipe_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_file_instead_of_a_pipe_gives_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with (tmp_path / "file").open("w+b") as file, monkeypatch.context() as patching:
         patching.setattr(sys, "stdin", file)
         with pytest.raises(ValueError, match="Standard input is not a pipe"):
             await Stdio.open()
 
 
-async def test_an_editor_that_reads_no_more_breaks_the_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_editor_that_stops_reading_breaks_the_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
     async with started(monkeypatch) as editor:
         editor.close(editor.from_read)
 

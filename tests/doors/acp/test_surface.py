@@ -8,7 +8,7 @@ from interlock.doors.acp.surface import PROCESS
 
 
 @pytest.mark.req("O-1")
-def test_it_logs_in_by_a_terminal_and_speaks_to_its_operator_only_on_standard_error(
+def test_the_door_logs_in_at_a_terminal_and_writes_messages_to_standard_error_only(
         capsys: pytest.CaptureFixture[str]) -> None:
     (method,) = PROCESS.auth_methods
     PROCESS.report("the gateway is away")

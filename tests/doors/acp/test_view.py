@@ -1,4 +1,4 @@
-"""A session's stream as an editor sees it: text at its offset, tool calls with what a yes covers."""
+"""A session's stream as an editor sees it: text at its offset, tool calls with the content that a grant covers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def shown(*frames: dict[str, Any], own: str = "") -> list[dict[str, Any]]:
     return list(itertools.chain.from_iterable(view.updates(json.dumps(frame).encode()) for frame in frames))
 
 
-def said(updates: list[dict[str, Any]]) -> list[str]:
+def texts_of(updates: list[dict[str, Any]]) -> list[str]:
     return [update["content"]["text"] for update in updates]
 
 
@@ -40,12 +40,12 @@ def said(updates: list[dict[str, Any]]) -> list[str]:
 def test_each_character_of_a_block_is_sent_once(frames: list[dict[str, Any]], texts: list[str]) -> None:
     updates = shown(*frames)
 
-    assert said(updates) == texts
+    assert texts_of(updates) == texts
     assert {update["sessionUpdate"] for update in updates} == {"agent_message_chunk"}
 
 
 @pytest.mark.req("O-3")
-def test_thinking_is_no_message() -> None:
+def test_thinking_is_not_a_message() -> None:
     assert [update["sessionUpdate"] for update in shown(text("thinking", "hm"))] == ["agent_thought_chunk"]
 
 
@@ -80,7 +80,7 @@ def test_a_call_that_did_not_succeed_has_failed(status: str) -> None:
 
 
 @pytest.mark.req("O-4")
-def test_a_permission_request_brings_the_diff_the_files_and_the_kind_that_a_yes_covers() -> None:
+def test_a_permission_request_has_the_diff_the_files_and_the_kind_of_its_grant() -> None:
     diff = {"type": "diff", "path": "/w/a.py", "oldText": "x", "newText": "y"}
     subject = {"tool_name": "edit", "kind": "edit", "input": {"path": "/w/a.py"}, "locations": ["/w/a.py"],
                "content": [diff, {"type": "diff", "path": 7}, {"type": "content", "content": {"text": "why"}}, 3]}
@@ -101,7 +101,7 @@ def test_only_prompts_of_other_clients_are_echoed(own: str, texts: list[str]) ->
     prompt = {"type": "control.prompt.request", "payload": {
         "prompt_id": "p", "input_type": "text", "origin": "user", "text": "go", "command_id": "c1"}}
 
-    assert said(shown(prompt, own=own)) == texts
+    assert texts_of(shown(prompt, own=own)) == texts
 
 
 @pytest.mark.req("O-3")
@@ -110,12 +110,12 @@ def test_only_prompts_of_other_clients_are_echoed(own: str, texts: list[str]) ->
     {"type": "agent.text.done", "payload": {"turn_id": TURN, "block_id": "b", "text": "psst"},
      "metadata": {"silent": True}},
 ])
-def test_what_is_not_for_an_editor_is_left_out(frame: dict[str, Any]) -> None:
+def test_frames_that_are_not_for_an_editor_are_left_out(frame: dict[str, Any]) -> None:
     assert shown(frame) == []
 
 
 @pytest.mark.req("O-3", "J-14")
-def test_a_plan_is_sent_whole_each_time_and_empty_where_it_is_taken_away() -> None:
+def test_a_plan_is_always_sent_complete_and_empty_when_removed() -> None:
     def plan(*steps: dict[str, Any], **metadata: Any) -> dict[str, Any]:
         return {"type": "x-interlock.plan.changed", "payload": {"turn_id": TURN, "steps": steps}, "metadata": metadata}
 

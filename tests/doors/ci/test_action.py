@@ -52,7 +52,7 @@ def test_nothing_else_is_fetched_and_the_version_is_that_of_the_checkout() -> No
     assert (ROOT / "actions" / "run" / ".." / ".." / "pyproject.toml").is_file()
 
 
-def test_each_output_is_of_a_step_that_is_there() -> None:
+def test_each_output_belongs_to_an_existing_step() -> None:
     for name, row in ACTION["outputs"].items():
         assert EXPRESSION.fullmatch(row["value"])
         assert row["value"] == f"${{{{ steps.run.outputs.{name} }}}}"

@@ -21,13 +21,13 @@ pytestmark = [pytest.mark.anyio, pytest.mark.req("O-10")]
 COMMANDS = "/v1/commands"
 
 
-def over(_: httpx2.Request) -> httpx2.Response:
+def not_found(_: httpx2.Request) -> httpx2.Response:
     """A stream of which all was read."""
     return httpx2.Response(204)
 
 
 def job(script: Script, lines: list[str], seconds: int = 0) -> tuple[AsyncInterlock, PipelineJob]:
-    """A job whose clock goes on by so many seconds whenever it is read."""
+    """A job whose clock advances by this many seconds with each read."""
     clock = itertools.count(0, seconds)
     client = AsyncInterlock("http://127.0.0.1:7", "ilk_test", transport=httpx2.MockTransport(script))
     return client, PipelineJob(client, "https://gate.example", LogWriter("github"), lines.append, approval_limit_s=60,
@@ -38,12 +38,13 @@ def of(value: dict[str, Any]) -> Command:
     return msgspec.json.decode(msgspec.json.encode(value), type=Command)
 
 
-async def test_an_approval_is_named_once_and_so_is_its_decision() -> None:
+async def test_an_approval_and_its_decision_are_named_once() -> None:
     lines: list[str] = []
     status = stream(state("running"), asks("pending"), asks("granted"), asks("consumed"), state("succeeded"),
                     breaks=False)
     client, at = job(Script({
-        f"GET {STATUS} sse": [status, over], f"GET {FRAMES} sse": [stream(frames("::error::x"), breaks=False), over],
+        f"GET {STATUS} sse": [status, not_found],
+        f"GET {FRAMES} sse": [stream(frames("::error::x"), breaks=False), not_found],
         f"GET {COMMAND}": [answer(command())],
         f"GET {APPROVAL}": [answer(approval(agent_title="::error::y")),
                             answer(approval("consumed", decided_by="user:ann"))]}), lines)
@@ -58,12 +59,12 @@ async def test_an_approval_is_named_once_and_so_is_its_decision() -> None:
     assert at.progress.answer == "::error::x"
 
 
-async def test_a_silent_job_says_that_it_goes_on() -> None:
+async def test_a_job_without_output_reports_that_it_continues() -> None:
     lines: list[str] = []
     client, at = job(Script({
-        f"GET {STATUS} sse": [stream(state("running"), state("succeeded"), breaks=False), over],
-        f"GET {FRAMES} sse": [stream(frames(), breaks=False), over], f"GET {COMMAND}": [answer(command())]}), lines,
-        seconds=1_000)
+        f"GET {STATUS} sse": [stream(state("running"), state("succeeded"), breaks=False), not_found],
+        f"GET {FRAMES} sse": [stream(frames(), breaks=False), not_found], f"GET {COMMAND}": [answer(command())]}),
+        lines, seconds=1_000)
     async with client:
         await at.follow(of(command("running")))
     assert "still going on: the agent works" in lines
@@ -72,7 +73,7 @@ async def test_a_silent_job_says_that_it_goes_on() -> None:
 @pytest.mark.parametrize(("states", "used"), [
     (["running"], 1), (["succeeded"], 1), (["failed", "running"], 2), (["canceled", "failed", "queued"], 3),
     (["failed", "failed", "failed"], 3)])
-async def test_the_first_task_that_goes_on_or_succeeded_is_followed(states: list[str], used: int) -> None:
+async def test_the_first_running_or_successful_task_is_followed(states: list[str], used: int) -> None:
     lines: list[str] = []
     script = Script({f"POST {COMMANDS}": [answer(command(), 202)],
                      f"GET {COMMAND}": [answer(command(one)) for one in states]})

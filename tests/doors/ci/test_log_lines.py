@@ -33,7 +33,7 @@ def commands(log: str) -> list[str]:
 
 
 @pytest.mark.parametrize("text", ATTACKS)
-def test_an_agents_text_is_no_command(text: str) -> None:
+def test_an_agents_text_is_not_a_workflow_command(text: str) -> None:
     shown = "\n".join(block(text))
     assert commands(text + "\n") or text.startswith(("\ufeff", "%", "##\u200b")) or "\x1b" in text
     assert commands(shown) == []
@@ -41,13 +41,13 @@ def test_an_agents_text_is_no_command(text: str) -> None:
 
 
 @given(st.one_of(WORDS, st.text(max_size=60)))
-def test_no_text_at_all_is_a_command(text: str) -> None:
+def test_no_text_at_all_is_a_workflow_command(text: str) -> None:
     assert commands("\n".join(block(text))) == []
     assert commands("x " + phrase(text)) == []
 
 
 @given(st.one_of(WORDS, st.text(max_size=60)), st.sampled_from(["github", "plain"]))
-def test_an_annotation_is_one_command_and_nothing_in_it_is_another(text: str, style: str) -> None:
+def test_an_annotation_is_one_command_and_contains_no_other(text: str, style: str) -> None:
     writer = LogWriter("github" if style == "github" else "plain")
     line = writer.annotation("notice", text, text)
     assert "\n" not in line
@@ -70,7 +70,7 @@ def test_a_message_keeps_its_colons_and_escapes_percents() -> None:
     assert LogWriter("plain").annotation("error", "t", "100%: x, y") == "error: t: 100%: x, y"
 
 
-def test_parts_fold_on_github_and_have_a_title_elsewhere() -> None:
+def test_sections_fold_on_github_and_have_a_title_elsewhere() -> None:
     assert [*LogWriter("github").opened("a%\n::endgroup::"), *LogWriter("github").closed()] == [
         "::group::a%25 ::endgroup::", "::endgroup::"]
     assert [*LogWriter("plain").opened("tool"), *LogWriter("plain").closed()] == ["== tool"]
@@ -84,5 +84,5 @@ def test_a_long_block_is_shortened_in_the_middle_and_a_long_line_is_continued() 
     assert [len(line) for line in block("x" * (MAX_LINE_CHARS + 5))] == [MAX_LINE_CHARS + len(BAR), 5 + len(BAR)]
 
 
-def test_ordinary_text_stays_as_it_is() -> None:
+def test_ordinary_text_stays_unchanged() -> None:
     assert list(block("## [link](x)\n- größer 漢字\n")) == ["| ## [link](x)", "| - größer 漢字"]

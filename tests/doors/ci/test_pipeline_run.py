@@ -23,14 +23,14 @@ def keys(environ: dict[str, str], run_key: str | None = None, body: bytes = b"p"
     return run.keys(body, rerun=rerun)
 
 
-def test_a_second_attempt_looks_at_the_first_ones_task_before_its_own() -> None:
+def test_a_second_attempt_checks_the_first_attempts_task_before_its_own() -> None:
     first, second = keys(GITHUB), keys(GITHUB, GITHUB_RUN_ATTEMPT="2")
     assert (len(first), len(second)) == (1, 2)
     assert second[0] == first[0]
     assert keys(GITHUB, GITHUB_RUN_ATTEMPT="2", rerun=True) == second[1:]
 
 
-def test_a_retried_job_of_gitlab_does_so_too() -> None:
+def test_a_retried_gitlab_job_checks_it_too() -> None:
     first, retried = keys(GITLAB), keys(GITLAB, CI_JOB_ID="101")
     assert first[0] == retried[0]
     assert first[1] != retried[1]
@@ -40,23 +40,23 @@ def test_a_retried_job_of_gitlab_does_so_too() -> None:
     *[(GITHUB, {name: "x9"}) for name in GITHUB if name not in ("GITHUB_ACTIONS", "GITHUB_RUN_ATTEMPT")],
     *[(GITLAB, {name: "x9"}) for name in GITLAB if name not in ("GITLAB_CI", "CI_JOB_ID")],
 ])
-def test_another_repository_run_job_step_or_cell_of_a_matrix_has_a_task_of_its_own(
+def test_another_repository_run_job_step_or_matrix_cell_has_its_own_task(
     environ: dict[str, str], change: dict[str, str]
 ) -> None:
     assert set(keys(environ)).isdisjoint(keys(environ, **change))
 
 
-def test_another_prompt_has_a_task_of_its_own_and_so_has_another_name() -> None:
+def test_another_prompt_or_name_has_its_own_task() -> None:
     same: list[Any] = [keys(GITHUB), keys(GITHUB, body=b"q"), keys(GITHUB, "name"), keys({}, "name"), keys({}, "other")]
     assert len({one[0] for one in same}) == len(same)
     assert keys({}, "name") == keys({}, "name")
 
 
-def test_parts_do_not_run_together() -> None:
+def test_key_parts_are_separated() -> None:
     assert keys(GITHUB, GITHUB_JOB="a", GITHUB_ACTION="bc") != keys(GITHUB, GITHUB_JOB="ab", GITHUB_ACTION="c")
 
 
-def test_a_shell_without_a_name_is_no_run() -> None:
+def test_a_shell_without_ci_variables_is_not_a_run() -> None:
     assert run_of({}, None) is None
     assert run_of({"GITHUB_RUN_ID": "7", "CI_PIPELINE_ID": "9"}, None) is None
     assert (style_of({}), style_of(GITLAB), style_of(GITHUB)) == ("plain", "plain", "github")
@@ -68,5 +68,5 @@ def test_attempts_are_bounded(attempt: str, count: int) -> None:
     assert len(keys(GITHUB, GITHUB_RUN_ATTEMPT=attempt)) == count
 
 
-def test_a_key_is_of_the_gateways_form() -> None:
+def test_a_key_has_the_gateways_form() -> None:
     assert all(len(key) == 67 and key.startswith("ci-") for key in keys(GITHUB))

@@ -62,13 +62,13 @@ def facts(text: str, state: str = "failed", **more: Any) -> JobFacts:
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_what_others_wrote_makes_no_link_image_heading_or_html(text: str) -> None:
+def test_foreign_text_makes_no_link_image_heading_or_html(text: str) -> None:
     check(text)
 
 
 @settings(max_examples=60, deadline=None)
 @given(TEXTS)
-def test_no_text_at_all_does(text: str) -> None:
+def test_no_text_at_all_makes_markup(text: str) -> None:
     check(text)
 
 
@@ -89,7 +89,7 @@ def check(text: str) -> None:
 
 
 @given(TEXTS)
-def test_a_span_and_a_fence_hold_their_text(text: str) -> None:
+def test_a_span_and_a_fence_contain_their_text(text: str) -> None:
     line = [token.type for token in tokens(f"- {span(text)}") if token.type not in ("inline", "text")]
     assert line == ["bullet_list_open", "list_item_open", "paragraph_open", "code_inline", "paragraph_close",
                     "list_item_close", "bullet_list_close"]
@@ -98,7 +98,7 @@ def test_a_span_and_a_fence_hold_their_text(text: str) -> None:
     assert blocks == [*paragraph, "fence", *paragraph]
 
 
-def test_it_names_who_decided_when_by_which_rule_and_over_which_digest() -> None:
+def test_the_summary_names_decider_time_rule_and_digest() -> None:
     asked = read(approval("consumed", decided_by="user:ann", decided_at="2026-11-23T10:00:00.000Z"), Approval)
     text = summary(JobFacts(read(command(), Command), [asked], LINK, "do it", "build-1"))
     assert "- **granted (used)**: `" in text
@@ -106,7 +106,7 @@ def test_it_names_who_decided_when_by_which_rule_and_over_which_digest() -> None
     assert f"rule `ask`, digest `{asked.digest}`" in text
 
 
-def test_it_names_tokens_and_cost_and_what_landed() -> None:
+def test_the_summary_names_tokens_cost_and_landed_changes() -> None:
     session = read({"session_id": "s", "session_key": "k", "tenant_id": "t", "agent_id": "claude",
                                "state": "idle", "created_at": "", "updated_at": "", "input_tokens": 100,
                                "output_tokens": 20, "total_tokens": 120, "cost_usd": 0.0123}, Session)
@@ -118,12 +118,12 @@ def test_it_names_tokens_and_cost_and_what_landed() -> None:
     assert "- landed: `modified` `a.py`" in text
 
 
-def test_without_a_proof_it_says_why_and_an_overdue_approval_is_named() -> None:
+def test_without_a_proof_the_reason_is_shown_and_an_overdue_approval_named() -> None:
     text = summary(JobFacts(read(command("canceled"), Command), [], LINK, "do it", "h",
                             not_proven="the key may not", overdue="apr_9"))
     assert "Not proven: `the key may not`" in text
     assert "`apr_9` was not decided within the pipeline's limit." in text
 
 
-def test_it_stays_below_what_github_shows() -> None:
+def test_the_summary_is_smaller_than_githubs_limit() -> None:
     assert len(summary(facts("ж" * 300_000)).encode()) <= MAX_SUMMARY_BYTES

@@ -28,7 +28,7 @@ async def test_a_refusal_and_its_remedy_are_two_sentences(detail: str) -> None:
     assert str(raised.value) == "NotFound: there is no command c1. List them."
 
 
-async def test_an_argument_that_does_not_fit_is_named_with_what_fits() -> None:
+async def test_an_invalid_argument_is_named_with_the_valid_form() -> None:
     from mcp.server.mcpserver.exceptions import ToolError
 
     from interlock.doors.mcp.server import make_server

@@ -22,11 +22,11 @@ def test_the_answer_comes_first_and_each_tool_is_named() -> None:
 
 
 @pytest.mark.parametrize("length", [0, 1, TEXT_MAX_CHARS])
-def test_a_text_within_the_bound_is_whole(length: int) -> None:
+def test_a_text_within_the_limit_is_complete(length: int) -> None:
     assert shortened("x" * length) == "x" * length
 
 
-def test_a_longer_text_is_cut_in_the_middle_and_says_so() -> None:
+def test_a_longer_text_is_truncated_in_the_middle_with_a_remark() -> None:
     cut = shortened("a" * TEXT_MAX_CHARS + "z" * TEXT_MAX_CHARS)
     assert cut.startswith("a" * 100)
     assert cut.endswith("z" * 100)
@@ -35,5 +35,5 @@ def test_a_longer_text_is_cut_in_the_middle_and_says_so() -> None:
 
 
 @pytest.mark.parametrize(("asked", "given"), [(-1, 1), (0, 1), (7, 7), (10_000, PAGE_MAX)])
-def test_a_page_has_a_bound(asked: int, given: int) -> None:
+def test_a_page_is_bounded(asked: int, given: int) -> None:
     assert bounded(asked) == given

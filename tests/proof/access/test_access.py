@@ -12,7 +12,7 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.req("K-1", "F-1")
-async def test_a_role_may_do_what_the_table_declares_in_its_own_tenant_and_sees_nothing_of_another() -> None:
+async def test_a_role_has_its_declared_rights_in_its_own_tenant_and_sees_no_other() -> None:
     trial = tenant_isolation.Trial()
     await trial.run()
     assert trial.leaks == []
@@ -23,7 +23,7 @@ async def test_a_role_may_do_what_the_table_declares_in_its_own_tenant_and_sees_
 
 
 @pytest.mark.req("F-1", "K-3")
-async def test_hostile_input_is_refused_fast_beside_slow_senders_and_memory_stays_flat() -> None:
+async def test_hostile_input_is_refused_fast_beside_slow_senders_in_constant_memory() -> None:
     trial = hostile_requests.Trial()
     await trial.run(1)
     assert trial.wrong == []

@@ -28,12 +28,12 @@ from proof.agents.permission_matrix import Drive, Result, driving
     (Seen(stuck=True, happened=True), "X", True),
 ])
 @pytest.mark.req("H-14")
-def test_what_ran_must_have_been_allowed_or_reported(seen: Seen, shown: str, silent: bool) -> None:
+def test_a_run_must_have_been_granted_or_reported(seen: Seen, shown: str, silent: bool) -> None:
     assert (letter(seen), seen.silent) == (shown, silent)
 
 
 @pytest.mark.req("H-14")
-def test_every_tool_is_tried_with_every_answer_and_leaves_a_mark_of_its_own() -> None:
+def test_every_tool_is_tested_with_every_answer_and_leaves_its_own_mark() -> None:
     found = cells("clean", TOOLS, ANSWERS)
 
     assert {(one.tool, one.answer) for one in found} == {(tool, answer) for tool in TOOLS for answer in ANSWERS}
@@ -45,7 +45,7 @@ def test_every_tool_is_tried_with_every_answer_and_leaves_a_mark_of_its_own() ->
 
 @pytest.mark.req("H-14")
 @pytest.mark.parametrize(("agent", "first"), [("qwen", ["read_file"]), ("goose", [])])
-def test_an_agent_that_edits_only_what_it_has_read_reads_it_first(agent: str, first: list[str]) -> None:
+def test_an_agent_that_edits_only_read_files_reads_the_file_first(agent: str, first: list[str]) -> None:
     words = [text for text, _ in Cell("clean", "edit", "yes").prompts(agent, "http://model", REPOSITORY)]
 
     assert [text.split("[[call:")[1].split()[0] for text in words[:-1]] == first
@@ -53,7 +53,7 @@ def test_an_agent_that_edits_only_what_it_has_read_reads_it_first(agent: str, fi
 
 
 @pytest.mark.req("H-14")
-def test_a_program_that_ran_by_itself_is_silent_unless_it_was_reported() -> None:
+def test_a_program_that_ran_by_itself_is_unreported_unless_a_report_exists() -> None:
     one = Cell("hostile", "shell", "no")
 
     assert Result("hostile hooks", {one: Seen(asked=True)}, ("hooks",)).silent == [
@@ -63,7 +63,7 @@ def test_a_program_that_ran_by_itself_is_silent_unless_it_was_reported() -> None
 
 
 @pytest.mark.req("H-14")
-def test_a_tool_that_did_not_run_after_a_yes_is_named() -> None:
+def test_a_tool_that_did_not_run_after_a_grant_is_named() -> None:
     ran, asked, nothing = Seen(asked=True, granted=True, happened=True), Seen(asked=True, granted=True), Seen()
 
     assert not_exercised({Cell("clean", "shell", "yes"): ran, Cell("clean", "edit", "yes"): asked,
@@ -72,7 +72,7 @@ def test_a_tool_that_did_not_run_after_a_yes_is_named() -> None:
 
 
 @pytest.mark.req("H-14")
-def test_each_agent_is_configured_as_it_is_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_agent_is_configured_as_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert set(OPEN_MODES) == set(AGENTS)
     for name in AGENTS:
         program = tmp_path / "bin" / known(name).program
@@ -91,7 +91,7 @@ def test_each_agent_is_configured_as_it_is_printed(tmp_path: Path, monkeypatch: 
 
 
 @pytest.mark.req("H-14")
-def test_an_agent_that_is_absent_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_absent_agent_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv(LAB_VARIABLE, raising=False)
 
@@ -100,7 +100,7 @@ def test_an_agent_that_is_absent_says_so(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.req("H-14")
-def test_an_agent_that_there_is_none_of_is_one_sentence() -> None:
+def test_an_unknown_agent_gives_one_sentence() -> None:
     done = subprocess.run([sys.executable, "-m", "proof", "door", "--agents", "goose,nothing"], cwd=REPOSITORY,
                           capture_output=True, text=True, check=False)
 
@@ -116,12 +116,12 @@ def attempted(drive: Drive, *tried: Cell) -> str:
 @pytest.mark.parametrize(("name", "of_server"), [
     needs("goose", "goose", "rh"), needs("claude", "claude", "rh"), needs("gemini", "gemini", "--"),
 ])  # fmt: skip
-def test_a_real_agent_runs_what_was_allowed_and_nothing_else(name: str, of_server: str) -> None:
+def test_a_real_agent_runs_only_granted_tools(name: str, of_server: str) -> None:
     with driving(name, ()) as (drive, _):
         shown = attempted(drive, Cell("clean", "shell", "yes"), Cell("clean", "shell", "no"),
                           Cell("clean", "shell", "no answer"), Cell("clean", "shell", "rule", by_rule=True),
                           Cell("clean", "shell", "rule"), Cell("clean", "MCP tool", "yes"),
                           Cell("clean", "MCP tool", "no"))
 
-    # Gemini CLI does not offer its model the tools of a server in a workspace that it was not told to trust.
+    # Gemini CLI does not offer its model the tools of a server in an untrusted workspace.
     assert shown == f"rhhrh{of_server}"

@@ -16,7 +16,7 @@ FINDS = {"rows": ("api_key", "remembered_rule"), "seals": ("control", "session")
 
 
 @pytest.mark.req("H-5")
-async def test_no_edit_by_sql_changes_what_runs_unnoticed(tmp_path: Path) -> None:
+async def test_no_edit_by_sql_changes_a_run_undetected(tmp_path: Path) -> None:
     found, wrong = await trials(SqliteStore(tmp_path), seed=7, rounds=20)
 
     print(table(found))
@@ -26,14 +26,14 @@ async def test_no_edit_by_sql_changes_what_runs_unnoticed(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("part", PARTS)
-async def test_the_proof_notices_a_comparison_that_is_out_of_action(part: str, tmp_path: Path) -> None:
+async def test_the_proof_detects_a_disabled_comparison(part: str, tmp_path: Path) -> None:
     _, wrong = await trials(SqliteStore(tmp_path), seed=1, rounds=16, broken=part, tables=FINDS[part])
 
     assert wrong, "it prints FAILED and ends with 1"
 
 
 @pytest.mark.req("H-5")
-async def test_no_edit_by_sql_on_postgresql_changes_what_runs_unnoticed(postgres_server: str) -> None:
+async def test_no_edit_by_sql_on_postgresql_changes_a_run_undetected(postgres_server: str) -> None:
     store = PostgresStore(postgres_server, f"tampered_{os.getpid()}")
     found, wrong = await trials(store, seed=7, rounds=9)
 
@@ -42,7 +42,7 @@ async def test_no_edit_by_sql_on_postgresql_changes_what_runs_unnoticed(postgres
     assert any(one.reported for one in found.values())
 
 
-async def test_the_proof_on_postgresql_notices_rows_that_are_not_compared(postgres_server: str) -> None:
+async def test_the_proof_on_postgresql_detects_rows_that_are_not_compared(postgres_server: str) -> None:
     store = PostgresStore(postgres_server, f"broken_{os.getpid()}")
     _, wrong = await trials(store, seed=1, rounds=8, broken="rows", tables=FINDS["rows"])
 

@@ -23,7 +23,7 @@ TRIED = [
 
 @pytest.mark.req("H-15", "H-20")
 @pytest.mark.skipif(HOST.why_none is not None, reason=str(HOST.why_none))
-def test_ways_out_that_lead_out_without_walls_lead_nowhere_behind_them() -> None:
+def test_escapes_that_work_without_walls_fail_behind_them() -> None:
     seen = escape(TRIED)
 
     assert seen.broken == []
@@ -32,7 +32,7 @@ def test_ways_out_that_lead_out_without_walls_lead_nowhere_behind_them() -> None
 
 
 @pytest.mark.req("H-20")
-def test_what_a_wall_does_not_promise_is_a_row_of_the_page_and_so_is_all_that_is_tried() -> None:
+def test_every_limit_of_a_wall_and_every_attempt_is_a_row_of_the_page() -> None:
     page = (REPOSITORY / "docs/explanation/walls.md").read_text("utf-8").splitlines()
     rows = {line.split(" | ")[0].removeprefix("| "): line for line in page if line.startswith("| ")}
 
@@ -46,7 +46,7 @@ def test_what_a_wall_does_not_promise_is_a_row_of_the_page_and_so_is_all_that_is
 
 @pytest.mark.req("H-16")
 @pytest.mark.skipif(HOST.programs is not None, reason=str(HOST.programs))
-def test_a_plain_user_and_root_start_what_is_allowed_and_nothing_else() -> None:
+def test_a_plain_user_and_root_start_only_granted_programs() -> None:
     name = "Mount it over the allowed program, in a namespace of its own"
     seen = programs([name])
 

@@ -11,7 +11,7 @@ from proof.cluster import cascade
 pytestmark = pytest.mark.req("C-4")
 
 
-def test_a_run_that_was_broken_off_goes_on_with_what_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_run_continues_with_the_remaining_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[float] = []
     lost = {5.0: 1}
 

@@ -20,7 +20,7 @@ ENDED_S = 15.0
 """A thread that waits for an answer of gateways that are gone asks for a minute."""
 
 
-def test_sigterm_while_commands_wait_for_an_answer() -> None:
+def test_sigterm_ends_the_cascade_while_commands_wait() -> None:
     with tempfile.TemporaryDirectory(prefix="ilk-") as name:
         place = Path(name)
         place.chmod(0o755)  # PostgreSQL is another user.

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.long
 
 
 @pytest.mark.req("C-4", "D-1", "D-7", "U-2", "X-3")
-def test_nothing_acknowledged_is_lost_or_doubled_by_the_promotion_of_a_standby() -> None:
+def test_the_promotion_of_a_standby_loses_and_doubles_nothing_acknowledged() -> None:
     seed = random.SystemRandom().randrange(2**32)
     print(f"repeat with: python -m proof failover --rounds 1 --seed {seed}")
     with tempfile.TemporaryDirectory(prefix="il-") as name:  # Short: a socket's path has 107 bytes at the most.

@@ -9,5 +9,5 @@ from proof.cluster import tenant_migration
 pytestmark = [pytest.mark.long, pytest.mark.req("K-1", "C-4", "U-2")]
 
 
-def test_nothing_is_lost_or_run_twice_while_a_tenant_moves_there_and_back(capfd: pytest.CaptureFixture[str]) -> None:
+def test_nothing_is_lost_or_run_twice_while_a_tenant_moves_back_and_forth(capfd: pytest.CaptureFixture[str]) -> None:
     assert tenant_migration.run(1, 2), capfd.readouterr().out

@@ -43,7 +43,7 @@ def test_a_peer_imports_nothing_of_interlock(module: str) -> None:
 
 
 @pytest.mark.parametrize("name", BREAKS)
-def test_each_break_names_plays_that_there_are(name: str) -> None:
+def test_each_break_names_existing_plays(name: str) -> None:
     names = [play.name for play in independent_peers.all_plays()]
     assert len(names) == len(set(names))
     assert BREAKS[name].noticed_by
@@ -53,7 +53,7 @@ def test_each_break_names_plays_that_there_are(name: str) -> None:
 @pytest.mark.req("D-2", "D-4", "W-1", "E-1", "T-1", "T-2", "T-5", "T-6", "A-1", "A-2", "A-4", "A-5", "A-6", "C-0",
                  "M-1", "S-1", "S-5")
 @pytest.mark.anyio
-async def test_the_table_holds_and_each_break_of_it_is_noticed(tmp_path: Path) -> None:
+async def test_the_table_holds_and_each_break_of_it_is_detected(tmp_path: Path) -> None:
     plays = {play.name: play for play in independent_peers.all_plays() if not play.slow}
     async with stage(tmp_path) as found:
         lines, *broken = await asyncio.gather(perform(found, list(plays.values())), *(

@@ -13,7 +13,7 @@ FEW = 3 * EVERY
 
 
 @pytest.mark.req("P-2", "H-4")
-def test_no_yes_is_possible_on_what_was_not_shown() -> None:
+def test_no_grant_is_possible_without_the_full_display() -> None:
     requests = subjects()
     assert len(requests) >= 200
     assert not any(attack(requests[::EVERY]).values())
@@ -21,11 +21,11 @@ def test_no_yes_is_possible_on_what_was_not_shown() -> None:
 
 @pytest.mark.req("H-4", "Y-2")
 @pytest.mark.parametrize("width", [40, 200])
-def test_in_a_real_terminal_a_yes_counts_only_once_all_was_shown(width: int) -> None:
+def test_in_a_real_terminal_a_grant_counts_only_after_the_full_display(width: int) -> None:
     assert typed([*subjects()[::60], long_one()], width) == []
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_the_proof_notices_a_part_that_is_out_of_action(part: str) -> None:
+def test_the_proof_detects_a_disabled_part(part: str) -> None:
     with out_of_action(part):
         assert any(attack(subjects()[::FEW]).values())

@@ -12,17 +12,17 @@ from proof.policy.hostile_commands import ORDINARY, hostile_commands, hostile_in
 from proof.policy.rule_attacks import PARTS, attack, every_rule, of_docs, of_presets, out_of_action
 
 EVERY = 12
-"""One hostile command in so many is tried here."""
+"""One of this many hostile commands is tested here."""
 
 
-def test_the_proof_is_as_large_as_it_says() -> None:
+def test_the_proof_has_its_documented_size() -> None:
     assert len(hostile_commands()) >= 400
     assert len(hostile_inputs()) >= 150
     assert len(ORDINARY) >= 100
 
 
 @pytest.mark.req("P-1", "A-9", "H-7", "Y-4")
-def test_nothing_hostile_passes_a_rule_and_the_ordinary_passes_the_presets() -> None:
+def test_no_hostile_call_passes_a_rule_and_ordinary_calls_pass_the_presets() -> None:
     found = attack(hostile_commands()[::EVERY], *every_rule())
 
     print(found.table())
@@ -31,7 +31,7 @@ def test_nothing_hostile_passes_a_rule_and_the_ordinary_passes_the_presets() -> 
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_the_proof_notices_a_part_that_is_out_of_action(part: str) -> None:
+def test_the_proof_detects_a_disabled_part(part: str) -> None:
     with out_of_action(part):
         found = attack(hostile_commands()[::EVERY], list(of_presets())[:2])
     assert found.passed_hostile
@@ -65,7 +65,7 @@ REMOVES = "rm x"
     (HERE, f'Write `words = ["{REMOVES}"]` and go on.\n'),
     (HERE, f'| refused | write |\n|---|---|\n| `command = "ls.*"` | `words = "{REMOVES}"` |\n'),
 ], ids=["toml", "another fence", "indented", "quoted", "words", "narrow", "json", "typed", "sentence", "table"])
-def test_a_bad_rule_on_a_page_is_noticed(tmp_path: Path, page: str, more: str) -> None:
+def test_an_invalid_rule_on_a_page_is_detected(tmp_path: Path, page: str, more: str) -> None:
     found = attack([REMOVES, *hostile_commands()[::EVERY]], *of_docs(planted(tmp_path, page, more)))
     assert [one for one in found.passed_hostile if one.startswith(f"docs {page} ")]
     assert not found.passed, "it prints FAILED and ends with 1"
@@ -78,7 +78,7 @@ def test_a_bad_rule_on_a_page_is_noticed(tmp_path: Path, page: str, more: str) -
     ('```python\nremember({"effect": "allow"})\n```\n', "not TOML"),
     ('Type `interlock approve X --always rule --command "(a"`.\n', "command"),
 ], ids=["refused", "broken", "of the past", "another language", "typed"])
-def test_a_rule_that_cannot_be_tested_is_reported(tmp_path: Path, more: str, why: str) -> None:
+def test_an_untestable_rule_is_reported(tmp_path: Path, more: str, why: str) -> None:
     tested, [sentence] = of_docs(planted(tmp_path, HERE, more))
     assert sentence.startswith(HERE)
     assert why in sentence
@@ -87,14 +87,14 @@ def test_a_rule_that_cannot_be_tested_is_reported(tmp_path: Path, more: str, why
 
 @pytest.mark.parametrize("planted", [
     "`rm **` is refused.", '| refused | write |\n|---|---|\n| `words = "rm x"` | `words = "ls"` |'])
-def test_a_rule_that_a_page_calls_refused_and_is_not_is_noticed(tmp_path: Path, planted: str) -> None:
+def test_an_accepted_rule_that_a_page_calls_refused_is_detected(tmp_path: Path, planted: str) -> None:
     (tmp_path / HERE).write_text(planted, "utf-8")
     found = read_pages(tmp_path)
     assert len(found.unread) == 1
     assert "calls it refused, and it is a rule" in found.unread[0]
 
 
-def test_no_word_effect_of_a_config_is_passed_over() -> None:
+def test_no_effect_of_a_config_is_skipped() -> None:
     lines = [line for page in pages() for line in page.read_text("utf-8").splitlines()
              if line.strip().startswith("effect = ")]
     shown = [one for one in read_pages().rules if not one.origin.endswith('"') and not one.inline]

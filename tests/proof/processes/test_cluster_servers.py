@@ -1,4 +1,4 @@
-"""`--rtt` of the proofs that run on a cluster: the gateways of a stack are as far from their servers as it says."""
+"""`--rtt` of the proofs that run on a cluster: it sets the delay between the gateways of a stack and their servers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 RTT_S = 0.05
 
 
-async def test_a_stack_reaches_postgresql_and_nats_over_links_that_delay() -> None:
+async def test_a_stack_reaches_postgresql_and_nats_over_delayed_links() -> None:
     place, port = cluster_servers.slow(RTT_S * 1000)
     store = cluster_servers.postgres().url.replace(f"host={cluster_servers.sockets()}", f"host={place}")
     connection = await asyncpg.connect(store)
@@ -28,7 +28,7 @@ async def test_a_stack_reaches_postgresql_and_nats_over_links_that_delay() -> No
     await connection.close()
 
 
-def test_the_config_of_a_stack_names_the_links(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_config_of_a_stack_names_the_delayed_links(monkeypatch: pytest.MonkeyPatch) -> None:
     straight = tomllib.loads(cluster_servers.section())["cluster"]
     monkeypatch.setattr(cluster_servers, "_rtt_ms", RTT_S * 1000)
     place, port = cluster_servers.slow(RTT_S * 1000)

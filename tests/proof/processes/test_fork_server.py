@@ -37,7 +37,7 @@ def environment(place: Path) -> dict[str, str]:
     (["config", "show", "--json"], None), (["audit", "verify", "log"], None), (["conformance", "--json"], None),
     (["acp"], "not json\n" * 20_000),
 ], ids=lambda value: " ".join(map(str, value)) if isinstance(value, list) else "")
-def test_a_verb_is_what_a_new_interpreter_makes_of_it(
+def test_a_verb_behaves_as_in_a_new_interpreter(
     fork_server: ForkServer, place: Path, words: list[str], stdin: str | None
 ) -> None:
     forked = fork_server.run(words, place, stdin=stdin, environment=environment(place))
@@ -48,7 +48,7 @@ def test_a_verb_is_what_a_new_interpreter_makes_of_it(
     assert forked.stdout or forked.stderr
 
 
-def test_a_verb_changes_nothing_for_the_next_one(fork_server: ForkServer, place: Path) -> None:
+def test_a_verb_has_no_effect_on_the_next(fork_server: ForkServer, place: Path) -> None:
     (place / "other").mkdir()
     first = fork_server.run(["config", "path"], place / "other", environment=environment(place))
     second = fork_server.run(["config", "path"], place,
@@ -57,7 +57,7 @@ def test_a_verb_changes_nothing_for_the_next_one(fork_server: ForkServer, place:
     assert second.stdout.strip() == str(place / "elsewhere/interlock.toml")
 
 
-def test_verbs_of_several_threads_get_each_its_own_answer(fork_server: ForkServer, place: Path) -> None:
+def test_verbs_of_several_threads_each_get_their_own_output(fork_server: ForkServer, place: Path) -> None:
     def ask(name: str) -> str:
         return fork_server.run(["config", "path"], place,
                                environment={**environment(place), "INTERLOCK_STATE": name}).stdout
@@ -68,7 +68,7 @@ def test_verbs_of_several_threads_get_each_its_own_answer(fork_server: ForkServe
     assert found == [f"{place / name}/interlock.toml\n" for name in names]
 
 
-def test_one_that_is_killed_and_one_that_does_not_end_are_reported(fork_server: ForkServer, place: Path) -> None:
+def test_a_killed_verb_and_one_that_does_not_end_are_reported(fork_server: ForkServer, place: Path) -> None:
     words = ["gateway", "--port", "0"]
     with ThreadPoolExecutor(1) as threads:
         running = threads.submit(fork_server.run, words, place, environment=environment(place))
@@ -81,7 +81,7 @@ def test_one_that_is_killed_and_one_that_does_not_end_are_reported(fork_server: 
         fork_server.run(words, place, environment=environment(place), timeout=0)
 
 
-def test_a_verb_at_work_is_read_as_it_speaks_and_ends_with_its_own_status_or_its_block(
+def test_a_running_verb_is_read_as_it_prints_and_ends_with_its_status_or_its_block(
     fork_server: ForkServer, tmp_path: Path
 ) -> None:
     words = ["gateway", "--state", str(tmp_path / "state"), "--port", "0"]
@@ -97,7 +97,7 @@ def test_a_verb_at_work_is_read_as_it_speaks_and_ends_with_its_own_status_or_its
     assert left.poll() == 0
 
 
-def test_what_was_forked_goes_on_when_nothing_more_is(tmp_path: Path) -> None:
+def test_a_forked_verb_continues_after_the_server_ends(tmp_path: Path) -> None:
     forking = ForkServer()
     stack = Stack(tmp_path, "", forking, on_file=True)
     try:
@@ -111,7 +111,7 @@ def test_what_was_forked_goes_on_when_nothing_more_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.anyio
-async def test_one_that_is_supervised_ends_with_its_status_or_with_its_starter(
+async def test_a_supervised_verb_ends_with_its_status_or_with_its_starter(
     fork_server: ForkServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def started(name: str) -> bool:

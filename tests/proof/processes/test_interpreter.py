@@ -11,7 +11,7 @@ import pytest
 from proof.processes import interpreter
 
 
-def test_where_no_bytecode_is_written_parts_share_a_directory_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_written_bytecode_components_share_a_bytecode_directory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(interpreter.WRITES_NONE, "1")
     environment = interpreter.environment()
     assert interpreter.WRITES_NONE not in environment
@@ -20,7 +20,7 @@ def test_where_no_bytecode_is_written_parts_share_a_directory_of_it(monkeypatch:
     assert interpreter.environment() == environment
 
 
-def test_else_they_have_the_environment_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_otherwise_components_get_the_unchanged_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(interpreter.WRITES_NONE, raising=False)
     monkeypatch.setenv("A_VARIABLE", "kept")
     environment = interpreter.environment()

@@ -15,7 +15,7 @@ FRAMES = 300
 @pytest.mark.on_cluster
 @pytest.mark.req("E-1", "E-3", "W-1", "W-2", "D-6")
 @pytest.mark.parametrize("towards", ["gateway", "runner"])
-def test_mutated_frames_cost_neither_link_nor_session(tmp_path: Path, towards: str) -> None:
+def test_mutated_frames_end_neither_the_link_nor_the_session(tmp_path: Path, towards: str) -> None:
     seed = random.SystemRandom().randrange(2**32)
     print(f"repeat with: python -m proof fuzz --rounds {FRAMES // 100} --seed {seed}")
     seen = fuzz(tmp_path, seed, FRAMES, towards)

@@ -16,7 +16,7 @@ FULL_DISKS = 1
 
 
 @pytest.mark.req("D-1", "C-4", "U-1", "X-3", "N-3")
-def test_a_full_disk_refuses_and_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
+def test_a_full_disk_refuses_and_loses_nothing_acknowledged(tmp_path: Path) -> None:
     seed = random.SystemRandom().randrange(2**32)
     print(f"repeat with: python -m proof R14 --rounds {FULL_DISKS} --seed {seed}")
     seen = refuse(tmp_path, seed, FULL_DISKS, Pace(writers=4, sessions=2, rest_s=0.3))

@@ -29,7 +29,7 @@ FORKERS = 5
 
 @pytest.mark.on_cluster
 @pytest.mark.req("D-6", "D-7", "C-4", "D-1", "S-3", "A-4", "U-2")
-def test_nothing_is_lost_by_kill_9_of_either_side(tmp_path: Path) -> None:
+def test_kill_9_of_either_side_loses_nothing(tmp_path: Path) -> None:
     seed = random.SystemRandom().randrange(2**32)
     print(f"repeat with: python -m proof kill --rounds {KILLS} --seed {seed}")
     stack = Stack(tmp_path)
@@ -47,7 +47,7 @@ def test_nothing_is_lost_by_kill_9_of_either_side(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("D-1", "D-6", "D-7", "C-4", "U-2", "X-3", "S-3")
-def test_nothing_acknowledged_is_lost_or_doubled_by_kills_under_writers_voters_and_viewers(tmp_path: Path) -> None:
+def test_kills_under_writers_voters_and_viewers_lose_and_double_nothing_acknowledged(tmp_path: Path) -> None:
     seed = random.SystemRandom().randrange(2**32)
     print(f"repeat with: python -m proof R2 --rounds {MANY_KILLS} --seed {seed}")
     seen = kill_many(tmp_path, seed, MANY_KILLS)
@@ -61,7 +61,7 @@ def test_nothing_acknowledged_is_lost_or_doubled_by_kills_under_writers_voters_a
 
 
 @pytest.mark.req("D-1", "D-6", "D-7", "C-4", "U-2", "X-3", "X-4", "E-5")
-def test_nothing_acknowledged_is_lost_when_power_is_cut_and_what_was_not_synced_is_gone(tmp_path: Path) -> None:
+def test_a_power_cut_loses_only_unsynced_data_and_nothing_acknowledged(tmp_path: Path) -> None:
     seed = random.SystemRandom().randrange(2**32)
     print(f"repeat with: python -m proof R3 --rounds {POWER_CUTS} --seed {seed}")
     seen = cut_power(tmp_path, seed, POWER_CUTS, Pace(writers=4, sessions=2, rest_s=0.3))
@@ -73,7 +73,7 @@ def test_nothing_acknowledged_is_lost_when_power_is_cut_and_what_was_not_synced_
 
 
 @pytest.mark.req("D-1", "D-7", "C-4", "U-2", "A-4", "A-5", "X-3")
-def test_the_invariants_hold_wherever_a_process_dies_beside_a_commit_an_acknowledgement_or_a_release(
+def test_the_invariants_hold_at_every_death_beside_a_commit_acknowledgement_or_release(
     tmp_path: Path,
 ) -> None:
     seed = random.SystemRandom().randrange(2**32)
@@ -87,7 +87,7 @@ def test_the_invariants_hold_wherever_a_process_dies_beside_a_commit_an_acknowle
 
 @pytest.mark.on_cluster
 @pytest.mark.req("A-4")
-def test_nothing_is_left_of_agents_that_fork_away_when_their_runner_is_killed(tmp_path: Path) -> None:
+def test_no_process_remains_of_forking_agents_when_their_runner_is_killed(tmp_path: Path) -> None:
     seed = random.SystemRandom().randrange(2**32)
     print(f"repeat with: python -m proof R15 --rounds {FORKERS} --seed {seed}")
     seen = orphans(tmp_path, seed, FORKERS)
@@ -98,7 +98,7 @@ def test_nothing_is_left_of_agents_that_fork_away_when_their_runner_is_killed(tm
 
 @pytest.mark.on_cluster
 @pytest.mark.req("O-3", "O-6")
-def test_each_prompt_of_an_editor_ends_once_and_whole_through_kills_of_the_gateway(tmp_path: Path) -> None:
+def test_each_prompt_of_an_editor_ends_once_and_completely_through_gateway_kills(tmp_path: Path) -> None:
     seed = random.SystemRandom().randrange(2**32)
     print(f"repeat with: python -m proof acp --rounds {EDITOR_KILLS} --seed {seed}")
     found = kill_in_turns(tmp_path, seed, EDITOR_KILLS)

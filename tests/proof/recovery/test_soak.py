@@ -16,7 +16,7 @@ STREAMS = 20
 
 @pytest.mark.on_cluster
 @pytest.mark.req("S-1", "S-3", "G-3")
-def test_streams_that_were_open_at_a_sigterm_go_on_where_they_were(tmp_path: Path) -> None:
+def test_streams_that_were_open_at_a_sigterm_continue_at_their_position(tmp_path: Path) -> None:
     seen = stop_and_resume(tmp_path, STREAMS, sessions=2)
 
     assert seen.wrong == []
@@ -24,7 +24,7 @@ def test_streams_that_were_open_at_a_sigterm_go_on_where_they_were(tmp_path: Pat
     assert seen.gone_s < GONE_S
 
 
-def test_growth_is_found_and_what_only_comes_and_goes_is_not() -> None:
+def test_growth_is_found_and_fluctuation_is_not() -> None:
     steady = [Look(at_s, 100_000_000 + at_s % 7 * 1_000_000, 40 + at_s % 5) for at_s in range(600)]
     assert wrong("gateway", held(steady)) == []
     growing = [Look(at_s, rss + at_s * 25_000, descriptors + at_s // 10) for at_s, rss, descriptors in steady]

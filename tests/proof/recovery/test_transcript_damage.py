@@ -1,4 +1,4 @@
-"""A small run of the proof that damage at any byte hangs nothing, destroys nothing and is said (T1)."""
+"""A small run of the proof that damage at any byte hangs nothing, destroys nothing and is reported (T1)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from proof.recovery import transcript_damage
 
 
 @pytest.mark.req("X-4")
-def test_damage_at_some_bytes_is_said_and_mended() -> None:
+def test_damaged_bytes_are_reported_and_repaired() -> None:
     found = transcript_damage.damage(1, 12)
     assert (found["files"], found["unsound"], found["lost"], found["slow"], found["silent"]) == (72, 0, 0, 0, 0)
     assert found["said"] > 50

@@ -24,11 +24,11 @@ def noticed(seed: int = 3, **changes: Any) -> set[str]:
     return {sentence[0] for sentence in broken}
 
 
-def test_a_whole_engine_breaks_none() -> None:
+def test_an_intact_engine_breaks_no_rule() -> None:
     assert noticed() == set()
 
 
-def test_a_prompt_that_is_sent_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_prompt_that_is_sent_twice_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     once = Lane.control
 
     def twice(lane: Lane, kind: str, *given: Any, **named: Any) -> Any:
@@ -40,7 +40,7 @@ def test_a_prompt_that_is_sent_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "1" in noticed()
 
 
-def test_acknowledging_what_is_not_durable(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_acknowledgement_before_the_commit_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     commit, commits = Store.commit, 0
 
     async def forgets(store: Store, batch: WriteBatch) -> Receipt:
@@ -60,7 +60,7 @@ def test_acknowledging_what_is_not_durable(monkeypatch: pytest.MonkeyPatch) -> N
     assert {"1", "6"} <= noticed(failures=0.0)
 
 
-def test_taking_a_no_for_a_yes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_denial_taken_for_a_grant_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     control = Lane.control
 
     def allow(lane: Lane, kind: str, payload: Any, *given: Any, **named: Any) -> Any:
@@ -73,7 +73,7 @@ def test_taking_a_no_for_a_yes(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "2" in noticed()
 
 
-def test_a_transition_without_its_record(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_transition_without_its_record_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     audit = Lane.audit
 
     def forgets(lane: Lane, action: str, *given: Any, **named: Any) -> None:
@@ -84,7 +84,7 @@ def test_a_transition_without_its_record(monkeypatch: pytest.MonkeyPatch) -> Non
     assert noticed() == {"3"}
 
 
-def test_showing_a_session_to_another_tenant(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_session_shown_to_another_tenant_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     session = Store.session
 
     async def anyones(store: Store, session_id: str, tenant_id: str | None = None) -> Any:

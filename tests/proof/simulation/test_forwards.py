@@ -26,14 +26,14 @@ def broken(found: Found, words: str) -> bool:
     return any(words in sentence for sentence in found.broken)
 
 
-def test_whatever_befalls_a_forwarded_command_it_is_done_once_and_answered_in_time() -> None:
+def test_a_forwarded_command_runs_once_and_is_answered_in_time_through_every_failure() -> None:
     found = forwards(SEED, ROUNDS)
     assert found.broken == []
     assert found.befell.keys() == FAULTS.keys()
     assert min(found.answers["202"], found.answers["503"]) >= 20
 
 
-def test_a_forward_without_its_key_is_done_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_forward_without_its_key_runs_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     there, numbers = Forwarding._there, count()
 
     async def another_key(self: Forwarding, instance_id: str, scope: Any, *rest: Any) -> Any:
@@ -45,7 +45,7 @@ def test_a_forward_without_its_key_is_done_twice(monkeypatch: pytest.MonkeyPatch
     assert broken(forwards(SEED, FEW), "was done 2 times")
 
 
-def test_an_answer_before_the_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_before_the_commit_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     under_way = set[asyncio.Task[bytes]]()
 
     async def early(rest: Any, raw: bytes) -> bytes:
@@ -56,12 +56,12 @@ def test_an_answer_before_the_commit(monkeypatch: pytest.MonkeyPatch) -> None:
     assert broken(forwards(SEED, FEW), "before that was in the ledger")
 
 
-def test_an_attempt_whose_fate_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_attempt_with_a_forgotten_outcome_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(forwarder, "NoResponder", Exception)
     assert broken(forwards(SEED, FEW), "was answered that nothing was done")
 
 
-def test_an_attempt_without_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_attempt_without_an_end_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     async def for_ever(_deadline: float, answering: Awaitable[Any]) -> Any:
         return await answering
 

@@ -29,19 +29,19 @@ def whole(seed: int) -> tuple[list[str], Recording]:
 
 
 @pytest.mark.parametrize("seed", [SEED, *TAKEN_OVER, *DEAD_TWICE])
-def test_no_lane_of_a_whole_engine_breaks_a_rule(seed: int) -> None:
+def test_no_lane_of_an_intact_engine_breaks_a_rule(seed: int) -> None:
     broken, recording = whole(seed)
     assert (broken, recording.faulty) == ([], [])
     assert sum(len(log.decisions) for log in recording.recorder.logs) > 250
 
 
-def test_a_run_is_the_same_by_its_seed() -> None:
+def test_a_run_is_reproduced_by_its_seed() -> None:
     first, second = whole(SEED)[1].recorder.logs, recorded(SEED, SIZE)[1].recorder.logs
     assert [write_log(log.lines) for log in first] == [write_log(log.lines) for log in second]
 
 
 @pytest.mark.parametrize("name", sorted(BREAKS))
-def test_an_engine_that_is_broken_on_purpose_shrinks_to_a_few_inputs(
+def test_a_deliberately_broken_engine_shrinks_to_a_few_inputs(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     engine = BREAKS[name]
@@ -59,11 +59,13 @@ def test_an_engine_that_is_broken_on_purpose_shrinks_to_a_few_inputs(
     assert set(BREAKS) == set(LANE_BREAKS)
 
 
-def test_what_is_not_a_log_is_refused_in_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_is_not_a_log_is_refused_with_a_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "other.jsonl"
     path.write_text('{"line": "LaneFault", "sentence": "alone"}\n')
     assert not replay_file(path)
     assert not replay_file(tmp_path / "absent.jsonl")
-    said = capsys.readouterr().out
-    assert "line 1 does not say how the lane began" in said
-    assert "No such file" in said
+    printed = capsys.readouterr().out
+    assert "line 1 does not say how the lane began" in printed
+    assert "No such file" in printed

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.req("C-4", "S-1", "S-3", "M-1", "P-2", "U-1", "K-1")
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_whatever_befalls_a_cluster_its_invariants_hold(seed: int) -> None:
+def test_the_invariants_of_a_cluster_hold_through_every_failure(seed: int) -> None:
     broken, counted = trial(seed, SMALL)
     assert broken == [], f"repeat with: python -m proof simulation --seed {seed}, and the counts of {SMALL}"
     assert counted["acknowledged"] > 10
@@ -22,14 +22,14 @@ def test_whatever_befalls_a_cluster_its_invariants_hold(seed: int) -> None:
     assert counted["given to viewers"] > 100
 
 
-def test_a_run_is_the_same_by_its_seed_failures_and_all() -> None:
+def test_a_run_with_failures_is_reproduced_by_its_seed() -> None:
     few = SMALL._replace(runners=8, sessions=16, viewers=5, steps=20)
     first, again = trial(7, few), trial(7, few)
     assert first == again
     assert sum(first[1][name] for name in FAILURES) > 5
 
 
-def test_a_ledger_that_does_not_check_epochs_is_noticed() -> None:
+def test_a_ledger_that_does_not_check_epochs_is_detected() -> None:
     seed, size = 12, SMALL._replace(failures=4.0)
     assert trial(seed, size)[1]["fenced"] > 0, "with this seed no write is stale, so nothing could be noticed"
     broken, counted = trial(seed, size, checks_epochs=False)
@@ -38,7 +38,7 @@ def test_a_ledger_that_does_not_check_epochs_is_noticed() -> None:
     assert any("stale epoch" not in sentence for sentence in broken), "it is seen by its effects too"
 
 
-def test_the_others_outlive_the_death_of_a_gateway_on_a_slow_network() -> None:
+def test_the_other_gateways_survive_the_death_of_one_on_a_slow_network() -> None:
     """With renewals on the connection that takes lanes, and one lane after another, seed 1 had 26 false deaths."""
     found = cascade(1, SIZE._replace(rtt=10.0))
     assert found.falsely_dead == 0
@@ -49,7 +49,7 @@ def test_the_others_outlive_the_death_of_a_gateway_on_a_slow_network() -> None:
 MANY_REQUESTS = SIZE._replace(rtt=10.0, looks=1_500)
 
 
-def test_a_takeover_does_not_wait_for_what_people_ask_meanwhile() -> None:
+def test_a_takeover_does_not_wait_for_requests_of_users() -> None:
     found = cascade(1, MANY_REQUESTS._replace(readers=Readers(any=1, lanes=1)))
     assert found.served_s < 5.0
     assert found.falsely_dead == 0
@@ -57,13 +57,13 @@ def test_a_takeover_does_not_wait_for_what_people_ask_meanwhile() -> None:
 
 
 @pytest.mark.long
-def test_a_takeover_that_reads_among_all_requests_is_noticed() -> None:
+def test_a_takeover_that_reads_among_all_requests_is_detected() -> None:
     """1,500 requests at two gateways with one connection each are 7.5 s of reading at 10 ms."""
     assert cascade(1, MANY_REQUESTS._replace(readers=Readers(any=1, lanes=0))).served_s > 7.0
 
 
 @pytest.mark.long
-def test_a_takeover_as_it_was_once_is_noticed_by_its_cascade() -> None:
+def test_the_former_takeover_is_detected_by_its_cascade() -> None:
     size = SIZE._replace(rtt=10.0)
     found = cascade(1, size, earlier=True)
     assert found.falsely_dead > 5

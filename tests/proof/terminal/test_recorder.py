@@ -19,14 +19,14 @@ from proof.terminal.grid import TerminalGrid
     ("\x1b]9;notice\x1b\\\a\x1b[?2004hx\x1b[?25l", "x\n"), ("one\r\ntwo\x1b[1A\rO", "One\ntwo\n"),
     ("one\r\ntwo\r\x1b[1A\x1b[J", "\n"), ("漢字漢字漢字", "漢字漢字漢\n字\n"), ("e\u0301", "e\u0301\n"),
 ])
-def test_what_stands_on_the_screen_after_colours_moves_and_erasing(written: str, text: str) -> None:
+def test_the_screen_is_right_after_colours_moves_and_erasing(written: str, text: str) -> None:
     grid = TerminalGrid(10)
     grid.feed(written)
     assert grid.text() == text
     assert grid.widest() <= 10
 
 
-def test_a_picture_has_the_colours_and_fetches_nothing() -> None:
+def test_a_picture_has_the_colours_and_loads_nothing() -> None:
     grid = TerminalGrid(40)
     grid.feed("\x1b[1;31ma<b\x1b[0m \x1b[38;2;1;2;3mc\x1b[38;5;196md\x1b[48;5;232me\x1b[7mf")
     picture = grid.svg("interlock <status>")

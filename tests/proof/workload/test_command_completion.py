@@ -38,14 +38,14 @@ class Stack:
         return wait_for_ends(self.commands, look, self.give_another, clock=lambda: self.now_s, rest=self.rest)
 
 
-def test_commands_that_end_at_last_are_neither_lost_nor_late() -> None:
+def test_commands_that_finally_end_are_neither_lost_nor_late() -> None:
     slow = chain(repeat("queued", LATER_COMMANDS), repeat("running", LATER_COMMANDS), ["succeeded"])
     stack = Stack(takes_s=20.0, soon=iter(["running", "failed"]), slow=slow)
     assert stack.wait() == Completion(Counter(succeeded=1, failed=1), [], [])
     assert stack.now_s > LONGEST_S / 3, "it was slow, and moved"
 
 
-def test_a_command_that_stands_still_while_later_ones_end_is_lost() -> None:
+def test_a_command_that_does_not_move_while_later_ones_end_is_lost() -> None:
     stack = Stack(stuck=repeat("running"), soon=iter(["running", "succeeded"]))
     assert stack.wait() == Completion(Counter(succeeded=1), ["stuck"], [])
     assert stack.later == LATER_COMMANDS
@@ -55,12 +55,12 @@ def test_a_command_that_no_gateway_knows_is_lost() -> None:
     assert Stack(unknown=repeat(GONE)).wait() == Completion(Counter(), ["unknown"], [])
 
 
-def test_what_does_not_end_in_a_stack_that_stands_still_is_late() -> None:
+def test_a_command_that_does_not_end_in_an_idle_stack_is_late() -> None:
     stack = Stack(takes_s=60.0, works=False, waiting=repeat("queued"))
     assert stack.wait() == Completion(Counter(), [], ["waiting"])
     assert stack.now_s >= LONGEST_S
 
 
-def test_what_moves_for_ever_is_late_in_the_end() -> None:
+def test_a_command_that_moves_forever_is_late() -> None:
     back_and_forth = (("queued", "running")[at % 2] for at in range(10_000))
     assert Stack(takes_s=60.0, restless=back_and_forth).wait() == Completion(Counter(), [], ["restless"])

@@ -89,7 +89,7 @@ async def until(peer: Peer, *kinds: str) -> Frame:
 
 
 @pytest.mark.req("D-5", "L-3", "L-4")
-async def test_both_hear_the_same_and_each_is_greeted_by_its_own_name(tmp_path: Path) -> None:
+async def test_both_gateways_receive_the_same_frames_and_their_own_name_in_hello(tmp_path: Path) -> None:
     async with two(tmp_path) as scene:
         (one, first), (other, second) = await attached(scene.one, "g1"), await attached(scene.two, "g2")
         assert (first.payload.runner_id, second.payload.runner_id) == ("r1", "r2")
@@ -105,7 +105,7 @@ async def test_both_hear_the_same_and_each_is_greeted_by_its_own_name(tmp_path: 
 
 
 @pytest.mark.req("G-1", "L-4", "C-7")
-async def test_what_is_offered_anew_is_told_in_another_hello_and_a_turn_goes_on_over_it(tmp_path: Path) -> None:
+async def test_changed_offers_are_sent_in_another_hello_and_the_turn_continues(tmp_path: Path) -> None:
     async with two(tmp_path) as scene:
         (one, _), (other, _) = await attached(scene.one, "g1"), await attached(scene.two, "g2")
         await scene.open(one)
@@ -124,7 +124,7 @@ async def test_what_is_offered_anew_is_told_in_another_hello_and_a_turn_goes_on_
 
 
 @pytest.mark.req("D-5", "D-7", "W-2")
-async def test_an_observers_prompt_is_stored_refused_and_repeated_until_it_is_confirmed(tmp_path: Path) -> None:
+async def test_an_observers_prompt_is_stored_refused_and_repeated_until_acknowledged(tmp_path: Path) -> None:
     async with two(tmp_path) as scene:
         (one, _), (other, _) = await attached(scene.one, "g1"), await attached(scene.two, "g2")
         await scene.open(one)
@@ -135,8 +135,8 @@ async def test_an_observers_prompt_is_stored_refused_and_repeated_until_it_is_co
             frame = await until(other, "x-interlock.control.refused", "x-interlock.ack")
             refused = frame if frame.type == "x-interlock.control.refused" else refused
             acked = frame if frame.type == "x-interlock.ack" else acked
-        told = refused.payload
-        assert (told.message_id, told.error_code, told.controller) == ("prompt-1", "NOT_CONTROLLER", "g1")
+        refusal = refused.payload
+        assert (refusal.message_id, refusal.error_code, refusal.controller) == ("prompt-1", "NOT_CONTROLLER", "g1")
         assert (refused.session_id, acked.payload.seq) == (scene.session_id, 1)
 
         for confirmed in (False, True):
@@ -166,7 +166,7 @@ async def _prompts(scene: Two) -> int:
 
 
 @pytest.mark.req("D-5", "A-5")
-async def test_control_is_released_with_its_question_which_is_void_there_and_asked_anew(tmp_path: Path) -> None:
+async def test_releasing_control_voids_its_question_and_asks_it_again_at_the_new_gateway(tmp_path: Path) -> None:
     async with two(tmp_path) as scene:
         (one, _), (other, _) = await attached(scene.one, "g1"), await attached(scene.two, "g2")
         await scene.open(one)
@@ -193,7 +193,7 @@ async def test_control_is_released_with_its_question_which_is_void_there_and_ask
 
 
 @pytest.mark.req("D-5", "G-4")
-async def test_control_is_taken_by_a_word_on_the_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_control_is_taken_by_a_command_on_the_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Neither the state directory nor $TMPDIR leaves room for a socket's name: the runner must start all the same.
     deep = tmp_path / ("tmp" * 40)
     deep.mkdir()
@@ -211,8 +211,8 @@ async def test_control_is_taken_by_a_word_on_the_host(tmp_path: Path, monkeypatc
             return []
 
         async with listening(place, scene.scene.sessions, reload):
-            nobody = await ask(place, Take(session_id=scene.session_id, to="g9"))
-            assert (nobody.ok, nobody.sentence) == (
+            missing = await ask(place, Take(session_id=scene.session_id, to="g9"))
+            assert (missing.ok, missing.sentence) == (
                 False, "This runner is attached to no gateway g9; it knows: g1, g2.")
             assert (await ask(place, Reload())).ok
             unknown = await ask(place, Take(session_id="nothing", to="g2"))
@@ -226,7 +226,7 @@ async def test_control_is_taken_by_a_word_on_the_host(tmp_path: Path, monkeypatc
 
 
 @pytest.mark.req("D-5", "L-3")
-async def test_a_gateway_that_refuses_the_token_and_one_that_is_away_cost_only_themselves(tmp_path: Path) -> None:
+async def test_a_gateway_that_refuses_the_token_or_is_away_affects_only_itself(tmp_path: Path) -> None:
     async with two(tmp_path) as scene:
         scene.two.status = http.HTTPStatus.UNAUTHORIZED
         one, _ = await attached(scene.one, "g1")
@@ -237,7 +237,7 @@ async def test_a_gateway_that_refuses_the_token_and_one_that_is_away_cost_only_t
 
 
 @pytest.mark.req("D-5", "D-2", "D-3")
-async def test_an_observer_that_was_away_for_a_day_is_told_exactly_what_it_lost(tmp_path: Path) -> None:
+async def test_an_observer_that_was_away_for_a_day_receives_its_exact_losses(tmp_path: Path) -> None:
     async with two(tmp_path) as scene:
         (one, _), (other, _) = await attached(scene.one, "g1"), await attached(scene.two, "g2")
         await scene.open(one)

@@ -27,7 +27,7 @@ def stored(seq: int, size: int = 20) -> StoredFrame:
 
 @pytest.mark.req("D-3")
 @given(st.sets(st.integers(1, 30)), st.integers(0, 30), st.integers(0, 30))
-def test_every_seq_is_either_kept_or_lost(kept: set[int], after: int, last: int) -> None:
+def test_every_seq_is_either_stored_or_lost(kept: set[int], after: int, last: int) -> None:
     frames = [stored(seq) for seq in sorted(kept) if after < seq <= last]
     lost = [seq for first, end in lost_after(after, frames, last) for seq in range(first, end + 1)]
     assert sorted(lost + [frame.seq for frame in frames]) == list(range(after + 1, last + 1))
@@ -35,7 +35,7 @@ def test_every_seq_is_either_kept_or_lost(kept: set[int], after: int, last: int)
 
 @pytest.mark.req("D-2", "L-2")
 @given(st.lists(st.tuples(st.booleans(), st.integers(1, 700_000)), max_size=12), st.integers(0, 3))
-def test_each_part_fits_a_message_and_together_they_are_everything(sizes: list[tuple[bool, int]], deltas: int) -> None:
+def test_each_part_fits_a_message_and_the_parts_are_complete(sizes: list[tuple[bool, int]], deltas: int) -> None:
     frames = [stored(seq, size) for seq, (kept, size) in enumerate(sizes, 1) if kept]
     texts = [json.dumps("d" * 200_000).encode()] * deltas
     plan = plan_history(row(len(sizes)), 0, frames, texts)
@@ -45,12 +45,12 @@ def test_each_part_fits_a_message_and_together_they_are_everything(sizes: list[t
     assert [raw for part in plan.parts for raw in part.frames] == [*(frame.raw for frame in frames), *texts]
     assert [(part["metadata"]["part"], part["metadata"]["parts"]) for part in parts] == [
         (number, len(parts)) for number in range(1, len(parts) + 1)]
-    told = [seq for part in parts for first, last in part["metadata"].get("lost_ranges", [])
-            for seq in range(first, last + 1)]
-    assert told == [seq for seq, (kept, _) in enumerate(sizes, 1) if not kept]
+    reported = [seq for part in parts for first, last in part["metadata"].get("lost_ranges", [])
+                for seq in range(first, last + 1)]
+    assert reported == [seq for seq, (kept, _) in enumerate(sizes, 1) if not kept]
     status = parts[0]["payload"]["buffer_status"]
-    assert status["truncated"] == bool(told)
-    assert status.get("lost_frame_count", 0) == len(told)
+    assert status["truncated"] == bool(reported)
+    assert status.get("lost_frame_count", 0) == len(reported)
 
 
 @pytest.mark.req("D-3", "L-2")
@@ -62,7 +62,7 @@ def test_very_many_lost_ranges_still_fit() -> None:
 
 
 @pytest.mark.req("D-2")
-def test_what_was_synchronised_last_is_named() -> None:
+def test_the_last_synchronised_seq_is_reported() -> None:
     fresh = json.loads(encode_part(plan_history(row(0), 0, [], []), 0, "m", AT))["payload"]
     assert (fresh["last_message_id"], fresh["last_sync_timestamp"]) == ("", "2023-11-14T22:13:20.000Z")
     known = json.loads(encode_part(plan_history(row(3, 3), 3, [], []), 0, "m", AT))["payload"]
@@ -74,7 +74,7 @@ def template(session_id: str, block: str) -> Frame | None:
 
 
 @pytest.mark.req("D-2", "E-4")
-def test_a_merged_delta_goes_on_from_what_was_sent() -> None:
+def test_a_merged_delta_continues_from_the_sent_text() -> None:
     pieces = [TransientText(SESSION, "b", 0, "Hello"), TransientText(SESSION, "gone", 0, "?"),
               TransientText(SESSION, "i/stdout", 0, "head"),
               TransientText(SESSION, "i/stdout", 100, "tail")]
@@ -107,7 +107,7 @@ def drained(sending: Sending) -> list[bytes]:
 
 
 @pytest.mark.req("D-2")
-def test_offers_fall_until_the_history_was_queued() -> None:
+def test_offers_are_ignored_until_the_history_is_queued() -> None:
     sending = Sending(lambda: None)
     sending.expect(SESSION, 3)
     sending.offer([stored(4), TransientDelta(SESSION, "b", 5, b"delta")])
@@ -122,7 +122,7 @@ def test_offers_fall_until_the_history_was_queued() -> None:
 
 
 @pytest.mark.req("D-1")
-def test_a_session_falls_behind_when_the_queue_is_full_and_a_new_one_begins_so() -> None:
+def test_a_session_falls_behind_if_the_queue_is_full_also_from_its_start() -> None:
     sending = Sending(lambda: None, queue_bytes=10)
     sending.expect(SESSION, 0)
     sending.go_live(sending.lanes[SESSION], 0, [])

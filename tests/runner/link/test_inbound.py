@@ -17,7 +17,7 @@ async def ended(scene: Stage) -> p.SessionClosed:
 
 
 @pytest.mark.req("T-5", "A-4")
-async def test_a_fatal_error_from_the_gateway_ends_the_agent(tmp_path: Path) -> None:
+async def test_a_fatal_error_of_the_gateway_ends_the_agent(tmp_path: Path) -> None:
     async with stage(tmp_path) as scene:
         await scene.open("bad")
         await scene.prompt("wait")
@@ -36,15 +36,15 @@ async def test_a_control_frame_of_an_unknown_type_changes_nothing(tmp_path: Path
 
 
 @pytest.mark.req("D-7", "W-2")
-async def test_a_refused_control_frame_is_repeated_in_hello_until_its_answer_is_acknowledged(tmp_path: Path) -> None:
+async def test_a_refused_control_frame_is_repeated_in_hello_until_acknowledged(tmp_path: Path) -> None:
     async with stage(tmp_path) as played:
         prompt = await played.prompt("too early")
         answer = await played.next("session.error")
-        (told,) = await played.sessions.hello_sessions("")
-        (refusal,) = told.refused
+        (report,) = await played.sessions.hello_sessions("")
+        (refusal,) = report.refused
         assert (refusal.message_id, refusal.error_code) == (prompt.message_id, "SESSION_NOT_FOUND")
         assert answer.metadata["in_reply_to"] == prompt.message_id
-        assert told.control_seq == prompt.seq, "a refused one counts as stored"
+        assert report.control_seq == prompt.seq, "a refused one counts as stored"
         assert answer.seq is not None
         await played.outbox.ack(played.session_id, answer.seq, "", 0)
         assert not any(session.refused for session in await played.sessions.hello_sessions(""))

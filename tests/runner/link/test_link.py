@@ -32,7 +32,7 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.req("L-2", "L-4")
-async def test_the_runner_opens_with_token_subprotocol_and_hello() -> None:
+async def test_the_runner_connects_with_token_subprotocol_and_hello() -> None:
     async with conversation() as (gateway, runner):
         peer = await gateway.peer()
         hello = await peer.welcome(gateway_id="g7", s=0)
@@ -46,7 +46,7 @@ async def test_the_runner_opens_with_token_subprotocol_and_hello() -> None:
 
 
 @pytest.mark.req("L-4", "D-2")
-async def test_nothing_is_sent_before_the_welcome_and_then_the_history() -> None:
+async def test_nothing_is_sent_before_the_welcome_and_the_history_first() -> None:
     async with conversation() as (gateway, runner):
         await runner.outflow.emit(changed())
         await runner.outflow.flushed()
@@ -86,7 +86,7 @@ async def _turn_of_the_loop() -> None:
 
 
 @pytest.mark.req("D-2", "D-6")
-async def test_a_cut_in_mid_stream_comes_back_with_history_and_the_open_blocks_text() -> None:
+async def test_after_a_cut_in_mid_stream_history_and_open_block_text_are_sent() -> None:
     async with conversation() as (gateway, runner):
         peer = await gateway.peer()
         await peer.welcome(s=0)
@@ -116,7 +116,7 @@ async def test_a_cut_in_mid_stream_comes_back_with_history_and_the_open_blocks_t
 
 
 @pytest.mark.req("E-4", "D-6")
-async def test_deltas_that_wait_are_merged_and_none_is_sent_twice_or_lost() -> None:
+async def test_waiting_deltas_are_merged_and_none_is_repeated_or_lost() -> None:
     async with conversation() as (gateway, runner):
         peer = await gateway.peer()
         await peer.welcome(s=0)
@@ -135,7 +135,7 @@ async def test_deltas_that_wait_are_merged_and_none_is_sent_twice_or_lost() -> N
 
 
 @pytest.mark.req("D-2", "E-5")
-async def test_a_long_tool_channel_tells_what_it_left_out() -> None:
+async def test_a_long_tool_channel_reports_its_omitted_text() -> None:
     async with conversation(dial=False) as (gateway, runner):
         for number in range(8):
             await runner.outflow.emit_delta(*output("x" * 60_000, number * 60_000))
@@ -151,7 +151,7 @@ async def test_a_long_tool_channel_tells_what_it_left_out() -> None:
 
 
 @pytest.mark.req("D-2", "E-5")
-async def test_a_long_history_comes_in_parts_before_live_frames(tmp_path: Path) -> None:
+async def test_a_long_history_is_sent_in_parts_before_live_frames(tmp_path: Path) -> None:
     async with conversation(dial=False, outbox=SqliteOutbox(tmp_path / "outbox.db")) as (gateway, runner):
         for _ in range(10_000):
             await runner.outflow.emit(done("x" * 300))
@@ -182,7 +182,7 @@ async def _emit_many(outflow: Outflow, count: int) -> None:
 
 
 @pytest.mark.req("D-3", "D-4")
-async def test_what_was_lost_is_told_as_ranges() -> None:
+async def test_lost_frames_are_reported_as_ranges() -> None:
     async with conversation(dial=False, outbox=MemoryOutbox(limit_bytes=3_000)) as (gateway, runner):
         for _ in range(10):
             await runner.outflow.emit(changed(), done("x" * 300))
@@ -199,7 +199,7 @@ async def test_what_was_lost_is_told_as_ranges() -> None:
 
 
 @pytest.mark.req("D-2")
-async def test_the_history_tells_the_highest_that_its_buffer_was() -> None:
+async def test_the_history_reports_the_peak_of_its_buffer() -> None:
     """What the welcome confirms was in the buffer, too, while the link was down (D-2)."""
     async with conversation(dial=False) as (gateway, runner):
         await runner.outflow.emit(changed(), changed(), changed())
@@ -214,7 +214,7 @@ async def test_the_history_tells_the_highest_that_its_buffer_was() -> None:
 
 
 @pytest.mark.req("D-2", "D-3")
-async def test_with_none_only_the_content_made_while_the_link_was_down_is_lost_and_told() -> None:
+async def test_with_none_only_content_of_the_outage_is_lost_and_reported() -> None:
     async with conversation() as (gateway, runner):
         await runner.outflow.emit(PutPolicy(SESSION, "NONE"))
         peer = await gateway.peer()
@@ -241,7 +241,7 @@ async def test_with_none_only_the_content_made_while_the_link_was_down_is_lost_a
 
 
 @pytest.mark.req("D-6")
-async def test_an_outbox_behind_the_welcome_numbers_on_from_the_larger() -> None:
+async def test_an_outbox_behind_the_welcome_continues_from_the_larger_number() -> None:
     async with conversation() as (gateway, runner):
         peer = await gateway.peer()
         await peer.welcome(s=41)
@@ -253,7 +253,7 @@ async def test_an_outbox_behind_the_welcome_numbers_on_from_the_larger() -> None
 
 
 @pytest.mark.req("D-7")
-async def test_a_control_frame_is_stored_then_given_on_then_acknowledged_once() -> None:
+async def test_a_control_frame_is_stored_then_delivered_then_acknowledged_once() -> None:
     async with conversation() as (gateway, runner):
         runner.hold.clear()
         peer = await gateway.peer()
@@ -276,7 +276,7 @@ async def test_a_control_frame_is_stored_then_given_on_then_acknowledged_once() 
 
 
 @pytest.mark.req("D-7")
-async def test_an_open_for_a_new_session_makes_it_and_its_frames_flow() -> None:
+async def test_an_open_creates_a_new_session_and_its_frames_flow() -> None:
     async with conversation() as (gateway, runner):
         peer = await gateway.peer()
         await peer.welcome(s=0)
@@ -293,7 +293,7 @@ async def test_an_open_for_a_new_session_makes_it_and_its_frames_flow() -> None:
 
 @pytest.mark.req("E-1", "W-2")
 @pytest.mark.parametrize("payload", [p.TurnCancel(reason="user"), {"reason": 7}])
-async def test_a_control_frame_of_a_session_without_a_name_is_noted_and_costs_nothing(payload: Any) -> None:
+async def test_a_control_frame_without_a_session_name_is_logged_and_has_no_effect(payload: Any) -> None:
     async with conversation() as (gateway, runner):
         peer = await gateway.peer()
         await peer.welcome(s=0)
@@ -308,7 +308,7 @@ async def test_a_control_frame_of_a_session_without_a_name_is_noted_and_costs_no
 
 @pytest.mark.req("E-1", "W-2")
 @pytest.mark.parametrize("seq", [2**53 + 1, 2**63, 2**64, 10**400])
-async def test_a_number_that_no_store_can_hold_is_refused_and_costs_nothing(seq: int) -> None:
+async def test_a_number_beyond_the_stores_range_is_refused_and_has_no_effect(seq: int) -> None:
     async with conversation() as (gateway, runner):
         peer = await gateway.peer()
         await peer.welcome(s=0)
@@ -323,7 +323,7 @@ async def test_a_number_that_no_store_can_hold_is_refused_and_costs_nothing(seq:
 
 
 @pytest.mark.req("E-1", "D-7")
-async def test_an_invalid_control_frame_is_refused_by_name_and_the_link_stays() -> None:
+async def test_an_invalid_control_frame_is_refused_by_name_and_the_link_continues() -> None:
     async with conversation() as (gateway, runner):
         peer = await gateway.peer()
         await peer.welcome(s=0)
@@ -341,7 +341,7 @@ async def test_an_invalid_control_frame_is_refused_by_name_and_the_link_stays() 
 
 
 @pytest.mark.req("E-1", "D-7")
-async def test_a_control_frame_whose_envelope_is_broken_is_refused_by_its_number() -> None:
+async def test_a_control_frame_with_a_broken_envelope_is_refused_by_its_number() -> None:
     async with conversation() as (gateway, runner):
         peer = await gateway.peer()
         await peer.welcome(s=0)
@@ -358,7 +358,7 @@ async def test_a_control_frame_whose_envelope_is_broken_is_refused_by_its_number
 
 
 @pytest.mark.req("E-3", "T-5", "W-2")
-async def test_a_gap_closes_the_link_and_the_same_gap_again_the_session() -> None:
+async def test_a_gap_closes_the_link_and_a_repeated_gap_the_session() -> None:
     async with conversation() as (gateway, runner):
         peer = await gateway.peer()
         await peer.welcome(s=0)
@@ -370,7 +370,7 @@ async def test_a_gap_closes_the_link_and_the_same_gap_again_the_session() -> Non
         await again.cancel_turn(2)
         (error,) = await again.expect("session.error")
         assert (error.payload.error_code, error.payload.fatal) == ("INTERNAL", True)
-        # The session hears it as if the gateway had said it, which ends its agent (T-5).
+        # The session receives it as if from the gateway, which ends its agent (T-5).
         ending = await runner.control()
         assert (ending.type, ending.payload) == ("session.error", error.payload)
         await again.cancel_turn(1, "m1")
@@ -379,7 +379,7 @@ async def test_a_gap_closes_the_link_and_the_same_gap_again_the_session() -> Non
 
 @pytest.mark.req("L-5", "L-3")
 @pytest.mark.parametrize("status", [http.HTTPStatus.UNAUTHORIZED, http.HTTPStatus.FORBIDDEN])
-async def test_a_refused_token_is_never_tried_again(status: http.HTTPStatus) -> None:
+async def test_a_refused_token_is_not_tried_again(status: http.HTTPStatus) -> None:
     async with conversation(dial=False) as (gateway, runner):
         gateway.status = status
         with pytest.raises(TokenRefused, match="interlock runner pair"):
@@ -389,7 +389,7 @@ async def test_a_refused_token_is_never_tried_again(status: http.HTTPStatus) -> 
 
 
 @pytest.mark.req("L-3")
-async def test_a_revoked_token_ends_the_link_for_good() -> None:
+async def test_a_revoked_token_ends_the_link_permanently() -> None:
     async with conversation() as (gateway, runner):
         peer = await gateway.peer()
         await peer.welcome(s=0)
@@ -402,7 +402,7 @@ async def test_a_revoked_token_ends_the_link_for_good() -> None:
 
 
 @pytest.mark.req("W-2", "L-3")
-async def test_the_code_of_a_refused_token_and_what_was_said_of_it_reach_the_person() -> None:
+async def test_the_code_and_text_of_a_token_refusal_reach_the_user() -> None:
     async with conversation(dial=False) as (gateway, runner):
         gateway.status = http.HTTPStatus.UNAUTHORIZED
         gateway.body = problem(LinkRefusal(Code.UNAUTHORIZED, "the token was rotated")).decode()
@@ -412,26 +412,26 @@ async def test_the_code_of_a_refused_token_and_what_was_said_of_it_reach_the_per
 
 
 @pytest.mark.req("W-2", "L-4")
-async def test_a_version_that_is_not_shared_is_told_by_its_code_and_tried_again() -> None:
+async def test_an_unshared_version_is_reported_with_its_code_and_retried() -> None:
     async with conversation(dial=False) as (gateway, runner):
         gateway.status = http.HTTPStatus.NOT_ACCEPTABLE
         gateway.body = problem(LinkRefusal(Code.VERSION_UNSUPPORTED, "this gateway speaks rawp-dps-2.0")).decode()
         runner.running = asyncio.create_task(runner.link.run())
-        told = await runner.state("detached")
-        assert told.error_code == "VERSION_UNSUPPORTED"
-        assert told.sentence == ("Gateway and runner share no protocol version (this gateway speaks rawp-dps-2.0). "
-                                 "Update the older of the two.")
+        reported = await runner.state("detached")
+        assert reported.error_code == "VERSION_UNSUPPORTED"
+        assert reported.sentence == ("Gateway and runner share no protocol version (this gateway speaks rawp-dps-2.0). "
+                                     "Update the older of the two.")
         gateway.status = None
         peer = await gateway.peer()
         await peer.expect("x-interlock.hello")
         await peer.close(CloseCode.VERSION, "VERSION_UNSUPPORTED: the runner offers none of ours")
-        told = await runner.state("detached")
-        assert told.error_code == "VERSION_UNSUPPORTED"
-        assert "the runner offers none of ours" in told.sentence
+        reported = await runner.state("detached")
+        assert reported.error_code == "VERSION_UNSUPPORTED"
+        assert "the runner offers none of ours" in reported.sentence
 
 
 @pytest.mark.req("K-1", "L-2")
-async def test_a_runner_goes_on_at_the_gateway_that_its_tenant_was_moved_to() -> None:
+async def test_a_runner_follows_its_tenant_to_another_gateway() -> None:
     async with conversation(dial=False) as (gateway, runner):
         gateway.status = http.HTTPStatus.MISDIRECTED_REQUEST
         gateway.body = json.dumps({"moved_to": gateway.url.replace("ws:", "http:").removesuffix("/rawp")})
@@ -443,7 +443,7 @@ async def test_a_runner_goes_on_at_the_gateway_that_its_tenant_was_moved_to() ->
 
 
 @pytest.mark.req("K-1", "L-2")
-async def test_a_runner_does_not_follow_its_tenant_to_a_gateway_in_clear() -> None:
+async def test_a_runner_does_not_follow_its_tenant_to_a_plaintext_gateway() -> None:
     async with conversation(dial=False) as (gateway, runner):
         gateway.status = http.HTTPStatus.MISDIRECTED_REQUEST
         gateway.body = json.dumps({"moved_to": "http://gateway.example"})
@@ -455,7 +455,7 @@ async def test_a_runner_does_not_follow_its_tenant_to_a_gateway_in_clear() -> No
 
 
 @pytest.mark.req("L-5")
-async def test_a_gateway_that_refuses_for_now_is_tried_again() -> None:
+async def test_a_temporary_refusal_is_retried() -> None:
     async with conversation(dial=False) as (gateway, runner):
         gateway.status = http.HTTPStatus.SERVICE_UNAVAILABLE
         runner.running = asyncio.create_task(runner.link.run())
@@ -466,7 +466,7 @@ async def test_a_gateway_that_refuses_for_now_is_tried_again() -> None:
 
 
 @pytest.mark.req("L-5")
-async def test_a_gateway_that_is_not_there_is_one_sentence() -> None:
+async def test_an_absent_gateway_gives_one_sentence() -> None:
     async with conversation() as (gateway, runner):
         peer = await gateway.peer()
         await peer.welcome(s=0)
@@ -476,7 +476,7 @@ async def test_a_gateway_that_is_not_there_is_one_sentence() -> None:
 
 
 @pytest.mark.req("L-5")
-async def test_a_runner_that_was_replaced_gives_way() -> None:
+async def test_a_replaced_runner_stops() -> None:
     async with conversation(pace=QUICK._replace(reconnect_max_ms=10_000_000)) as (gateway, runner):
         peer = await gateway.peer()
         await peer.welcome(s=0)
@@ -487,7 +487,7 @@ async def test_a_runner_that_was_replaced_gives_way() -> None:
 
 
 @pytest.mark.req("L-5")
-async def test_a_runner_whose_outbox_was_put_back_numbers_on_from_what_the_gateway_knows() -> None:
+async def test_a_runner_with_a_restored_outbox_continues_from_the_gateways_number() -> None:
     async with conversation() as (gateway, runner):
         peer = await gateway.peer()
         assert (await peer.welcome(s=0)).payload.link_number == 1
@@ -497,14 +497,14 @@ async def test_a_runner_whose_outbox_was_put_back_numbers_on_from_what_the_gatew
 
 
 @pytest.mark.req("L-5")
-async def test_a_gateway_cannot_use_up_the_numbers_of_a_runners_links() -> None:
+async def test_a_gateway_cannot_exhaust_the_numbers_of_a_runners_links() -> None:
     async with conversation() as (gateway, _):
         number = 0
         for _ in range(3):
             peer = await gateway.peer()
-            told = (await peer.welcome(s=0)).payload.link_number
-            assert number < told <= number + LINK_JUMP + 1
-            number = told
+            reported = (await peer.welcome(s=0)).payload.link_number
+            assert number < reported <= number + LINK_JUMP + 1
+            number = reported
             await peer.close(CloseCode.OUTDATED, outdated(LARGEST_SEQ - 1))
         assert number > 2 * LINK_JUMP, "it goes on from what it was told, step by step"
 
@@ -518,7 +518,7 @@ async def test_a_redirect_is_not_followed() -> None:
 
 
 @pytest.mark.req("L-4")
-async def test_a_gateway_that_says_no_welcome_is_left_in_time() -> None:
+async def test_a_gateway_without_a_welcome_is_left_in_time() -> None:
     async with conversation(pace=QUICK._replace(opening_s=0.05)) as (gateway, runner):
         peer = await gateway.peer()
         await peer.expect("x-interlock.hello")
@@ -533,7 +533,7 @@ async def test_a_runner_of_many_sessions_waits_longer_for_its_welcome() -> None:
 
 
 @pytest.mark.req("L-4")
-async def test_something_else_before_the_welcome_ends_the_link() -> None:
+async def test_another_message_before_the_welcome_ends_the_link() -> None:
     async with conversation() as (gateway, _):
         peer = await gateway.peer()
         await peer.cancel_turn(1)
@@ -557,7 +557,7 @@ class Relay:
 
     def __init__(self) -> None:
         self.stalled = False
-        self.over = asyncio.Event()
+        self.ended = asyncio.Event()
         self._port = 0
         self._listener = socket.create_server(("127.0.0.1", 0))
 
@@ -579,7 +579,7 @@ class Relay:
         for end in (writer, far_writer):
             end.transport.abort()
         await asyncio.gather(*pumps, return_exceptions=True)
-        self.over.set()
+        self.ended.set()
 
     async def _pump(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
         while data := await source.read(65_536):
@@ -588,7 +588,7 @@ class Relay:
 
 
 @pytest.mark.req("L-5")
-async def test_a_half_open_link_is_noticed_by_its_pings() -> None:
+async def test_a_half_open_link_is_detected_by_its_pings() -> None:
     relay = Relay()
     pace = QUICK._replace(ping_interval_s=0.05, ping_timeout_s=0.1, reconnect_min_ms=60_000)
     async with conversation(pace=pace, dial=False, through=relay.url) as (gateway, runner):
@@ -598,13 +598,13 @@ async def test_a_half_open_link_is_noticed_by_its_pings() -> None:
         await runner.state("attached")
         relay.stalled = True
         await runner.state("detached")
-        await asyncio.wait_for(relay.over.wait(), PATIENCE_S)
+        await asyncio.wait_for(relay.ended.wait(), PATIENCE_S)
         server.close()
         await server.wait_closed()
 
 
 @pytest.mark.req("L-5", "J-14")
-async def test_the_runner_vouches_for_its_agents_and_says_what_its_outbox_holds() -> None:
+async def test_the_runner_names_its_agents_and_the_content_of_its_outbox() -> None:
     async with conversation(pace=QUICK._replace(heartbeat_s=0.02)) as (gateway, _):
         peer = await gateway.peer()
         await peer.welcome(s=0)
@@ -632,7 +632,7 @@ async def test_a_slow_gateway_gets_every_frame_in_order() -> None:
 
 
 @pytest.mark.req("D-1")
-async def test_an_ack_beyond_what_was_sent_is_not_believed() -> None:
+async def test_an_ack_beyond_the_sent_frames_is_rejected() -> None:
     async with conversation() as (gateway, runner):
         peer = await gateway.peer()
         await peer.welcome(s=0)
@@ -647,7 +647,7 @@ async def test_an_ack_beyond_what_was_sent_is_not_believed() -> None:
         assert frame.seq == 2
 
 
-async def test_a_control_that_fails_ends_the_run() -> None:
+async def test_a_failing_control_frame_ends_the_run() -> None:
     async with conversation(dial=False) as (gateway, runner):
         runner.failure = RuntimeError("cannot act on it")
         runner.running = asyncio.create_task(runner.link.run())
@@ -659,7 +659,7 @@ async def test_a_control_that_fails_ends_the_run() -> None:
 
 
 class SlowDisk(MemoryOutbox):
-    """Its control frames are durable before anyone who wrote them hears of it, as after a slow fsync."""
+    """Its control frames are durable before their writers are notified, as with a slow fsync."""
 
     def __init__(self) -> None:
         super().__init__(limit_bytes=1 << 26)
@@ -677,7 +677,7 @@ class SlowDisk(MemoryOutbox):
 
 
 @pytest.mark.req("D-7")
-async def test_a_control_frame_whose_link_breaks_while_it_is_stored_is_acted_on_once_all_the_same() -> None:
+async def test_a_control_frame_whose_link_breaks_during_its_write_is_handled_once() -> None:
     disk = SlowDisk()
     # A link that waits for its disk reads nothing: it sees the cut when it sends its next heartbeat.
     async with conversation(outbox=disk, pace=QUICK._replace(heartbeat_s=0.1)) as (gateway, runner):
@@ -698,7 +698,7 @@ async def test_a_control_frame_whose_link_breaks_while_it_is_stored_is_acted_on_
 
 
 @pytest.mark.req("D-7", "L-2")
-async def test_control_frames_of_one_message_are_stored_by_one_write_and_a_fault_among_them_costs_itself() -> None:
+async def test_control_frames_of_one_message_are_stored_in_one_write_except_invalid_ones() -> None:
     disk = SlowDisk()
     disk.hold.set()
     async with conversation(outbox=disk, features=[BATCH]) as (gateway, runner):
@@ -721,14 +721,14 @@ async def test_control_frames_of_one_message_are_stored_by_one_write_and_a_fault
 
 
 async def looked(peer: Peer) -> Frame:
-    """The next answer to a look, whatever else the runner says meanwhile."""
+    """The next answer to a workspace query; other frames of the runner are skipped."""
     while (frame := await peer.receive()).type != "x-interlock.workspace.changes":
         pass
     return frame
 
 
 @pytest.mark.req("J-4")
-async def test_a_look_at_a_workspace_is_answered_beside_the_rest_and_too_many_at_once() -> None:
+async def test_a_workspace_query_is_answered_concurrently_and_too_many_are_refused() -> None:
     async with conversation() as (gateway, runner):
         peer = await gateway.peer()
         await peer.welcome(s=0)

@@ -85,7 +85,7 @@ async def soon(task: asyncio.Task[None]) -> None:
 
 
 @pytest.mark.req("D-1", "E-3")
-async def test_what_is_offered_is_in_order_and_written() -> None:
+async def test_offered_frames_are_written_in_order() -> None:
     async with flowing() as (outflow, outbox, seen):
         await outflow.emit(changed())
         await outflow.emit_delta(*delta("He", 0))
@@ -100,7 +100,7 @@ async def test_what_is_offered_is_in_order_and_written() -> None:
 
 
 @pytest.mark.req("E-4")
-async def test_what_waits_together_is_one_write_and_closed_text_needs_no_piece() -> None:
+async def test_waiting_frames_are_one_write_and_closed_text_needs_no_piece() -> None:
     async with flowing() as (outflow, outbox, seen):
         outbox.open.clear()
         await outflow.emit(changed())
@@ -119,7 +119,7 @@ async def test_what_waits_together_is_one_write_and_closed_text_needs_no_piece()
 
 
 @pytest.mark.req("E-4", "D-6")
-async def test_a_hole_or_another_block_or_a_frame_between_is_not_merged_over() -> None:
+async def test_deltas_are_not_merged_across_a_gap_another_block_or_a_frame() -> None:
     async with flowing() as (outflow, outbox, seen):
         outbox.open.clear()
         await outflow.emit_delta(*delta("a", 0))
@@ -134,7 +134,7 @@ async def test_a_hole_or_another_block_or_a_frame_between_is_not_merged_over() -
 
 
 @pytest.mark.req("E-5")
-async def test_long_text_is_split_into_frames_with_ids_of_their_own() -> None:
+async def test_long_text_is_split_into_frames_with_their_own_ids() -> None:
     async with flowing() as (outflow, _, seen):
         text = "\n" * MAX_DELTA_BYTES
         await outflow.emit_delta(*output(text, 5))
@@ -147,7 +147,7 @@ async def test_long_text_is_split_into_frames_with_ids_of_their_own() -> None:
 
 
 @pytest.mark.req("L-2")
-async def test_a_frame_that_is_too_large_is_refused_at_its_maker() -> None:
+async def test_an_oversized_frame_is_refused_at_its_producer() -> None:
     async with flowing() as (outflow, _, seen):
         with pytest.raises(InvalidFrame):
             await outflow.emit(changed(), done("x" * MAX_FRAME_BYTES))
@@ -161,7 +161,7 @@ async def test_a_frame_that_is_too_large_is_refused_at_its_maker() -> None:
 
 
 @pytest.mark.req("D-3")
-async def test_a_full_queue_makes_its_callers_wait() -> None:
+async def test_a_full_queue_blocks_its_callers() -> None:
     async with flowing(queue_bytes=1_000) as (outflow, outbox, seen):
         outbox.open.clear()
         calls = [asyncio.create_task(outflow.emit_delta(*output("x" * 400, 400 * n))) for n in range(5)]
@@ -175,7 +175,7 @@ async def test_a_full_queue_makes_its_callers_wait() -> None:
 
 
 @pytest.mark.req("D-3")
-async def test_content_waits_at_three_quarters_and_what_is_kept_passes() -> None:
+async def test_content_waits_at_three_quarters_and_essential_frames_pass() -> None:
     async with flowing(limit_bytes=8_000) as (outflow, outbox, _):
         for _ in range(4):
             await asyncio.wait_for(outflow.emit(done("x" * 1_000)), PATIENCE_S)
@@ -194,7 +194,7 @@ async def test_content_waits_at_three_quarters_and_what_is_kept_passes() -> None
 
 
 @pytest.mark.req("D-3")
-async def test_what_an_earlier_run_left_counts() -> None:
+async def test_frames_of_an_earlier_run_count() -> None:
     outbox = Counted(8_000)
     await outbox.open_session(SESSION, 1, b"")
     await outbox.write([done("x" * 1_000) for _ in range(5)])
@@ -213,7 +213,7 @@ async def test_what_an_earlier_run_left_counts() -> None:
 
 
 @pytest.mark.req("D-3")
-async def test_a_call_that_is_cancelled_while_it_waits_loses_nothing() -> None:
+async def test_a_cancelled_waiting_call_loses_nothing() -> None:
     async with flowing(queue_bytes=10) as (outflow, outbox, seen):
         outbox.open.clear()
         call = asyncio.create_task(outflow.emit(changed()))
@@ -240,7 +240,7 @@ async def test_detached_frames_stay_in_the_outbox() -> None:
         assert outflow.template(SESSION, "b") is None
 
 
-async def test_an_outbox_that_fails_stops_the_flow_and_everybody_hears_why() -> None:
+async def test_a_failing_outbox_stops_the_flow_and_every_caller_gets_the_reason() -> None:
     async with flowing() as (outflow, outbox, seen):
         outbox.failure = OutboxError("The disk is full.")
         await outflow.emit(changed())

@@ -26,7 +26,7 @@ def test_the_jitter_is_full(drawn: bytes) -> None:
 @pytest.mark.req("L-2")
 @pytest.mark.parametrize("url", ["ws://127.0.0.1:1/rawp", "ws://[::1]:1/rawp", "ws://localhost/rawp",
                                  "wss://gateway.example/rawp"])
-def test_loopback_in_clear_and_everything_else_with_tls(url: str) -> None:
+def test_loopback_may_be_plaintext_and_every_other_host_needs_tls(url: str) -> None:
     assert check_url(url) in url
 
 
@@ -40,13 +40,13 @@ def test_loopback_in_clear_and_everything_else_with_tls(url: str) -> None:
     ("wss://", "not of the form"),
     ("ws://[::1/rawp", "cannot be read"),
 ])
-def test_other_urls_are_refused_in_one_sentence(url: str, sentence: str) -> None:
+def test_other_urls_are_refused_with_one_sentence(url: str, sentence: str) -> None:
     with pytest.raises(UnsafeUrl, match=sentence):
         check_url(url)
 
 
 @pytest.mark.req("L-2", "K-1")
-def test_a_gateway_that_has_tls_names_no_place_without() -> None:
+def test_a_tls_gateway_gives_no_plaintext_address() -> None:
     assert moved_url("wss://a.example/rawp", "https://b.example/") == "wss://b.example/rawp"
     assert moved_url("ws://127.0.0.1:1/rawp", "http://127.0.0.1:2") == "ws://127.0.0.1:2/rawp"
     for place in ("http://127.0.0.1:2", "http://b.example", "postgresql://b.example/il"):

@@ -1,4 +1,4 @@
-"""What waits for a link goes out together, where both sides offered it (L-2)."""
+"""Frames that wait for a link are sent together if both sides offered batches (L-2)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def sending() -> Sending:
 
 
 @pytest.mark.req("L-2")
-def test_all_that_waits_is_one_message_and_link_frames_stand_first() -> None:
+def test_all_waiting_frames_are_one_message_with_link_frames_first() -> None:
     queue = sending()
     for number in range(3):
         queue.push(b"frame %d" % number)
@@ -32,7 +32,7 @@ def test_all_that_waits_is_one_message_and_link_frames_stand_first() -> None:
 
 
 @pytest.mark.req("L-2", "D-2")
-def test_a_message_holds_what_fits_and_a_history_goes_alone() -> None:
+def test_a_message_holds_what_fits_and_a_history_is_sent_alone() -> None:
     queue = sending()
     half = b"x" * (MAX_MESSAGE_BYTES // 2)
     for message in (half[1:], half, b"third"):
@@ -45,7 +45,7 @@ def test_a_message_holds_what_fits_and_a_history_goes_alone() -> None:
 
 
 @pytest.mark.req("L-2")
-def test_one_frame_a_message_otherwise() -> None:
+def test_without_batches_each_message_has_one_frame() -> None:
     queue = sending()
     queue.push(b"a")
     queue.push(b"b")
@@ -53,7 +53,7 @@ def test_one_frame_a_message_otherwise() -> None:
 
 
 @pytest.mark.req("D-2", "L-4")
-def test_a_session_that_is_over_takes_no_room_and_begins_anew_behind_what_is_acknowledged() -> None:
+def test_an_ended_session_uses_no_space_and_restarts_after_the_acknowledged_frames() -> None:
     queue = sending()
     queue.expect("owes", 3)
     queue.offer([StoredFrame(SESSION, 1, "m", "agent.state.changed", b"one")])
@@ -73,7 +73,7 @@ async def message(peer: Peer) -> list[bytes]:
 
 @pytest.mark.anyio
 @pytest.mark.req("L-2", "D-7")
-async def test_a_gateway_that_offers_it_is_sent_batches_and_may_send_them() -> None:
+async def test_a_gateway_that_offers_batches_gets_them_and_may_send_them() -> None:
     async with conversation(features=[BATCH]) as (gateway, runner):
         peer = await gateway.peer()
         (hello,) = await peer.expect("x-interlock.hello")

@@ -12,7 +12,7 @@ from interlock.runner.process.descriptors import is_shortage, shortage
 @pytest.mark.parametrize(("number", "short"), [
     (errno.EMFILE, True), (errno.ENFILE, True), (errno.ENOENT, False), (errno.ENOMEM, False), (None, False),
 ])
-def test_only_the_two_limits_of_descriptors_are_a_shortage(number: int | None, short: bool) -> None:
+def test_only_the_two_descriptor_limits_are_a_shortage(number: int | None, short: bool) -> None:
     error = OSError() if number is None else OSError(number, "text")
 
     assert is_shortage(error) is short

@@ -19,7 +19,7 @@ RUNNERS_OWN = {
 
 
 @pytest.mark.req("A-1")
-def test_only_the_allow_list_and_our_words_pass() -> None:
+def test_only_the_allow_list_and_our_variables_pass() -> None:
     assert environment(RUNNERS_OWN, session_id="s", workspace="/w", runner_id="r") == {
         "PATH": "/bin",
         "LC_TIME": "C",
@@ -33,7 +33,7 @@ def test_only_the_allow_list_and_our_words_pass() -> None:
 
 
 @pytest.mark.req("A-1")
-def test_configured_variables_pass_and_win_but_for_ours() -> None:
+def test_configured_variables_pass_and_override_all_but_ours() -> None:
     configured = {"PATH": "/opt/bin", "API_KEY": "k", "RAWP_SESSION_ID": "forged", "INTERLOCK_TOKEN": "secret"}
     env = environment(RUNNERS_OWN, session_id="s", workspace="/w", runner_id="r", extra=configured)
     assert (env["PATH"], env["API_KEY"], env["RAWP_SESSION_ID"]) == ("/opt/bin", "k", "s")
@@ -41,13 +41,13 @@ def test_configured_variables_pass_and_win_but_for_ours() -> None:
 
 
 @pytest.mark.req("A-1")
-def test_the_workspace_is_told_as_an_absolute_path() -> None:
+def test_the_workspace_is_passed_as_an_absolute_path() -> None:
     with pytest.raises(ValueError, match="not an absolute path"):
         environment({}, session_id="s", workspace="here", runner_id="r")
 
 
 @pytest.mark.req("A-1")
-def test_a_credential_that_is_named_passes_with_the_runners_value_and_never_one_of_ours() -> None:
+def test_a_named_credential_passes_with_the_runners_value_and_never_one_of_ours() -> None:
     named = ["AWS_SECRET_ACCESS_KEY", "INTERLOCK_TOKEN", "NOT_SET_KEY"]
     env = environment(RUNNERS_OWN, session_id="s", workspace="/w", runner_id="r", credentials=named)
     plain = environment(RUNNERS_OWN, session_id="s", workspace="/w", runner_id="r")

@@ -29,7 +29,7 @@ def test_a_code_is_ok_an_error_or_a_signal(code: int) -> None:
 
 @pytest.mark.req("A-2")
 @pytest.mark.parametrize("number", [1, 9, 15, 64])
-def test_death_by_signal_is_a_signal(number: int) -> None:
+def test_death_by_a_signal_is_reported_as_a_signal(number: int) -> None:
     ended = exit_from_status(number)
     assert ended == ProcessExit(None, number)
     assert (kind_of(ended), signal_of(ended)) == (ExitKind.SIGNAL, number)

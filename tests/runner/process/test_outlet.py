@@ -20,7 +20,7 @@ def test_connect_names_a_host_and_a_port() -> None:
     assert parse(b"CONNECT [2001:db8::1]:443 HTTP/1.0\r\n\r\n").host == "2001:db8::1"
 
 
-def test_a_plain_request_goes_on_with_the_host_that_was_checked() -> None:
+def test_a_plain_request_is_forwarded_to_the_checked_host() -> None:
     asked = parse(b"POST http://llm.example:8080/v1?x=1 HTTP/1.1\r\nhost: evil.example\r\nContent-Length: 2\r\n"
                   b"Proxy-Authorization: Basic x\r\nConnection: keep-alive\r\n\r\n")
     assert (asked.host, asked.port, asked.tunnel) == ("llm.example", 8080, False)
@@ -57,7 +57,7 @@ async def exchange(way_out: Outlet, *sent: bytes) -> list[bytes]:
     return answers
 
 
-async def test_what_is_not_allowed_is_answered_403_and_reported_once_and_not_without_end() -> None:
+async def test_a_refused_host_is_answered_403_and_reported_once_up_to_a_limit() -> None:
     reports: list[str] = []
 
     async def report(sentence: str) -> None:
@@ -74,7 +74,7 @@ async def test_what_is_not_allowed_is_answered_403_and_reported_once_and_not_wit
     assert "further ones are not reported" in reports[-1]
 
 
-async def test_a_head_without_an_end_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_endless_head_is_not_buffered(monkeypatch: pytest.MonkeyPatch) -> None:
     async def report(_sentence: str) -> None: ...
 
     monkeypatch.setattr(outlet, "HEAD_TIMEOUT_S", 0.05)
@@ -82,7 +82,7 @@ async def test_a_head_without_an_end_is_not_kept(monkeypatch: pytest.MonkeyPatch
     assert await exchange(way_out, b"CONNECT " + b"x" * outlet.MAX_HEAD_BYTES * 2, b"CONNECT a") == [b"", b""]
 
 
-async def test_no_more_connections_than_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_connections_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     async def report(_sentence: str) -> None: ...
 
     monkeypatch.setattr(outlet, "MAX_CONNECTIONS", 0)
@@ -90,7 +90,7 @@ async def test_no_more_connections_than_the_limit(monkeypatch: pytest.MonkeyPatc
     assert answer.startswith(b"HTTP/1.1 503")
 
 
-def test_a_process_finds_the_proxy_by_its_variables_and_none_of_the_runners() -> None:
+def test_a_process_gets_the_proxy_variables_and_none_of_the_runners() -> None:
     found = variables(Reach((Endpoint("api.example.com", 443),)))
     assert {found[name] for name in ("HTTP_PROXY", "https_proxy", "ALL_PROXY")} == {f"http://127.0.0.1:{PROXY_PORT}"}
     assert (found["NODE_USE_ENV_PROXY"], found["no_proxy"]) == ("1", "localhost,127.0.0.1,::1")

@@ -24,7 +24,7 @@ MIB = 1024 * 1024
 
 
 @pytest.mark.req("A-1")
-async def test_it_starts_in_its_workspace_with_a_group_and_a_session_of_its_own(start: Start, tmp_path: Path) -> None:
+async def test_a_process_starts_in_its_workspace_with_its_own_group_and_session(start: Start, tmp_path: Path) -> None:
     agent = await start("import os; print(os.getpid(), os.getpgrp(), os.getsid(0), os.getcwd())")
     pid, group, session, cwd = (await anext(agent.lines())).split()
     assert int(pid) == int(group) == int(session) == agent.pid
@@ -33,12 +33,12 @@ async def test_it_starts_in_its_workspace_with_a_group_and_a_session_of_its_own(
 
 
 @pytest.mark.req("A-1")
-async def test_nothing_of_ours_is_open_in_it_and_no_signal_is_ignored(start: Start) -> None:
+async def test_a_process_inherits_no_descriptors_and_no_ignored_signal(start: Start) -> None:
     code = "print(sorted(os.listdir('/proc/self/fd')), open('/proc/self/status').read())"
     agent = await start(f"import os; {code}")
-    told = b"\n".join([line async for line in agent.lines()]).decode()
-    assert told.startswith("['0', '1', '2', '3']")  # 3 is the directory being listed.
-    ignored = int(re.findall(r"SigIgn:\s*(\w+)", told)[0], 16)
+    output = b"\n".join([line async for line in agent.lines()]).decode()
+    assert output.startswith("['0', '1', '2', '3']")  # 3 is the directory being listed.
+    ignored = int(re.findall(r"SigIgn:\s*(\w+)", output)[0], 16)
     # Python itself ignores SIGPIPE and SIGXFSZ in every program it runs.
     assert ignored & ~(1 << 12 | 1 << 24) == 0
 
@@ -68,7 +68,7 @@ async def test_a_program_is_found_on_its_own_path_or_from_its_directory(tmp_path
         ("nul\0", "contain a NUL byte"),
     ],
 )
-async def test_a_program_that_cannot_start_is_one_sentence(tmp_path: Path, name: str, sentence: str) -> None:
+async def test_a_program_that_cannot_start_gives_one_sentence(tmp_path: Path, name: str, sentence: str) -> None:
     for file, text, mode in (("plain", "", 0o644), ("headless", "echo\n", 0o755), ("orphan", "#!/no/where\n", 0o755)):
         (tmp_path / file).write_text(text)
         (tmp_path / file).chmod(mode)
@@ -77,13 +77,13 @@ async def test_a_program_that_cannot_start_is_one_sentence(tmp_path: Path, name:
 
 
 @pytest.mark.req("A-1")
-async def test_a_directory_that_is_none_is_one_sentence(tmp_path: Path) -> None:
+async def test_a_path_that_is_not_a_directory_gives_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(AgentStartFailed, match=r"sh cannot start in .*/missing, which is not a directory"):
         await AgentProcess.start(["sh"], dict(os.environ), tmp_path / "missing")
 
 
 @pytest.mark.req("A-1")
-async def test_a_start_that_is_cancelled_leaves_nothing(session_id: str, tmp_path: Path) -> None:
+async def test_a_cancelled_start_leaves_nothing(session_id: str, tmp_path: Path) -> None:
     env = dict(os.environ) | {"RAWP_SESSION_ID": session_id}
     for rounds in range(4):
         starting = asyncio.create_task(AgentProcess.start(["sleep", "1000"], env, tmp_path))
@@ -107,7 +107,7 @@ async def test_a_start_that_is_cancelled_leaves_nothing(session_id: str, tmp_pat
         ("os.kill(os.getpid(), 9)", ProcessExit(None, 9)),
     ],
 )
-async def test_the_exit_is_data(start: Start, last_act: str, ended: ProcessExit) -> None:
+async def test_the_exit_is_returned_as_data(start: Start, last_act: str, ended: ProcessExit) -> None:
     agent = await start(f"import os, sys; sys.stdin.read(); {last_act}")
     assert agent.exit is None
     agent.close_input()
@@ -138,13 +138,13 @@ async def test_writing_to_an_agent_that_stopped_reading_fails(start: Start) -> N
 
 
 @pytest.mark.req("A-8")
-async def test_a_line_of_a_mebibyte_is_whole(start: Start) -> None:
+async def test_a_line_of_a_mebibyte_is_complete(start: Start) -> None:
     agent = await start(f"import sys; sys.stdout.write('x' * {MIB} + '\\n' + 'y' * 70000)")
     assert [(line[:1], len(line)) async for line in agent.lines()] == [(b"x", MIB), (b"y", 70_000)]
 
 
 @pytest.mark.req("A-8")
-async def test_a_line_above_the_cap_is_told_and_the_agent_goes_on(start: Start) -> None:
+async def test_a_line_above_the_cap_is_reported_and_the_agent_continues(start: Start) -> None:
     size = MAX_CHILD_LINE_BYTES + 4 * MIB
     agent = await start(f"import sys; sys.stdout.write('x' * {size} + '\\nnext\\n'); sys.stdout.flush(); sys.exit(5)")
     lines = agent.lines()
@@ -156,7 +156,7 @@ async def test_a_line_above_the_cap_is_told_and_the_agent_goes_on(start: Start) 
 
 
 @pytest.mark.req("A-8")
-async def test_two_hundred_megabytes_pass_in_flat_memory(start: Start) -> None:
+async def test_two_hundred_megabytes_pass_in_constant_memory(start: Start) -> None:
     agent = await start("import os\nblock = (b'x' * 999 + b'\\n') * 100\nfor _ in range(2000): os.write(1, block)")
     before = most = resident()
     count = 0
@@ -169,7 +169,7 @@ async def test_two_hundred_megabytes_pass_in_flat_memory(start: Start) -> None:
 
 
 @pytest.mark.req("A-8", "D-3")
-async def test_an_agent_that_nobody_reads_is_held_back(start: Start, state: State, until: Until) -> None:
+async def test_an_agent_without_a_reader_is_slowed(start: Start, state: State, until: Until) -> None:
     agent = await start(
         """
 import os
@@ -190,7 +190,7 @@ while sent < 50_000_000:
 
 
 @pytest.mark.req("A-8")
-async def test_standard_error_is_drained_and_its_tail_kept(start: Start) -> None:
+async def test_standard_error_is_drained_and_its_end_kept(start: Start) -> None:
     agent = await start("import sys\nfor n in range(200000): print('line', n, file=sys.stderr)\nsys.exit(1)")
     assert await agent.exited() == ProcessExit(1, None)
     tail = agent.stderr_tail()
@@ -211,7 +211,7 @@ def resident() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def test_the_supervisor_is_a_script_of_its_own() -> None:
+def test_the_supervisor_is_a_standalone_script() -> None:
     """It must start without the package, or each agent would pay for our imports."""
     from interlock.runner.process import supervisor
 

@@ -26,7 +26,7 @@ from interlock.runner.process.programs import (
 )
 from interlock.runner.session_state import SessionState
 from runner.stage import StillClock
-from runner.turn.test_turn_writer import Kept
+from runner.turn.test_turn_writer import FrameRecorder
 
 pytestmark = pytest.mark.anyio
 
@@ -49,7 +49,7 @@ def test_the_subject_is_the_whole_argument_vector() -> None:
 
 
 @pytest.mark.req("H-16")
-def test_bytes_that_are_no_text_are_shown_escaped_and_bound_exactly() -> None:
+def test_bytes_that_are_not_text_are_shown_escaped_and_bound_exactly() -> None:
     escaped, spelled = program(b"rm", b"\xff"), program(b"rm", b"\\xff")
     shown = json.loads(program_input(escaped))
 
@@ -59,7 +59,7 @@ def test_bytes_that_are_no_text_are_shown_escaped_and_bound_exactly() -> None:
 
 
 @pytest.mark.req("H-16")
-def test_a_rule_about_a_command_covers_the_program_that_path_finds_and_nothing_beside_it() -> None:
+def test_a_command_rule_covers_only_the_program_on_path() -> None:
     policy = RuleSet([Rule(name="look", effect="allow", door="tool", words="ls **")])
 
     def effect(held: HeldProgram) -> str:
@@ -76,7 +76,7 @@ def test_a_rule_about_a_command_covers_the_program_that_path_finds_and_nothing_b
 
 
 @pytest.mark.req("H-16")
-def test_only_a_rule_that_says_so_covers_what_a_program_starts() -> None:
+def test_only_an_explicit_rule_covers_programs_that_a_program_starts() -> None:
     plain = Rule(name="make", effect="allow", door="tool", words="make -s")
     wide = Rule(name="builds", effect="allow", door="tool", words="make -s", below=True)
 
@@ -87,7 +87,7 @@ def test_only_a_rule_that_says_so_covers_what_a_program_starts() -> None:
 
 
 class Turn:
-    """A turn that answers as it is told, and keeps what is written."""
+    """A turn with scripted answers that records the written frames."""
 
     def __init__(self, answer: InteractionAnswer) -> None:
         self.answer = answer
@@ -126,8 +126,8 @@ async def test_an_answer_becomes_a_decision(answer: InteractionAnswer, decision:
 
 
 @pytest.mark.req("H-16")
-async def test_outside_of_a_turn_no_program_starts_and_the_first_ones_are_reported() -> None:
-    kept = Kept()
+async def test_outside_a_turn_no_program_starts_and_the_first_ones_are_reported() -> None:
+    kept = FrameRecorder()
     asks = ProgramDesk(Journal("s-1", SessionState(), kept, StillClock(), secrets.token_bytes), lambda: None)
     numbers = [str(number).encode() for number in range(MAX_OUTSIDE + 5)]
     decisions = [await asks.ask(1, program(b"ls", number)) for number in numbers for _ in range(2)]
@@ -138,7 +138,7 @@ async def test_outside_of_a_turn_no_program_starts_and_the_first_ones_are_report
 
 
 class Slow:
-    """Decides only when it is told to."""
+    """Decides only on request."""
 
     def __init__(self) -> None:
         self.go = asyncio.Event()
@@ -164,7 +164,7 @@ def encoded(*parts: bytes) -> str:
 
 
 @pytest.mark.req("H-16")
-async def test_lines_of_the_supervisor_become_questions_and_a_vanished_process_is_a_no() -> None:
+async def test_supervisor_lines_become_questions_and_a_vanished_process_a_denial() -> None:
     slow, sent = Slow(), list[bytes]()
     lines = ProgramLines(slow, sent.append)
     held = encoded(b"/bin/ls", b"/", b"ls", b"0", b"1", b"LD_X=1", b"ls", b"", b"\xff")

@@ -17,7 +17,7 @@ Start = Callable[..., Awaitable[AgentProcess]]
 
 
 @pytest.mark.req("A-4")
-async def test_a_session_is_ended_without_asking_its_supervisor(start: Start, daemon: str, session_id: str) -> None:
+async def test_a_session_is_ended_without_its_supervisor(start: Start, daemon: str, session_id: str) -> None:
     agent = await start(daemon)
     child = int(await anext(agent.lines()))
     assert reaper.live_descendants(session_id) == sorted([agent.pid, child])
@@ -27,14 +27,14 @@ async def test_a_session_is_ended_without_asking_its_supervisor(start: Start, da
 
 
 @pytest.mark.req("A-4")
-async def test_a_child_without_the_variable_counts_by_its_parent(start: Start, session_id: str) -> None:
+async def test_a_child_without_the_variable_is_found_by_its_parent(start: Start, session_id: str) -> None:
     agent = await start("import subprocess; print(subprocess.Popen(['sleep', '1000'], env={}).pid); input()")
     child = int(await anext(agent.lines()))
     assert reaper.live_descendants(session_id) == sorted([agent.pid, child])
 
 
 @pytest.mark.req("A-4")
-async def test_another_session_with_the_same_beginning_is_not_touched(start: Start, session_id: str) -> None:
+async def test_another_session_with_the_same_prefix_is_not_touched(start: Start, session_id: str) -> None:
     agent = await start("input()")
     assert await reaper.end_session(session_id[:-1]) == ([], [])
     assert agent.exit is None
@@ -71,7 +71,7 @@ async def test_without_proc_the_table_comes_from_ps(no_proc: None) -> None:
 
 
 @pytest.mark.req("A-4")
-async def test_without_pidfds_a_death_is_seen_by_looking(no_proc: None, start: Start) -> None:
+async def test_without_pidfds_a_death_is_detected_by_polling(no_proc: None, start: Start) -> None:
     agent = await start("input()")
     assert await reaper.until_gone([agent.pid], 0.03) == [agent.pid]
     await agent.terminate(0)
@@ -79,7 +79,7 @@ async def test_without_pidfds_a_death_is_seen_by_looking(no_proc: None, start: S
 
 
 @pytest.mark.req("A-4")
-def test_a_family_is_the_tree_and_the_group_without_the_dead_and_the_supervisor() -> None:
+def test_a_family_is_the_tree_and_the_group_without_zombies_and_supervisor() -> None:
     table = {
         10: (1, 10, "S"),  # the supervisor
         11: (10, 11, "S"),  # the agent, which leads the group
@@ -93,7 +93,7 @@ def test_a_family_is_the_tree_and_the_group_without_the_dead_and_the_supervisor(
 
 
 @pytest.mark.req("A-4")
-async def test_a_supervisor_does_not_read_more_on_a_larger_host(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_supervisor_reads_no_more_on_a_larger_host(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     """When a runner dies, the supervisor of each agent reads its own descendants, not those of the others."""
     others = [await start("input()") for _ in range(3)]
     agent = await start("import subprocess as s; p = s.Popen(['sleep', '60']); print(p.pid, flush=True); input()")

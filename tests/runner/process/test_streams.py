@@ -6,7 +6,7 @@ from interlock.runner.process.streams import SupervisorSocket
 
 
 @pytest.mark.req("A-4")
-def test_words_may_arrive_in_pieces() -> None:
+def test_messages_may_arrive_in_pieces() -> None:
     control = SupervisorSocket()
     for piece in (b"S 1", b"2\nE 25", b"6\nD 1", b"3 14\n"):
         control.data_received(piece)
@@ -17,7 +17,7 @@ def test_words_may_arrive_in_pieces() -> None:
 
 
 @pytest.mark.req("A-4")
-def test_a_supervisor_that_falls_silent_is_over_but_not_clean() -> None:
+def test_a_silent_supervisor_counts_as_ended_but_not_clean() -> None:
     control = SupervisorSocket()
     control.data_received(b"S 12\n")
     control.connection_lost(None)
@@ -27,6 +27,6 @@ def test_a_supervisor_that_falls_silent_is_over_but_not_clean() -> None:
 
 
 @pytest.mark.req("A-4")
-def test_an_unknown_word_is_an_error() -> None:
+def test_an_unknown_message_is_an_error() -> None:
     with pytest.raises(ValueError, match="has no meaning"):
         SupervisorSocket().data_received(b"X 1\n")

@@ -73,12 +73,12 @@ async def runner(session_id: str, runner_id: str, daemon: str, tmp_path: Path) -
 
 
 @pytest.mark.req("A-4")
-async def test_an_agent_that_obeys_ends_with_its_own_code(start: Start) -> None:
+async def test_an_agent_that_ends_on_request_keeps_its_exit_code(start: Start) -> None:
     agent = await start(POLITE)
     lines = agent.lines()
     assert await anext(lines) == b"ready"
     assert await agent.terminate() == ProcessExit(0, None)
-    # What it said on its way out is not lost.
+    # Its last output is not lost.
     assert [line async for line in lines] == [b"bye"]
 
 
@@ -92,7 +92,7 @@ async def test_an_agent_that_ignores_sigterm_is_killed_after_the_grace(start: St
 
 @pytest.mark.req("A-4")
 @pytest.mark.parametrize("how", ["marked", "bare"])
-async def test_a_child_that_forks_twice_and_ignores_sigterm_is_gone(
+async def test_a_child_that_forks_twice_and_ignores_sigterm_is_ended(
     start: Start, daemon: str, state: State, session_id: str, how: str
 ) -> None:
     agent = await start(daemon, how)
@@ -105,7 +105,7 @@ async def test_a_child_that_forks_twice_and_ignores_sigterm_is_gone(
 
 
 @pytest.mark.req("A-4")
-async def test_what_an_ended_agent_left_is_ended_too(start: Start, state: State) -> None:
+async def test_processes_left_by_an_ended_agent_are_ended(start: Start, state: State) -> None:
     agent = await start("import subprocess, sys; print(subprocess.Popen(['sleep', '1000']).pid)")
     child = int(await anext(agent.lines()))
     assert await agent.exited() == ProcessExit(0, None)
@@ -115,7 +115,7 @@ async def test_what_an_ended_agent_left_is_ended_too(start: Start, state: State)
 
 
 @pytest.mark.req("A-4")
-async def test_a_stopped_group_hears_sigterm(start: Start) -> None:
+async def test_a_stopped_group_receives_sigterm(start: Start) -> None:
     agent = await start(POLITE)
     await anext(agent.lines())
     os.killpg(agent.pid, signal.SIGSTOP)
@@ -123,7 +123,7 @@ async def test_a_stopped_group_hears_sigterm(start: Start) -> None:
 
 
 @pytest.mark.req("A-4")
-async def test_termination_may_be_asked_for_by_many_and_given_up_by_some(start: Start) -> None:
+async def test_several_callers_may_request_termination_and_some_may_cancel(start: Start) -> None:
     agent = await start(STUBBORN)
     await anext(agent.lines())
     patient = [asyncio.create_task(agent.terminate(1000)) for _ in range(3)]
@@ -136,7 +136,7 @@ async def test_termination_may_be_asked_for_by_many_and_given_up_by_some(start: 
 
 
 @pytest.mark.req("A-4")
-async def test_a_crowd_that_forks_while_it_is_killed_is_gone(start: Start) -> None:
+async def test_a_group_that_forks_while_it_is_killed_is_ended(start: Start) -> None:
     agent = await start(
         """
 import os, signal
@@ -154,7 +154,7 @@ while True: signal.pause()
 
 
 @pytest.mark.req("A-4")
-async def test_kill_9_of_the_runner_leaves_nothing(runner: Runner, gone: Gone, session_id: str) -> None:
+async def test_kill_9_of_the_runner_leaves_no_process(runner: Runner, gone: Gone, session_id: str) -> None:
     process, keeper, agent, child = runner
     process.kill()
     await gone([process.pid, keeper, agent, child])
@@ -177,8 +177,8 @@ Late(ours.fileno()).run()
 
 
 @pytest.mark.req("A-4")
-async def test_a_supervisor_that_learns_of_the_runners_end_by_reporting_the_agents_leaves_nothing() -> None:
-    """The runner ends between the agent's end and its report: nothing else wakes the supervisor."""
+async def test_a_supervisor_that_detects_the_runners_end_late_leaves_no_process() -> None:
+    """The runner ends between the agent's end and its report: nothing else resumes the supervisor."""
     process = await asyncio.create_subprocess_exec(sys.executable, "-c", LATE)
     try:
         async with asyncio.timeout(20):
@@ -190,7 +190,7 @@ async def test_a_supervisor_that_learns_of_the_runners_end_by_reporting_the_agen
 
 
 @pytest.mark.req("A-4")
-async def test_what_outlives_runner_and_supervisor_is_ended_at_the_next_start(
+async def test_processes_that_survive_runner_and_supervisor_are_ended_at_the_next_start(
     runner: Runner, gone: Gone, state: State, session_id: str, runner_id: str
 ) -> None:
     process, keeper, agent, child = runner
@@ -207,7 +207,7 @@ async def test_what_outlives_runner_and_supervisor_is_ended_at_the_next_start(
 
 
 @pytest.mark.req("A-4")
-async def test_the_supervisors_own_death_ends_the_agent_and_termination_finds_the_rest(
+async def test_the_supervisors_death_ends_the_agent_and_termination_finds_the_rest(
     start: Start, daemon: str, gone: Gone, session_id: str
 ) -> None:
     agent = await start(daemon)
@@ -220,7 +220,7 @@ async def test_the_supervisors_own_death_ends_the_agent_and_termination_finds_th
 
 
 @pytest.mark.req("A-4")
-async def test_a_service_stop_that_hits_the_supervisor_too_is_survived_by_it(start: Start, gone: Gone) -> None:
+async def test_a_supervisor_survives_a_service_stop_that_signals_it(start: Start, gone: Gone) -> None:
     agent = await start(STUBBORN)
     await anext(agent.lines())
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):

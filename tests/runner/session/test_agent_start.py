@@ -1,4 +1,4 @@
-"""Starting an agent: a start that fails says why, and one that the end of the runner meets is broken off (A-1)."""
+"""Starting an agent: a failed start reports its reason, and the end of the runner aborts one (A-1)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.req("W-2", "A-1")
-async def test_opens_that_fail_say_why(tmp_path: Path) -> None:
+async def test_failing_opens_report_their_reason(tmp_path: Path) -> None:
     agents = {"bad": misbehaving(), "login": misbehaving("--start=session-error"), "dies": misbehaving("--start=die"),
               "old": misbehaving("--start=version")}
     async with stage(tmp_path, agents) as scene:
@@ -33,7 +33,7 @@ async def test_opens_that_fail_say_why(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("A-4", "T-3")
-async def test_the_runners_end_breaks_off_a_start(tmp_path: Path) -> None:
+async def test_the_runners_end_aborts_a_start(tmp_path: Path) -> None:
     async with stage(tmp_path, {"slow": misbehaving("--start=hang")}) as scene:
         opening = asyncio.create_task(scene.open("slow"))
         session = None

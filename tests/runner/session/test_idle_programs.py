@@ -15,7 +15,7 @@ from interlock.runner.session.idle_programs import MAX_REPORTED, IdlePrograms
 from interlock.runner.session_state import SessionState
 from runner.process.test_programs import Turn, program
 from runner.stage import StillClock
-from runner.turn.test_turn_writer import Kept
+from runner.turn.test_turn_writer import FrameRecorder
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("H-16")]
 
@@ -24,11 +24,11 @@ class Session:
     """A session whose box names programs; `turn` is the one that is open, if any."""
 
     def __init__(self, *entries: str) -> None:
-        self.kept = Kept()
+        self.kept = FrameRecorder()
         self.turn: Any = None
         journal = Journal("s-1", SessionState(), self.kept, StillClock(), secrets.token_bytes)
-        desk = ProgramDesk(journal, lambda: self.turn)
-        self.programs = IdlePrograms(entries, desk, journal, lambda: desk.is_idle)
+        program_desk = ProgramDesk(journal, lambda: self.turn)
+        self.programs = IdlePrograms(entries, program_desk, journal, lambda: program_desk.is_idle)
 
     async def starts(self, held: HeldProgram) -> bool:
         return await self.programs.ask(1, held) != "no"
@@ -38,7 +38,7 @@ class Session:
         return [frame.payload.error_code for frame in self.kept.frames]
 
 
-async def test_a_named_program_starts_with_further_arguments_and_another_one_does_not() -> None:
+async def test_a_named_program_starts_with_more_arguments_and_others_do_not() -> None:
     session = Session("git status", "/opt/agent/bin/codex app-server")
     git, codex = program(b"git", b"status", b"-s"), program(b"codex", b"app-server", path=b"/opt/agent/bin/codex")
 
@@ -50,7 +50,7 @@ async def test_a_named_program_starts_with_further_arguments_and_another_one_doe
     assert session.reported == ["STARTED_BETWEEN_TURNS"] * 2 + ["UNSUPPORTED_CAPABILITY"] * 3
 
 
-async def test_a_name_is_the_program_that_path_finds_and_not_one_of_the_repository() -> None:
+async def test_a_name_means_the_program_on_path_and_not_one_of_the_repository() -> None:
     session = Session("git")
 
     assert not await session.starts(program(b"git", name=b"/srv/git", path=b"/srv/git"))
@@ -59,7 +59,7 @@ async def test_a_name_is_the_program_that_path_finds_and_not_one_of_the_reposito
     assert session.kept.frames[-1].payload.message.endswith("names it. It has its own PATH.")
 
 
-async def test_in_a_turn_people_and_policy_decide_on_a_named_program_too() -> None:
+async def test_in_a_turn_a_named_program_needs_a_decision_too() -> None:
     session = Session("ls")
     session.turn = Turn(InteractionAnswer(False, "deny"))
 
@@ -67,7 +67,7 @@ async def test_in_a_turn_people_and_policy_decide_on_a_named_program_too() -> No
     assert [what for what, *_ in session.turn.written] == ["announced", "asked", "ended"]
 
 
-async def test_the_same_line_is_reported_once_and_no_more_than_a_few_are() -> None:
+async def test_a_repeated_line_is_reported_once_and_all_lines_are_bounded() -> None:
     session = Session("ls")
     for number in range(MAX_REPORTED + 5):
         assert await session.starts(program(b"ls", str(number).encode()))

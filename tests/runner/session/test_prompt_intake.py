@@ -20,7 +20,7 @@ def prompt(**more: Any) -> p.PromptRequest:
 
 
 @pytest.mark.req("H-18")
-async def test_a_box_that_restricts_less_than_was_decided_on_is_refused() -> None:
+async def test_a_box_that_is_less_strict_than_decided_is_refused() -> None:
     check_box(None, prompt())
     check_box(WALLED, prompt(only_in_box=WALLED))
     for box in (None, Box(walls="none")):
@@ -29,7 +29,7 @@ async def test_a_box_that_restricts_less_than_was_decided_on_is_refused() -> Non
         assert refused.value.code == Code.NOT_BOXED
 
 
-async def test_the_files_of_a_prompt_and_of_a_plan_are_those_that_they_name() -> None:
+async def test_the_files_of_a_prompt_and_of_a_plan_are_those_they_name() -> None:
     blocks = [{"type": "text", "text": "hi"}, {"type": "image", "transfer_id": "tr_1", "sha256": "0" * 64}]
     named = p.PromptRequest(prompt_id="p", input_type="blocks", origin="user", content=blocks,
                             context={"transfer_id": "tr_2", "sha256": "0" * 64})
@@ -52,7 +52,7 @@ class OneFile:
 
 
 @pytest.mark.req("Z-4")
-async def test_a_plans_context_that_came_as_a_file_is_inserted_and_one_that_is_no_json_is_refused() -> None:
+async def test_a_plans_context_file_is_inserted_and_invalid_json_refused() -> None:
     plan = p.SessionCompact(request_id="r", plan={"context": {"transfer_id": "tr_3"}, "keep": 1})
     good: Any = OneFile('{"entries": []}')
     bad: Any = OneFile("not json")

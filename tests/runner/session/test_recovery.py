@@ -14,7 +14,7 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.req("D-6", "D-7")
-async def test_a_restart_closes_what_was_open(tmp_path: Path) -> None:
+async def test_a_restart_closes_open_blocks_and_tools(tmp_path: Path) -> None:
     async with stage(tmp_path) as before:
         await before.open("bad")
         await before.prompt("text:so open-tool ask:made.txt")
@@ -39,7 +39,7 @@ async def test_a_restart_closes_what_was_open(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("D-6")
-async def test_text_that_was_seen_survives_a_restart(tmp_path: Path) -> None:
+async def test_shown_text_survives_a_restart(tmp_path: Path) -> None:
     async with stage(tmp_path) as before:
         await before.open("bad")
         await before.prompt("think:hm text:seen wait")
@@ -55,7 +55,7 @@ async def test_text_that_was_seen_survives_a_restart(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("D-7")
-async def test_an_open_that_a_kill_cut_off_is_answered(tmp_path: Path) -> None:
+async def test_an_open_that_was_interrupted_by_a_kill_is_answered(tmp_path: Path) -> None:
     async with stage(tmp_path) as before:
         opened = await before.store("control.session.open", p.SessionOpen(
             session_id=before.session_id, agent_id="bad", workspace="", workspace_access="rw"))

@@ -30,7 +30,7 @@ async def ended(scene: Stage) -> p.SessionClosed:
 
 
 @pytest.mark.req("T-2", "T-3", "A-6")
-async def test_a_turn_from_open_to_usage(tmp_path: Path) -> None:
+async def test_a_turn_runs_from_open_to_usage(tmp_path: Path) -> None:
     async with stage(tmp_path) as scene:
         opened = await scene.open("bad")
         capabilities = await scene.next("session.capabilities")
@@ -50,7 +50,7 @@ async def test_a_turn_from_open_to_usage(tmp_path: Path) -> None:
 
 @pytest.mark.req("A-5", "A-9")
 @pytest.mark.parametrize(("decision", "outcome", "status"), [("allow", "allowed", "ok"), ("deny", "denied", "denied")])
-async def test_a_tool_runs_after_a_yes_only(tmp_path: Path, decision: str, outcome: str, status: str) -> None:
+async def test_a_tool_runs_only_after_a_grant(tmp_path: Path, decision: str, outcome: str, status: str) -> None:
     async with stage(tmp_path) as scene:
         await scene.open("bad")
         await scene.prompt("ask:made.txt")
@@ -68,7 +68,7 @@ async def test_a_tool_runs_after_a_yes_only(tmp_path: Path, decision: str, outco
 
 
 @pytest.mark.req("A-9")
-async def test_only_always_options_are_a_no_with_a_reason(tmp_path: Path) -> None:
+async def test_a_request_with_only_always_options_is_denied_with_a_reason(tmp_path: Path) -> None:
     async with stage(tmp_path) as scene:
         await scene.open("bad")
         await scene.turn("ask-always:made.txt")
@@ -78,7 +78,7 @@ async def test_only_always_options_are_a_no_with_a_reason(tmp_path: Path) -> Non
 
 
 @pytest.mark.req("A-9")
-async def test_the_once_option_is_taken_among_odd_ones(tmp_path: Path) -> None:
+async def test_the_once_option_is_chosen_among_unusual_ones(tmp_path: Path) -> None:
     async with stage(tmp_path) as scene:
         await scene.open("bad")
         await scene.prompt("ask-odd:made.txt")
@@ -101,7 +101,7 @@ async def test_two_questions_wait_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("A-5")
-async def test_a_question_that_nobody_holds_is_denied(tmp_path: Path) -> None:
+async def test_a_question_that_no_gateway_holds_is_denied(tmp_path: Path) -> None:
     async with stage(tmp_path, waits=Waits(held_s=0.05)) as scene:
         await scene.open("bad")
         await scene.prompt("ask:made.txt")
@@ -112,7 +112,7 @@ async def test_a_question_that_nobody_holds_is_denied(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("A-5")
-async def test_a_held_question_outlives_the_link_and_expires_by_itself(tmp_path: Path) -> None:
+async def test_a_held_question_survives_the_link_and_expires_by_itself(tmp_path: Path) -> None:
     async with stage(tmp_path, waits=Waits(held_s=0.05, slack_s=0.05)) as scene:
         scene.presence.set(False)
         await scene.open("bad")
@@ -126,7 +126,7 @@ async def test_a_held_question_outlives_the_link_and_expires_by_itself(tmp_path:
 
 
 @pytest.mark.req("A-5")
-async def test_a_timeout_from_the_gateway_is_a_no(tmp_path: Path) -> None:
+async def test_a_timeout_of_the_gateway_is_a_denial(tmp_path: Path) -> None:
     async with stage(tmp_path) as scene:
         await scene.open("bad")
         await scene.prompt("ask:made.txt")
@@ -152,7 +152,7 @@ async def test_a_prompt_during_a_turn_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("A-4", "T-3")
-async def test_a_cancel_voids_what_waits_and_the_session_lives_on(tmp_path: Path) -> None:
+async def test_a_cancel_voids_open_questions_and_the_session_continues(tmp_path: Path) -> None:
     async with stage(tmp_path) as scene:
         await scene.open("bad")
         await scene.prompt("ask-abandon:made.txt")
@@ -165,7 +165,7 @@ async def test_a_cancel_voids_what_waits_and_the_session_lives_on(tmp_path: Path
 
 
 @pytest.mark.req("A-5")
-async def test_a_question_after_the_cancel_is_a_no(tmp_path: Path) -> None:
+async def test_a_question_after_the_cancel_is_denied(tmp_path: Path) -> None:
     async with stage(tmp_path) as scene:
         await scene.open("bad")
         await scene.prompt("ask-after-cancel:made.txt")
@@ -176,7 +176,7 @@ async def test_a_question_after_the_cancel_is_a_no(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("A-2")
-async def test_outside_a_turn_no_end_is_made_up(tmp_path: Path) -> None:
+async def test_outside_a_turn_no_end_is_reported(tmp_path: Path) -> None:
     async with stage(tmp_path) as scene:
         await scene.open("bad")
         assert (await scene.turn("deaf")).payload.stop_reason == "end_turn"
@@ -185,7 +185,7 @@ async def test_outside_a_turn_no_end_is_made_up(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("A-6")
-async def test_what_an_agent_cannot_do_is_named(tmp_path: Path) -> None:
+async def test_an_unsupported_command_is_named(tmp_path: Path) -> None:
     async with stage(tmp_path) as scene:
         await scene.open("bad")
         for kind, payload, feature in (
@@ -199,7 +199,7 @@ async def test_what_an_agent_cannot_do_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("A-4")
-async def test_pause_stops_the_process_and_a_cancel_wakes_it(tmp_path: Path) -> None:
+async def test_pause_stops_the_process_and_a_cancel_resumes_it(tmp_path: Path) -> None:
     async with stage(tmp_path) as scene:
         await scene.open("bad")
         await scene.prompt("wait")
@@ -220,7 +220,7 @@ async def test_an_idle_agent_is_closed(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("A-7")
-async def test_the_shell_agent_asks_runs_and_streams(tmp_path: Path) -> None:
+async def test_the_shell_agent_asks_runs_and_streams_output(tmp_path: Path) -> None:
     async with stage(tmp_path) as scene:
         await scene.open("shell")
         await scene.prompt("echo hi")
@@ -246,8 +246,8 @@ async def test_an_input_too_large_to_show_is_denied(tmp_path: Path) -> None:
         answer = await turn_writer.ask(AgentQuestion("call", "write", "Write", big, [Option("y", "Yes", "allow_once")]))
         assert (answer.allow, answer.option_id) == (False, None)
         await journal.durable()
-        told = raw_input(scene.all("tool.invoke.request")[0])
-        assert (told["size"], told["sha256"]) == (300_002, hashlib.sha256(big).hexdigest())
+        reported = raw_input(scene.all("tool.invoke.request")[0])
+        assert (reported["size"], reported["sha256"]) == (300_002, hashlib.sha256(big).hexdigest())
         assert scene.all("agent.error")[0].payload.error_code == "FRAME_TOO_LARGE"
         assert scene.all("agent.interaction.request") == []
 
@@ -279,7 +279,7 @@ async def test_an_agent_waits_while_the_outbox_is_full(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("T-1", "A-4")
-async def test_a_prompt_that_meets_the_close_is_sent_again(tmp_path: Path) -> None:
+async def test_a_prompt_during_a_close_is_sent_again(tmp_path: Path) -> None:
     async with stage(tmp_path, timeouts=QUICK) as scene:
         await scene.open("bad")
         await asyncio.gather(scene.sessions.all[scene.session_id].close("idle"), scene.prompt("text:x"))
@@ -290,11 +290,11 @@ async def test_a_prompt_that_meets_the_close_is_sent_again(tmp_path: Path) -> No
 
 
 @pytest.mark.req("A-10")
-async def test_an_agent_whose_config_says_that_it_does_not_ask_is_reported_so(tmp_path: Path) -> None:
+async def test_an_agent_that_is_configured_not_to_ask_is_reported_so(tmp_path: Path) -> None:
     async with stage(tmp_path, {"bad": misbehaving(asks=False)}) as scene:
         await scene.open("bad")
-        told = (await scene.next("session.capabilities")).payload.features
-        assert (told["permission"], told["read_only"]) == ("never", False)
+        reported = (await scene.next("session.capabilities")).payload.features
+        assert (reported["permission"], reported["read_only"]) == ("never", False)
         await scene.send("control.session.close", p.SessionClose(reason="enough"))
         await scene.next("session.closed")
         await scene.send("control.session.open", p.SessionOpen(

@@ -45,7 +45,7 @@ def test_the_state_directory_is_hidden_from_an_agent_without_a_box(place: Path) 
 
 
 @pytest.mark.req("H-15")
-def test_what_a_box_names_is_hidden_under_its_true_name(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_paths_of_a_box_are_hidden_under_their_real_names(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (place / "link").symlink_to("keys")
     monkeypatch.setenv("HOME", str(place))
     walls = Boxing(ABLE, (str(place / "state"),)).walls(
@@ -56,7 +56,7 @@ def test_what_a_box_names_is_hidden_under_its_true_name(place: Path, monkeypatch
 
 
 @pytest.mark.req("H-15")
-def test_a_list_of_writable_places_always_has_the_workspace_and_temporary_files(place: Path) -> None:
+def test_writable_paths_always_include_the_workspace_and_temporary_files(place: Path) -> None:
     walls = Boxing(ABLE).walls("x", boxed(write=[str(place / "keys")]), str(place / "work"), "rw",
                                {"TMPDIR": str(place / "temporary")})
     assert walls.writable is not None
@@ -64,7 +64,7 @@ def test_a_list_of_writable_places_always_has_the_workspace_and_temporary_files(
 
 
 @pytest.mark.req("H-15")
-def test_the_access_is_a_wall(place: Path) -> None:
+def test_the_workspace_access_is_a_wall(place: Path) -> None:
     boxing = Boxing(ABLE, (str(place / "state"),))
     assert boxing.walls("x", PLAIN, str(place / "work"), "ro", {}).read_only == (str(place / "work"),)
     assert str(place / "work") in boxing.walls("x", PLAIN, str(place / "work"), "none", {}).hidden
@@ -76,13 +76,13 @@ def test_the_access_is_a_wall(place: Path) -> None:
 
 @pytest.mark.req("H-15")
 @pytest.mark.parametrize("where", ["state", "state/runner"])
-def test_a_workspace_that_is_hidden_is_refused(place: Path, where: str) -> None:
+def test_a_hidden_workspace_is_refused(place: Path, where: str) -> None:
     with pytest.raises(BoxRefused, match=r"lies in .*state, which is hidden from agents"):
         Boxing(ABLE, (str(place / "state"),)).walls("x", PLAIN, str(place / where), "rw", {})
 
 
 @pytest.mark.req("H-15")
-def test_a_box_that_the_host_cannot_build_refuses_the_start_with_the_reason(place: Path) -> None:
+def test_a_box_that_the_host_cannot_build_refuses_the_start_with_a_reason(place: Path) -> None:
     with pytest.raises(BoxRefused, match=r"no mount namespace \(Operation not permitted\), no Landlock \(Function not"):
         Boxing(BARE).walls("x", boxed(), str(place / "work"), "rw", {})
     with pytest.raises(BoxRefused, match="does not support namespace walls"):
@@ -90,7 +90,7 @@ def test_a_box_that_the_host_cannot_build_refuses_the_start_with_the_reason(plac
 
 
 @pytest.mark.req("H-15")
-def test_without_a_box_or_with_leave_the_agent_starts_without_walls_and_says_so(place: Path) -> None:
+def test_without_a_box_or_if_optional_the_agent_starts_without_walls_and_reports_it(place: Path) -> None:
     from interlock.agents.registry import offers
 
     boxing = Boxing(BARE, (str(place / "state"),))
@@ -102,7 +102,7 @@ def test_without_a_box_or_with_leave_the_agent_starts_without_walls_and_says_so(
 
 
 @pytest.mark.req("H-15")
-def test_a_person_may_choose_no_walls(place: Path) -> None:
+def test_a_user_may_choose_no_walls(place: Path) -> None:
     boxing = Boxing(ABLE, (str(place / "state"),))
     spec = boxed(walls="none")
 
@@ -113,7 +113,7 @@ def test_a_person_may_choose_no_walls(place: Path) -> None:
 
 
 @pytest.mark.req("H-18")
-def test_it_states_what_holds_and_nothing_without_walls() -> None:
+def test_the_box_report_lists_its_effective_walls_or_nothing() -> None:
     spec = boxed(write=["/w"])
     assert Boxing(ABLE).box(spec, "ro") == Box(
         walls="namespace", access="ro", limited=True, no_sockets=list(SPEAKERS))
@@ -122,7 +122,7 @@ def test_it_states_what_holds_and_nothing_without_walls() -> None:
 
 
 @pytest.mark.req("H-16")
-def test_programs_are_held_where_the_host_can_and_else_the_box_says(place: Path) -> None:
+def test_programs_are_held_if_the_host_can_and_otherwise_the_box_reports_it(place: Path) -> None:
     able, unable = Host(("namespace",), programs=None), Host(("namespace",), programs="no seccomp")
     work = str(place / "work")
 
@@ -147,7 +147,7 @@ NETWORK = Host(("namespace",), network=None)
 
 
 @pytest.mark.req("H-19")
-def test_a_network_of_its_own_leads_to_its_model_to_what_is_listed_or_nowhere(place: Path) -> None:
+def test_an_isolated_network_reaches_the_model_the_listed_hosts_or_nothing(place: Path) -> None:
     boxing, work = Boxing(NETWORK), str(place / "work")
     key = {"OPENAI_API_KEY": "k"}
     for spec, ports in ((boxed(network="none"), ()), (boxed(network="model"), (PROXY_PORT,)),
@@ -160,7 +160,7 @@ def test_a_network_of_its_own_leads_to_its_model_to_what_is_listed_or_nowhere(pl
 
 
 @pytest.mark.req("H-19", "H-18")
-def test_without_a_network_namespace_it_does_not_start_or_says_that_it_has_none(place: Path) -> None:
+def test_without_a_network_namespace_the_start_is_refused_or_the_box_reports_it(place: Path) -> None:
     work = str(place / "work")
     for host in (Host(("namespace",), network="Operation not permitted"), LANDLOCK):
         with pytest.raises(BoxRefused, match="starts only in a network of its own"):
@@ -172,7 +172,7 @@ def test_without_a_network_namespace_it_does_not_start_or_says_that_it_has_none(
 
 
 @pytest.mark.req("H-15")
-def test_sockets_of_programs_that_hold_keys_are_hidden_from_a_boxed_agent_unless_left_open(
+def test_sockets_of_key_agents_are_hidden_from_a_boxed_agent_unless_left_open(
         place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     keys, bus = place / "agent.1", place / "bus"
     keys.touch()
@@ -194,7 +194,7 @@ def test_sockets_of_programs_that_hold_keys_are_hidden_from_a_boxed_agent_unless
 
 
 @pytest.mark.req("H-19")
-def test_sockets_that_would_speak_for_it_are_hidden(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sockets_that_could_act_for_the_user_are_hidden(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     speaker = place / "docker.sock"
     speaker.touch()
     monkeypatch.setattr(boxing_module, "SPEAKERS", (str(speaker),))

@@ -20,7 +20,7 @@ async def ended(scene: Stage) -> p.SessionClosed:
 
 
 @pytest.mark.req("L-4", "D-5")
-async def test_hello_forgets_what_is_closed_and_told(tmp_path: Path) -> None:
+async def test_hello_forgets_sessions_that_are_closed_and_reported(tmp_path: Path) -> None:
     async with stage(tmp_path) as scene:
         await scene.open("bad")
         await scene.send("control.session.close", p.SessionClose(reason="done"))
@@ -40,7 +40,7 @@ async def test_hello_forgets_what_is_closed_and_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("L-4")
-async def test_what_is_over_takes_no_memory_while_the_link_lasts(tmp_path: Path) -> None:
+async def test_ended_sessions_use_no_memory_while_the_link_lasts(tmp_path: Path) -> None:
     async with stage(tmp_path) as scene:
         await scene.open("bad")
         await scene.prompt("text:x")
@@ -50,7 +50,7 @@ async def test_what_is_over_takes_no_memory_while_the_link_lasts(tmp_path: Path)
         await scene.send("control.session.close", p.SessionClose(reason="done"))
         closed = await scene.next("session.closed")
         await scene.sessions.forget_over()
-        assert list(scene.sessions.all) == [scene.session_id]  # It is not wholly told.
+        assert list(scene.sessions.all) == [scene.session_id]  # It is not completely reported.
         await scene.outbox.ack(scene.session_id, closed.seq or 0, closed.message_id, 0)
         kept = weakref.ref(scene.sessions.all[scene.session_id])
         await scene.sessions.forget_over()
@@ -65,7 +65,7 @@ async def test_what_is_over_takes_no_memory_while_the_link_lasts(tmp_path: Path)
 
 
 @pytest.mark.req("L-4", "D-7")
-async def test_a_frame_that_waits_while_its_session_is_forgotten_is_acted_on(tmp_path: Path) -> None:
+async def test_a_frame_that_waits_while_its_session_is_forgotten_is_handled(tmp_path: Path) -> None:
     async with stage(tmp_path) as scene:
         await scene.open("bad")
         await scene.send("control.session.close", p.SessionClose(reason="done"))
@@ -78,7 +78,7 @@ async def test_a_frame_that_waits_while_its_session_is_forgotten_is_acted_on(tmp
 
 
 @pytest.mark.req("L-5")
-async def test_the_runner_vouches_for_living_agents_only(tmp_path: Path) -> None:
+async def test_the_runner_names_living_agents_only(tmp_path: Path) -> None:
     async with stage(tmp_path) as scene:
         assert scene.sessions.live_agents() == []
         await scene.open("bad")
@@ -86,5 +86,5 @@ async def test_the_runner_vouches_for_living_agents_only(tmp_path: Path) -> None
         start = await scene.next("session.turn.start")
         (reported,) = scene.sessions.live_agents()
         assert (reported.agent_id, reported.state, reported.turn_id) == ("bad", "running", start.payload.turn_id)
-        (told,) = await scene.sessions.hello_sessions()
-        assert (told.turn_id, told.prompt_id) == (start.payload.turn_id, start.metadata["prompt_id"])
+        (report,) = await scene.sessions.hello_sessions()
+        assert (report.turn_id, report.prompt_id) == (start.payload.turn_id, start.metadata["prompt_id"])

@@ -38,14 +38,14 @@ async def send_all(on: Stage, transfers: list[p.FileTransfer]) -> list[Frame]:
 
 
 async def refusal(on: Stage, asked: Frame) -> p.SessionError:
-    told = await on.next("session.error")
-    assert told.metadata["in_reply_to"] == asked.message_id
-    assert told.payload.fatal is False
-    payload: p.SessionError = told.payload
+    error = await on.next("session.error")
+    assert error.metadata["in_reply_to"] == asked.message_id
+    assert error.payload.fatal is False
+    payload: p.SessionError = error.payload
     return payload
 
 
-async def test_a_long_prompt_reaches_the_agent_whole_and_its_chunks_go(tmp_path: Path) -> None:
+async def test_a_long_prompt_reaches_the_agent_complete_and_its_chunks_are_removed(tmp_path: Path) -> None:
     async with stage(tmp_path, COUNTER) as on:
         await on.open("counter")
         prompt, transfers = prompt_of()
@@ -59,7 +59,7 @@ async def test_a_long_prompt_reaches_the_agent_whole_and_its_chunks_go(tmp_path:
         assert (await on.turn("again")).payload.stop_reason == "end_turn"
 
 
-async def test_chunks_outlive_the_runner(tmp_path: Path) -> None:
+async def test_chunks_survive_the_runner(tmp_path: Path) -> None:
     outbox, objects = MemoryOutbox(), MemoryObjects()
     prompt, transfers = prompt_of()
     async with stage(tmp_path, COUNTER, outbox=outbox, objects=objects) as before:
@@ -68,7 +68,7 @@ async def test_chunks_outlive_the_runner(tmp_path: Path) -> None:
         await before.store("agent.file.transfer", transfers[1])  # Stored, and the runner died before it acted on it.
         row = await outbox.session(before.session_id)
         assert row is not None
-    # What the last life said at its end is undone: it was killed.
+    # The kill discards the last frames of the former process.
     async with stage(tmp_path, COUNTER, outbox=await copy_of(outbox, row.state, before.session_id),
                      objects=objects) as after:
         after.session_id, after._control_seq = before.session_id, before._control_seq
@@ -97,8 +97,7 @@ async def copy_of(outbox: MemoryOutbox, state: bytes, session_id: str) -> Memory
     ("none", "which was not sent in this session"), ("name", "another sha256 or media_type"),
     ("base64", "not base64"),
 ])
-async def test_what_is_wrong_with_a_file_refuses_the_prompt_that_names_it(tmp_path: Path, fault: str, sentence: str
-                                                                           ) -> None:
+async def test_a_broken_file_refuses_the_prompt_that_names_it(tmp_path: Path, fault: str, sentence: str) -> None:
     async with stage(tmp_path, COUNTER) as on:
         await on.open("counter")
         prompt, transfers = prompt_of("x" * (FILE_CHUNK_BYTES + MAX_PROMPT_BYTES + 1 - FILE_CHUNK_BYTES + 9))
@@ -122,18 +121,18 @@ async def test_what_is_wrong_with_a_file_refuses_the_prompt_that_names_it(tmp_pa
                 transfers[0] = change(transfers[0], content="?")
         await send_all(on, transfers)
         asked = await on.send("control.prompt.request", prompt)
-        told = [frame for frame in on.all("session.error") if frame.metadata["in_reply_to"] == asked.message_id]
-        while not told:
+        error = [frame for frame in on.all("session.error") if frame.metadata["in_reply_to"] == asked.message_id]
+        while not error:
             await on.next("session.error")
-            told = [frame for frame in on.all("session.error") if frame.metadata["in_reply_to"] == asked.message_id]
-        assert told[0].payload.error_code == "INVALID_FRAME"
-        assert sentence in told[0].payload.message
+            error = [frame for frame in on.all("session.error") if frame.metadata["in_reply_to"] == asked.message_id]
+        assert error[0].payload.error_code == "INVALID_FRAME"
+        assert sentence in error[0].payload.message
         assert "session.turn.start" not in on.durable()
         assert await on.objects.names() == []
         assert (await on.turn("the session goes on")).payload.stop_reason == "end_turn"
 
 
-async def test_a_repeated_chunk_is_told_once_and_breaks_its_file(tmp_path: Path) -> None:
+async def test_a_repeated_chunk_is_reported_once_and_breaks_its_file(tmp_path: Path) -> None:
     async with stage(tmp_path, COUNTER) as on:
         await on.open("counter")
         prompt, transfers = prompt_of()
@@ -148,7 +147,7 @@ async def test_a_repeated_chunk_is_told_once_and_breaks_its_file(tmp_path: Path)
         assert await on.objects.names() == []
 
 
-async def test_a_file_of_another_session_is_not_there(tmp_path: Path) -> None:
+async def test_a_file_of_another_session_is_not_found(tmp_path: Path) -> None:
     async with stage(tmp_path, COUNTER) as on:
         await on.open("counter")
         prompt, transfers = prompt_of()
@@ -159,7 +158,7 @@ async def test_a_file_of_another_session_is_not_there(tmp_path: Path) -> None:
         assert "was not sent in this session" in (await refusal(on, asked)).message
 
 
-async def test_what_a_session_holds_is_bounded(tmp_path: Path) -> None:
+async def test_the_files_of_a_session_are_bounded(tmp_path: Path) -> None:
     async with stage(tmp_path, COUNTER) as on:
         await on.open("counter")
         big = chunks("big", Whole("a", "b", bytes(MAX_FILE_BYTES), "prompt"))[0]
@@ -170,7 +169,7 @@ async def test_what_a_session_holds_is_bounded(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("D-7")
-async def test_the_no_op_in_a_prompts_place_takes_its_files_with_it(tmp_path: Path) -> None:
+async def test_a_no_op_that_replaces_a_prompt_removes_its_files(tmp_path: Path) -> None:
     async with stage(tmp_path, COUNTER) as on:
         await on.open("counter")
         _, transfers = prompt_of()
@@ -181,14 +180,14 @@ async def test_the_no_op_in_a_prompts_place_takes_its_files_with_it(tmp_path: Pa
         assert on.sessions.all[on.session_id].state.uploads == {}
 
 
-async def test_what_no_session_needs_is_swept_at_the_start(tmp_path: Path) -> None:
+async def test_unneeded_files_are_removed_at_the_start(tmp_path: Path) -> None:
     objects = MemoryObjects()
     await objects.put([b"of a chunk whose control frame was never stored"])
     async with stage(tmp_path, COUNTER, objects=objects):
         assert await objects.names() == []
 
 
-async def test_files_whose_prompt_never_came_go_with_their_session(tmp_path: Path) -> None:
+async def test_files_without_a_prompt_are_removed_with_their_session(tmp_path: Path) -> None:
     async with stage(tmp_path, COUNTER) as on:
         await on.open("counter")
         await send_all(on, prompt_of()[1])
@@ -205,14 +204,14 @@ async def test_files_whose_prompt_never_came_go_with_their_session(tmp_path: Pat
 @pytest.mark.req("A-6", "A-7")
 @pytest.mark.parametrize(("kind", "feature"), [("image", "images"), ("audio", "audio"), ("file", "files"),
                                                ("video", "video")])
-async def test_content_that_the_agent_cannot_take_is_refused_before_anything_runs(tmp_path: Path, kind: str,
-                                                                                  feature: str
-                                                                                  ) -> None:
+async def test_content_that_the_agent_does_not_support_is_refused_before_the_run(
+    tmp_path: Path, kind: str, feature: str
+) -> None:
     async with stage(tmp_path, COUNTER) as on:
         await on.open("counter")
         block = {"type": kind, "data": "aGk=", "media_type": "x/y"}
         asked = await on.send("control.prompt.request", p.PromptRequest(
             prompt_id="p", input_type="blocks", origin="user", content=[{"type": "text", "text": "see"}, block]))
-        told = await refusal(on, asked)
-        assert (told.error_code, told.message) == ("UNSUPPORTED_CAPABILITY", f"This agent does not offer {feature}.")
+        error = await refusal(on, asked)
+        assert (error.error_code, error.message) == ("UNSUPPORTED_CAPABILITY", f"This agent does not offer {feature}.")
         assert "session.turn.start" not in on.durable()

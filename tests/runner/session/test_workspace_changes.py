@@ -77,20 +77,20 @@ async def test_changed_deleted_and_new_files_are_found_with_their_lines(reposito
     assert git(repository, "status", "--porcelain").split("\n") == ["M a", " D gone", "?? new"]  # Nothing was added.
 
 
-async def test_a_directory_below_the_top_is_compared_alone(repository: Path) -> None:
+async def test_a_subdirectory_is_compared_separately(repository: Path) -> None:
     (repository / "a").write_text("changed\n")
     (repository / "below/b").write_text("changed\n")
     assert brief(await look(repository / "below", root=repository)) == [("b", "modified", False, 1, 1)]
 
 
-async def test_before_the_first_commit_everything_is_new(tmp_path: Path) -> None:
+async def test_before_the_first_commit_every_file_is_new(tmp_path: Path) -> None:
     git(tmp_path, "init", "--quiet")
     (tmp_path / "f").write_text("f\n")
     found = await look(tmp_path)
     assert (found.commit, brief(found)) == (None, [("f", "added", True, 1, 0)])
 
 
-async def test_what_the_agent_committed_itself_is_among_it_with_its_commits(repository: Path) -> None:
+async def test_commits_of_the_agent_are_included_with_their_changes(repository: Path) -> None:
     start = checked_out(repository, [str(repository.parent)])
     assert start == git(repository, "rev-parse", "HEAD")
     (repository / "a").write_text("one\n2\n")
@@ -106,7 +106,7 @@ async def test_what_the_agent_committed_itself_is_among_it_with_its_commits(repo
     assert (await look(repository, start=head)).commits == []
 
 
-async def test_a_moved_file_is_one_that_was_renamed(repository: Path) -> None:
+async def test_a_moved_file_is_shown_as_renamed(repository: Path) -> None:
     lines = "".join(f"{number}\n" for number in range(40))
     (repository / "long => name").write_text(lines)
     git(repository, "add", ".")
@@ -122,7 +122,7 @@ async def test_a_moved_file_is_one_that_was_renamed(repository: Path) -> None:
     assert found.files[0].diff.endswith("+41\n+42")
 
 
-async def test_a_start_that_was_left_behind_is_compared_by_what_both_have(repository: Path) -> None:
+async def test_a_start_that_is_not_an_ancestor_is_compared_from_the_merge_base(repository: Path) -> None:
     first = git(repository, "rev-parse", "HEAD")
     (repository / "a").write_text("mine\n")
     git(repository, "commit", "--quiet", "--all", "--message", "started here")
@@ -141,7 +141,7 @@ async def test_a_start_that_was_left_behind_is_compared_by_what_both_have(reposi
         assert "so the last commit is compared with" in lost.partly
 
 
-async def test_a_session_that_began_before_the_first_commit_shows_all_that_was_committed(tmp_path: Path) -> None:
+async def test_a_session_older_than_the_first_commit_shows_all_commits(tmp_path: Path) -> None:
     git(tmp_path, "init", "--quiet")
     assert checked_out(tmp_path, [str(tmp_path)]) == ""
     assert checked_out(tmp_path / ".git/objects", [str(tmp_path / ".git/objects")]) is None
@@ -153,7 +153,7 @@ async def test_a_session_that_began_before_the_first_commit_shows_all_that_was_c
     assert brief(found) == [("f", "added", False, 1, 0)]
 
 
-async def test_commits_are_bounded_and_what_they_say_stays_text(repository: Path) -> None:
+async def test_commits_are_bounded_and_their_messages_stay_text(repository: Path) -> None:
     start = git(repository, "rev-parse", "HEAD")
     (repository / ".mailmap").write_text("Somebody Else <e>\n")
     for number in range(MAX_COMMITS + 1):
@@ -166,7 +166,7 @@ async def test_commits_are_bounded_and_what_they_say_stays_text(repository: Path
     assert (len(found.commits[0].subject), found.commits[0].author) == (200, "n")
 
 
-async def test_a_shallow_clone_ends_where_it_ends(repository: Path) -> None:
+async def test_a_shallow_clone_ends_at_its_boundary(repository: Path) -> None:
     for number in range(3):
         git(repository, "commit", "--quiet", "--allow-empty", "--message", f"{number}")
     clone = repository.parent / "clone"
@@ -237,7 +237,7 @@ async def test_a_hostile_repository_starts_no_program_and_nothing_is_written(
     assert mark.exists()  # So it would have gone with git's own ways.
 
 
-async def test_links_are_not_followed_and_names_stay_what_they_are(repository: Path, tmp_path: Path) -> None:
+async def test_links_are_not_followed_and_names_stay_unchanged(repository: Path, tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.mkdir()
     (secret / "b").write_text("the secret\n")
@@ -256,7 +256,7 @@ async def test_links_are_not_followed_and_names_stay_what_they_are(repository: P
                      "\N{REPLACEMENT CHARACTER}": "added"}
 
 
-async def test_gigantic_and_many_files_are_left_out_and_that_is_said(repository: Path) -> None:
+async def test_huge_and_many_files_are_left_out_with_a_notice(repository: Path) -> None:
     with (repository / "a").open("wb") as file:
         file.truncate(1 << 40)
     (repository / "big").write_text("line\n" * (MAX_COMPARED_BYTES // 4))
@@ -271,7 +271,7 @@ async def test_gigantic_and_many_files_are_left_out_and_that_is_said(repository:
 
 
 @pytest.mark.parametrize("elsewhere", ["file", "link", "commondir", "alternates"])
-async def test_a_repository_that_keeps_itself_outside_the_roots_is_refused(
+async def test_a_repository_with_its_data_outside_the_roots_is_refused(
         repository: Path, tmp_path: Path, elsewhere: str) -> None:
     outside = tmp_path / "outside"
     shutil.copytree(repository / ".git", outside)
@@ -296,7 +296,7 @@ async def test_a_repository_that_keeps_itself_outside_the_roots_is_refused(
     ("index", "git could not compare the workspace ("), ("index link", "index cannot be read"),
     ("objects", "git could not compare the workspace ("), ("garbage", "neither is a repository nor names one"),
 ])
-async def test_what_cannot_be_read_is_one_sentence(repository: Path, damage: str, why: str) -> None:
+async def test_unreadable_data_gives_one_sentence(repository: Path, damage: str, why: str) -> None:
     own = repository / ".git"
     match damage:
         case "no repository":
@@ -320,7 +320,7 @@ async def test_what_cannot_be_read_is_one_sentence(repository: Path, damage: str
     assert found.files == []
 
 
-async def test_without_git_or_a_session_or_access_there_is_a_sentence(repository: Path, tmp_path: Path) -> None:
+async def test_without_git_a_session_or_access_one_sentence_explains_it(repository: Path, tmp_path: Path) -> None:
     assert "git is not installed" in (await look(repository, environment={"PATH": str(tmp_path)})).why_not
     assert "no access to its workspace" in (await look(repository, access="none")).why_not
     assert "has no workspace" in (await look(Path(), root=repository)).why_not

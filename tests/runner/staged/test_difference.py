@@ -35,7 +35,7 @@ def words(found: Difference) -> list[tuple[str, str]]:
     return [(change.path, change.what) for change in found.changes]
 
 
-def test_changes_are_found_at_any_depth_and_what_is_the_same_is_none(trees: Trees) -> None:
+def test_changes_are_found_at_any_depth_and_identical_files_are_not_changes(trees: Trees) -> None:
     (trees.lower / "a").mkdir()
     (trees.lower / "a" / "kept").write_text("x")
     (trees.lower / "a" / "edited").write_text("x")
@@ -59,7 +59,7 @@ def test_the_digest_covers_content_and_mode(trees: Trees) -> None:
     assert len(seen) == 3
 
 
-def test_a_file_that_the_user_changed_before_the_agent_touched_it_has_an_unknown_beginning(trees: Trees) -> None:
+def test_a_file_changed_by_the_user_before_the_agent_has_an_unknown_original(trees: Trees) -> None:
     (trees.lower / "file").write_text("users")
     (trees.upper / "file").write_text("agents")
     since_ns = (trees.lower / "file").stat().st_ctime_ns
@@ -68,7 +68,7 @@ def test_a_file_that_the_user_changed_before_the_agent_touched_it_has_an_unknown
     assert trees.look(since_ns=since_ns - 1).changes[0].base.kind == "unknown"
 
 
-def test_the_beginning_stays_what_it_was_when_the_user_goes_on(trees: Trees) -> None:
+def test_the_original_stays_fixed_while_the_user_continues(trees: Trees) -> None:
     (trees.lower / "file").write_text("first")
     (trees.upper / "file").write_text("agents")
     before = trees.look()
@@ -77,7 +77,7 @@ def test_the_beginning_stays_what_it_was_when_the_user_goes_on(trees: Trees) -> 
     assert trees.look(before).changes == before.changes
 
 
-def test_what_can_never_land_is_named_with_the_reason(trees: Trees, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_can_never_land_is_named_with_the_reason(trees: Trees, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounds, "MAX_DEPTH", 1)
     os.mkfifo(trees.upper / "fifo")
     (trees.upper / "suid").touch()

@@ -20,7 +20,7 @@ def read(tree: Path, name: str) -> FileEntry:
         return entry(top, name)
 
 
-def test_each_kind_of_entry_is_told_by_itself(tmp_path: Path) -> None:
+def test_each_kind_of_entry_is_recognised(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"abc")
     (tmp_path / "file").chmod(0o640)
     (tmp_path / "link").symlink_to("/etc/passwd")
@@ -34,7 +34,7 @@ def test_each_kind_of_entry_is_told_by_itself(tmp_path: Path) -> None:
     assert read(tmp_path, "none") is ABSENT
 
 
-def test_no_step_goes_through_a_link(tmp_path: Path) -> None:
+def test_no_path_step_follows_a_link(tmp_path: Path) -> None:
     (tmp_path / "outside").mkdir()
     (tmp_path / "tree").mkdir()
     (tmp_path / "tree" / "link").symlink_to("../outside")
@@ -55,7 +55,7 @@ def test_a_file_that_is_too_large_is_not_read(tmp_path: Path, monkeypatch: pytes
     assert error.value.errno == errno.EFBIG
 
 
-def test_removing_a_tree_leaves_what_its_links_lead_to(tmp_path: Path) -> None:
+def test_removing_a_tree_keeps_the_targets_of_its_links(tmp_path: Path) -> None:
     (tmp_path / "kept").mkdir()
     (tmp_path / "kept" / "file").touch()
     (tmp_path / "gone" / "inner").mkdir(parents=True)
@@ -76,7 +76,7 @@ def test_removing_a_tree_leaves_what_its_links_lead_to(tmp_path: Path) -> None:
     (FileEntry("file", 0o644, 1, "a"), FileEntry("file", 0o644, 1, "b"), "modified"),
     (FileEntry("file", 0o644, 1, "a"), FileEntry("link", 0, 1, "a"), "modified"),
 ])
-def test_a_change_has_one_word(base: FileEntry, new: FileEntry, what: str) -> None:
+def test_a_change_has_one_term(base: FileEntry, new: FileEntry, what: str) -> None:
     assert FileChange("x", base, new).what == what
 
 

@@ -1,4 +1,4 @@
-"""A landing beside a user who saves at the same time, and files that are made to do harm (H-17)."""
+"""A landing beside a user who saves at the same time, and hostile files (H-17)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = [
 
 
 @pytest.fixture
-def over(tmp_path: Path) -> Overlay:
+def overlay(tmp_path: Path) -> Overlay:
     return Overlay(tmp_path)
 
 
@@ -55,50 +55,50 @@ def save(path: Path, text: str) -> None:
 class TestRaces:
     """The user saves between the last look at a file and the call that replaces it."""
 
-    def test_a_save_over_a_file_that_is_replaced(self, over: Overlay) -> None:
-        staged = over.begin(a_txt="one")
-        over.wrote("a.txt", "ONE")
-        assert landed(staged, "checked", lambda: save(over.workspace / "a.txt", "mine")) == {"a.txt": MEANWHILE}
-        assert tree(over.workspace) == {"a.txt": "mine"}
+    def test_a_save_over_a_replaced_file_is_kept(self, overlay: Overlay) -> None:
+        staged = overlay.begin(a_txt="one")
+        overlay.wrote("a.txt", "ONE")
+        assert landed(staged, "checked", lambda: save(overlay.workspace / "a.txt", "mine")) == {"a.txt": MEANWHILE}
+        assert tree(overlay.workspace) == {"a.txt": "mine"}
 
     @pytest.mark.parametrize("step", ["checked", "exchanged"])
-    def test_a_write_into_a_file_that_is_replaced(self, over: Overlay, step: str) -> None:
-        staged = over.begin(a_txt="one")
-        over.wrote("a.txt", "ONE")
-        with (over.workspace / "a.txt").open("r+") as held:
+    def test_a_write_into_a_replaced_file_is_kept(self, overlay: Overlay, step: str) -> None:
+        staged = overlay.begin(a_txt="one")
+        overlay.wrote("a.txt", "ONE")
+        with (overlay.workspace / "a.txt").open("r+") as held:
             refused = landed(staged, step, lambda: (held.write("mine"), held.flush()))
         assert refused == {"a.txt": MEANWHILE}
-        assert tree(over.workspace) == {"a.txt": "mine"}
+        assert tree(overlay.workspace) == {"a.txt": "mine"}
 
-    def test_a_save_into_a_file_that_is_removed(self, over: Overlay) -> None:
-        staged = over.begin(a_txt="one")
-        over.removed("a.txt")
-        assert landed(staged, "checked", lambda: save(over.workspace / "a.txt", "mine")) == {"a.txt": MEANWHILE}
-        assert tree(over.workspace) == {"a.txt": "mine"}
+    def test_a_save_into_a_removed_file_is_kept(self, overlay: Overlay) -> None:
+        staged = overlay.begin(a_txt="one")
+        overlay.removed("a.txt")
+        assert landed(staged, "checked", lambda: save(overlay.workspace / "a.txt", "mine")) == {"a.txt": MEANWHILE}
+        assert tree(overlay.workspace) == {"a.txt": "mine"}
 
     @pytest.mark.parametrize("kind", ["link", "directory", "file"])
-    def test_a_file_made_where_something_is_added(self, over: Overlay, kind: str) -> None:
-        staged = over.begin(a_txt="one")
-        {"link": lambda: over.linked("new", "a.txt"), "directory": lambda: over.made("new"),
-         "file": lambda: over.wrote("new", "x")}[kind]()
-        assert landed(staged, "checked", lambda: (over.workspace / "new").write_text("mine")) == {"new": MEANWHILE}
-        assert tree(over.workspace) == {"a.txt": "one", "new": "mine"}
+    def test_a_file_created_at_the_path_of_an_addition_is_kept(self, overlay: Overlay, kind: str) -> None:
+        staged = overlay.begin(a_txt="one")
+        {"link": lambda: overlay.linked("new", "a.txt"), "directory": lambda: overlay.made("new"),
+         "file": lambda: overlay.wrote("new", "x")}[kind]()
+        assert landed(staged, "checked", lambda: (overlay.workspace / "new").write_text("mine")) == {"new": MEANWHILE}
+        assert tree(overlay.workspace) == {"a.txt": "one", "new": "mine"}
 
-    def test_a_file_made_in_a_directory_that_becomes_a_file(self, over: Overlay) -> None:
-        staged = over.begin(d__a="x")
-        over.wrote("d", "a file now")
-        refused = landed(staged, "checked", lambda: (over.workspace / "d/mine").write_text("mine"))
+    def test_a_file_created_in_a_directory_that_becomes_a_file_is_kept(self, overlay: Overlay) -> None:
+        staged = overlay.begin(d__a="x")
+        overlay.wrote("d", "a file now")
+        refused = landed(staged, "checked", lambda: (overlay.workspace / "d/mine").write_text("mine"))
         assert list(refused) == ["d"]
-        assert tree(over.workspace) == {"d": "directory", "d/mine": "mine"}
+        assert tree(overlay.workspace) == {"d": "directory", "d/mine": "mine"}
 
     @pytest.mark.parametrize("step", ["exchanged", "taken away"])
-    def test_a_kill_after_a_save_gives_the_user_the_saved_file_back(self, over: Overlay, step: str) -> None:
-        staged = over.begin(a_txt="one")
-        path = over.workspace / "a.txt"
+    def test_after_a_kill_following_a_save_the_user_has_the_saved_file(self, overlay: Overlay, step: str) -> None:
+        staged = overlay.begin(a_txt="one")
+        path = overlay.workspace / "a.txt"
         if step == "exchanged":
-            over.wrote("a.txt", "ONE")
+            overlay.wrote("a.txt", "ONE")
         else:
-            over.removed("a.txt")
+            overlay.removed("a.txt")
 
         def after(now: str) -> None:
             if now == "checked":
@@ -116,35 +116,35 @@ class TestRaces:
         report = staged.resume()
         assert report is not None
         assert [one.why for one in report.refused] == [MEANWHILE]
-        assert tree(over.workspace) == {"a.txt": "mine"}
+        assert tree(overlay.workspace) == {"a.txt": "mine"}
 
 
 class TestHostileFiles:
-    def test_a_program_that_makes_whoever_runs_it_its_owner_never_lands(self, over: Overlay) -> None:
-        staged = over.begin(old="x")
-        over.wrote("new", "x", 0o4755)
-        over.wrote("old", "x", 0o2755)
-        over.wrote("plain", "x", 0o755)
+    def test_a_setuid_program_never_lands(self, overlay: Overlay) -> None:
+        staged = overlay.begin(old="x")
+        overlay.wrote("new", "x", 0o4755)
+        overlay.wrote("old", "x", 0o2755)
+        overlay.wrote("plain", "x", 0o755)
         seen = staged.look(after_now())
         assert [one.path for one in seen.changes] == ["plain"]
         assert {one.path for one in seen.left_out} == {"new", "old"}
 
-    def test_a_file_of_holes_does_not_hold_up_the_turn(self, over: Overlay) -> None:
-        staged = over.begin()
-        over.wrote("holes", "")
+    def test_a_sparse_file_does_not_delay_the_turn(self, overlay: Overlay) -> None:
+        staged = overlay.begin()
+        overlay.wrote("holes", "")
         os.truncate(staged.upper / "holes", MAX_FILE_BYTES + 1)
         seen = staged.look(after_now())
         assert (seen.changes, [one.path for one in seen.left_out]) == ([], ["holes"])
 
-    def test_a_directory_whose_mode_changes_is_not_swapped_for_what_a_link_leads_to(
-            self, over: Overlay, tmp_path: Path) -> None:
+    def test_a_directory_whose_mode_changes_is_not_swapped_for_the_target_of_a_link(
+            self, overlay: Overlay, tmp_path: Path) -> None:
         outside = tmp_path / "outside"
         outside.mkdir(mode=0o700)
-        staged = over.begin(d__a="x")
-        over.made("d", 0o777)
-        shutil.rmtree(over.workspace / "d")
-        (over.workspace / "d").symlink_to(outside)
-        with opened(over.workspace) as root, pytest.raises(OSError, match="Not a directory"):
+        staged = overlay.begin(d__a="x")
+        overlay.made("d", 0o777)
+        shutil.rmtree(overlay.workspace / "d")
+        (overlay.workspace / "d").symlink_to(outside)
+        with opened(overlay.workspace) as root, pytest.raises(OSError, match="Not a directory"):
             landing_run._set_mode(root, "d", 0o777)  # pyright: ignore[reportPrivateUsage]
         assert stat.S_IMODE(outside.stat().st_mode) == 0o700
         assert list(staged.look(after_now()).bases) == ["d"]

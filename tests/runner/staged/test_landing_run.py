@@ -25,7 +25,7 @@ pytestmark = [
 
 
 @pytest.fixture
-def over(tmp_path: Path) -> Overlay:
+def overlay(tmp_path: Path) -> Overlay:
     return Overlay(tmp_path)
 
 
@@ -34,196 +34,196 @@ def found(staged: Staged) -> dict[str, str]:
 
 
 class TestDifference:
-    def test_an_edit_an_addition_and_a_removal(self, over: Overlay) -> None:
-        staged = over.begin(a_txt="one\n", b_txt="two\n", c_txt="three\n")
-        over.wrote("a.txt", "ONE\n")
-        over.wrote("new/d.txt", "four\n")
-        over.removed("b.txt")
+    def test_an_edit_an_addition_and_a_removal_are_found(self, overlay: Overlay) -> None:
+        staged = overlay.begin(a_txt="one\n", b_txt="two\n", c_txt="three\n")
+        overlay.wrote("a.txt", "ONE\n")
+        overlay.wrote("new/d.txt", "four\n")
+        overlay.removed("b.txt")
         assert found(staged) == {"a.txt": "modified", "b.txt": "deleted", "new": "added", "new/d.txt": "added"}
 
-    def test_a_copy_with_the_same_content_is_no_change(self, over: Overlay) -> None:
-        staged = over.begin(a_txt="one\n")
-        over.wrote("a.txt", "one\n")
+    def test_a_copy_with_identical_content_is_not_a_change(self, overlay: Overlay) -> None:
+        staged = overlay.begin(a_txt="one\n")
+        overlay.wrote("a.txt", "one\n")
         assert found(staged) == {}
 
-    def test_modes_links_and_binary_files(self, over: Overlay) -> None:
-        staged = over.begin(run_sh="#!/bin/sh\n", data_bin="x")
-        over.wrote("run.sh", "#!/bin/sh\n", 0o755)
-        over.wrote("data.bin", bytes(range(256)))
-        over.linked("latest", "data.bin")
+    def test_modes_links_and_binary_files_are_found(self, overlay: Overlay) -> None:
+        staged = overlay.begin(run_sh="#!/bin/sh\n", data_bin="x")
+        overlay.wrote("run.sh", "#!/bin/sh\n", 0o755)
+        overlay.wrote("data.bin", bytes(range(256)))
+        overlay.linked("latest", "data.bin")
         changes = {change.path: change for change in staged.look(after_now()).changes}
         assert {path: change.what for path, change in changes.items()} == {
             "run.sh": "mode", "data.bin": "modified", "latest": "added"}
         assert (changes["latest"].new.kind, changes["run.sh"].new.mode) == ("link", 0o755)
 
-    def test_a_rename_is_a_removal_and_an_addition(self, over: Overlay) -> None:
-        staged = over.begin(old_py="print()\n")
-        over.removed("old.py")
-        over.wrote("new.py", "print()\n")
+    def test_a_rename_is_a_removal_and_an_addition(self, overlay: Overlay) -> None:
+        staged = overlay.begin(old_py="print()\n")
+        overlay.removed("old.py")
+        overlay.wrote("new.py", "print()\n")
         assert found(staged) == {"new.py": "added", "old.py": "deleted"}
 
-    def test_a_removed_directory_counts_with_all_that_it_held(self, over: Overlay) -> None:
-        staged = over.begin(lib__a_py="a", lib__in__b_py="b")
-        over.removed("lib")
+    def test_a_removed_directory_counts_with_its_whole_content(self, overlay: Overlay) -> None:
+        staged = overlay.begin(lib__a_py="a", lib__in__b_py="b")
+        overlay.removed("lib")
         assert found(staged) == {"lib": "deleted", "lib/a.py": "deleted", "lib/in": "deleted", "lib/in/b.py": "deleted"}
 
-    def test_an_opaque_directory_hides_what_the_workspace_has_there(self, over: Overlay) -> None:
-        staged = over.begin(lib__a_py="a", lib__b_py="b")
-        over.made("lib", opaque=True)
-        over.wrote("lib/a.py", "A")
+    def test_an_opaque_directory_hides_the_workspaces_entries(self, overlay: Overlay) -> None:
+        staged = overlay.begin(lib__a_py="a", lib__b_py="b")
+        overlay.made("lib", opaque=True)
+        overlay.wrote("lib/a.py", "A")
         assert found(staged) == {"lib/a.py": "modified", "lib/b.py": "deleted"}
 
-    def test_a_file_in_the_place_of_a_directory_and_the_other_way_round(self, over: Overlay) -> None:
-        staged = over.begin(one__a="a", two="b")
-        over.wrote("one", "now a file")
-        over.made("two", opaque=True)
-        over.wrote("two/b", "b")
+    def test_a_file_replaces_a_directory_and_a_directory_a_file(self, overlay: Overlay) -> None:
+        staged = overlay.begin(one__a="a", two="b")
+        overlay.wrote("one", "now a file")
+        overlay.made("two", opaque=True)
+        overlay.wrote("two/b", "b")
         assert found(staged) == {"one": "modified", "one/a": "deleted", "two": "modified", "two/b": "added"}
 
-    def test_a_nested_repository_is_plain_files(self, over: Overlay) -> None:
-        staged = over.begin(vendor___git__HEAD="ref: refs/heads/main\n")
-        over.wrote("vendor/.git/HEAD", "ref: refs/heads/other\n")
-        over.wrote("vendor/.git/objects/ab/cd", b"x\x9c")
+    def test_a_nested_repository_counts_as_plain_files(self, overlay: Overlay) -> None:
+        staged = overlay.begin(vendor___git__HEAD="ref: refs/heads/main\n")
+        overlay.wrote("vendor/.git/HEAD", "ref: refs/heads/other\n")
+        overlay.wrote("vendor/.git/objects/ab/cd", b"x\x9c")
         assert "vendor/.git/HEAD" in found(staged)
         assert "vendor/.git/objects/ab/cd" in found(staged)
 
-    def test_what_is_no_file_is_left_out_and_named(self, over: Overlay) -> None:
-        staged = over.begin()
+    def test_a_special_file_is_left_out_and_named(self, overlay: Overlay) -> None:
+        staged = overlay.begin()
         os.mkfifo(staged.upper / "pipe")
         (Path(os.fsdecode(os.fsencode(staged.upper) + b"/\xff"))).write_text("x")
         left_out = {one.path: one.why for one in staged.look(after_now()).left_out}
         assert left_out == {"pipe": "it is neither a file, a link nor a directory", "\\xff": "its name is not UTF-8"}
 
-    def test_the_digest_covers_every_content_and_mode(self, over: Overlay) -> None:
-        staged = over.begin(a_txt="one\n")
-        over.wrote("a.txt", "ONE\n")
+    def test_the_digest_covers_every_content_and_mode(self, overlay: Overlay) -> None:
+        staged = overlay.begin(a_txt="one\n")
+        overlay.wrote("a.txt", "ONE\n")
         first = staged.look(after_now()).digest
-        over.wrote("a.txt", "ONE\n", 0o600)
+        overlay.wrote("a.txt", "ONE\n", 0o600)
         assert staged.look(after_now()).digest != first
 
 
 class TestLanding:
-    def test_all_lands_as_it_was_staged(self, over: Overlay) -> None:
-        staged = over.begin(a_txt="one", lib__b_py="b", lib__in__c_py="c", run_sh="x", swap__in="s", other="o")
-        over.wrote("a.txt", "ONE", 0o600)
-        over.removed("lib")
-        over.wrote("run.sh", "x", 0o755)
-        over.linked("link", "a.txt")
-        over.wrote("new/deep/d.bin", bytes(range(256)))
-        over.wrote("swap", "a file now")
-        over.made("other", opaque=True)
-        over.wrote("other/o", "a directory now")
+    def test_all_changes_land_as_staged(self, overlay: Overlay) -> None:
+        staged = overlay.begin(a_txt="one", lib__b_py="b", lib__in__c_py="c", run_sh="x", swap__in="s", other="o")
+        overlay.wrote("a.txt", "ONE", 0o600)
+        overlay.removed("lib")
+        overlay.wrote("run.sh", "x", 0o755)
+        overlay.linked("link", "a.txt")
+        overlay.wrote("new/deep/d.bin", bytes(range(256)))
+        overlay.wrote("swap", "a file now")
+        overlay.made("other", opaque=True)
+        overlay.wrote("other/o", "a directory now")
         report = staged.land(staged.look(after_now()).changes)
         assert report.refused == []
-        assert tree(over.workspace) == {
+        assert tree(overlay.workspace) == {
             "a.txt": "ONE", "run.sh": "x", "link": "-> a.txt", "new": "directory", "new/deep": "directory",
             "new/deep/d.bin": bytes(range(256)).decode("latin-1"), "swap": "a file now", "other": "directory",
             "other/o": "a directory now"}
-        assert stat.S_IMODE((over.workspace / "run.sh").stat().st_mode) == 0o755
-        assert stat.S_IMODE((over.workspace / "a.txt").stat().st_mode) == 0o600
+        assert stat.S_IMODE((overlay.workspace / "run.sh").stat().st_mode) == 0o755
+        assert stat.S_IMODE((overlay.workspace / "a.txt").stat().st_mode) == 0o600
         assert found(staged) == {}
 
-    def test_one_file_lands_with_the_directory_that_it_needs(self, over: Overlay) -> None:
-        staged = over.begin()
-        over.wrote("new/a", "a")
-        over.wrote("new/b", "b")
-        over.wrote("c", "c")
+    def test_one_file_lands_with_its_parent_directory(self, overlay: Overlay) -> None:
+        staged = overlay.begin()
+        overlay.wrote("new/a", "a")
+        overlay.wrote("new/b", "b")
+        overlay.wrote("c", "c")
         staged.land(chosen(staged.look(after_now()).changes, ["new/a"]))
-        assert tree(over.workspace) == {"new": "directory", "new/a": "a"}
+        assert tree(overlay.workspace) == {"new": "directory", "new/a": "a"}
         assert found(staged) == {"new/b": "added", "c": "added"}
 
-    def test_a_file_that_the_user_changed_meanwhile_is_refused_and_the_others_land(self, over: Overlay) -> None:
-        staged = over.begin(a_txt="one", b_txt="two", c_txt="three")
-        over.wrote("a.txt", "ONE")
-        over.wrote("b.txt", "TWO")
-        over.wrote("new.txt", "agent's")
-        over.removed("c.txt")
+    def test_a_file_that_the_user_changed_is_refused_and_the_others_land(self, overlay: Overlay) -> None:
+        staged = overlay.begin(a_txt="one", b_txt="two", c_txt="three")
+        overlay.wrote("a.txt", "ONE")
+        overlay.wrote("b.txt", "TWO")
+        overlay.wrote("new.txt", "agent's")
+        overlay.removed("c.txt")
         changes = staged.look(after_now()).changes
-        (over.workspace / "a.txt").write_text("mine")
-        (over.workspace / "c.txt").chmod(0o600)
-        (over.workspace / "new.txt").write_text("mine, too")
+        (overlay.workspace / "a.txt").write_text("mine")
+        (overlay.workspace / "c.txt").chmod(0o600)
+        (overlay.workspace / "new.txt").write_text("mine, too")
         report = staged.land(changes)
         assert {one.path: one.why for one in report.refused} == dict.fromkeys(["a.txt", "c.txt", "new.txt"], MEANWHILE)
-        assert tree(over.workspace) == {"a.txt": "mine", "b.txt": "TWO", "c.txt": "three", "new.txt": "mine, too"}
+        assert tree(overlay.workspace) == {"a.txt": "mine", "b.txt": "TWO", "c.txt": "three", "new.txt": "mine, too"}
 
-    def test_a_file_that_the_user_changed_before_anybody_looked_is_refused(self, over: Overlay) -> None:
-        staged = over.begin(a_txt="one")
+    def test_a_file_that_the_user_changed_before_the_first_look_is_refused(self, overlay: Overlay) -> None:
+        staged = overlay.begin(a_txt="one")
         staged.look(0)
-        over.wrote("a.txt", "ONE")
-        (over.workspace / "a.txt").write_text("mine")
+        overlay.wrote("a.txt", "ONE")
+        (overlay.workspace / "a.txt").write_text("mine")
         changes = staged.look(0).changes
         report = staged.land(changes)
         assert [(one.path, one.why) for one in report.refused] == [("a.txt", MEANWHILE)]
-        assert (over.workspace / "a.txt").read_text() == "mine"
+        assert (overlay.workspace / "a.txt").read_text() == "mine"
 
-    def test_what_the_agent_changes_after_it_was_shown_does_not_land(self, over: Overlay) -> None:
-        staged = over.begin(a_txt="one")
-        over.wrote("a.txt", "shown")
+    def test_changes_of_the_agent_after_the_question_do_not_land(self, overlay: Overlay) -> None:
+        staged = overlay.begin(a_txt="one")
+        overlay.wrote("a.txt", "shown")
         changes = staged.look(after_now()).changes
-        over.wrote("a.txt", "never shown")
+        overlay.wrote("a.txt", "never shown")
         assert [one.why for one in staged.land(changes).refused] == [AFTERWARDS]
-        assert tree(over.workspace) == {"a.txt": "one"}
+        assert tree(overlay.workspace) == {"a.txt": "one"}
 
-    def test_the_users_edit_of_a_landed_file_is_no_change_of_the_agents(self, over: Overlay) -> None:
-        staged = over.begin(a_txt="one")
-        over.wrote("a.txt", "two")
+    def test_the_users_edit_of_a_landed_file_is_not_a_change_of_the_agent(self, overlay: Overlay) -> None:
+        staged = overlay.begin(a_txt="one")
+        overlay.wrote("a.txt", "two")
         staged.land(staged.look(after_now()).changes)
-        (over.workspace / "a.txt").write_text("three")
+        (overlay.workspace / "a.txt").write_text("three")
         assert found(staged) == {}
         staged.prepare(after_now())
         assert not (staged.upper / "a.txt").exists()
 
     @pytest.mark.parametrize("swap", ["directory", "file"])
-    def test_a_swapped_in_link_leads_nowhere(self, over: Overlay, tmp_path: Path, swap: str) -> None:
+    def test_a_link_that_is_swapped_in_is_not_followed(self, overlay: Overlay, tmp_path: Path, swap: str) -> None:
         outside = tmp_path / "outside"
         outside.mkdir()
         (outside / "a.txt").write_text("one")
-        staged = over.begin(sub__a_txt="one", sub__gone="x")
-        over.wrote("sub/a.txt", "ONE")
-        over.removed("sub/gone")
+        staged = overlay.begin(sub__a_txt="one", sub__gone="x")
+        overlay.wrote("sub/a.txt", "ONE")
+        overlay.removed("sub/gone")
         changes = staged.look(after_now()).changes
         (outside / "gone").write_text("x")
         if swap == "directory":
-            shutil.rmtree(over.workspace / "sub")
-            (over.workspace / "sub").symlink_to(outside)
+            shutil.rmtree(overlay.workspace / "sub")
+            (overlay.workspace / "sub").symlink_to(outside)
         else:
-            (over.workspace / "sub/a.txt").unlink()
-            (over.workspace / "sub/a.txt").symlink_to(outside / "a.txt")
+            (overlay.workspace / "sub/a.txt").unlink()
+            (overlay.workspace / "sub/a.txt").symlink_to(outside / "a.txt")
         report = staged.land(changes)
         assert "sub/a.txt" in {one.path for one in report.refused}
         assert tree(outside) == {"a.txt": "one", "gone": "x"}
 
-    def test_a_staged_link_to_another_place_is_not_followed(self, over: Overlay, tmp_path: Path) -> None:
+    def test_a_staged_link_to_another_path_is_not_followed(self, overlay: Overlay, tmp_path: Path) -> None:
         secret = tmp_path / "secret"
         secret.write_text("key")
-        staged = over.begin()
-        over.wrote("a.txt", "shown")
+        staged = overlay.begin()
+        overlay.wrote("a.txt", "shown")
         changes = staged.look(after_now()).changes
         (staged.upper / "a.txt").unlink()
         (staged.upper / "a.txt").symlink_to(secret)
         assert [one.why for one in staged.land(changes).refused] == [AFTERWARDS]
-        assert tree(over.workspace) == {}
+        assert tree(overlay.workspace) == {}
 
-    def test_a_full_disk_leaves_the_file_as_it_was(self, over: Overlay, monkeypatch: pytest.MonkeyPatch) -> None:
-        staged = over.begin(a_txt="one", b_txt="two")
-        over.wrote("a.txt", "ONE" * 10)
-        over.wrote("b.txt", "")
+    def test_a_full_disk_leaves_the_file_unchanged(self, overlay: Overlay, monkeypatch: pytest.MonkeyPatch) -> None:
+        staged = overlay.begin(a_txt="one", b_txt="two")
+        overlay.wrote("a.txt", "ONE" * 10)
+        overlay.wrote("b.txt", "")
         changes = staged.look(after_now()).changes
         with monkeypatch.context() as full:
             full.setattr(os, "write", lambda *_: _raise(errno.ENOSPC))
             report = staged.land(changes)
         assert [(one.path, one.why) for one in report.refused] == [
             ("a.txt", "it could not be written: No space left on device")]
-        assert tree(over.workspace) == {"a.txt": "one", "b.txt": ""}
+        assert tree(overlay.workspace) == {"a.txt": "one", "b.txt": ""}
         assert found(staged) == {"a.txt": "modified"}
 
-    def test_no_file_takes_its_place_before_it_is_on_the_disk(
-            self, over: Overlay, monkeypatch: pytest.MonkeyPatch) -> None:
-        staged = over.begin(**{f"old{number}": "one" for number in range(5)})
+    def test_no_file_is_moved_into_place_before_it_is_synced_to_disk(
+            self, overlay: Overlay, monkeypatch: pytest.MonkeyPatch) -> None:
+        staged = overlay.begin(**{f"old{number}": "one" for number in range(5)})
         for number in range(MAX_BATCH_FILES):
-            over.wrote(f"new{number}", str(number))
+            overlay.wrote(f"new{number}", str(number))
         for number in range(5):
-            over.wrote(f"old{number}", "ONE")
+            overlay.wrote(f"old{number}", "ONE")
         synced: set[int] = set()
         early: list[str] = []
         sync = os.fsync
@@ -234,30 +234,31 @@ class TestLanding:
 
         def moved(step: str) -> None:
             if step == "moved":
-                early.extend(path.name for path in over.workspace.iterdir() if not path.name.startswith(".interlock-")
+                early.extend(path.name for path in overlay.workspace.iterdir()
+                             if not path.name.startswith(".interlock-")
                              and path.read_text() != "one" and path.stat().st_ino not in synced)
 
         changes = staged.look(after_now()).changes
         monkeypatch.setattr(os, "fsync", noted)
         assert len(staged.land(changes, moved).done) == MAX_BATCH_FILES + 5
         assert early == []
-        assert over.workspace.stat().st_ino in synced
+        assert overlay.workspace.stat().st_ino in synced
 
     def test_a_batch_is_bounded_by_files_and_by_bytes(self) -> None:
         small = [FileChange(str(number), ABSENT, FileEntry("file", 0o644, 1)) for number in range(MAX_BATCH_FILES + 1)]
         large = [FileChange(f"large{number}", ABSENT, FileEntry("file", 0o644, MAX_BATCH_BYTES)) for number in range(2)]
         assert [len(batch) for batch in batches([*small, *large])] == [MAX_BATCH_FILES, 1, 1, 1]
 
-    def test_what_finds_no_room_beside_the_others_is_tried_again_when_they_have_landed(
-            self, over: Overlay, monkeypatch: pytest.MonkeyPatch) -> None:
-        staged = over.begin(a_txt="one", b_txt="two")
-        over.wrote("a.txt", "ONE")
-        over.wrote("b.txt", "TWO")
+    def test_a_file_without_space_is_tried_again_after_the_others_have_landed(
+            self, overlay: Overlay, monkeypatch: pytest.MonkeyPatch) -> None:
+        staged = overlay.begin(a_txt="one", b_txt="two")
+        overlay.wrote("a.txt", "ONE")
+        overlay.wrote("b.txt", "TWO")
         changes = staged.look(after_now()).changes
         write = os.write
 
         def crowded(descriptor: int, piece: memoryview) -> int:
-            if bytes(piece) == b"TWO" and (over.workspace / "a.txt").read_text() == "one":
+            if bytes(piece) == b"TWO" and (overlay.workspace / "a.txt").read_text() == "one":
                 _raise(errno.ENOSPC)
             return write(descriptor, piece)
 
@@ -265,26 +266,26 @@ class TestLanding:
             full.setattr(os, "write", crowded)
             report = staged.land(changes)
         assert report.refused == []
-        assert tree(over.workspace) == {"a.txt": "ONE", "b.txt": "TWO"}
+        assert tree(overlay.workspace) == {"a.txt": "ONE", "b.txt": "TWO"}
 
     @pytest.mark.parametrize("swap", ["link", "directory", "file", "made"])
-    def test_what_is_swapped_in_while_files_wait_for_their_move_is_left_alone(
-            self, over: Overlay, tmp_path: Path, swap: str) -> None:
+    def test_an_entry_that_is_swapped_in_before_the_move_is_left_alone(
+            self, overlay: Overlay, tmp_path: Path, swap: str) -> None:
         outside = tmp_path / "outside"
         outside.mkdir()
-        staged = over.begin(sub__a_txt="one", kept="k")
+        staged = overlay.begin(sub__a_txt="one", kept="k")
         (outside / "a.txt").write_text("one")
-        over.wrote("sub/a.txt", "ONE")
-        over.wrote("sub/new.txt", "NEW")
-        over.wrote("kept", "KEPT")
+        overlay.wrote("sub/a.txt", "ONE")
+        overlay.wrote("sub/new.txt", "NEW")
+        overlay.wrote("kept", "KEPT")
         changes = staged.look(after_now()).changes
 
         def swapped(step: str) -> None:
             if step != "batch synced":
                 return
-            sub = over.workspace / "sub"
+            sub = overlay.workspace / "sub"
             if swap in ("link", "directory"):
-                sub.rename(over.workspace / "aside")
+                sub.rename(overlay.workspace / "aside")
                 sub.symlink_to(outside) if swap == "link" else shutil.copytree(outside, sub)
             elif swap == "file":
                 (sub / "a.txt").unlink()
@@ -297,11 +298,11 @@ class TestLanding:
                    "file": {"sub/a.txt"}, "made": {"sub/new.txt"}}[swap]
         assert {one.path for one in report.refused} == refused
         assert tree(outside) == {"a.txt": "one"}
-        assert (over.workspace / "kept").read_text() == "KEPT"
-        assert not list(over.workspace.rglob(".interlock-*"))
+        assert (overlay.workspace / "kept").read_text() == "KEPT"
+        assert not list(overlay.workspace.rglob(".interlock-*"))
 
-    def test_twenty_thousand_files(self, over: Overlay) -> None:
-        staged = over.begin()
+    def test_twenty_thousand_files_land(self, overlay: Overlay) -> None:
+        staged = overlay.begin()
         for number in range(20_000):
             if number % 1_000 == 0:
                 (staged.upper / f"{number // 1_000}").mkdir()
@@ -316,23 +317,23 @@ class _Killed(BaseException):
     pass
 
 
-def test_a_kill_after_any_step_leaves_each_file_as_it_was_or_as_approved(tmp_path: Path) -> None:
+def test_a_kill_after_any_step_leaves_each_file_in_its_former_or_approved_state(tmp_path: Path) -> None:
     """Every step is followed by a kill once; the next start completes the landing."""
     kills = 0
     for kill_at in range(STEPS):
         at = tmp_path / str(kill_at)
         at.mkdir()
-        over = Overlay(at)
-        staged = over.begin(a_txt="one", lib__b_py="b", swap__in="s", other="o", gone="g")
-        over.wrote("a.txt", "ONE")
-        over.removed("gone")
-        over.removed("lib")
-        over.linked("link", "a.txt")
-        over.wrote("new/d", "d")
-        over.wrote("swap", "a file now")
-        over.made("other", opaque=True)
-        over.wrote("other/o", "a directory now")
-        before = tree(over.workspace)
+        overlay = Overlay(at)
+        staged = overlay.begin(a_txt="one", lib__b_py="b", swap__in="s", other="o", gone="g")
+        overlay.wrote("a.txt", "ONE")
+        overlay.removed("gone")
+        overlay.removed("lib")
+        overlay.linked("link", "a.txt")
+        overlay.wrote("new/d", "d")
+        overlay.wrote("swap", "a file now")
+        overlay.made("other", opaque=True)
+        overlay.wrote("other/o", "a directory now")
+        before = tree(overlay.workspace)
         changes = staged.look(after_now()).changes
         left = kill_at
 
@@ -346,8 +347,9 @@ def test_a_kill_after_any_step_leaves_each_file_as_it_was_or_as_approved(tmp_pat
             staged.land(changes, step)
         except _Killed:
             kills += 1
-            again = Staged(at / "state", "ses_1", str(over.workspace))
-            between = {name: text for name, text in tree(over.workspace).items() if not name.startswith(".interlock-")}
+            again = Staged(at / "state", "ses_1", str(overlay.workspace))
+            between = {name: text for name, text in tree(overlay.workspace).items()
+                       if not name.startswith(".interlock-")}
             report = again.resume()
             assert report is not None
             assert report.refused == []
@@ -355,7 +357,7 @@ def test_a_kill_after_any_step_leaves_each_file_as_it_was_or_as_approved(tmp_pat
             assert again.resume() is None
         else:
             between = {}
-        after = tree(over.workspace)
+        after = tree(overlay.workspace)
         assert after == {"a.txt": "ONE", "link": "-> a.txt", "new": "directory", "new/d": "d", "swap": "a file now",
                          "other": "directory", "other/o": "a directory now"}
         for name, text in between.items():
@@ -366,22 +368,22 @@ def test_a_kill_after_any_step_leaves_each_file_as_it_was_or_as_approved(tmp_pat
 
 
 class TestDiscarding:
-    def test_a_chosen_file_and_then_all(self, over: Overlay) -> None:
-        staged = over.begin(a_txt="one", b_txt="two", lib__c="c")
-        over.wrote("a.txt", "ONE")
-        over.removed("b.txt")
-        over.removed("lib")
-        over.wrote("new/d", "d")
+    def test_a_chosen_file_and_then_all_files_land(self, overlay: Overlay) -> None:
+        staged = overlay.begin(a_txt="one", b_txt="two", lib__c="c")
+        overlay.wrote("a.txt", "ONE")
+        overlay.removed("b.txt")
+        overlay.removed("lib")
+        overlay.wrote("new/d", "d")
         assert staged.discard(["b.txt", "new"], after_now()).refused == []
         assert found(staged) == {"a.txt": "modified", "lib": "deleted", "lib/c": "deleted"}
         assert len(staged.discard(None, after_now()).done) == 3
         assert found(staged) == {}
-        assert tree(over.workspace)["a.txt"] == "one"
+        assert tree(overlay.workspace)["a.txt"] == "one"
 
-    def test_what_lies_below_a_removed_or_replaced_directory_goes_with_it(self, over: Overlay) -> None:
-        staged = over.begin(lib__c="c", other__d="d")
-        over.removed("lib")
-        over.made("other", opaque=True)
+    def test_entries_below_a_removed_or_replaced_directory_are_removed_with_it(self, overlay: Overlay) -> None:
+        staged = overlay.begin(lib__c="c", other__d="d")
+        overlay.removed("lib")
+        overlay.made("other", opaque=True)
         refused = {one.path: one.why for one in staged.discard(["lib/c", "other/d", "none"], after_now()).refused}
         assert refused == {"lib/c": "a directory above it was deleted or replaced; discard that",
                            "other/d": "the directory other was replaced; discard that",

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.req("H-17")
 
 
 class Trees:
-    """A workspace, the agent's version of it, and what the question about them says."""
+    """A workspace, the agent's version of it, and the question about their differences."""
 
     def __init__(self, place: Path) -> None:
         self.lower, self.upper = place / "lower", place / "upper"
@@ -42,7 +42,7 @@ def trees(tmp_path: Path) -> Trees:
     return Trees(tmp_path)
 
 
-def test_each_file_is_listed_by_its_digest_and_shown_with_its_two_texts(trees: Trees) -> None:
+def test_each_file_is_listed_by_its_digest_and_shown_with_both_texts(trees: Trees) -> None:
     trees.write("a.txt", "old", "new")
     trees.write("b.txt", None, "added")
     asked, shown = trees.asked()
@@ -54,7 +54,7 @@ def test_each_file_is_listed_by_its_digest_and_shown_with_its_two_texts(trees: T
     assert "notListed" not in asked
 
 
-def test_a_large_file_is_shown_by_what_differs_and_a_binary_one_by_its_digest_alone(
+def test_a_large_file_is_shown_by_its_differences_and_a_binary_one_by_its_digest(
         trees: Trees, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounds, "MAX_TEXT_BYTES", 200)
     many = "\n".join(f"line {number}" for number in range(100))
@@ -68,7 +68,7 @@ def test_a_large_file_is_shown_by_what_differs_and_a_binary_one_by_its_digest_al
     assert "line 1\n" not in one["content"]["text"]
 
 
-def test_what_is_not_listed_is_counted_and_still_covered(trees: Trees, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unlisted_files_are_counted_and_still_covered(trees: Trees, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounds, "MAX_LISTED_BYTES", 400)
     for number in range(10):
         trees.write(f"file{number}", None, "x")
@@ -79,7 +79,7 @@ def test_what_is_not_listed_is_counted_and_still_covered(trees: Trees, monkeypat
     assert asked["digest"] == trees.found().digest
 
 
-def test_a_choice_is_of_the_files_that_were_asked_about(trees: Trees) -> None:
+def test_a_choice_contains_only_files_of_the_question(trees: Trees) -> None:
     trees.write("a.txt", None, "x")
     found = trees.found()
 
@@ -94,7 +94,7 @@ def test_a_choice_is_of_the_files_that_were_asked_about(trees: Trees) -> None:
         chosen(files=["a.txt"])
 
 
-def test_a_report_has_what_was_refused_with_the_reason(trees: Trees) -> None:
+def test_a_report_names_refused_files_with_the_reason(trees: Trees) -> None:
     trees.write("a.txt", None, "x")
     found = trees.found()
     fields = report("staged", found, found.changes, found.left_out, {"a.txt": "git would run it"})

@@ -1,4 +1,4 @@
-"""A tool that runs without a yes, or with another input than the one allowed, is reported at once (H-3, H-12)."""
+"""A tool that runs without a grant, or with another input than the allowed one, is reported at once (H-3, H-12)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def reported(scene: Stage, tmp_path: Path, words: str, updates: list[dict[
     ("fetch", {"url": "https://example.org"}, "The agent ran a tool without asking: fetch https://example.org"),
     ("other", {"url": "https://example.org"}, "The agent ran a tool without asking: other https://example.org"),
 ])  # fmt: skip
-async def test_a_tool_that_was_not_asked_about_is_reported_once(
+async def test_a_tool_that_ran_without_a_question_is_reported_once(
     kind: str | None, value: Any, sentence: str, tmp_path: Path
 ) -> None:
     async with stage(tmp_path) as scene:
@@ -57,12 +57,14 @@ async def test_a_tool_that_was_not_asked_about_is_reported_once(
     ("read", {"path": "a"}, "completed"), ("search", {"query": "x"}, "completed"), ("think", {}, "completed"),
     ("other", {"todos": ["a"]}, "completed"), ("execute", LS, "failed"), ("execute", LS, "in_progress"),
 ])  # fmt: skip
-async def test_reading_and_what_did_not_run_is_not(kind: str, value: Any, status: str, tmp_path: Path) -> None:
+async def test_reads_and_tools_that_did_not_run_are_not_reported(
+    kind: str, value: Any, status: str, tmp_path: Path
+) -> None:
     async with stage(tmp_path) as scene:
         assert await reported(scene, tmp_path, "raw", [tool(kind, value, status)]) == []
 
 
-async def test_a_program_that_prints_runs_already(tmp_path: Path) -> None:
+async def test_a_program_with_output_counts_as_running(tmp_path: Path) -> None:
     printing = {"sessionUpdate": "tool_call_update", "toolCallId": "c", "_meta": {"terminal_output": {"data": "out"}}}
     async with stage(tmp_path) as scene:
         found = await reported(scene, tmp_path, "raw", [tool("execute", LS, "in_progress"), printing])
@@ -70,7 +72,7 @@ async def test_a_program_that_prints_runs_already(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("H-3")
-async def test_another_input_than_the_allowed_one_is_reported(tmp_path: Path) -> None:
+async def test_an_input_that_differs_from_the_allowed_one_is_reported(tmp_path: Path) -> None:
     async with stage(tmp_path) as scene:
         found = await reported(scene, tmp_path, "permit raw", [
             {**tool("execute", {"command": "rm -rf ."}), "sessionUpdate": "tool_call_update"}],
@@ -78,21 +80,21 @@ async def test_another_input_than_the_allowed_one_is_reported(tmp_path: Path) ->
         assert found == [("RAN_OTHER_THAN_ALLOWED", "The agent ran '$ rm -rf .', but '$ ls' was allowed.")]
 
 
-async def test_the_allowed_input_in_another_spelling_is_not(tmp_path: Path) -> None:
+async def test_the_allowed_input_in_another_spelling_is_not_reported(tmp_path: Path) -> None:
     async with stage(tmp_path) as scene:
         assert await reported(scene, tmp_path, "permit raw", [
             {**tool("execute", {"cwd": "/", "command": "ls"}), "sessionUpdate": "tool_call_update"}],
             [{"toolCallId": "c", "kind": "execute", "rawInput": {"command": "ls", "cwd": "/"}}]) == []
 
 
-async def test_what_was_denied_and_failed_is_not(tmp_path: Path) -> None:
+async def test_a_denied_tool_that_failed_is_not_reported(tmp_path: Path) -> None:
     async with stage(tmp_path) as scene:
         assert await reported(scene, tmp_path, "permit raw", [
             {**tool("execute", LS, "failed"), "sessionUpdate": "tool_call_update"}],
             [{"toolCallId": "c", "kind": "execute", "rawInput": LS}], "deny") == []
 
 
-def test_a_described_yes_has_nothing_to_compare() -> None:
+def test_a_grant_of_a_described_call_has_nothing_to_compare() -> None:
     call = AnnouncedCall("c", 0)
     call.asked, call.kind = True, "execute"
     call.allowed.append(Allowed(b""))
@@ -142,21 +144,21 @@ async def played(scene: Stage, tmp_path: Path, steps: list[Any]) -> list[tuple[s
      ("RAN_UNASKED", "The agent ran a tool without asking: $ rm -rf .")),
     ([(ask(LS), "allow"), {**tool("execute", LS), "sessionUpdate": "tool_call_update"},
       tool("execute", LS, "in_progress"), PRINTS], ("RAN_UNASKED", "The agent ran a tool without asking: $ ls")),
-    # What comes late of a call that has ended is no other call.
+    # A late update of a call that has ended is not another call.
     ([(ask(LS), "allow"), *[{**tool("execute", LS), "sessionUpdate": "tool_call_update"}] * 2, tool("execute", LS),
       PRINTS, {"sessionUpdate": "tool_call_update", "toolCallId": "c", "status": "completed"}], None),
     # An id that was allowed once is asked about again, and gets its own answer.
     ([(ask(LS), "allow"), {**tool("execute", LS), "sessionUpdate": "tool_call_update"}, (ask(LS), "deny"), PRINTS],
      ("RAN_UNASKED", "The agent ran a tool that was denied: $ ls")),
 ])
-async def test_what_an_agent_does_under_an_id_that_it_asked_about_is_judged_by_itself(
+async def test_a_second_call_under_an_asked_id_is_checked_separately(
     steps: list[Any], found: tuple[str, str] | None, tmp_path: Path
 ) -> None:
     async with stage(tmp_path) as scene:
         assert await played(scene, tmp_path, steps) == ([] if found is None else [found])
 
 
-def test_a_question_in_words_is_no_permission_and_one_that_waits_is_no_yes() -> None:
+def test_a_text_question_is_not_a_permission_and_an_open_question_not_a_grant() -> None:
     call = AnnouncedCall("c", 0)
     call.kind = "execute"
     assert without_yes(call, b'{"command": "rm"}') is not None

@@ -45,7 +45,7 @@ def test_every_split_of_a_text_gives_the_same_blocks(text: str, factor: int, cut
 
 
 @pytest.mark.req("E-4")
-def test_the_other_kind_closes_a_block() -> None:
+def test_another_kind_of_text_closes_a_block() -> None:
     done, _ = play([("text", "a"), ("thinking", "b"), ("text", ""), ("thinking", "c"), ("text", "d")])
     assert [(d.kind, d.text) for d in done] == [("text", "a"), ("thinking", "bc"), ("text", "d")]
     assert {d.continues for d in done} == {None}

@@ -1,4 +1,4 @@
-"""A compaction that the gateway asked for is always answered: with a report, or with why there is none (T-1, T-6)."""
+"""A compaction that the gateway requests is always answered: with a report, or the reason of its failure (T-1, T-6)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Notes:
 
 
 class Agent:
-    """Compacts as a test says."""
+    """Compacts as scripted by the test."""
 
     def __init__(self, does: Callable[[], p.Compacted]) -> None:
         self._does = does
@@ -66,7 +66,7 @@ async def answer(does: Callable[[], p.Compacted]) -> list[Any]:
     return notes.written
 
 
-async def test_a_report_answers_the_request_between_the_two_states() -> None:
+async def test_a_report_between_the_two_states_answers_the_request() -> None:
     first, frame, last = await answer(made)
 
     assert (first, last) == ("compacting", "idle")
@@ -76,15 +76,15 @@ async def test_a_report_answers_the_request_between_the_two_states() -> None:
 @pytest.mark.parametrize(("error", "sentence"), [
     (CompactionFailed("it is too short"), "it is too short"),
     (KeyError("x"), "Interlock's adapter for this agent failed")])
-async def test_a_failure_of_the_agent_and_a_bug_of_its_adapter_are_answered_too(
+async def test_a_failure_of_the_agent_and_a_defect_of_its_adapter_are_answered_too(
         error: Exception, sentence: str) -> None:
-    _, (kind, code, told, fatal, reply_to), last = await answer(failing(error))
+    _, (kind, code, message, fatal, reply_to), last = await answer(failing(error))
 
     assert (kind, code, fatal, reply_to, last) == ("error", Code.COMPACTION_FAILED, False, "asked", "idle")
-    assert sentence in told
+    assert sentence in message
 
 
-async def test_a_cancel_answers_before_it_goes_on() -> None:
+async def test_a_cancel_is_answered_before_the_session_continues() -> None:
     notes: Any = Notes()
 
     async def cancelled(_request: Any, _usage: Any) -> p.Compacted:
@@ -97,7 +97,7 @@ async def test_a_cancel_answers_before_it_goes_on() -> None:
     assert notes.written[1][2] == "The session was closed before the agent had compacted its context."
 
 
-async def test_a_summary_that_fits_no_frame_is_a_failure_that_is_said() -> None:
+async def test_a_summary_larger_than_a_frame_is_a_reported_failure() -> None:
     notes: Any = Notes()
     with pytest.raises(CompactionFailed, match="cannot be sent"):
         reported(notes, made("x" * MAX_FRAME_BYTES), "asked")

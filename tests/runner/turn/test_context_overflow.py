@@ -19,7 +19,7 @@ PLAN = p.SessionCompact(request_id="r1", plan={})
 
 
 class Notes:
-    """A journal that notes what is written, and wakes who waits for it."""
+    """A journal that records frames and resumes their waiters."""
 
     def __init__(self) -> None:
         self.written: list[Any] = []
@@ -49,7 +49,7 @@ def plan(message_id: str = "asked") -> Frame:
     return Frame(type="control.session.compact", payload=PLAN, message_id=message_id, session_id="s", timestamp="")
 
 
-async def test_the_plan_that_answers_it_is_returned_and_the_state_follows() -> None:
+async def test_the_gateways_plan_is_returned_and_the_state_follows() -> None:
     notes = Notes()
     overflow = Overflow(notes, "t1")  # type: ignore[arg-type]
     waiting = asyncio.create_task(overflow.report_overflow("too long"))
@@ -65,11 +65,11 @@ async def test_the_plan_that_answers_it_is_returned_and_the_state_follows() -> N
     assert notes.written[3:] == ["running"]
 
 
-async def test_a_plan_that_nothing_waits_for_asks_for_a_compaction_outside_of_turns() -> None:
+async def test_an_unexpected_plan_requests_a_compaction_outside_of_turns() -> None:
     assert not Overflow(Notes(), "t1").take(plan(), PLAN)  # type: ignore[arg-type]
 
 
-async def test_a_gateway_that_has_nothing_to_compact_or_never_answers_ends_the_wait() -> None:
+async def test_a_gateway_without_a_plan_or_an_answer_ends_the_wait() -> None:
     notes = Notes()
     overflow = Overflow(notes, "t1")  # type: ignore[arg-type]
     waiting = asyncio.create_task(overflow.report_overflow("too long"))

@@ -1,4 +1,4 @@
-"""An agent's own error says which keys are set for the runner and not passed on to it (Y-12)."""
+"""An agent's error names the keys that are set for the runner and not passed on to it (Y-12)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from runner.stage import stage
 pytestmark = [pytest.mark.anyio, pytest.mark.req("Y-12")]
 
 KEY = "OPENAI_API_KEY"
-SAID = f'{KEY} is set here, not passed on; if the agent needs it, write in [agents.goose]: env_pass = ["{KEY}"].'
+REMARK = f'{KEY} is set here, not passed on; if the agent needs it, write in [agents.goose]: env_pass = ["{KEY}"].'
 
 
 def goose(place: Path, adapter: str, line: str, **more: list[str]) -> AgentSpec:
@@ -34,7 +34,7 @@ async def test_a_failed_turn_names_the_key(tmp_path: Path) -> None:
         await scene.open("goose")
         await scene.prompt("hello")
         error = await scene.next("agent.error")
-        assert SAID in error.payload.message
+        assert REMARK in error.payload.message
         assert "sk-secret" not in error.payload.message
 
 
@@ -42,11 +42,11 @@ async def test_an_agent_that_does_not_start_names_the_key(tmp_path: Path) -> Non
     async with stage(tmp_path, {"goose": goose(tmp_path, "acp", "No API key found")}) as scene:
         await scene.open("goose")
         error = await scene.next("session.error")
-        assert SAID in error.payload.message
+        assert REMARK in error.payload.message
 
 
 @pytest.mark.parametrize(("line", "passed"), [("disk full", []), ("401 Unauthorized", [KEY])])
-async def test_nothing_is_added_to_another_failure_or_if_the_key_is_passed_on(
+async def test_nothing_is_added_to_other_failures_or_if_the_key_is_passed_on(
     tmp_path: Path, line: str, passed: list[str]
 ) -> None:
     async with stage(tmp_path, {"goose": goose(tmp_path, "exec", line, env_pass=passed)}) as scene:

@@ -1,4 +1,4 @@
-"""A yes reaches the agent only once it is durable; everything else is a no."""
+"""A grant reaches the agent only after it is durable; everything else is a denial."""
 
 from __future__ import annotations
 
@@ -61,11 +61,11 @@ async def scene() -> AsyncIterator[Scene]:
 
 
 @pytest.mark.req("A-5")
-async def test_the_yes_is_in_the_outbox_before_the_agent_hears_it(scene: Scene) -> None:
+async def test_the_grant_is_in_the_outbox_before_the_agent_receives_it(scene: Scene) -> None:
     asking = asyncio.create_task(scene.turn_writer.ask(QUESTION))
     interaction_id = await scene.open_interaction()
     async with scene.outflow.still:
-        # Nothing is written while this is held, so no yes may be heard either.
+        # Nothing is written while this is held, so no grant may be received either.
         scene.interactions.respond(p.InteractionResponse(interaction_id=interaction_id, decision="allow", by="ada"))
         for _ in range(50):
             await asyncio.sleep(0)
@@ -77,7 +77,7 @@ async def test_the_yes_is_in_the_outbox_before_the_agent_hears_it(scene: Scene) 
 
 
 @pytest.mark.req("A-5")
-async def test_a_yes_that_cannot_be_written_is_a_no(scene: Scene) -> None:
+async def test_a_grant_that_cannot_be_written_is_a_denial(scene: Scene) -> None:
     asking = asyncio.create_task(scene.turn_writer.ask(QUESTION))
     interaction_id = await scene.open_interaction()
     await scene.outbox.close()
@@ -87,7 +87,7 @@ async def test_a_yes_that_cannot_be_written_is_a_no(scene: Scene) -> None:
 
 
 @pytest.mark.req("A-5")
-async def test_a_changed_input_that_cannot_be_passed_on_is_a_no(scene: Scene) -> None:
+async def test_a_changed_input_that_cannot_be_passed_on_is_a_denial(scene: Scene) -> None:
     asking = asyncio.create_task(scene.turn_writer.ask(QUESTION))
     interaction_id = await scene.open_interaction()
     scene.interactions.respond(p.InteractionResponse(
@@ -96,7 +96,7 @@ async def test_a_changed_input_that_cannot_be_passed_on_is_a_no(scene: Scene) ->
 
 
 @pytest.mark.req("A-5", "T-3")
-async def test_the_turns_end_is_a_no_that_stands_before_it(scene: Scene) -> None:
+async def test_the_turns_end_denies_open_questions_before_it(scene: Scene) -> None:
     asking = asyncio.create_task(scene.turn_writer.ask(QUESTION))
     interaction_id = await scene.open_interaction()
     writes = await scene.turn_writer.finish("cancelled")
@@ -110,7 +110,7 @@ async def test_the_turns_end_is_a_no_that_stands_before_it(scene: Scene) -> None
 
 
 @pytest.mark.req("A-5")
-async def test_a_question_that_nobody_asks_any_more_is_void(scene: Scene) -> None:
+async def test_a_question_that_the_agent_gave_up_is_void(scene: Scene) -> None:
     asking = asyncio.create_task(scene.turn_writer.ask(QUESTION))
     interaction_id = await scene.open_interaction()
     asking.cancel()
@@ -124,14 +124,14 @@ async def test_a_question_that_nobody_asks_any_more_is_void(scene: Scene) -> Non
 
 @pytest.mark.req("A-9")
 @pytest.mark.parametrize("named", ["always", "no", "unknown", None])
-def test_always_is_never_handed_to_an_agent(named: str | None) -> None:
+def test_always_is_never_passed_to_an_agent(named: str | None) -> None:
     assert choose(InteractionVerdict("allowed", "ada", None, named), QUESTION).option_id == "yes"
     assert choose(InteractionVerdict("denied", "ada", None, named), QUESTION)[:3] == (False, "no", None)
     assert choose(InteractionVerdict("allowed", "ada"), QUESTION._replace(options=ONCE[:1]))[:3] == (False, None, None)
 
 
 @pytest.mark.req("A-5", "T-3")
-async def test_a_turn_that_ends_while_links_are_followed_leaves_no_question_behind(
+async def test_a_turn_that_ends_during_link_resolution_leaves_no_question(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The links of a request are followed before it is asked; what the turn's end voids meanwhile is not asked."""
@@ -155,26 +155,26 @@ async def test_a_turn_that_ends_while_links_are_followed_leaves_no_question_behi
 
 
 @pytest.mark.req("Y-5")
-@pytest.mark.parametrize(("by", "message", "heard"), [
+@pytest.mark.parametrize(("by", "message", "received"), [
     ("user:ada", "not this one", "denied by user:ada: not this one"),
     ("policy:no rm", "It deletes.", 'denied by the policy rule "no rm": It deletes.'),
     ("user:ada", None, "denied by user:ada"),
 ])
-async def test_the_agent_receives_who_or_which_rule_denied_it_and_why(
-    scene: Scene, by: str, message: str | None, heard: str
+async def test_the_agent_receives_the_denying_person_or_rule_and_the_reason(
+    scene: Scene, by: str, message: str | None, received: str
 ) -> None:
     asking = asyncio.create_task(scene.turn_writer.ask(QUESTION))
     interaction_id = await scene.open_interaction()
     scene.interactions.respond(
         p.InteractionResponse(interaction_id=interaction_id, decision="deny", by=by, message=message))
     answer = await asking
-    assert (answer.allow, answer.message) == (False, heard)
+    assert (answer.allow, answer.message) == (False, received)
 
 
 @pytest.mark.req("H-12")
 @pytest.mark.parametrize(("kind", "raw", "reported"), [
     ("execute", b'{"command":"rm"}', True), (None, b'{"question":"Which?"}', False)])
-async def test_an_answer_in_words_is_no_yes_to_the_tool_that_asked(
+async def test_a_text_answer_is_not_a_grant_of_the_asking_tool(
     scene: Scene, kind: str | None, raw: bytes, reported: bool
 ) -> None:
     turn = scene.journal.state.turn
@@ -188,12 +188,12 @@ async def test_an_answer_in_words_is_no_yes_to_the_tool_that_asked(
     assert (await asking).text == "this"
     await turn_writer.tool_runs("call", raw)
     await scene.outflow.flushed()
-    said = b"".join([stored.raw for stored in await scene.outbox.frames("s", 0, 1 << 30)])
-    assert (b"ran a tool without asking" in said) == reported
+    written = b"".join([stored.raw for stored in await scene.outbox.frames("s", 0, 1 << 30)])
+    assert (b"ran a tool without asking" in written) == reported
 
 
 @pytest.mark.req("A-5")
-async def test_an_agent_that_gives_up_its_questions_again_and_again_is_denied_without_asking(scene: Scene) -> None:
+async def test_an_agent_that_repeatedly_gives_up_questions_is_denied_without_asking(scene: Scene) -> None:
     for _ in range(MAX_GIVEN_UP):
         asking = asyncio.create_task(scene.turn_writer.ask(QUESTION))
         await scene.open_interaction()

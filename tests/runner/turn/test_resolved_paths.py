@@ -28,14 +28,14 @@ async def test_a_link_is_mapped_to_the_file_behind_it(tmp_path: Path) -> None:
     assert found == {"link/notes.txt": str((tmp_path / "real/notes.txt").resolve())}
 
 
-async def test_a_path_that_is_what_it_says_is_left_out(tmp_path: Path) -> None:
+async def test_a_path_that_is_already_resolved_is_left_out(tmp_path: Path) -> None:
     real = tmp_path.resolve()
     (real / "plain.txt").touch()
 
     assert await resolved_paths(question(path="plain.txt"), str(real)) == {}
 
 
-async def test_a_link_among_the_words_of_a_command_is_found(tmp_path: Path) -> None:
+async def test_a_link_among_a_commands_arguments_is_found(tmp_path: Path) -> None:
     (tmp_path / "out").symlink_to("/etc")
 
     found = await resolved_paths(question(command="cat out/passwd"), str(tmp_path.resolve()))
@@ -43,7 +43,7 @@ async def test_a_link_among_the_words_of_a_command_is_found(tmp_path: Path) -> N
     assert found["out/passwd"] == "/etc/passwd"
 
 
-async def test_a_path_that_cannot_be_resolved_is_left_to_its_text(tmp_path: Path) -> None:
+async def test_an_unresolvable_path_is_left_as_text(tmp_path: Path) -> None:
     found = await resolved_paths(question(path="~no-such-user-here/x"), str(tmp_path.resolve()))
 
     assert found == {}
@@ -63,7 +63,7 @@ def workspace(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("spelled", [
     "{}/link/passwd", "./link/passwd", "sub/../link/passwd", "deep/../passwd", "file://{}/link/passwd",
 ])
-async def test_a_path_is_mapped_as_it_was_sent_however_it_was_spelled(workspace: Path, spelled: str) -> None:
+async def test_a_path_is_mapped_as_sent_in_any_spelling(workspace: Path, spelled: str) -> None:
     path = spelled.format(workspace)
 
     assert await resolved_paths(question(path=path), str(workspace)) == {path: "/etc/passwd"}
@@ -78,18 +78,18 @@ async def test_a_path_is_mapped_as_it_was_sent_however_it_was_spelled(workspace:
     ("cat l[a-z]nk/passwd", "l[a-z]nk/passwd"), ("cat s*/inner/passwd", "s*/inner/passwd"),
     ("grep -rflink/passwd x", "link/passwd"), ("grep x --file=link/passwd", "link/passwd"),
 ])
-async def test_a_word_is_mapped_as_a_shell_reads_it(workspace: Path, line: str, word: str) -> None:
+async def test_an_argument_is_mapped_as_a_shell_reads_it(workspace: Path, line: str, word: str) -> None:
     assert (await resolved_paths(question(command=line), str(workspace)))[word] == "/etc/passwd"
 
 
-async def test_the_directory_that_a_command_runs_in_is_mapped(workspace: Path) -> None:
+async def test_the_working_directory_of_a_command_is_mapped(workspace: Path) -> None:
     found = await resolved_paths(question(command="cat passwd", cwd="link"), str(workspace))
 
     assert found == {"link": "/etc", "passwd": "/etc/passwd"}
 
 
 @pytest.mark.req("H-6", "H-7")
-async def test_a_pattern_that_matches_a_file_of_secrets_is_mapped_to_it(workspace: Path) -> None:
+async def test_a_pattern_that_matches_a_secret_file_is_mapped_to_it(workspace: Path) -> None:
     for name in ("id_rsa", "notes", "sub/prod.pem"):
         (workspace / name).touch()
     (workspace / "note").symlink_to("notes")
@@ -106,12 +106,12 @@ async def test_a_quoted_pattern_names_only_itself(workspace: Path) -> None:
 
 @pytest.mark.req("H-6", "H-7")
 @pytest.mark.parametrize("line", ["ls src/**/x", "cd s* && ls", " && ".join(f"cd {at}" for at in range(5))])
-async def test_what_may_lead_too_many_ways_is_not_resolved(workspace: Path, line: str) -> None:
+async def test_a_path_with_too_many_targets_is_not_resolved(workspace: Path, line: str) -> None:
     assert NOT_RESOLVED in await resolved_paths(question(command=line), str(workspace))
 
 
 @pytest.mark.req("H-6", "H-7")
-async def test_with_more_paths_than_are_resolved_the_runner_says_so(
+async def test_the_runner_reports_paths_beyond_the_resolution_limit(
         workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("interlock.runner.turn.resolved_paths.MAX_LOOKS", 20)
     line = "cat " + " ".join(f"./{at}" for at in range(20)) + " link/passwd"
@@ -120,7 +120,7 @@ async def test_with_more_paths_than_are_resolved_the_runner_says_so(
 
 
 @pytest.mark.req("H-6", "H-7")
-async def test_a_file_system_that_does_not_answer_leaves_nothing_to_be_allowed(
+async def test_a_file_system_that_does_not_answer_allows_nothing(
         workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("interlock.runner.turn.resolved_paths.WAIT_S", 0.0)
 

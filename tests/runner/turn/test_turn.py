@@ -40,7 +40,9 @@ async def test_an_agent_that_ignores_a_cancel_is_terminated(tmp_path: Path) -> N
     [("text:so exit:3", "PROCESS_EXIT", "error"), ("text:so kill:9", "SIGNAL_EXIT", "error"),
      ("text:so exit:137", "SIGNAL_EXIT", "error"), ("text:so exit:0", None, "end_turn")],
 )
-async def test_a_process_that_ends_in_mid_turn(tmp_path: Path, words: str, code: str | None, stop: str) -> None:
+async def test_a_process_that_ends_in_mid_turn_fails_the_turn(
+    tmp_path: Path, words: str, code: str | None, stop: str
+) -> None:
     async with stage(tmp_path) as scene:
         await scene.open("bad")
         await scene.prompt(words)
@@ -81,7 +83,7 @@ async def test_a_line_above_the_cap_fails_the_turn(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("A-3", "A-10")
-async def test_exec_starts_a_process_a_turn(tmp_path: Path) -> None:
+async def test_exec_starts_one_process_per_turn(tmp_path: Path) -> None:
     agents = {"cat": program("import sys; print('got', sys.argv[-1])"), "bad": program("import sys; sys.exit(4)")}
     async with stage(tmp_path, agents) as scene:
         await scene.open("cat")

@@ -25,7 +25,7 @@ async def until_state(scene: Stage, state: str) -> None:
 
 
 @pytest.mark.req("C-6")
-async def test_a_yes_that_comes_while_paused_reaches_the_agent_on_resume(tmp_path: Path) -> None:
+async def test_a_grant_during_a_pause_reaches_the_agent_on_resume(tmp_path: Path) -> None:
     async with stage(tmp_path) as scene:
         await scene.open("bad")
         await scene.prompt("ask:made.txt")
@@ -46,7 +46,7 @@ async def test_a_yes_that_comes_while_paused_reaches_the_agent_on_resume(tmp_pat
 
 
 @pytest.mark.req("C-6", "A-4")
-async def test_a_cancel_while_paused_voids_the_yes_that_was_kept(tmp_path: Path) -> None:
+async def test_a_cancel_during_a_pause_voids_the_stored_grant(tmp_path: Path) -> None:
     async with stage(tmp_path) as scene:
         await scene.open("bad")
         await scene.prompt("ask:made.txt")
@@ -62,7 +62,7 @@ async def test_a_cancel_while_paused_voids_the_yes_that_was_kept(tmp_path: Path)
 
 
 @pytest.mark.req("C-6")
-async def test_an_agent_with_boundaries_stands_at_its_next_question(tmp_path: Path) -> None:
+async def test_an_agent_with_boundaries_pauses_at_its_next_question(tmp_path: Path) -> None:
     async with stage(tmp_path, boundary()) as scene:
         await scene.open("dps")
         await scene.prompt("hear-pause tool:made.txt")
@@ -70,7 +70,7 @@ async def test_an_agent_with_boundaries_stands_at_its_next_question(tmp_path: Pa
         await scene.send("control.turn.pause", p.TurnPause())
         asked = await scene.next("agent.interaction.request")
         await until_state(scene, "paused")
-        kinds = [frame.type for frame in scene.heard]
+        kinds = [frame.type for frame in scene.received]
         assert kinds.count("agent.state.changed") == 2  # running, and paused only at the question.
         await scene.answer(asked, "allow")
         await scene.outflow.flushed()
@@ -81,7 +81,7 @@ async def test_an_agent_with_boundaries_stands_at_its_next_question(tmp_path: Pa
 
 
 @pytest.mark.req("C-6", "T-1")
-async def test_between_two_turns_of_a_query_the_next_one_is_held(tmp_path: Path) -> None:
+async def test_between_two_turns_of_a_query_the_next_is_held(tmp_path: Path) -> None:
     async with stage(tmp_path, boundary()) as scene:
         await scene.open("dps")
         await scene.prompt("hear-pause stop:tool_use")
@@ -96,7 +96,7 @@ async def test_between_two_turns_of_a_query_the_next_one_is_held(tmp_path: Path)
 
 
 @pytest.mark.req("C-1")
-async def test_the_runners_own_clock_says_that_it_was_the_clock(tmp_path: Path) -> None:
+async def test_the_runners_own_timeout_is_reported_as_a_timeout(tmp_path: Path) -> None:
     from runner.stage import SessionTimeouts
 
     async with stage(tmp_path, {"bad": misbehaving()}, timeouts=SessionTimeouts(backstop_s=0)) as scene:
@@ -107,7 +107,7 @@ async def test_the_runners_own_clock_says_that_it_was_the_clock(tmp_path: Path) 
 
 
 @pytest.mark.req("C-6")
-async def test_an_agent_may_say_itself_that_it_stands(tmp_path: Path) -> None:
+async def test_an_agent_may_report_itself_that_it_paused(tmp_path: Path) -> None:
     async with stage(tmp_path, boundary()) as scene:
         await scene.open("dps")
         await scene.prompt("stand text:on")

@@ -37,7 +37,7 @@ def wanted(**fields: Any) -> PromptSettings:
     return settings_of(p.PromptRequest(prompt_id="p", input_type="text", origin="user", **fields))
 
 
-def test_a_plain_prompt_asks_for_nothing() -> None:
+def test_a_plain_prompt_needs_no_settings() -> None:
     assert wanted() == PromptSettings(None, None, {}, None, False, None, False)
     assert missing(wanted(), features()) is None
 
@@ -49,7 +49,7 @@ def test_a_plain_prompt_asks_for_nothing() -> None:
     ({"system_append": "x"}, "system_append", {"system_append": True}),
     ({"context": {"entries": []}}, "context_owner", {"context_owner": "gateway"}),
 ])
-async def test_what_the_agent_does_not_have_is_named(fields: dict[str, Any], name: str, offer: dict[str, Any]) -> None:
+async def test_a_missing_ability_is_named(fields: dict[str, Any], name: str, offer: dict[str, Any]) -> None:
     agent: Any = Settable()
     assert missing(wanted(**fields), features()) == name
     with pytest.raises(SettingRefused, match=f"does not offer {name}"):
@@ -60,7 +60,7 @@ async def test_what_the_agent_does_not_have_is_named(fields: dict[str, Any], nam
 
 
 @pytest.mark.req("H-11")
-async def test_a_prompt_for_an_agent_that_asks_is_refused_by_one_that_does_not() -> None:
+async def test_a_prompt_for_an_asking_agent_is_refused_by_one_that_does_not_ask() -> None:
     agent: Any = Settable()
     with pytest.raises(NotAsking):
         await settle(agent, features(permission="never"), wanted(only_if_asks=True))
@@ -70,7 +70,7 @@ async def test_a_prompt_for_an_agent_that_asks_is_refused_by_one_that_does_not()
     assert lapsed.settings, "one that may stop asking decides that itself"
 
 
-def test_an_agent_asks_as_it_is_set_now_or_as_it_says() -> None:
+def test_asking_follows_the_current_setting_or_the_agents_report() -> None:
     plain: Any = Settable()
     lapsed: Any = Lapsed()
     assert asks(plain, features())
@@ -78,6 +78,6 @@ def test_an_agent_asks_as_it_is_set_now_or_as_it_says() -> None:
     assert not asks(lapsed, features())
 
 
-def test_modes_are_switched_by_an_agent_that_has_any() -> None:
+def test_modes_are_switched_by_an_agent_that_has_modes() -> None:
     assert [switches(features()), switches(features(plan_mode=True)), switches(features(modes=["x"]))] == [
         False, True, True]

@@ -22,7 +22,7 @@ from runner.stage import NOW_MS, PATIENT, StillClock
 pytestmark = pytest.mark.anyio
 
 
-class Kept:
+class FrameRecorder:
     """A flow whose outbox is a list of frames."""
 
     def __init__(self) -> None:
@@ -42,15 +42,15 @@ class Kept:
         return
 
 
-def beginning(kept: Kept) -> tuple[Journal, StoredTurnWriter]:
+def beginning(kept: FrameRecorder) -> tuple[Journal, StoredTurnWriter]:
     journal = Journal("s-1", SessionState(), kept, StillClock(), secrets.token_bytes)
     turn = journal.state.turn = TurnState(journal.new_uuid(), "p-1", NOW_MS)
     return journal, StoredTurnWriter(journal, turn, Interactions(journal, LivePresence(), PATIENT))
 
 
 @pytest.mark.req("T-2", "P-7")
-async def test_running_totals_go_with_a_finished_block_where_they_are_news_and_no_cost_is_counted_twice() -> None:
-    kept = Kept()
+async def test_changed_totals_go_with_a_finished_block_and_no_cost_counts_twice() -> None:
+    kept = FrameRecorder()
     journal, turn_writer = beginning(kept)
     journal.state.cost_usd = 1.0
     await turn_writer.text("one")
@@ -64,15 +64,16 @@ async def test_running_totals_go_with_a_finished_block_where_they_are_news_and_n
     turn = journal.state.turn
     assert turn is not None
     last = usage(journal, turn.turn_id, TurnUsage(input_tokens=10, output_tokens=9, cost_usd=0.75), crashed=False)
-    told = [frame.payload for frame in [*kept.frames, last] if frame.type == "session.usage"]
-    assert [(one.token_usage.output_tokens, one.cost_usage.used) for one in told] == [(5, 1.25), (9, 1.5), (9, 1.75)]
+    reported = [frame.payload for frame in [*kept.frames, last] if frame.type == "session.usage"]
+    figures = [(one.token_usage.output_tokens, one.cost_usage.used) for one in reported]
+    assert figures == [(5, 1.25), (9, 1.5), (9, 1.75)]
     kinds = [frame.type for frame in kept.frames if not frame.type.endswith("delta")]
     assert kinds[:3] == ["agent.text.done", "session.usage", "tool.invoke.request"]
 
 
 @pytest.mark.req("S-5")
-async def test_progress_is_told_by_whole_percents() -> None:
-    kept = Kept()
+async def test_progress_is_reported_in_whole_percents() -> None:
+    kept = FrameRecorder()
     _, turn_writer = beginning(kept)
     for percent in (0.0, 0.4, 33.4, 33.3, 120.0, 100.0, -5.0):
         await turn_writer.progress(percent)
@@ -80,21 +81,21 @@ async def test_progress_is_told_by_whole_percents() -> None:
 
 
 @pytest.mark.req("J-14")
-async def test_a_plan_is_written_where_it_is_news_and_no_larger_than_a_frame_takes() -> None:
-    kept = Kept()
+async def test_a_changed_plan_is_written_up_to_the_size_of_a_frame() -> None:
+    kept = FrameRecorder()
     _, turn_writer = beginning(kept)
     step = p.PlanStep(content="look", status="in_progress")
     for steps in ([step], [step], [step, p.PlanStep(content="x" * 10_000 + "\ud800")] + [step] * 200, []):
         await turn_writer.plan(steps)
-    told = [frame.payload for frame in kept.frames]
-    assert [(len(plan.steps), plan.left_out) for plan in told] == [(1, 0), (PLAN_STEPS_MAX, 102), (0, 0)]
-    assert len(told[1].steps[1].content) == PLAN_STEP_CHARS
+    reported = [frame.payload for frame in kept.frames]
+    assert [(len(plan.steps), plan.left_out) for plan in reported] == [(1, 0), (PLAN_STEPS_MAX, 102), (0, 0)]
+    assert len(reported[1].steps[1].content) == PLAN_STEP_CHARS
     assert [frame.type for frame in kept.frames] == ["x-interlock.plan.changed"] * 3
 
 
 @pytest.mark.req("A-7")
-async def test_a_subagents_frames_tell_through_whom_they_came() -> None:
-    kept = Kept()
+async def test_a_subagents_frames_name_their_parent() -> None:
+    kept = FrameRecorder()
     journal = Journal("s-1", SessionState(), kept, StillClock(), secrets.token_bytes)
     turn = TurnState(journal.new_uuid(), "p-1", NOW_MS)
     turn_writer = StoredTurnWriter(journal, turn, Interactions(journal, LivePresence(), PATIENT))
@@ -107,8 +108,8 @@ async def test_a_subagents_frames_tell_through_whom_they_came() -> None:
     await turn_writer.tool_result("t1", "ok", "agent_result", "found")
     explore = {"agent_id": "Explore", "invocation_id": "t1"}
     deeper = [explore, {"agent_id": "Agent", "invocation_id": "t2"}]
-    told = [(f.type.rpartition(".")[2], f.payload.invocation_id, f.metadata) for f in kept.frames]
-    assert told == [
+    reported = [(f.type.rpartition(".")[2], f.payload.invocation_id, f.metadata) for f in kept.frames]
+    assert reported == [
         ("request", "t1", {}),
         ("request", "t2", {"delegation_chain": [explore]}),
         ("request", "t3", {"delegation_chain": deeper, "kind": "search"}),
@@ -120,8 +121,8 @@ async def test_a_subagents_frames_tell_through_whom_they_came() -> None:
 
 
 @pytest.mark.req("Z-5")
-async def test_text_of_a_silent_turn_says_so_of_itself() -> None:
-    kept = Kept()
+async def test_text_of_a_silent_turn_is_marked_silent() -> None:
+    kept = FrameRecorder()
     journal, turn_writer = beginning(kept)
     assert journal.state.turn is not None
     await turn_writer.text("aloud")
@@ -132,8 +133,8 @@ async def test_text_of_a_silent_turn_says_so_of_itself() -> None:
 
 
 @pytest.mark.req("Z-5")
-async def test_tools_of_a_silent_turn_say_so_of_themselves() -> None:
-    kept = Kept()
+async def test_tools_of_a_silent_turn_are_marked_silent() -> None:
+    kept = FrameRecorder()
     journal, turn_writer = beginning(kept)
     assert journal.state.turn is not None
     journal.state.turn.silent = True
@@ -145,8 +146,8 @@ async def test_tools_of_a_silent_turn_say_so_of_themselves() -> None:
 
 
 @pytest.mark.req("Z-5", "E-5")
-async def test_files_of_a_silent_turn_say_so_of_themselves() -> None:
-    kept = Kept()
+async def test_files_of_a_silent_turn_are_marked_silent() -> None:
+    kept = FrameRecorder()
     journal, turn_writer = beginning(kept)
     assert journal.state.turn is not None
     journal.state.turn.silent = True
@@ -158,8 +159,8 @@ async def test_files_of_a_silent_turn_say_so_of_themselves() -> None:
 
 
 @pytest.mark.req("T-4", "E-5")
-async def test_a_call_that_fails_because_its_turn_was_cancelled_is_cancelled() -> None:
-    kept = Kept()
+async def test_a_call_that_fails_because_of_a_cancel_is_cancelled() -> None:
+    kept = FrameRecorder()
     _, turn_writer = beginning(kept)
     options = [Option("yes", "Yes", "allow_once"), Option("no", "No", "reject_once")]
     for name in ("failed", "runs", "ended"):
@@ -180,7 +181,7 @@ async def test_a_call_that_fails_because_its_turn_was_cancelled_is_cancelled() -
 
 @pytest.mark.req("T-4", "P-6")
 async def test_a_call_that_was_denied_before_the_cancel_stays_denied() -> None:
-    kept = Kept()
+    kept = FrameRecorder()
     journal, turn_writer = beginning(kept)
     # Without a way to allow it once, it is denied at once.
     await turn_writer.ask(AgentQuestion("c", "shell", "ls", b"{}", [], "execute"))
@@ -191,10 +192,10 @@ async def test_a_call_that_was_denied_before_the_cancel_stays_denied() -> None:
 
 @pytest.mark.req("A-8", "T-4")
 @pytest.mark.parametrize(("fits", "text"), [(MAX_OPEN_TOOLS, b"{}"), (64, b'"' + b"x" * 262_142 + b'"')])
-async def test_an_agent_with_more_open_calls_than_can_be_watched_gets_a_reason_and_no_further(
+async def test_an_agent_with_too_many_open_calls_gets_a_reason_and_no_more_calls(
     fits: int, text: bytes
 ) -> None:
-    kept = Kept()
+    kept = FrameRecorder()
     _, turn_writer = beginning(kept)
     for number in range(fits):
         await turn_writer.tool_request(f"t{number}", "shell", text)
@@ -223,7 +224,7 @@ class SetClock(StillClock):
 @pytest.mark.req("T-2", "C-1")
 @pytest.mark.parametrize("set_ms", [3_600_000, -3_600_000])
 async def test_the_duration_of_a_call_is_the_time_that_passed_whatever_the_clock_is_set_to(set_ms: int) -> None:
-    kept, clock = Kept(), SetClock()
+    kept, clock = FrameRecorder(), SetClock()
     journal = Journal("s-1", SessionState(), kept, clock, secrets.token_bytes)
     turn = journal.state.turn = TurnState(journal.new_uuid(), "p-1", NOW_MS)
     turn_writer = StoredTurnWriter(journal, turn, Interactions(journal, LivePresence(), PATIENT))

@@ -35,7 +35,7 @@ def reported(output: bytes, *, whole: bool = True) -> GitReport:
     return read_report(read_listing(output, whole=whole), output, set(), whole=whole)
 
 
-def test_files_get_their_counts_and_their_own_part_of_the_patch() -> None:
+def test_files_have_their_counts_and_their_part_of_the_patch() -> None:
     report = reported(printed(
         raw("M", "a"), raw("T", "l"), raw("D", "gone"), "1\t1\ta", "1\t0\tl", "0\t1\tl", "-\t-\tgone", "",
         "diff --git a/a b/a", "@@ -1 +1 @@", "-one", "+diff --git a/x b/x", "diff --git a/l b/l", "-x",
@@ -47,7 +47,7 @@ def test_files_get_their_counts_and_their_own_part_of_the_patch() -> None:
     assert (report.total, report.cut) == (3, False)
 
 
-def test_a_rename_takes_the_place_of_both_paths_and_its_counts_are_not_another_path_s() -> None:
+def test_a_rename_replaces_both_paths_and_keeps_its_own_counts() -> None:
     listed = printed(raw("M", "a => b"), raw("D", "a"), raw("A", "b"), raw("D", "c"))
     compared = printed(
         raw("M", "a => b"), raw("R090", "a\tb"), raw("D", "c"), "1\t0\ta => b", "9\t9\ta => b", "0\t1\tc", "",
@@ -68,19 +68,19 @@ def test_a_name_is_read_as_git_writes_it(written: str, path: bytes) -> None:
     assert unquoted(written.encode()) == path
 
 
-def test_a_path_that_is_not_merged_leaves_no_diff_to_guess_at() -> None:
+def test_an_unmerged_path_leaves_no_ambiguous_diff() -> None:
     report = reported(printed(raw("U", "a"), raw("M", "b"), "", "* Unmerged path a", "diff --git a/b b/b", "+x"))
     assert [(one.path, one.change, one.diff, one.cut) for one in report.files] == [
         ("a", "unmerged", "", True), ("b", "modified", "", True)]
 
 
-def test_output_that_was_stopped_loses_its_last_line_and_says_so() -> None:
+def test_truncated_output_loses_its_last_line_and_is_reported() -> None:
     report = reported(printed(raw("M", "a"), raw("M", "b"), "", "diff --git a/a b/a", "+one", "+tw")[:-1], whole=False)
     assert [(one.diff, one.cut) for one in report.files] == [("diff --git a/a b/a\n+one", False), ("", True)]
     assert report.cut
 
 
-def test_the_worst_that_git_can_print_fits_in_a_frame() -> None:
+def test_the_largest_git_output_fits_in_a_frame() -> None:
     names = [f'"{number}{chr(92)}001{"x" * 4000}"' for number in range(3 * MAX_FILES)]
     patch = [line for name in names for line in (f"diff --git {name} {name}", *["+" + "\x01" * 100] * 300)]
     report = reported(printed(*(raw("A", name) for name in names), "", *patch))

@@ -22,13 +22,13 @@ def test_a_directory_inside_a_root_is_resolved(root: Path) -> None:
 
 
 @pytest.mark.req("A-1")
-def test_a_root_may_itself_be_a_link(root: Path, tmp_path: Path) -> None:
+def test_a_root_may_be_a_link(root: Path, tmp_path: Path) -> None:
     (tmp_path / "alias").symlink_to(root)
     assert resolve_workspace(tmp_path / "alias" / "project", [tmp_path / "alias"]) == root / "project"
 
 
 @pytest.mark.req("A-1")
-def test_outside_is_refused_and_the_remedy_is_named(root: Path, tmp_path: Path) -> None:
+def test_a_path_outside_is_refused_with_the_remedy(root: Path, tmp_path: Path) -> None:
     (root / "escape").symlink_to(tmp_path)
     (tmp_path / "root-not").mkdir()
     for outside in (tmp_path, root / "escape", root / "..", tmp_path / "root-not", tmp_path / "missing"):
@@ -46,7 +46,7 @@ def test_outside_is_refused_and_the_remedy_is_named(root: Path, tmp_path: Path) 
         ("nul\0", "cannot be found"),
     ],
 )
-def test_what_is_no_directory_is_refused(root: Path, name: str, why: str) -> None:
+def test_a_path_that_is_not_a_directory_is_refused(root: Path, name: str, why: str) -> None:
     (root / "file").touch()
     (root / "loop").symlink_to(root / "loop")
     with pytest.raises(WorkspaceRefused, match=why):

@@ -39,7 +39,7 @@ def looked(workspace: Path, *places: FilePlace, home: str = "", root: Path | Non
     return find("qwen", places or QWEN, workspace, [str(root or workspace)], home)
 
 
-def test_nothing_is_found_where_nothing_lies_and_that_costs_little(tmp_path: Path) -> None:
+def test_an_empty_workspace_has_no_findings_and_costs_little(tmp_path: Path) -> None:
     deep = tmp_path / "a/b/c/d/e/f"
     deep.mkdir(parents=True)
     began = time.perf_counter()
@@ -48,7 +48,7 @@ def test_nothing_is_found_where_nothing_lies_and_that_costs_little(tmp_path: Pat
     assert (time.perf_counter() - began) / 20 < 0.02
 
 
-def test_a_file_is_known_by_its_content_and_shown_with_what_it_would_do(tmp_path: Path) -> None:
+def test_a_file_is_identified_by_its_content_and_shown_with_its_effect(tmp_path: Path) -> None:
     write(tmp_path / ".qwen/settings.json")
     found = looked(tmp_path)
     file = seen(found)[".qwen/settings.json"]
@@ -61,7 +61,7 @@ def test_a_file_is_known_by_its_content_and_shown_with_what_it_would_do(tmp_path
     assert found.digest != changed.digest
 
 
-def test_the_directories_above_are_looked_at_up_to_the_repositorys_top_and_no_further(tmp_path: Path) -> None:
+def test_parent_directories_are_checked_up_to_the_repositorys_top(tmp_path: Path) -> None:
     work = tmp_path / "outside/repo/src/deep"
     work.mkdir(parents=True)
     (tmp_path / "outside/repo/.git").mkdir()
@@ -71,14 +71,14 @@ def test_the_directories_above_are_looked_at_up_to_the_repositorys_top_and_no_fu
     assert list(seen(looked(work, root=tmp_path))) == ["../../.mcp.json", "../.qwen/settings.json"]
 
 
-def test_without_a_repository_they_are_looked_at_up_to_the_runners_root(tmp_path: Path) -> None:
+def test_without_a_repository_parents_are_checked_up_to_the_runners_root(tmp_path: Path) -> None:
     work = tmp_path / "unpacked/src"
     work.mkdir(parents=True)
     write(tmp_path / "unpacked/.mcp.json")
     assert list(seen(looked(work, root=tmp_path))) == ["../.mcp.json"]
 
 
-def test_the_users_own_settings_in_their_home_are_theirs(tmp_path: Path) -> None:
+def test_the_users_settings_in_their_home_are_not_counted(tmp_path: Path) -> None:
     work = tmp_path / "project"
     work.mkdir()
     write(tmp_path / ".qwen/settings.json")
@@ -99,7 +99,7 @@ def test_a_link_is_followed_and_named_and_its_targets_content_counts(tmp_path: P
     assert first.digest != second.digest
 
 
-def test_a_directory_that_is_a_link_is_looked_into_and_a_loop_ends(tmp_path: Path) -> None:
+def test_a_linked_directory_is_searched_and_a_loop_ends(tmp_path: Path) -> None:
     work = tmp_path / "work"
     write(tmp_path / "elsewhere/evil/hooks.json")
     (work / ".agents").mkdir(parents=True)
@@ -111,7 +111,7 @@ def test_a_directory_that_is_a_link_is_looked_into_and_a_loop_ends(tmp_path: Pat
 
 
 @pytest.mark.parametrize("kind", ["fifo", "directory", "dangling", "large"])
-def test_what_cannot_be_read_is_asked_about_all_the_same(tmp_path: Path, kind: str) -> None:
+def test_an_unreadable_file_is_asked_about_too(tmp_path: Path, kind: str) -> None:
     place = tmp_path / ".mcp.json"
     match kind:
         case "fifo":
@@ -127,7 +127,7 @@ def test_what_cannot_be_read_is_asked_about_all_the_same(tmp_path: Path, kind: s
     assert file.sha256 == ""
 
 
-def test_a_large_file_that_changes_is_asked_about_again(tmp_path: Path) -> None:
+def test_a_changed_large_file_is_asked_about_again(tmp_path: Path) -> None:
     place = tmp_path / ".mcp.json"
     place.write_bytes(b" " * (MAX_FILE_BYTES + 1))
     first = looked(tmp_path)
@@ -138,14 +138,14 @@ def test_a_large_file_that_changes_is_asked_about_again(tmp_path: Path) -> None:
     assert first.digest != second.digest
 
 
-def test_more_files_than_can_be_asked_about_are_refused(tmp_path: Path) -> None:
+def test_more_files_than_the_limit_are_refused(tmp_path: Path) -> None:
     for number in range(MAX_FILES + 1):
         write(tmp_path / f".qwen/skills/{number}/SKILL.md", "hello")
     with pytest.raises(TooMany, match="workspace_files"):
         looked(tmp_path)
 
 
-def test_what_is_reported_fits_a_frame_whatever_lies_there(tmp_path: Path) -> None:
+def test_the_report_fits_a_frame_with_any_files(tmp_path: Path) -> None:
     servers = ",".join(f'"s{number}": {{"command": "{"x" * 1_000}"}}' for number in range(30))
     for number in range(MAX_FILES):
         write(tmp_path / f".qwen/extensions/{number}.json", f'{{"mcpServers": {{{servers}}}}}')
@@ -154,7 +154,7 @@ def test_what_is_reported_fits_a_frame_whatever_lies_there(tmp_path: Path) -> No
     assert len(found.encoded) < MAX_FRAME_BYTES // 2
 
 
-def test_names_that_are_not_text_and_names_that_deceive_are_listed(tmp_path: Path) -> None:
+def test_names_that_are_not_text_or_misleading_are_listed(tmp_path: Path) -> None:
     (tmp_path / ".qwen/skills").mkdir(parents=True)
     with open(os.fsencode(tmp_path / ".qwen/skills") + b"/\xff\xfe.md", "wb") as odd:
         odd.write(b"hello")
@@ -167,26 +167,26 @@ def qwen(**fields: Any) -> AgentSpec:
     return AgentSpec(adapter="acp", command=sys.executable, args=["-I", "-S", str(MISBEHAVING)], **fields)
 
 
-async def test_the_agent_is_not_started_until_the_digest_of_the_same_files_is_named(tmp_path: Path) -> None:
+async def test_the_agent_starts_only_after_the_digest_of_the_same_files_is_granted(tmp_path: Path) -> None:
     write(tmp_path / ".mcp.json", '{"mcpServers": {"evil": {"command": "touch", "args": ["x"]}}}')
     async with stage(tmp_path, {"bad": qwen()}) as scene:
         opened = await scene.open("bad")
         error = await scene.next("session.error")
         assert (error.payload.error_code, error.payload.fatal) == (Code.WORKSPACE_NOT_TRUSTED, True)
         assert error.metadata["in_reply_to"] == opened.message_id
-        said = bytes(error.payload.workspace_files)
-        read = msgspec.json.decode(said, type=p.WorkspaceFiles)
+        reported = bytes(error.payload.workspace_files)
+        read = msgspec.json.decode(reported, type=p.WorkspaceFiles)
         assert (read.agent_id, read.directory) == ("bad", str(tmp_path))
         assert [file.does for file in read.files] == [["starts the MCP server evil: touch x"]]
         await scene.next("session.closed")
 
         await scene.send("control.session.open", p.SessionOpen(
             session_id=scene.session_id, agent_id="bad", workspace_access="rw", workspace=str(tmp_path),
-            trusted_files=AgentFiles(said, 1).digest))
+            trusted_files=AgentFiles(reported, 1).digest))
         await scene.next("session.capabilities")
 
 
-async def test_files_that_changed_since_the_yes_are_reported_again(tmp_path: Path) -> None:
+async def test_files_that_changed_since_the_grant_are_reported_again(tmp_path: Path) -> None:
     place = write(tmp_path / ".mcp.json", "{}")
     async with stage(tmp_path, {"bad": qwen()}) as scene:
         await scene.open("bad")

@@ -1,4 +1,4 @@
-"""An errand: one command and its session, as a person sees them over REST, against a gateway and a runner of processes.
+"""Tasks: a command and its session, as a client sees them over REST, with a gateway and a runner as processes.
 
 Nothing here sleeps: a state is waited for with the API's own `wait`, a frame with a viewer of the session's stream.
 """
@@ -39,8 +39,8 @@ def body(agent: str, text: str, **target: Any) -> dict[str, Any]:
             "payload": {"messages": [{"role": "user", "content": [{"contentType": "text", "value": text}]}]}}
 
 
-class Errand:
-    """One command that was taken."""
+class SubmittedTask:
+    """One accepted command."""
 
     def __init__(self, stack: Stack, command: dict[str, Any]) -> None:
         self.stack = stack
@@ -48,7 +48,7 @@ class Errand:
         self.session_id: str = command["target"]["session_id"]
 
     def command(self) -> dict[str, Any]:
-        """The command as it stands."""
+        """The command in its present state."""
         return self.stack.get(f"/v1/commands/{self.id}")
 
     def status(self) -> list[Event]:
@@ -56,7 +56,7 @@ class Errand:
         return self.stack.pages(f"/v1/commands/{self.id}/status", "events")
 
     def until(self, *states: str) -> dict[str, Any]:
-        """Follow the status stream until the command has been in one of `states`; gives the command as it is then."""
+        """Follow the status stream until the command has been in one of `states`; returns the command in that state."""
         deadline, cursor, seen = time.monotonic() + PATIENCE_S, None, []
         while time.monotonic() < deadline:
             page = self.stack.get(f"/v1/commands/{self.id}/status", limit=500, wait=5,
@@ -95,11 +95,11 @@ class Errand:
         ballot = {"decision": decision, "digest": approval["digest"]}
         return self.stack.post(f"/v1/approvals/{approval['id']}/grants", ballot, new_key())
 
-    def cancel(self) -> Errand:
+    def cancel(self) -> SubmittedTask:
         """Ask for the command's end."""
         answer = self.stack.post("/v1/commands", {"type": "cancel", "target": {"command_id": self.id}}, new_key())
         assert answer.status_code == 202, answer.text
-        return Errand(self.stack, answer.json())
+        return SubmittedTask(self.stack, answer.json())
 
     def frames(self) -> list[Event]:
         """The session's whole stream, raw; its numbers have no gap and the runner's frames neither."""
@@ -120,38 +120,38 @@ class Errand:
         return history_texts(self.frames())
 
     def text(self) -> str:
-        """All that the agent said, its tools' output apart."""
+        """The agent's text without the output of its tools."""
         return "".join(frame["payload"]["text"] for frame in self.sent("agent.text.done"))
 
     def close(self) -> None:
-        """Have the session closed, and wait until the runner says that nothing of it is left (A-4)."""
+        """Close the session and wait until the runner reports that none of its processes is left (A-4)."""
         answer = self.stack.post(f"/v1/sessions/{self.session_id}/close", {"reason": "the test is over"}, new_key())
         assert answer.status_code == 200, answer.text
         self.closed()
 
     def closed(self) -> dict[str, Any]:
-        """Wait for `session.closed`; gives its payload."""
+        """Wait for `session.closed` and return its payload."""
         with watching(self) as viewer:
             return viewer.until_frame("session.closed")["payload"]
 
 
-def submit(stack: Stack, agent: str, text: str, *, timeout_ms: int | None = None, **target: Any) -> Errand:
+def submit(stack: Stack, agent: str, text: str, *, timeout_ms: int | None = None, **target: Any) -> SubmittedTask:
     """Give a command; it must be taken."""
     wanted = body(agent, text, **target)
     if timeout_ms is not None:
         wanted["timeout_ms"] = timeout_ms
     answer = stack.post("/v1/commands", wanted, new_key())
     assert answer.status_code == 202, answer.text
-    return Errand(stack, answer.json())
+    return SubmittedTask(stack, answer.json())
 
 
 class Viewer(threading.Thread):
     """A viewer of a session's stream over SSE, from its start."""
 
-    def __init__(self, errand: Errand) -> None:
+    def __init__(self, task: SubmittedTask) -> None:
         super().__init__(daemon=True)
-        self._stack = errand.stack
-        self._path = f"{errand.stack.url}/v1/sessions/{errand.session_id}/frames?view=raw"
+        self._stack = task.stack
+        self._path = f"{task.stack.url}/v1/sessions/{task.session_id}/frames?view=raw"
         self._changed = threading.Condition()
         self._leaving = False
         self.events: list[Event] = []
@@ -203,7 +203,7 @@ class Viewer(threading.Thread):
     def until_text(self, text: str) -> None:
         """Wait until some block, as it came live, holds `text`."""
         with self._changed:
-            there = self._changed.wait_for(lambda: any(text in said for said in self.blocks.values()), PATIENCE_S)
+            there = self._changed.wait_for(lambda: any(text in shown for shown in self.blocks.values()), PATIENCE_S)
         assert there, f"{text!r} was never shown: {self.blocks}"
 
     def notices(self) -> list[str]:
@@ -216,9 +216,9 @@ class Viewer(threading.Thread):
 
 
 @contextlib.contextmanager
-def watching(errand: Errand) -> Generator[Viewer]:
+def watching(task: SubmittedTask) -> Generator[Viewer]:
     """A viewer for as long as the block lasts."""
-    viewer = Viewer(errand)
+    viewer = Viewer(task)
     viewer.start()
     try:
         yield viewer

@@ -7,7 +7,7 @@ import base64
 import json
 from typing import Any
 
-from tests.console.forging import read, send
+from tests.console.forging_agent import read, send
 
 HOSTILE = "<b onclick=alert(1)>\u202eplan</b>"
 OFFERED: dict[str, Any] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 
-from tests.console.forging import read, send
+from tests.console.forging_agent import read, send
 
 PIECE_CHARS = 7
 
@@ -16,7 +16,7 @@ def write(kind: str, text: str) -> None:
             "sessionUpdate": kind, "content": {"type": "text", "text": text[at:at + PIECE_CHARS]}}})
 
 
-def say(prompt: str) -> None:
+def run_prompt(prompt: str) -> None:
     for text in json.loads(prompt) if prompt.startswith("[\"") else [prompt]:
         write("agent_message_chunk", text)
         write("agent_thought_chunk", text)
@@ -31,7 +31,7 @@ def main() -> None:
             case "session/new":
                 send(id=message["id"], result={"sessionId": "s"})
             case "session/prompt":
-                say(message["params"]["prompt"][0]["text"])
+                run_prompt(message["params"]["prompt"][0]["text"])
                 send(id=message["id"], result={"stopReason": "end_turn"})
             case _:
                 pass

@@ -1,5 +1,5 @@
-"""An ACP agent whose requests imitate Interlock's own cards: it asks as its prompt, one of FORGED, says. A prompt that
-is a JSON object is itself the tool call; once that is allowed, the agent reports that it ran."""
+"""An ACP agent whose requests imitate Interlock's own cards: the prompt names one of FORGED as its request.
+A prompt that is a JSON object is itself the tool call; once that is allowed, the agent reports that it ran."""
 
 from __future__ import annotations
 
