@@ -210,4 +210,4 @@ def test_a_line_that_is_made_to_be_slow_is_not(end: bytes) -> None:
     began = time.process_time()
     assert STRANGER.changed(line, 1) == "record changed"
     assert flipped_bit(line, 1) is None
-    assert time.process_time() - began < 5, "it took minutes"
+    assert time.process_time() - began < 5, "it took most of a minute"

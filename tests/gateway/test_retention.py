@@ -88,9 +88,9 @@ class Set:
 @pytest.mark.req("M-2", "G-5", "C-1")
 async def test_a_response_of_ten_hours_ago_is_repeated_though_the_clock_was_set_fifteen_hours_forward(gateway: Gateway
                                                                                                       ) -> None:
-    body = {"type": "execute", "target": {"agent_id": "shell"}}
-    first = await gateway.post("/v1/commands", body, "the-key-of-a-command")
+    body = {"principal": {"type": "user", "id": "ann"}, "roles": ["viewer"]}
+    first = await gateway.post("/v1/keys", body, "the-name-of-a-request")
     retention = Retention(gateway.desk.ledger, None, Set(25 * HOUR_MS), Set(10 * HOUR_MS))
     assert (await retention.prune(["default"], MONTH, SYSTEM)).answers == 0
-    again = await gateway.post("/v1/commands", body, "the-key-of-a-command")
-    assert (again.status_code, again.content) == (202, first.content)
+    again = await gateway.post("/v1/keys", body, "the-name-of-a-request")
+    assert (again.status_code, again.content) == (201, first.content)
